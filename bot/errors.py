@@ -1,0 +1,46 @@
+"""What can go wrong, as a person should read it.
+
+    BotError
+    ├── UsageError      the command was wrong                       exit code 2
+    ├── SourceError     a source could not be read                  exit code 3
+    │   └── NotFound    it was read, and the object is not there
+    └── NotAllowed      this person, or the bot, may not do that    exit code 4
+
+Every message says what was tried and what came back; `hint` says what to do about it.
+"""
+
+
+class BotError(Exception):
+    """An error whose text is meant for the person who asked."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class UsageError(BotError):
+    """The command as typed makes no sense; nothing was read."""
+
+    exit_code = 2
+
+
+class SourceError(BotError):
+    """A source could not be read. Raised by adapters only; a playbook turns it into a `Gap`."""
+
+    exit_code = 3
+
+
+class NotFound(SourceError):
+    """The source answered, and what was asked for does not exist."""
+
+
+class NotAllowed(BotError):
+    """Refused by our own access rules."""
+
+    exit_code = 4

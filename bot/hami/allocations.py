@@ -1,0 +1,76 @@
+"""What HAMi wrote on a pod: which cards each container was given.
+
+Encoding: containers end in `;`, cards in `:`, fields `uuid,type,memory MiB,cores`
+[HAMi pkg/device/devices.go EncodePodSingleDevice, DecodePodDevices].
+"""
+
+import re
+from typing import NamedTuple
+
+from bot.hami.vendors import NVIDIA, is_allocated_key
+from bot.hami.version import Version
+from bot.kube.models import ObjectMeta, Pod
+
+NODE_KEY = "hami.io/vgpu-node"
+BIND_PHASE_KEY = "hami.io/bind-phase"
+NVIDIA_ALLOCATED_KEY = NVIDIA.allocated[0]
+FINISHED_PHASES = ("Succeeded", "Failed")
+
+_FIELDS = 4
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+_MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
+
+
+class Allocation(NamedTuple):
+    """One card's share given to one container."""
+
+    uuid: str
+    memory_mib: int
+    cores: int
+
+
+Containers = tuple[tuple[Allocation, ...], ...]
+
+
+def decode_allocations(text: str, version: Version) -> Containers | None:
+    """The shares, container by container; None when this version's scheduler ignores the whole annotation.
+
+    A piece with too few fields makes every version drop the pod's usage; a bad integer does so from 2.9 and counts as
+    0 before. The MIG suffix `[template-slot]` of 2.5 to 2.9 is taken off the uuid.
+    """
+    containers: list[tuple[Allocation, ...]] = []
+    strict = version >= (2, 9)
+    parts = text.split(";")
+    for part in parts[:-1] if parts[-1] == "" else parts:
+        shares: list[Allocation] = []
+        for piece in part.split(":"):
+            if "," not in piece:
+                continue
+            fields = piece.split(",")
+            if len(fields) < _FIELDS:
+                return None
+            memory, cores = _integer(fields[2]), _integer(fields[3])
+            if strict and (memory is None or cores is None):
+                return None
+            shares.append(Allocation(_MIG_SUFFIX.sub("", fields[0]), memory or 0, cores or 0))
+        containers.append(tuple(shares))
+    return tuple(containers)
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if _INTEGER.fullmatch(text) else None
+
+
+def reserved_node(metadata: ObjectMeta) -> str:
+    """The node whose cards the pod counts against, whether or not it is bound there; empty when none."""
+    return metadata.annotation(NODE_KEY) or ""
+
+
+def is_finished(pod: Pod) -> bool:
+    """Whether the pod has given its cards back."""
+    return pod.status.phase in FINISHED_PHASES
+
+
+def allocated_annotations(metadata: ObjectMeta) -> dict[str, str]:
+    """Every `…-allocated` annotation of the pod, of whatever vendor."""
+    return {key: text for key, text in (metadata.annotations or {}).items() if is_allocated_key(key)}

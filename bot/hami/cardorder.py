@@ -1,0 +1,94 @@
+"""The order in which a filter run looks at a node's cards.
+
+It decides which cards a first container takes, hence what a second one sees, and the counts under numa-bind.
+Source: HAMi pkg/scheduler/policy/gpu_policy.go at v2.7.1, v2.9.0 and v2.10.0.
+"""
+
+import re
+import struct
+from typing import NamedTuple
+
+from bot.hami.inventory import CardState
+from bot.hami.requests import WHOLE_CARD, ContainerRequest
+from bot.hami.rules import Rules
+
+_FLOAT32 = struct.Struct("f")
+_WEIGHT_KEYS = ("slot", "core", "memory")
+_WEIGHT = re.compile(r"\s*(slot|core|memory)\s*=\s*(\d+(?:\.\d+)?)\s*")
+_SORT_KEYS = ("binpack", "spread", "numa")
+_FACTOR = 10.0
+
+
+class Weights(NamedTuple):
+    slot: float = 1.0
+    core: float = 1.0
+    memory: float = 1.0
+
+
+def read_weights(text: str | None) -> Weights | None:
+    """The weights of `slot=1,core=1,memory=3`; None when the filter would fail on the text."""
+    if not text:
+        return Weights()
+    found = [_WEIGHT.fullmatch(part) for part in text.split(",")]
+    values = {match[1]: float(match[2]) for match in found if match}
+    if len(found) != len(_WEIGHT_KEYS) or set(values) != set(_WEIGHT_KEYS):
+        return None
+    return Weights(values["slot"], values["core"], values["memory"])
+
+
+def sort_cards(
+    cards: list[CardState], request: ContainerRequest, rules: Rules, *, policy: str, numa_bind: bool, weights: Weights
+) -> None:
+    """Sort in place as this version does; the scan then goes from the last card to the first."""
+    scores = {id(state): score(state, request, rules, weights) for state in cards}
+
+    def numa(state: CardState) -> float:
+        return state.card.numa
+
+    def up(state: CardState) -> float:
+        return scores[id(state)]
+
+    def down(state: CardState) -> float:
+        return -scores[id(state)]
+
+    binpack = policy == "binpack"
+    if not rules.modern:
+        cards.sort(key=lambda state: (-numa(state), up(state)) if binpack else (numa(state), down(state)))
+    elif policy == "mutex":
+        cards.sort(key=lambda state: (-state.slots, numa(state)))
+    elif policy == "numa" or "," in policy:
+        words = [word.strip() for word in policy.split(",")]
+        named = [word for word in words if word in _SORT_KEYS] or ["spread"]
+        if numa_bind:
+            named = ["numa", *named]
+        by = {"binpack": up, "spread": down, "numa": numa}
+        cards.sort(key=lambda state: (*(by[word](state) for word in named), state.card.index))
+    elif numa_bind:
+        cards.sort(key=lambda state: (-numa(state), up(state)) if binpack else (numa(state), down(state)))
+    else:
+        cards.sort(key=lambda state: (up(state) if binpack else down(state), numa(state)))
+
+
+def score(state: CardState, request: ContainerRequest, rules: Rules, weights: Weights) -> float:
+    """10 x (used slots + used cores + used memory, each as a share of the card), in 32-bit floats."""
+    card = state.card
+    if not (card.slots and card.cores and card.memory_mib):
+        return 0.0
+    slots, cores, memory = state.slots, state.cores, state.memory_mib
+    if rules.score_includes_request:
+        slots, cores = slots + request.count, cores + request.cores
+        whole = request.memory_mib == 0 and request.percentage == WHOLE_CARD
+        memory += card.memory_mib if whole else request.memory_mib
+    elif rules.modern and card.type == "NVIDIA":
+        slots, cores = slots + 1, cores + request.cores
+        memory += request.memory_on(card.memory_mib)
+    parts = (
+        _f32(weights.slot * _f32(slots / card.slots)),
+        _f32(weights.core * _f32(cores / card.cores)),
+        _f32(weights.memory * _f32(memory / card.memory_mib)),
+    )
+    return _f32(_FACTOR * _f32(_f32(parts[0] + parts[1]) + parts[2]))
+
+
+def _f32(value: float) -> float:
+    return _FLOAT32.unpack(_FLOAT32.pack(value))[0]

@@ -1,0 +1,106 @@
+"""The handshake annotation of a node, and what each HAMi version concludes from it.
+
+Forms seen on real nodes: `Reported <Go time>` by the plugin, `Requesting_<time>` and `Deleted_<time>` by the scheduler,
+without a zone. The guides' plain unix seconds exist on no node that HAMi wrote, and are understood all the same.
+Rules per version: HAMi pkg/device/nvidia/device.go CheckHealth and pkg/scheduler/scheduler.go register loop.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+from bot.hami.version import Version
+from bot.kube.times import parse_time
+
+State = Literal["reported", "requesting", "deleted", "unix", "time", "unreadable"]
+Judgement = Literal["alive", "stale", "deleted", "unknown"]
+
+SCHEDULER_PATIENCE = timedelta(seconds=60)
+"""How long the scheduler waits for an answer to `Requesting_` (every version that looks at it)."""
+
+GUIDES_THRESHOLD = timedelta(seconds=300)
+"""The published guides' rule for a unix-seconds handshake."""
+
+_WORDS: tuple[tuple[str, State], ...] = (
+    ("Reported", "reported"),
+    ("Requesting", "requesting"),
+    ("Deleted", "deleted"),
+)
+_MOMENT = re.compile(r"(\d{4})[-.](\d{2})[-.](\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.\d+)?(?: ?([+-])(\d{2}):?(\d{2}))?")
+_UNIX = re.compile(r"\d{9,13}")
+_MILLISECONDS = 11
+
+
+class Handshake(NamedTuple):
+    """`at` is in UTC; without a zone in the text it is taken as UTC (`zoned` false): the scheduler's TZ is unseen."""
+
+    state: State
+    at: datetime | None
+    zoned: bool = False
+
+
+def parse_handshake(text: str) -> Handshake:
+    """What the annotation says; never raises."""
+    text = text.strip()
+    if _UNIX.fullmatch(text):
+        seconds = int(text) / (1000 if len(text) > _MILLISECONDS else 1)
+        return Handshake("unix", datetime.fromtimestamp(seconds, UTC), zoned=True)
+    for word, state in _WORDS:
+        if text.startswith(word):
+            return Handshake(state, *_moment(text))
+    if (moment := parse_time(text)) is not None:
+        return Handshake("time", moment, zoned=True)
+    return Handshake("unreadable", None)
+
+
+def _moment(text: str) -> tuple[datetime | None, bool]:
+    if not (found := _MOMENT.search(text)):
+        return None, False
+    *numbers, sign, hours, minutes = found.groups()
+    try:
+        moment = datetime(*map(int, numbers), tzinfo=UTC)  # pyright: ignore[reportArgumentType]  # six groups of digits
+        if sign is None:
+            return moment, False
+        offset = timedelta(hours=int(hours), minutes=int(minutes))
+        return (moment - offset if sign == "+" else moment + offset), True
+    except (ValueError, OverflowError):
+        return None, False
+
+
+def judge_nvidia(
+    handshake: Handshake | None, version: Version, allocatable: int, now: datetime, threshold: timedelta = GUIDES_THRESHOLD
+) -> Judgement:
+    """Whether this version's scheduler trusts the NVIDIA cards of a node with that handshake.
+
+    `allocatable` is the node's count of the NVIDIA count resource. A handshake days old is normal from 2.8 on, where
+    the plugin no longer answers; there the allocatable count decides.
+    """
+    if handshake is not None and handshake.state == "unix" and handshake.at is not None:
+        return "stale" if now - handshake.at > threshold else "alive"
+    if version >= (2, 8):
+        return _judge_by_allocatable(handshake, version, allocatable, now)
+    if handshake is None:
+        return "alive"
+    if handshake.state == "deleted":
+        return "deleted"
+    if handshake.state == "requesting":
+        if handshake.at is None:
+            return "unknown"
+        return "stale" if now - handshake.at > SCHEDULER_PATIENCE else "alive"
+    return "alive"
+
+
+def _judge_by_allocatable(
+    handshake: Handshake | None, version: Version, allocatable: int, now: datetime
+) -> Judgement:
+    if allocatable > 0:
+        return "alive"
+    if version < (2, 9):
+        return "stale"
+    if handshake is None:
+        return "unknown"
+    if handshake.state == "deleted":
+        return "deleted"
+    if handshake.state == "requesting" and handshake.at is not None:
+        return "stale" if now - handshake.at > SCHEDULER_PATIENCE else "unknown"
+    return "unknown"

@@ -1,0 +1,68 @@
+"""A node's cards with what they have given away: the state that a filter run starts from."""
+
+from collections.abc import Iterable, Sequence
+
+from bot.hami.ledger import Holding
+from bot.hami.registration import Card, MigPlacement
+from bot.hami.rules import Rules
+
+
+class CardState:
+    """One card and what is used of it. Mutable: a filter run works on copies."""
+
+    __slots__ = ("card", "cores", "healthy", "memory_mib", "placements", "slots")
+
+    def __init__(self, card: Card) -> None:
+        self.card = card
+        self.slots = 0
+        self.memory_mib = 0
+        self.cores = 0
+        self.healthy = card.health
+        self.placements: tuple[MigPlacement, ...] = ()
+
+    def copy(self) -> "CardState":
+        """An independent copy."""
+        twin = CardState(self.card)
+        twin.slots, twin.memory_mib, twin.cores = self.slots, self.memory_mib, self.cores
+        twin.healthy, twin.placements = self.healthy, self.placements
+        return twin
+
+    @property
+    def free_memory_mib(self) -> int:
+        return self.card.memory_mib - self.memory_mib
+
+    @property
+    def free_cores(self) -> int:
+        return self.card.cores - self.cores
+
+
+def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules) -> list[CardState]:
+    """The cards in registration order with all holdings of their node counted; unknown uuids are ignored."""
+    states = [CardState(card) for card in cards]
+    by_uuid = {state.card.uuid: state for state in states}
+    for holding in holdings:
+        for uuid, share in holding.shares.items():
+            if (state := by_uuid.get(uuid)) is not None:
+                state.slots += share.slots
+                state.memory_mib += share.memory_mib
+                state.cores += share.cores
+        if rules.modern:
+            _count_mig(states, by_uuid, holding)
+    return states
+
+
+def _count_mig(states: list[CardState], by_uuid: dict[str, CardState], holding: Holding) -> None:
+    """Occupied placements, and the cards that contradictory records make unhealthy (v2.10.0 mig_allocations.go)."""
+    named = [one.gpu_uuid for one in holding.mig]
+    if any(uuid not in by_uuid for uuid in named):
+        for state in states:
+            state.healthy = state.healthy and state.card.mode != "mig"
+    for uuid, state in by_uuid.items():
+        count, used = named.count(uuid), uuid in holding.shares
+        if state.card.mode == "mig":
+            if count:
+                state.placements += tuple(one.placement for one in holding.mig if one.gpu_uuid == uuid)
+            elif used:
+                state.healthy = False
+        elif count and (state.card.mode == "hami-core" or not (used and count == 1)):
+            state.healthy = False

@@ -1,0 +1,76 @@
+"""MIG as v2.10 places it: which profile a request would get, and where.
+
+Rules: HAMi v2.10.0 pkg/device/nvidia/mig_topology.go, mig_allocations.go. Earlier versions choose by templates, which
+is not modelled: `bot.hami.fit` says so instead of guessing.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from bot.hami.registration import MigPlacement, MigProfile
+
+MIG_ALLOCATIONS_KEY = "hami.io/vgpu-mig-allocations"
+_DESCENDING = ("1g.", "3g.")
+
+
+class MigReservation(msgspec.Struct, frozen=True, rename="camel"):
+    """One element of `hami.io/vgpu-mig-allocations`."""
+
+    container_index: int
+    device_index: int
+    gpu_uuid: str = msgspec.field(name="gpuUUID")
+    profile: str
+    placement: MigPlacement
+    mig_uuid: str = msgspec.field(name="migUUID", default="")
+    gpu_instance_id: int | None = msgspec.field(name="gpuInstanceID", default=None)
+    compute_instance_id: int | None = msgspec.field(name="computeInstanceID", default=None)
+
+
+class MigChoice(NamedTuple):
+    profile: MigProfile
+    placement: MigPlacement
+
+
+_decoder = msgspec.json.Decoder(tuple[MigReservation, ...])
+
+
+def read_mig_allocations(text: str) -> tuple[MigReservation, ...]:
+    """The reservations; none at all when one of them is invalid, as the scheduler does."""
+    try:
+        reservations = _decoder.decode(text.encode())
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return ()
+    places = {(one.container_index, one.device_index) for one in reservations}
+    valid = len(places) == len(reservations) and all(_is_valid(one) for one in reservations)
+    return reservations if valid else ()
+
+
+def _is_valid(one: MigReservation) -> bool:
+    given = (bool(one.mig_uuid), one.gpu_instance_id is not None, one.compute_instance_id is not None)
+    return (
+        one.container_index >= 0
+        and one.device_index >= 0
+        and bool(one.gpu_uuid)
+        and bool(one.profile)
+        and one.placement.size > 0
+        and len(set(given)) == 1
+    )
+
+
+def choose(profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[MigPlacement]) -> MigChoice | None:
+    """The smallest profile of at least that memory with a free placement, None when there is none."""
+    taken = list(occupied)
+    for profile in sorted(profiles, key=lambda one: (one.memory_mib, one.slices)):
+        if profile.memory_mib < memory_mib:
+            continue
+        descending = profile.name.startswith(_DESCENDING)
+        for placement in sorted(profile.placements, key=lambda one: one.start, reverse=descending):
+            if not any(_overlap(placement, other) for other in taken):
+                return MigChoice(profile, placement)
+    return None
+
+
+def _overlap(one: MigPlacement, other: MigPlacement) -> bool:
+    return one.start < other.start + other.size and other.start < one.start + one.size

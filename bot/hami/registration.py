@@ -1,0 +1,238 @@
+"""The cards that a node's device plugin registered, in every encoding that HAMi has used.
+
+Text with 7 fields (up to 2.4) or 9 (2.5 to 2.7), JSON from 2.8 for NVIDIA; other vendors by their own form
+[HAMi pkg/device/devices.go DecodeNodeDevices, UnMarshalNodeDevices at each tag].
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from bot.hami.vendors import VENDORS, Vendor, vendor_of_register_key
+from bot.kube.models import Node
+from bot.kube.quantities import whole
+
+Encoding = Literal["text", "json", "capacity"]
+
+_INT32 = 2**31 - 1
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+_TEXT_SIZES = (7, 9)
+
+
+class MigPlacement(msgspec.Struct, frozen=True):
+    start: int = 0
+    size: int = 0
+
+
+class MigProfile(msgspec.Struct, frozen=True):
+    """One allowed MIG profile of a card (2.10): what it gives, and where it may lie."""
+
+    name: str = ""
+    memory_mib: int = msgspec.field(default=0, name="memoryMB")
+    cores: int = msgspec.field(default=0, name="core")
+    slices: int = msgspec.field(default=0, name="sliceCount")
+    placements: tuple[MigPlacement, ...] = ()
+
+
+class Card(msgspec.Struct, frozen=True):
+    """One registered card. `memory_mib` and `cores` are as registered: scaled by the plugin's settings."""
+
+    uuid: str
+    slots: int
+    memory_mib: int
+    cores: int
+    type: str
+    numa: int = 0
+    health: bool = False
+    index: int = 0
+    mode: str = ""
+    mig_profiles: tuple[MigProfile, ...] = ()
+
+
+class Registration(NamedTuple):
+    """The cards of one vendor on one node, in the order they were registered, and the key they stand under."""
+
+    vendor: Vendor
+    word: str
+    key: str
+    encoding: Encoding
+    cards: tuple[Card, ...]
+
+
+class Unreadable(NamedTuple):
+    """A register annotation that holds no usable card list, and why, in a few words."""
+
+    vendor: Vendor
+    word: str
+    key: str
+    why: str
+
+
+class _JsonCard(msgspec.Struct):
+    """Go's omitempty leaves zero values out: a missing `health` is false, a missing `index` 0."""
+
+    id: str = ""
+    index: int = 0
+    count: int = 0
+    devmem: int = 0
+    devcore: int = 0
+    type: str = ""
+    numa: int = 0
+    mode: str = ""
+    health: bool = False
+    mig_profiles: tuple[MigProfile, ...] | None = msgspec.field(default=None, name="migProfiles")
+
+
+class _MetaxCard(msgspec.Struct, rename="camel"):
+    uuid: str = ""
+    model: str = ""
+    total_dev_count: int = 0
+    total_compute: int = 0
+    total_v_ram: int = msgspec.field(default=0, name="totalVRam")
+    numa: int = 0
+    healthy: bool = False
+
+
+class _EnflameDevice(msgspec.Struct):
+    index: str | int = 0
+    minor: str | int = 0
+    capacity: int = 0
+
+
+class _EnflameCapacity(msgspec.Struct):
+    devices: list[_EnflameDevice] = []
+
+
+_json_cards = msgspec.json.Decoder(list[_JsonCard] | None)
+_metax_cards = msgspec.json.Decoder(list[_MetaxCard])
+_enflame = msgspec.json.Decoder(_EnflameCapacity)
+
+
+def read_registration(key: str, text: str) -> Registration | Unreadable | None:
+    """What a node annotation registers; None when the key is no register key."""
+    if (found := vendor_of_register_key(key)) is None:
+        return None
+    vendor, word = found
+    cards = _read_cards(vendor, text)
+    if isinstance(cards, str):
+        return Unreadable(vendor, word, key, cards)
+    encoding: Encoding = "json" if text.lstrip()[:1] in ("[", "{") else "text"
+    return Registration(vendor, word, key, encoding, cards)
+
+
+def read_registrations(node: Node) -> list[Registration | Unreadable]:
+    """Everything the node registers, vendors without an annotation included (they are counted by capacity)."""
+    found = [read_registration(key, text) for key, text in sorted((node.metadata.annotations or {}).items())]
+    named = [one for one in found if one is not None]
+    words = {one.vendor.word for one in named}
+    counted = (_counted(vendor, node) for vendor in VENDORS if vendor.capacity and vendor.word not in words)
+    return named + [one for one in counted if one is not None]
+
+
+def _read_cards(vendor: Vendor, text: str) -> tuple[Card, ...] | str:
+    if not text.strip():
+        return "empty"
+    try:
+        if vendor.word == "Metax-SGPU":
+            cards = _read_metax(text)
+        elif vendor.word == "Enflame":
+            cards = _read_enflame(text)
+        elif text.lstrip().startswith(("[", "{", "null")):
+            cards = _read_json(text)
+        else:
+            cards = _read_text(text)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        return f"unreadable: {' '.join(str(error).split())[:120]}"
+    return cards or "no card in it"
+
+
+def _read_json(text: str) -> tuple[Card, ...]:
+    cards = _json_cards.decode(text.encode()) or []
+    for card in cards:
+        numbers = (card.index, card.count, card.devmem, card.devcore, card.numa)
+        if card.index < 0 or any(abs(number) > _INT32 for number in numbers):
+            raise ValueError(f"number out of range for card {card.id[:64]}")
+    return tuple(
+        Card(
+            uuid=card.id,
+            slots=card.count,
+            memory_mib=card.devmem,
+            cores=card.devcore,
+            type=card.type,
+            numa=card.numa,
+            health=card.health,
+            index=card.index,
+            mode=card.mode,
+            mig_profiles=card.mig_profiles or (),
+        )
+        for card in cards
+    )
+
+
+def _read_text(text: str) -> tuple[Card, ...]:
+    if ":" not in text:
+        raise ValueError("neither a JSON list nor cards that end in a colon")
+    cards: list[Card] = []
+    for piece in text.split(":"):
+        if "," not in piece:
+            continue
+        fields = piece.split(",")
+        if len(fields) not in _TEXT_SIZES:
+            raise ValueError(f"a card has {len(fields)} fields, not 7 or 9")
+        uuid, slots, memory, cores, kind, numa, health = fields[:7]
+        index, mode = fields[7:] if len(fields) == _TEXT_SIZES[1] else ("0", "hami-core")
+        cards.append(
+            Card(
+                uuid=uuid,
+                slots=_integer(slots),
+                memory_mib=_integer(memory),
+                cores=_integer(cores),
+                type=kind,
+                numa=_integer(numa),
+                health=health in _TRUE,
+                index=_integer(index),
+                mode=mode,
+            )
+        )
+    return tuple(cards)
+
+
+def _integer(text: str) -> int:
+    """Go's ParseInt with the error thrown away: what is no integer is 0."""
+    return int(text) if _INTEGER.fullmatch(text) else 0
+
+
+def _read_metax(text: str) -> tuple[Card, ...]:
+    return tuple(
+        Card(
+            uuid=card.uuid,
+            slots=card.total_dev_count,
+            memory_mib=card.total_v_ram,
+            cores=card.total_compute,
+            type=card.model,
+            numa=card.numa,
+            health=card.healthy,
+        )
+        for card in _metax_cards.decode(text.encode())
+    )
+
+
+def _read_enflame(text: str) -> tuple[Card, ...]:
+    return tuple(
+        Card(uuid=f"enflame-drs-{device.index}", slots=device.capacity, memory_mib=0, cores=0, type="Enflame", health=True)
+        for device in _enflame.decode(text.encode()).devices
+    )
+
+
+def _counted(vendor: Vendor, node: Node) -> Registration | None:
+    amount = whole((node.status.capacity or {}).get(vendor.capacity)) or 0
+    count = min(amount // vendor.capacity_unit, 1024)
+    if count <= 0:
+        return None
+    cards = tuple(
+        Card(uuid=f"{node.name}-{vendor.word}-{i}", slots=1, memory_mib=0, cores=100, type=vendor.word, health=True, index=i)
+        for i in range(count)
+    )
+    return Registration(vendor, vendor.word, vendor.capacity, "capacity", cards)

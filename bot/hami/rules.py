@@ -1,0 +1,47 @@
+"""Where HAMi's versions decide differently, as one table.
+
+Source: pkg/scheduler/score.go, pkg/scheduler/policy/gpu_policy.go, pkg/device/nvidia/device.go at v2.5.1, v2.6.1,
+v2.7.1, v2.8.0, v2.9.0 and v2.10.0.
+"""
+
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from bot.hami.version import Version
+
+OLDEST_MODELLED = Version(2, 5, 0)
+NEWEST_READ = Version(2, 10, 0)
+
+
+class Rules(NamedTuple):
+    """What one version's filter does. Each field says what is true when it is set."""
+
+    explains: bool
+    """Gives reason codes with counts (2.6); before, free text in the log."""
+    only_own_type: bool
+    """Cards of other names are left out of the scan and of the denominator (2.7)."""
+    health: bool
+    """Unhealthy cards are refused (2.7)."""
+    quota: Literal["none", "container", "pod"]
+    """What a quota is held against: nothing, this container (2.7), the pod so far (2.8)."""
+    topology: bool
+    """Knows the policy topology-aware (2.7)."""
+    score_includes_request: bool
+    """The order of cards depends on the request too (up to 2.8)."""
+    modern: bool
+    """2.10: cordon, mutex, weights, lists of policies, trimmed annotation lists, MIG by profiles, init containers
+    judged apart, counts of cards (not of reasons), parts sorted, quota 0 blocks."""
+
+
+@lru_cache(maxsize=32)
+def rules_of(version: Version) -> Rules:
+    """The rules of that version; a newer one than was read is taken to be like the newest."""
+    return Rules(
+        explains=version >= (2, 6),
+        only_own_type=version >= (2, 7),
+        health=version >= (2, 7),
+        quota="none" if version < (2, 7) else "container" if version < (2, 8) else "pod",
+        topology=version >= (2, 7),
+        score_includes_request=version < (2, 9),
+        modern=version >= (2, 10),
+    )

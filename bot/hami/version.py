@@ -1,0 +1,28 @@
+"""HAMi's version, and how one is read from an image tag, a chart label or a metric."""
+
+import re
+from typing import NamedTuple
+
+_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])")
+
+
+class Version(NamedTuple):
+    """Orders as versions do: `Version(2, 9, 0) < Version(2, 10, 0)`."""
+
+    major: int
+    minor: int
+    patch: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+def parse_version(text: str) -> Version | None:
+    """The version in `v2.7.1`, `2.10`, `hami-2.7.1` or `projecthami/hami:v2.7.1`; None when there is none.
+
+    Of an image reference only the tag counts: a registry's host may hold numbers too.
+    """
+    tag = text.rsplit("/", 1)[-1].split("@", 1)[0]
+    tag = tag.rsplit(":", 1)[-1] if ":" in tag else tag
+    found = _VERSION.search(tag)
+    return Version(int(found[1]), int(found[2]), int(found[3] or 0)) if found else None

@@ -1,0 +1,77 @@
+"""What a playbook may read from a cluster, whether it is live or recorded. Nothing here can change one."""
+
+from collections.abc import Awaitable
+from datetime import datetime
+from typing import NamedTuple, Protocol, TypeVar
+
+from bot.errors import SourceError
+from bot.kube.models import Kind, Resource
+from bot.report import Gap
+
+R = TypeVar("R", bound=Resource)
+T = TypeVar("T")
+
+
+class LogWanted(NamedTuple):
+    """Which lines of a container's log are asked for.
+
+    `needle`: only lines that contain these bytes. `since_s`: not older than so many seconds (a recording gives all).
+    `limit_bytes`: how much log is read at most.
+    """
+
+    namespace: str
+    pod: str
+    container: str
+    needle: bytes
+    since_s: int = 600
+    limit_bytes: int = 32 * 1024 * 1024
+
+
+class LogLines(NamedTuple):
+    """The lines that matched, oldest first; `cut` when the limit ended the reading before the log did."""
+
+    lines: tuple[str, ...]
+    cut: bool = False
+
+
+class Cluster(Protocol):
+    """A cluster to read from. Every method raises `SourceError` (or its `NotFound`) and nothing else."""
+
+    @property
+    def name(self) -> str:
+        """The name that reports carry."""
+        ...
+
+    @property
+    def hami_version_hint(self) -> str:
+        """HAMi's version as a recording's meta.json states it; empty for a live cluster."""
+        ...
+
+    def now(self) -> datetime:
+        """The moment that answers are about: the clock's for a live cluster, `taken_at` of a recording."""
+        ...
+
+    async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
+        """One object, read fresh."""
+        ...
+
+    async def list(
+        self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", metadata_only: bool = False
+    ) -> list[R]:
+        """All objects of a kind, in one namespace or in all, that match Kubernetes label and field selectors.
+
+        With `metadata_only` a live cluster sends no spec and no status.
+        """
+        ...
+
+    async def log(self, wanted: LogWanted) -> LogLines:
+        """The lines of one container's log that were asked for."""
+        ...
+
+
+async def seen(source: str, reading: Awaitable[T]) -> T | Gap:
+    """What the reading gives, or the gap that its failure leaves."""
+    try:
+        return await reading
+    except SourceError as error:
+        return Gap(source=source, why=error.message, hint=error.hint)

@@ -1,0 +1,39 @@
+"""Imports the official client without the parts of it that nobody here uses.
+
+`import kubernetes.aio` runs `kubernetes/__init__.py`, which imports the whole synchronous client as well: requests,
+oauthlib, websocket, 260 modules more. A question asked in a shell would wait for them: 0.08 s of processor time, and
+0.35 s where Python may not write its bytecode. `importlib.util.LazyLoader` leaves such a package unexecuted until
+somebody touches one of its names, so whoever wants the rest of the client later gets all of it.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+_SYNCHRONOUS = ("client", "config", "dynamic", "watch", "stream", "utils", "leaderelection", "informer")
+_ASYNCHRONOUS = ("dynamic", "watch", "stream", "leaderelection")
+_DEFERRED = {f"kubernetes.{name}" for name in _SYNCHRONOUS} | {f"kubernetes.aio.{name}" for name in _ASYNCHRONOUS}
+
+
+class _Deferring:
+    """A finder of the deferred packages only; everything else is left to the usual ones."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path) if name in _DEFERRED else None
+        if spec and spec.loader:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
+
+
+@contextmanager
+def unused_parts_deferred() -> Iterator[None]:
+    """Within it, importing `kubernetes` executes only what `kubernetes.aio.config` and `.client` need."""
+    sys.meta_path.insert(0, _Deferring)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_Deferring)

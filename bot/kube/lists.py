@@ -1,0 +1,183 @@
+"""A List of objects as the API, `kubectl get -o json` and a recording write it: bytes to narrow models and back."""
+
+import codecs
+import json
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from bot.kube.models import Kind, Resource
+
+R = TypeVar("R", bound=Resource)
+
+API_KINDS = {
+    "nodes": "Node",
+    "pods": "Pod",
+    "events": "Event",
+    "resourcequotas": "ResourceQuota",
+    "configmaps": "ConfigMap",
+    "services": "Service",
+    "deployments": "Deployment",
+    "replicasets": "ReplicaSet",
+    "statefulsets": "StatefulSet",
+    "daemonsets": "DaemonSet",
+    "jobs": "Job",
+    "leases": "Lease",
+    "endpointslices": "EndpointSlice",
+    "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
+}
+"""What the API calls one object of each plural."""
+
+
+class BadItem(NamedTuple):
+    """An item of a list that could not be read. `name` is empty where not even that could be."""
+
+    index: int
+    namespace: str
+    name: str
+    why: str
+
+
+class Decoded(NamedTuple, Generic[R]):
+    """A list, and what of it could not be read."""
+
+    items: list[R]
+    bad: list[BadItem]
+
+
+class NotAListError(ValueError):
+    """The bytes are no complete List of that kind; the text says what they are instead."""
+
+
+class _ListMeta(msgspec.Struct, rename={"more": "continue"}):
+    more: str = ""
+
+
+class _Head(msgspec.Struct):
+    kind: str = ""
+    metadata: _ListMeta | None = None
+    items: list[msgspec.Raw] | None | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Name(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+
+
+class _Identity(msgspec.Struct):
+    kind: str = ""
+    metadata: _Name = msgspec.field(default_factory=_Name)
+
+
+# Not DecodeError alone: text that is no UTF-8 and nesting without end are reported by Python's own classes.
+_UNREADABLE = (ValueError, RecursionError)
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_identity = msgspec.json.Decoder(_Identity).decode
+
+
+@cache
+def _item_decoder(model: type[Resource]) -> Callable[[msgspec.Raw | bytes], Any]:
+    return msgspec.json.Decoder(model).decode
+
+
+@cache
+def _items_decoder(model: type[Resource]) -> Callable[[list[msgspec.Raw] | bytes], Any]:
+    class Items(msgspec.Struct):
+        items: list[model] | None = None  # pyright: ignore[reportInvalidTypeForm]  # msgspec reads it at run time
+
+    return msgspec.json.Decoder(Items).decode
+
+
+def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
+    """The objects of a List, in its order. One unreadable item does not spoil the others; it is told in `bad`.
+
+    Raises NotAListError when the bytes are no JSON, no List, a List of another kind, or one page of a longer one.
+    """
+    data = _without_mark(data)
+    head, data = _head(kind, data)
+    raw_items = head.items or []
+    identities = [_identity(raw) for raw in raw_items]
+    ours = {API_KINDS[kind.plural], ""}
+    if all(one is not None and one.kind in ours for one in identities):
+        try:
+            return Decoded(_items_decoder(kind.type)(data).items or [], [])
+        except _UNREADABLE:
+            pass
+    decoded: Decoded[R] = Decoded([], [])
+    for index, (raw, identity) in enumerate(zip(raw_items, identities, strict=True)):
+        at = identity.metadata if identity else _Name()
+        if identity and identity.kind not in ours:
+            why = f"expected a {API_KINDS[kind.plural]}, got a {identity.kind}"
+            decoded.bad.append(BadItem(index, at.namespace, at.name, why))
+            continue
+        try:
+            decoded.items.append(_item(kind, bytes(raw)))
+        except _UNREADABLE as error:
+            decoded.bad.append(BadItem(index, at.namespace, at.name, str(error)))
+    return decoded
+
+
+def encode_list(kind: Kind[R], items: Iterable[dict[str, Any]]) -> bytes:
+    """A List of objects (as builtins, without their kind and version), one object a line."""
+    version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+    typed = {"apiVersion": version, "kind": API_KINDS[kind.plural]}
+    lines = b",\n".join(msgspec.json.encode(typed | item) for item in items)
+    return b'{"apiVersion":"v1","kind":"List","items":[\n' + lines + b"\n]}\n"
+
+
+def _head(kind: Kind[R], data: bytes) -> tuple[_Head, bytes]:
+    """The list's own fields and undecoded items, and the bytes in the form that could be read."""
+    try:
+        head = _decode_head(data)
+    except msgspec.ValidationError as error:
+        raise NotAListError(f"is no List: {error}") from error
+    except _UNREADABLE:
+        data = _mended(data)
+        try:
+            head = _decode_head(data)
+        except _UNREADABLE as error:
+            raise NotAListError(f"is no List: {error}") from error
+    if head.kind not in ("List", f"{API_KINDS[kind.plural]}List") or head.items is msgspec.UNSET:
+        raise NotAListError(f"is no List of {kind.plural}: its kind is {head.kind!r}")
+    if head.metadata and head.metadata.more:
+        raise NotAListError("is one page of a longer list: its metadata.continue is set")
+    return head, data
+
+
+def _identity(raw: msgspec.Raw) -> _Identity | None:
+    try:
+        return _decode_identity(raw)
+    except _UNREADABLE:
+        return None
+
+
+def _item(kind: Kind[R], raw: bytes) -> R:
+    decode = _item_decoder(kind.type)
+    try:
+        return decode(raw)
+    except msgspec.ValidationError:
+        raise
+    except _UNREADABLE:
+        return decode(_mended(raw))
+
+
+def _without_mark(data: bytes) -> bytes:
+    """The bytes as UTF-8 without a byte order mark: `>` in Windows PowerShell writes one, and UTF-16."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace").encode()
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def _mended(data: bytes) -> bytes:
+    """The same JSON in strict form: raw control characters, lone surrogates and broken UTF-8 made harmless."""
+    try:
+        value = json.loads(data.decode("utf-8", "replace"), strict=False, parse_constant=_refuse)
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    except _UNREADABLE as error:
+        raise NotAListError(f"is no JSON: {error}") from error
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON value")

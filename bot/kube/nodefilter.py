@@ -1,0 +1,113 @@
+"""kube-scheduler's own filters as far as objects alone decide them: before an extender is asked.
+
+Order and texts: k8s.io/kubernetes pkg/scheduler/framework/plugins (nodeunschedulable, tainttoleration, nodeaffinity,
+noderesources). What depends on other pods (free cpu, ports, volumes, pod affinity) is not judged here; a pod that is
+larger than the whole node is.
+"""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import NamedTuple
+
+from bot.kube.models import Node, NodeSelectorTerm, Pod, Quantity, SelectorRequirement, Taint, Toleration
+from bot.kube.quantities import parse_quantity, whole
+
+SELECTOR_TEXT = "node(s) didn't match Pod's node affinity/selector"
+TAINT_TEXT = "node(s) had untolerated taint(s)"
+UNSCHEDULABLE_TEXT = "node(s) were unschedulable"
+
+_UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_HARD_EFFECTS = ("NoSchedule", "NoExecute")
+_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+
+
+class Obstacle(NamedTuple):
+    """Why kube-scheduler drops the node. `text` is what it prints, `detail` the part of the objects that shows it."""
+
+    text: str
+    detail: str
+
+
+def obstacle(pod: Pod, node: Node) -> Obstacle | None:
+    """The first filter that drops the node for this pod; None when none of those judged here does."""
+    tolerations = pod.spec.tolerations or []
+    if node.spec.unschedulable and not _tolerated(_UNSCHEDULABLE_TAINT, tolerations):
+        return Obstacle(UNSCHEDULABLE_TEXT, "spec.unschedulable")
+    for taint in node.spec.taints or ():
+        if taint.effect in _HARD_EFFECTS and not _tolerated(taint, tolerations):
+            return Obstacle(TAINT_TEXT, taint.key)
+    if missing := _unselected(pod, node):
+        return Obstacle(SELECTOR_TEXT, missing)
+    for resource in _RESOURCES:
+        asked, offered = _asked(pod, resource), _offered(node, resource)
+        if offered is not None and asked > offered:
+            return Obstacle(f"Insufficient {resource}", resource)
+    return None
+
+
+def _tolerated(taint: Taint, tolerations: list[Toleration]) -> bool:
+    return any(
+        (not one.effect or one.effect == taint.effect)
+        and (not one.key or one.key == taint.key)
+        and (one.operator == "Exists" or (one.operator in ("", "Equal") and bool(one.key) and one.value == taint.value))
+        for one in tolerations
+    )
+
+
+def _unselected(pod: Pod, node: Node) -> str:
+    labels = node.metadata.labels or {}
+    for key, value in (pod.spec.node_selector or {}).items():
+        if labels.get(key) != value:
+            return key
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    if required is None:
+        return ""
+    terms = required.node_selector_terms or []
+    return "" if any(_matches(term, node) for term in terms) else "nodeAffinity"
+
+
+def _matches(term: NodeSelectorTerm, node: Node) -> bool:
+    expressions, fields = term.match_expressions or [], term.match_fields or []
+    if not expressions and not fields:
+        return False
+    labels = node.metadata.labels or {}
+    return all(_holds(one, labels.get(one.key)) for one in expressions) and all(
+        _holds(one, node.name if one.key == "metadata.name" else None) for one in fields
+    )
+
+
+def _holds(requirement: SelectorRequirement, value: str | None) -> bool:
+    values = requirement.values or []
+    tests: dict[str, Callable[[], bool]] = {
+        "In": lambda: value is not None and value in values,
+        "NotIn": lambda: value is None or value not in values,
+        "Exists": lambda: value is not None,
+        "DoesNotExist": lambda: value is None,
+        "Gt": lambda: _compare(value, values) > 0,
+        "Lt": lambda: _compare(value, values) < 0,
+    }
+    test = tests.get(requirement.operator)
+    return test() if test else False
+
+
+def _compare(value: str | None, values: list[str]) -> int:
+    left, right = whole(value), whole(values[0]) if values else None
+    return 0 if left is None or right is None else (left > right) - (left < right)
+
+
+def _asked(pod: Pod, resource: str) -> Decimal:
+    """The pod's effective request: the larger of the app containers' sum and any init container, plus overhead."""
+    apps = sum((_request(one.resources.requests if one.resources else None, resource) for one in pod.spec.containers), Decimal())
+    inits = [_request(one.resources.requests if one.resources else None, resource) for one in pod.spec.init_containers or ()]
+    return max([apps, *inits]) + _request(pod.spec.overhead, resource)
+
+
+def _request(amounts: dict[str, Quantity] | None, resource: str) -> Decimal:
+    value = (amounts or {}).get(resource)
+    return (parse_quantity(value) if value is not None else None) or Decimal()
+
+
+def _offered(node: Node, resource: str) -> Decimal | None:
+    value = (node.status.allocatable or {}).get(resource)
+    return None if value is None else parse_quantity(value)

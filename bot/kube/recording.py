@@ -1,0 +1,204 @@
+"""A recorded cluster: a folder or `.tar.gz` (`hami-bot.recording/v1`) that answers as a live cluster would.
+
+Files may be hand-made: what `kubectl get … -A -o json` prints is a valid `objects/` file as it is.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from bot.errors import NotFound, SourceError
+from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.lists import Decoded, NotAListError, decode_list
+from bot.kube.models import ALL_KINDS, Kind, Resource
+from bot.kube.recording_files import ARCHIVE_SUFFIXES, FORMAT, META, RecordingFiles, log_name, open_files
+from bot.kube.selectors import field_matcher, label_matcher
+from bot.kube.times import format_time, parse_time
+from bot.report import Gap
+
+R = TypeVar("R", bound=Resource)
+
+_META_HINT = f'{META} needs at least {{"taken_at": "2026-11-21T05:00:00Z"}}'
+_TIMES = frozenset(
+    {
+        "creationTimestamp",
+        "firstTimestamp",
+        "lastTimestamp",
+        "eventTime",
+        "lastObservedTime",
+        "lastTransitionTime",
+        "startTime",
+        "startedAt",
+        "finishedAt",
+        "renewTime",
+    }
+)
+
+
+class Meta(msgspec.Struct, omit_defaults=True):
+    """`meta.json`. Only `taken_at` must be there; a `format`, when there is one, must be ours."""
+
+    taken_at: str
+    format: str = ""
+    cluster: str = ""
+    server_version: str = ""
+    hami_version: str = ""
+
+
+class RecordedCluster:
+    """A `Cluster` that reads a recording: lazily where it is a folder, from memory where it is an archive.
+
+    `undecodable` tells which objects of the lists asked for so far could not be read; `notes` what had to be assumed.
+    """
+
+    def __init__(self, path: Path, files: RecordingFiles) -> None:
+        self._files = files
+        self._lists: dict[str, Decoded[Any]] = {}
+        self.undecodable: list[str] = []
+        self.notes: tuple[Gap, ...] = ()
+        self._meta = self._read_meta(path)
+        taken_at = parse_time(self._meta.taken_at)
+        if taken_at is None:
+            raise SourceError(f"{path}: {META}: taken_at is no time: {self._meta.taken_at!r}", hint=_META_HINT)
+        self._taken_at = taken_at
+        self._name = self._meta.cluster or _stem(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "RecordedCluster":
+        """The recording at `path`. SourceError says what is wrong with it: missing, cut off, unsafe, no recording."""
+        return cls(path, open_files(path))
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def hami_version_hint(self) -> str:
+        return self._meta.hami_version
+
+    @property
+    def server_version(self) -> str:
+        """The version of the API server as meta.json states it; empty when it does not."""
+        return self._meta.server_version
+
+    def now(self) -> datetime:
+        return self._taken_at
+
+    async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
+        decoded = self._objects(kind)
+        wanted = (namespace if kind.namespaced else "", name)
+        for item in decoded.items:
+            if (item.namespace, item.name) == wanted:
+                return item
+        for bad in decoded.bad:
+            # An object without a readable name may be the one that was asked for: absence cannot be claimed.
+            if (bad.namespace, bad.name) == wanted or not bad.name:
+                raise SourceError(f"objects/{kind.file_name} item {bad.index} could not be read: {bad.why}")
+        resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+        raise NotFound(f'{resource} "{name}" not found')
+
+    async def list(
+        self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", metadata_only: bool = False
+    ) -> list[R]:
+        del metadata_only  # a live cluster saves bytes by it; here they are read already
+        items = self._objects(kind).items
+        if namespace and kind.namespaced:
+            items = [item for item in items if item.namespace == namespace]
+        try:
+            has_labels, has_fields = label_matcher(labels), field_matcher(fields)
+            return [item for item in items if has_labels(item.metadata.labels) and has_fields(item)]
+        except ValueError as error:
+            raise SourceError(f"objects/{kind.file_name} could not be searched: {error}") from error
+
+    async def log(self, wanted: LogWanted) -> LogLines:
+        name = log_name(wanted.namespace, wanted.pod, wanted.container)
+        newest, cut = self._files.tail(name, wanted.limit_bytes)
+        return LogLines(tuple(line.decode("utf-8", "replace") for line in _matching(newest, wanted.needle)), cut)
+
+    def files(self, prefix: str = "") -> "list[str]":
+        """The names of the recording's files that start so, sorted: `metrics/hami-system/…/9395.prom`."""
+        return self._files.names(prefix)
+
+    def read(self, name: str) -> bytes:
+        """One file of the recording; SourceError when it is not there."""
+        return self._files.read(name)
+
+    def _objects(self, kind: Kind[R]) -> Decoded[R]:
+        if (known := self._lists.get(kind.file_name)) is not None:
+            return known
+        file = f"objects/{kind.file_name}"
+        data = self._files.read(file)
+        try:
+            decoded = decode_list(kind, data)
+        except NotAListError as error:
+            hint = f"write it with `kubectl get {file[8:-5]} -A -o json`"
+            raise SourceError(f"{file} {error}", hint=hint) from error
+        self._lists[kind.file_name] = decoded
+        for bad in decoded.bad:
+            at = "/".join(filter(None, (bad.namespace, bad.name))) or "nameless"
+            self.undecodable.append(f"{kind.file_name} item {bad.index} ({at}): {bad.why}")
+        return decoded
+
+    def _read_meta(self, path: Path) -> Meta:
+        if META not in self._files.names(META):
+            return self._assumed_meta(path)
+        try:
+            meta = msgspec.json.decode(self._files.read(META), type=Meta)
+        except (ValueError, RecursionError) as error:
+            raise SourceError(f"{path}: {META} could not be read: {error}", hint=_META_HINT) from error
+        if meta.format not in (FORMAT, ""):
+            raise SourceError(f"{path} is a recording of format {meta.format!r}", hint=f"this version reads {FORMAT}")
+        return meta
+
+    def _assumed_meta(self, path: Path) -> Meta:
+        newest: datetime | None = None
+        for kind in ALL_KINDS:
+            try:
+                items = self._objects(kind).items
+            except SourceError:
+                continue
+            for text in _times(msgspec.to_builtins(items)):
+                moment = parse_time(text)
+                newest = max(filter(None, (newest, moment)), default=None)
+        if newest is None:
+            raise SourceError(f"{path} has no {META}, and no object in it carries a time", hint=_META_HINT)
+        taken_at = format_time(newest)
+        why = f"there is no {META}; the newest time in the objects is taken as the time of the recording: {taken_at}"
+        self.notes = (Gap(META, why, _META_HINT),)
+        return Meta(taken_at)
+
+
+def _times(value: Any) -> Iterator[str]:
+    """The times in an object (as builtins) that the cluster wrote; labels and annotations are anybody's."""
+    if isinstance(value, list):
+        for one in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _times(one)
+    elif isinstance(value, dict):
+        for key, one in value.items():  # pyright: ignore[reportUnknownVariableType]
+            if key in _TIMES and isinstance(one, str):
+                yield one
+            elif key not in ("labels", "annotations"):
+                yield from _times(one)
+
+
+def _matching(log: bytes, needle: bytes) -> Iterator[bytes]:
+    """The lines that hold the needle, found without splitting the others; all of them for an empty needle."""
+    if not needle:
+        yield from log.removesuffix(b"\n").split(b"\n") if log else ()
+        return
+    position = 0
+    while b"\n" not in needle and (found := log.find(needle, position)) >= 0:
+        start = log.rfind(b"\n", 0, found) + 1
+        end = log.find(b"\n", found)
+        position = end + 1 if end >= 0 else len(log)
+        yield log[start : position - (end >= 0)]
+
+
+def _stem(path: Path) -> str:
+    for suffix in ARCHIVE_SUFFIXES:
+        if path.name.endswith(suffix):
+            return path.name.removesuffix(suffix)
+    return path.resolve().name

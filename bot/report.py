@@ -1,0 +1,115 @@
+"""The answer: what follows from what was seen. Public contract `hami-bot.report/v1`.
+
+A report carries no markup, no colour and no limit of the place it will be shown in.
+"""
+
+import hashlib
+from typing import Literal
+
+import msgspec
+
+SCHEMA = "hami-bot.report/v1"
+VERDICT_LIMIT = 140
+
+Severity = Literal["info", "warning", "critical"]
+Confidence = Literal["confirmed", "suspected"]
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+
+
+class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An immutable part of the report contract."""
+
+
+class Evidence(Value, frozen=True):
+    """One verbatim quote: where it stands, when it was true, and the command that shows it again.
+
+    `at` is RFC 3339 in UTC, or None where the source carries no time.
+    """
+
+    source: str
+    object: str
+    at: str | None
+    quote: str
+    command: str
+
+
+class NextAction(Value, frozen=True):
+    """One thing to do next: a command of ours or of kubectl, and whether it changes the cluster."""
+
+    label: str
+    command: str
+    changes_cluster: bool = False
+
+
+class Scope(Value, frozen=True):
+    """What a finding is about, beyond the subject itself. Names are sorted."""
+
+    nodes: tuple[str, ...] = ()
+
+
+class Finding(Value, frozen=True):
+    """A claim, how sure we are of it, and what it rests on. `code` is stable and listed in the README."""
+
+    code: str
+    claim: str
+    severity: Severity
+    confidence: Confidence
+    scope: Scope
+    evidence: tuple[Evidence, ...]
+    next_actions: tuple[NextAction, ...] = ()
+
+
+class Table(Value, frozen=True):
+    """Rows for people and for machines; every row has as many cells as `columns`."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Gap(Value, frozen=True):
+    """Something that could not be seen. No rule concludes anything from it."""
+
+    source: str
+    why: str
+    hint: str = ""
+
+
+class Subject(Value, frozen=True):
+    """What the report is about."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class Report(Value, frozen=True):
+    """`findings` are ordered, the cause first; `verdict` is one line of at most 140 characters."""
+
+    schema: str
+    playbook: str
+    cluster: str
+    taken_at: str
+    subject: Subject
+    verdict: str
+    severity: Severity
+    findings: tuple[Finding, ...]
+    tables: tuple[Table, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+def worst(findings: tuple[Finding, ...]) -> Severity:
+    """The highest severity among the findings; info when there is none."""
+    return max((finding.severity for finding in findings), key=SEVERITIES.index, default="info")
+
+
+def identity(report: Report, finding: Finding) -> str:
+    """A stable name for "the same finding again": a hash of its structured facts, never of its prose."""
+    facts = (report.cluster, msgspec.to_builtins(report.subject), finding.code, finding.scope.nodes)
+    return hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]
+
+
+def one_line(text: str, limit: int = VERDICT_LIMIT) -> str:
+    """The text on one line of at most `limit` characters; what is cut off is shown by an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
