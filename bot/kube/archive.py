@@ -9,7 +9,6 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from bot.errors import SourceError
 
@@ -46,7 +45,7 @@ def read_archive(path: Path) -> dict[str, bytes]:
         raise SourceError(f"{path} could not be read as a .tar.gz: {error}", hint=_HINT) from error
 
 
-def _members(stream: BinaryIO | gzip.GzipFile) -> Iterator[tuple[str, bytes]]:
+def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes]]:
     count = unpacked = 0
     long_name: str | None = None
     while (header := stream.read(_BLOCK)).strip(b"\0"):
@@ -73,7 +72,7 @@ def _members(stream: BinaryIO | gzip.GzipFile) -> Iterator[tuple[str, bytes]]:
     stream.read(_MAX_EXTENSION)
 
 
-def _body(stream: BinaryIO | gzip.GzipFile, member: tarfile.TarInfo, limit: int) -> bytes:
+def _body(stream: gzip.GzipFile, member: tarfile.TarInfo, limit: int) -> bytes:
     if member.size > limit:
         raise _UnsafeError(f"{member.name!r} has {member.size:,} bytes, more than {limit:,}")
     body = stream.read(member.size)

@@ -1,6 +1,6 @@
 """What a playbook may read from a cluster, whether it is live or recorded. Nothing here can change one."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -45,6 +45,11 @@ class Cluster(Protocol):
     @property
     def hami_version_hint(self) -> str:
         """HAMi's version as a recording's meta.json states it; empty for a live cluster."""
+        ...
+
+    @property
+    def undecodable(self) -> Sequence[str]:
+        """Objects that were skipped because they do not have the API's shape: which, and why."""
         ...
 
     def now(self) -> datetime:

@@ -1,5 +1,6 @@
 """What an API server, or the way to it, answered instead of the object: as an error that a person can act on."""
 
+import os
 import re
 from typing import NamedTuple
 
@@ -30,14 +31,17 @@ class Request(NamedTuple):
         return f"GET {self.path}?{query}" if query else f"GET {self.path}"
 
 
+class StaleListError(SourceError):
+    """HTTP 410: what a continue token pointed to is no longer kept; the list has to be begun anew."""
+
+
 class Status(msgspec.Struct, frozen=True):
-    """The part of a `kind: Status` answer that is read. https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/status/"""
+    """The part of a `kind: Status` answer that is read."""
 
     message: str = ""
-    reason: str = ""
 
 
-def refused(request: Request, status: int, body: bytes, *, credentials: str) -> SourceError:
+def refused(request: Request, status: int, body: bytes, credentials: str) -> SourceError:
     """The error for an answer other than 200; `credentials` says where they came from."""
     said = _message(body)
     text = f"{request}: HTTP {status}: {said}" if said else f"{request}: HTTP {status}"
@@ -50,13 +54,13 @@ def refused(request: Request, status: int, body: bytes, *, credentials: str) -> 
         case 404:
             return NotFound(text, hint="check the name and the namespace" if request.verb == "get" else "")
         case 410:
-            return SourceError(text, hint="the list grew old while it was read, twice: the server is slow; ask again later")
+            return StaleListError(text, hint="the list changed faster than it could be read, twice: ask again")
         case 429:
             return SourceError(text, hint="the API server is busy and asked to wait: ask again in a minute")
         case 400:
             return SourceError(text)
         case _ if status >= 500:
-            hint = "the API server, or what stands between, is in trouble: `kubectl get --raw /readyz?verbose` says more"
+            hint = "the API server, or what stands before it, is in trouble: see `kubectl get --raw '/readyz?verbose'`"
             return SourceError(text, hint=hint)
         case _:
             return SourceError(text, hint=f"check that the server of {credentials} is a Kubernetes API server")
@@ -66,7 +70,7 @@ def _message(body: bytes) -> str:
     try:
         text = msgspec.json.decode(body, type=Status).message
     except (ValueError, RecursionError):
-        text = re.sub(r"<(style|script|head)\b.*?</\1>|<[^>]*>", " ", body.decode(errors="replace"), flags=re.S)
+        text = re.sub(r"<(style|script|head)\b.*?</\1>|<[^>]*>", " ", body.decode(errors="replace"), flags=re.DOTALL)
     return quoted(text)
 
 
@@ -95,21 +99,21 @@ def is_cut(error: Exception) -> bool:
 
 
 def broken(
-    request: Request, error: Exception, *, server: str, credentials: str, timeout: aiohttp.ClientTimeout
+    request: Request, error: Exception, server: str, credentials: str, limits: aiohttp.ClientTimeout
 ) -> SourceError:
     """The error for an exchange that brought no whole answer: `error` is a ClientError or an OSError."""
-    what, hint = _broken(error, credentials, timeout)
+    what, hint = _broken(error, credentials, limits)
     return SourceError(f"{request} from {server}: {what}", hint=hint)
 
 
-def _broken(error: Exception, credentials: str, timeout: aiohttp.ClientTimeout) -> tuple[str, str]:
+def _broken(error: Exception, credentials: str, limits: aiohttp.ClientTimeout) -> tuple[str, str]:
     reachable = "check that the server is up and that it can be reached from here (address, VPN, firewall)"
     match error:
         case aiohttp.ClientConnectorDNSError():
             return f"no address is known for host {error.host!r}", f"check the server of {credentials}, DNS and VPN"
         case aiohttp.ClientConnectorCertificateError():
             reason = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
-            hint = f"check certificate-authority and server of {credentials}: the CA must have signed for that host name"
+            hint = f"check certificate-authority and server of {credentials}: that CA must have signed that host name"
             return f"TLS verification failed: {reason}", hint
         case aiohttp.ClientSSLError():
             return f"TLS failed: {quoted(str(error.os_error))}", f"check that the server of {credentials} speaks https"
@@ -120,11 +124,11 @@ def _broken(error: Exception, credentials: str, timeout: aiohttp.ClientTimeout) 
         case aiohttp.ClientConnectorError():
             return _reason(error), reachable
         case aiohttp.ConnectionTimeoutError():
-            return f"no connection within {timeout.sock_connect:g} s", reachable
+            return f"no connection within {limits.sock_connect:g} s", reachable
         case aiohttp.SocketTimeoutError():
-            return f"nothing came for {timeout.sock_read:g} s", "the server or the way to it is stuck: ask again"
+            return f"nothing came for {limits.sock_read:g} s", "the server or the way to it is stuck: ask again"
         case TimeoutError():
-            return f"not finished within {timeout.total:g} s", "the server or the way to it is slow: ask again"
+            return f"not finished within {limits.total:g} s", "the server or the way to it is slow: ask again"
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             return "this is no http(s) address", f"check the server of {credentials}"
         case aiohttp.ClientPayloadError():
@@ -136,6 +140,8 @@ def _broken(error: Exception, credentials: str, timeout: aiohttp.ClientTimeout) 
 
 
 def _reason(error: Exception) -> str:
-    """What the operating system said, without aiohttp's repetition of host and port."""
+    """What the operating system said, without the host and port that aiohttp and asyncio repeat."""
     cause = getattr(error, "os_error", error)
-    return quoted(getattr(cause, "strerror", None) or str(cause) or type(error).__name__).lower()
+    number = getattr(cause, "errno", None)
+    said = os.strerror(number) if number and number > 0 else str(cause)
+    return quoted(said or type(error).__name__).lower()

@@ -8,7 +8,7 @@ somebody touches one of its names, so whoever wants the rest of the client later
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -30,7 +30,7 @@ class _Deferring:
 
 
 @contextmanager
-def unused_parts_deferred() -> Iterator[None]:
+def unused_parts_deferred() -> Generator[None]:
     """Within it, importing `kubernetes` executes only what `kubernetes.aio.config` and `.client` need."""
     sys.meta_path.insert(0, _Deferring)
     try:

@@ -32,9 +32,9 @@ API_KINDS = {
 
 
 class BadItem(NamedTuple):
-    """An item of a list that could not be read. `name` is empty where not even that could be."""
+    """An item of a list that could not be read: the how-manieth (from 0), and why. An unreadable name is empty."""
 
-    index: int
+    position: int
     namespace: str
     name: str
     why: str
@@ -58,7 +58,7 @@ class _ListMeta(msgspec.Struct, rename={"more": "continue"}):
 class _Head(msgspec.Struct):
     kind: str = ""
     metadata: _ListMeta | None = None
-    items: list[msgspec.Raw] | None | msgspec.UnsetType = msgspec.UNSET
+    items: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class _Name(msgspec.Struct):
@@ -78,12 +78,12 @@ _decode_identity = msgspec.json.Decoder(_Identity).decode
 
 
 @cache
-def _item_decoder(model: type[Resource]) -> Callable[[msgspec.Raw | bytes], Any]:
+def _item_decoder(model: type[Resource]) -> Callable[[bytes], Any]:
     return msgspec.json.Decoder(model).decode
 
 
 @cache
-def _items_decoder(model: type[Resource]) -> Callable[[list[msgspec.Raw] | bytes], Any]:
+def _items_decoder(model: type[Resource]) -> Callable[[bytes], Any]:
     class Items(msgspec.Struct):
         items: list[model] | None = None  # pyright: ignore[reportInvalidTypeForm]  # msgspec reads it at run time
 
@@ -106,16 +106,16 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
         except _UNREADABLE:
             pass
     decoded: Decoded[R] = Decoded([], [])
-    for index, (raw, identity) in enumerate(zip(raw_items, identities, strict=True)):
+    for position, (raw, identity) in enumerate(zip(raw_items, identities, strict=True)):
         at = identity.metadata if identity else _Name()
         if identity and identity.kind not in ours:
             why = f"expected a {API_KINDS[kind.plural]}, got a {identity.kind}"
-            decoded.bad.append(BadItem(index, at.namespace, at.name, why))
+            decoded.bad.append(BadItem(position, at.namespace, at.name, why))
             continue
         try:
             decoded.items.append(_item(kind, bytes(raw)))
         except _UNREADABLE as error:
-            decoded.bad.append(BadItem(index, at.namespace, at.name, str(error)))
+            decoded.bad.append(BadItem(position, at.namespace, at.name, str(error)))
     return decoded
 
 

@@ -14,7 +14,15 @@ from bot.errors import NotFound, SourceError
 from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.lists import Decoded, NotAListError, decode_list
 from bot.kube.models import ALL_KINDS, Kind, Resource
-from bot.kube.recording_files import ARCHIVE_SUFFIXES, FORMAT, META, RecordingFiles, log_name, open_files
+from bot.kube.recording_files import (
+    FORMAT,
+    META,
+    NotRecordedError,
+    RecordingFiles,
+    archive_stem,
+    log_name,
+    open_files,
+)
 from bot.kube.selectors import field_matcher, label_matcher
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap
@@ -64,7 +72,7 @@ class RecordedCluster:
         if taken_at is None:
             raise SourceError(f"{path}: {META}: taken_at is no time: {self._meta.taken_at!r}", hint=_META_HINT)
         self._taken_at = taken_at
-        self._name = self._meta.cluster or _stem(path)
+        self._name = self._meta.cluster or archive_stem(path) or path.resolve().name
 
     @classmethod
     def open(cls, path: Path) -> "RecordedCluster":
@@ -87,6 +95,14 @@ class RecordedCluster:
     def now(self) -> datetime:
         return self._taken_at
 
+    def files(self, prefix: str = "") -> list[str]:
+        """The names of the recording's files that start so, sorted: `metrics/hami-system/…/9395.prom`."""
+        return self._files.names(prefix)
+
+    def read(self, name: str) -> bytes:
+        """One file of the recording; SourceError when it is not there."""
+        return self._files.read(name)
+
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         decoded = self._objects(kind)
         wanted = (namespace if kind.namespaced else "", name)
@@ -96,7 +112,7 @@ class RecordedCluster:
         for bad in decoded.bad:
             # An object without a readable name may be the one that was asked for: absence cannot be claimed.
             if (bad.namespace, bad.name) == wanted or not bad.name:
-                raise SourceError(f"objects/{kind.file_name} item {bad.index} could not be read: {bad.why}")
+                raise SourceError(f"objects/{kind.file_name} item {bad.position} could not be read: {bad.why}")
         resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
         raise NotFound(f'{resource} "{name}" not found')
 
@@ -118,14 +134,6 @@ class RecordedCluster:
         newest, cut = self._files.tail(name, wanted.limit_bytes)
         return LogLines(tuple(line.decode("utf-8", "replace") for line in _matching(newest, wanted.needle)), cut)
 
-    def files(self, prefix: str = "") -> "list[str]":
-        """The names of the recording's files that start so, sorted: `metrics/hami-system/…/9395.prom`."""
-        return self._files.names(prefix)
-
-    def read(self, name: str) -> bytes:
-        """One file of the recording; SourceError when it is not there."""
-        return self._files.read(name)
-
     def _objects(self, kind: Kind[R]) -> Decoded[R]:
         if (known := self._lists.get(kind.file_name)) is not None:
             return known
@@ -139,14 +147,14 @@ class RecordedCluster:
         self._lists[kind.file_name] = decoded
         for bad in decoded.bad:
             at = "/".join(filter(None, (bad.namespace, bad.name))) or "nameless"
-            self.undecodable.append(f"{kind.file_name} item {bad.index} ({at}): {bad.why}")
+            self.undecodable.append(f"{kind.file_name} item {bad.position} ({at}): {bad.why}")
         return decoded
 
     def _read_meta(self, path: Path) -> Meta:
-        if META not in self._files.names(META):
-            return self._assumed_meta(path)
         try:
             meta = msgspec.json.decode(self._files.read(META), type=Meta)
+        except NotRecordedError:
+            return self._assumed_meta(path)
         except (ValueError, RecursionError) as error:
             raise SourceError(f"{path}: {META} could not be read: {error}", hint=_META_HINT) from error
         if meta.format not in (FORMAT, ""):
@@ -195,10 +203,3 @@ def _matching(log: bytes, needle: bytes) -> Iterator[bytes]:
         end = log.find(b"\n", found)
         position = end + 1 if end >= 0 else len(log)
         yield log[start : position - (end >= 0)]
-
-
-def _stem(path: Path) -> str:
-    for suffix in ARCHIVE_SUFFIXES:
-        if path.name.endswith(suffix):
-            return path.name.removesuffix(suffix)
-    return path.resolve().name

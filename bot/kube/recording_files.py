@@ -3,18 +3,23 @@
 A recording is untrusted, and so is every name that is built from what it says: nothing here reads outside of it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from bot.errors import SourceError
 from bot.kube.archive import MAX_JSON, read_archive
 
+T = TypeVar("T")
+
 FORMAT = "hami-bot.recording/v1"
 META = "meta.json"
-ARCHIVE_SUFFIXES = (".tar.gz", ".tgz")
 
 _HINT = f"a recording holds {META} and objects/<plural>.json, as `kubectl get <plural> -A -o json` prints them"
+
+
+class NotRecordedError(SourceError):
+    """The recording has no such file. Not `NotFound`: that would claim that the cluster has no such object."""
 
 
 class RecordingFiles(Protocol):
@@ -43,6 +48,12 @@ def open_files(path: Path) -> RecordingFiles:
         raise SourceError(f"{path} could not be opened: {error}", hint=_HINT) from error
 
 
+def archive_stem(path: Path) -> str | None:
+    """The name without its `.tar.gz` or `.tgz`; None where it is not the name of an archive."""
+    stems = (path.name.removesuffix(suffix) for suffix in (".tar.gz", ".tgz") if path.name.endswith(suffix))
+    return next(stems, None)
+
+
 def log_name(namespace: str, pod: str, container: str) -> str:
     """Where a recording keeps a container's log; SourceError when a name could lead elsewhere."""
     for part in (namespace, pod, container):
@@ -56,7 +67,7 @@ class ArchiveFiles:
 
     def __init__(self, path: Path) -> None:
         members = read_archive(path)
-        root = _root(path, members)
+        root = _top_folder(path, members)
         self._files = {name.removeprefix(root): data for name, data in members.items() if name.startswith(root)}
 
     def names(self, prefix: str = "") -> list[str]:
@@ -76,14 +87,10 @@ class FolderFiles:
     """The files of a folder, read when they are asked for."""
 
     def __init__(self, path: Path) -> None:
-        candidates = [path, *sorted(one for one in path.iterdir() if one.is_dir())]
-        entries = [
-            f"{one.relative_to(path)}/{entry}".removeprefix("./")
-            for one in candidates
-            for entry in (META, "objects/")
-            if (one / entry).exists()
-        ]
-        self._root = (path / _root(path, entries)).resolve()
+        self._root = path.resolve()
+        if not _is_recording(self._root):
+            inside = (one for one in sorted(self._root.iterdir()) if one.is_dir() and not one.is_symlink())
+            self._root = _only_one(path, [one for one in inside if _is_recording(one)])
 
     def names(self, prefix: str = "") -> list[str]:
         files = (one for one in self._root.rglob("*") if one.is_file())
@@ -102,8 +109,9 @@ class FolderFiles:
         file = self._file(name)
         try:
             with file.open("rb") as stream:
-                stream.seek(max(0, file.stat().st_size - limit - 1))
-                return whole_lines(stream.read(limit + 1), limit)
+                size = file.stat().st_size
+                start = stream.seek(max(0, size - limit - 1))
+                return whole_lines(stream.read(size - start), limit)
         except OSError as error:
             raise _unreadable(name, error) from error
 
@@ -128,23 +136,29 @@ def whole_lines(newest: bytes, limit: int) -> tuple[bytes, bool]:
     return newest[newest.find(b"\n", len(newest) - limit - 1) + 1 or len(newest) :], True
 
 
-def _root(path: Path, names: Iterable[str]) -> str:
-    """The folder that the recording is in, seen from `path`: empty, or one name and a slash."""
-    roots: set[str] = set()
-    for name in names:
-        top, _, rest = name.partition("/")
-        if name == META or (top == "objects" and "/" in name):
-            return ""
-        if rest == META or rest.startswith("objects/"):
-            roots.add(f"{top}/")
-    if len(roots) != 1:
-        found = f"{len(roots)} recordings: {', '.join(sorted(roots))}" if roots else f"no {META} and no objects/"
-        raise SourceError(f"{path} holds {found}", hint="name one of them" if roots else _HINT)
-    return roots.pop()
+def _top_folder(path: Path, names: Iterable[str]) -> str:
+    """What stands before `meta.json` and `objects/` in an archive: nothing, or one name and a slash."""
+    parts = [name.split("/") for name in names]
+    if any(part[0] == "objects" or part == [META] for part in parts):
+        return ""
+    tops = {part[0] for part in parts if part[1:2] == ["objects"] or part[1:] == [META]}
+    return _only_one(path, sorted(tops)) + "/"
 
 
-def _absent(name: str) -> SourceError:
-    return SourceError(
+def _is_recording(folder: Path) -> bool:
+    return (folder / META).exists() or (folder / "objects").is_dir()
+
+
+def _only_one(path: Path, found: Sequence[T]) -> T:
+    if not found:
+        raise SourceError(f"{path} is no recording: it has no {META} and no objects/", hint=_HINT)
+    if len(found) > 1:
+        raise SourceError(f"{path} holds {len(found)} recordings", hint="name the folder of one of them")
+    return found[0]
+
+
+def _absent(name: str) -> NotRecordedError:
+    return NotRecordedError(
         f"{name} is not in the recording", hint="record again where it can be read, or add the file by hand"
     )
 

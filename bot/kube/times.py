@@ -1,24 +1,25 @@
 """Kubernetes' times: RFC 3339 text in, aware UTC datetimes out."""
 
+import re
 from datetime import UTC, datetime
+
+_RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})", re.ASCII)
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """The moment that the text names, in UTC; None when there is no text or it is no RFC 3339 time."""
-    if not text:
+    """The moment that the text names, in UTC; None when there is no text or it is no RFC 3339 time.
+
+    As strict as Go's time.RFC3339, which HAMi and Kubernetes read with: a time without a zone names no moment.
+    Digits beyond microseconds are cut off.
+    """
+    if not text or not _RFC_3339.fullmatch(text):
         return None
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        return moment.replace(tzinfo=UTC)
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
 
 
 def format_time(moment: datetime) -> str:
     """RFC 3339 in UTC with whole seconds: `2026-11-21T05:00:00Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"

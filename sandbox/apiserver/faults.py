@@ -79,7 +79,7 @@ def _closed(request: web.Request) -> web.Response:
 
 
 async def _begin(request: web.Request, answer: web.Response) -> tuple[web.StreamResponse, bytes]:
-    body = bytes(answer.body or b"")  # pyright: ignore[reportArgumentType]  # ours are bytes
+    body = bytes(answer.body or b"")  # ours are bytes
     response = web.StreamResponse(status=answer.status, headers=answer.headers)
     response.content_length = len(body)
     await response.prepare(request)

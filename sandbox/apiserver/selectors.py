@@ -15,27 +15,16 @@ Test = Callable[[Mapping[str, str]], bool]
 _TOKEN = re.compile(r"\s*(==|!=|[=!,()<>]|[^\s=!,()<>]+)")
 _SYMBOLS = frozenset({"==", "!=", "=", "!", ",", "(", ")", "<", ">", ""})
 
-_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_POD = "spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork status.phase"
+_INVOLVED = "kind namespace name uid apiVersion resourceVersion fieldPath"
 
 # Selectable field -> the places in the object that it is read from: the first that is set counts.
 _FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
-    "Pod": {
-        name: (name,)
-        for name in (
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        )
-    },
+    "Pod": {name: (name,) for name in [*_POD.split(), "status.podIP", "status.nominatedNodeName"]},
     "Node": {"spec.unschedulable": ("spec.unschedulable",)},
     "Namespace": {"status.phase": ("status.phase",)},
     "Event": {
-        **{f"involvedObject.{name}": (f"involvedObject.{name}",) for name in _INVOLVED},
+        **{f"involvedObject.{name}": (f"involvedObject.{name}",) for name in _INVOLVED.split()},
         "reason": ("reason",),
         "reportingComponent": ("reportingComponent",),
         "source": ("source.component", "reportingComponent"),
@@ -44,36 +33,47 @@ _FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
     "Job": {"status.successful": ("status.succeeded",)},
 }
 _UNSET = {"spec.hostNetwork": "false", "spec.unschedulable": "false", "status.successful": "0"}
+_STEPS = {
+    kind: {name: [place.split(".") for place in places] for name, places in fields.items()}
+    for kind, fields in _FIELDS.items()
+}
 
 
 def selectable_fields(kind: str, item: Mapping[str, Any]) -> dict[str, str]:
     """The fields of an object that a field selector may name, as the text that they are compared as."""
     metadata = item["metadata"]
     fields = {"metadata.name": metadata["name"], "metadata.namespace": metadata.get("namespace", "")}
-    for name, places in _FIELDS.get(kind, {}).items():
-        found = next(filter(None, (_at(item, place) for place in places)), _UNSET.get(name, ""))
-        fields[name] = "true" if found is True else str(found)
+    for name, places in _STEPS.get(kind, {}).items():
+        for steps in places:
+            value: Any = item
+            for step in steps:
+                value = (value or {}).get(step)
+            if value:
+                fields[name] = "true" if value is True else str(value)
+                break
+        else:
+            fields[name] = _UNSET.get(name, "")
     return fields
 
 
-def _at(item: Any, place: str) -> Any:
-    for step in place.split("."):
-        item = item.get(step) if isinstance(item, Mapping) else None
-    return item
-
-
-def field_selector(kind: str, text: str) -> Test:
-    """A test of an object's selectable fields. Raises the server's 400 for one that the kind does not support."""
+def field_tests(kind: str, text: str) -> list[Test]:
+    """Tests of an object's selectable fields. Raises the server's 400 for a field that the kind does not support."""
     supported = {"metadata.name", "metadata.namespace", *_FIELDS.get(kind, ())}
-    terms: list[tuple[str, bool, str]] = []
+    tests: list[Test] = []
     for term in filter(None, text.split(",")):
         found = re.fullmatch(r"(.*?)(!=|==|=)(.*)", term)
         if not found:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         if found[1] not in supported:
             raise bad_request(_unsupported(kind, found[1]))
-        terms.append((found[1], found[2] != "!=", found[3]))
-    return lambda fields: all((fields[name] == value) is wanted for name, wanted, value in terms)
+        tests.append(_field_test(*found.groups()))
+    return tests
+
+
+def _field_test(name: str, operator: str, value: str) -> Test:
+    if operator == "!=":
+        return lambda fields: fields[name] != value
+    return lambda fields: fields[name] == value
 
 
 def _unsupported(kind: str, field: str) -> str:
@@ -84,8 +84,8 @@ def _unsupported(kind: str, field: str) -> str:
     return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
-def label_selector(text: str) -> Test:
-    """A test of an object's labels. Raises the server's 400 for a text that is no selector."""
+def label_tests(text: str) -> list[Test]:
+    """Tests of an object's labels, all to be passed. Raises the server's 400 for a text that is no selector."""
     tokens = [token[1] for token in _TOKEN.finditer(text.rstrip())]
     tests: list[Test] = []
     while tokens:
@@ -101,7 +101,7 @@ def label_selector(text: str) -> Test:
             raise bad_request(f"found '{separator}', expected: ',' or 'end of string'")
         if not tokens or tokens[0] in _SYMBOLS - {"!"}:
             raise bad_request(f"found '{tokens[0] if tokens else ''}', expected: identifier after ','")
-    return lambda labels: all(test(labels) for test in tests)
+    return tests
 
 
 def _requirement(tokens: list[str]) -> Test:

@@ -1,8 +1,8 @@
 """The objects of the sandbox's API server, each encoded once, and the lists that are cut from them."""
 
 import base64
-import binascii
 import json
+import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sandbox.apiserver.selectors import field_selector, label_selector, selectable_fields
+from sandbox.apiserver.selectors import field_tests, label_tests, selectable_fields
 from sandbox.apiserver.statuses import bad_request, expired
 
 # What is served even where nothing was seeded: an empty list is an answer, an unknown resource is a 404.
@@ -62,11 +62,14 @@ _ANY_VERSION = -1
 
 
 class Entry(NamedTuple):
-    """An object as bytes, and what selectors ask about. `key` sorts as etcd does: `namespace/name`."""
+    """An object as bytes, and what selectors ask about.
+
+    `key` sorts as etcd does: `namespace/name`. `rest` is all that follows the metadata, to the closing brace.
+    """
 
     key: str
-    item: bytes
     metadata: bytes
+    rest: bytes
     labels: Mapping[str, str]
     fields: Mapping[str, str]
 
@@ -100,8 +103,8 @@ class Collection:
         if entry is None:
             return None
         if metadata_only:
-            return entry.metadata
-        return b'{"kind":"%s","apiVersion":"%s",' % (self.kind.encode(), self.api_version.encode()) + entry.item[1:]
+            return _partial(entry)
+        return b'{"kind":"%s","apiVersion":"%s",' % (self.kind.encode(), self.api_version.encode()) + _item(entry)[1:]
 
     def page(self, query: ListQuery) -> bytes:
         """The body of one page of a list. Raises the server's 400 or 410."""
@@ -121,7 +124,7 @@ class Collection:
         if query.metadata_only:
             kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
         head = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
-        items = b",".join([entry.metadata if query.metadata_only else entry.item for entry in chosen])
+        items = b",".join(map(_partial if query.metadata_only else _item, chosen))
         return msgspec.json.encode(head)[:-1] + b',"items":[' + items + b"]}\n"
 
     def _select(self, namespace: str, labels: str, fields: str) -> Sequence[Entry]:
@@ -129,27 +132,26 @@ class Collection:
         if namespace:  # '0' is what follows '/'
             first, last = (bisect_left(entries, namespace + end, key=attrgetter("key")) for end in "/0")
             entries = entries[first:last]
-        if labels:
-            has_labels = label_selector(labels)
-            entries = [entry for entry in entries if has_labels(entry.labels)]
-        if fields:
-            has_fields = field_selector(self.kind, fields)
-            entries = [entry for entry in entries if has_fields(entry.fields)]
+        for passes in field_tests(self.kind, fields):
+            entries = [entry for entry in entries if passes(entry.fields)]
+        for passes in label_tests(labels):
+            entries = [entry for entry in entries if passes(entry.labels)]
         return entries
 
     def _continue_after(self, token: str) -> str:
         """The key that the page starts behind."""
+        problem = "invalid continue token: continue key is not valid"
         try:
-            text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-            content = json.loads(text.decode("latin-1"))
-            version, start = content["rv"], content["start"]
-        except binascii.Error as error:
-            message = "invalid continue token: continue key is not valid: illegal base64 data at input byte 0"
-            raise bad_request(message) from error
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            first = json.dumps(text[:1].decode("latin-1"))[1:-1]
-            problem = f"invalid character '{first}' looking for beginning of value"
-            raise bad_request(f"invalid continue token: continue key is not valid: {problem}") from error
+            text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True).decode("latin-1")
+        except ValueError as error:
+            good = re.match(r"[\w-]*", token, re.ASCII)
+            raise bad_request(f"{problem}: illegal base64 data at input byte {good.end() if good else 0}") from error
+        try:
+            content = json.loads(text)
+            version, start = int(content["rv"]), str(content["start"])
+        except (ValueError, KeyError, TypeError) as error:
+            first = json.dumps(text[:1])[1:-1]
+            raise bad_request(f"{problem}: invalid character '{first}' looking for beginning of value") from error
         if version not in {self.resource_version, _ANY_VERSION}:
             raise expired(_token(_ANY_VERSION, start.removeprefix("/")))
         return start.removeprefix("/")
@@ -200,14 +202,23 @@ def _seeded(name: str, items: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, s
 def _entry(kind: str, item: Mapping[str, Any]) -> Entry:
     metadata = item["metadata"]
     namespace, name = metadata.get("namespace", ""), metadata["name"]
-    partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    rest = {key: value for key, value in item.items() if key not in {"kind", "apiVersion", "metadata"}}
     return Entry(
         key=f"{namespace}/{name}" if namespace else name,
-        item=msgspec.json.encode({key: value for key, value in item.items() if key not in {"kind", "apiVersion"}}),
-        metadata=msgspec.json.encode(partial),
+        metadata=msgspec.json.encode(metadata),
+        rest=b"," + msgspec.json.encode(rest)[1:] if rest else b"}",
         labels=metadata.get("labels") or {},
         fields=selectable_fields(kind, item),
     )
+
+
+def _item(entry: Entry) -> bytes:
+    """The object as a list has it: without kind and apiVersion."""
+    return b'{"metadata":' + entry.metadata + entry.rest
+
+
+def _partial(entry: Entry) -> bytes:
+    return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":' + entry.metadata + b"}"
 
 
 def _token(version: int, start: str) -> str:

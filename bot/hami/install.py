@@ -1,0 +1,125 @@
+"""HAMi's own installation, read from its objects: found by label and container name, never by the release's name.
+
+Object shapes per chart version: HAMi charts/hami/templates at v2.4 to v2.10.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from bot.hami.requests import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
+from bot.hami.version import Version, parse_version
+from bot.kube.models import ConfigMap, Container, Lease, Pod, PodSpec, Workload
+
+COMPONENT_LABEL = "app.kubernetes.io/component"
+SCHEDULER_COMPONENT = "hami-scheduler"
+PLUGIN_COMPONENT = "hami-device-plugin"
+GUIDES_LABEL = ("app", "hami-scheduler")
+EXTENDER_CONTAINER = "vgpu-scheduler-extender"
+KUBE_SCHEDULER_CONTAINER = "kube-scheduler"
+DEFAULT_SCHEDULER_NAME = "hami-scheduler"
+ROLE_LABEL = "hami.io/scheduler-role"
+
+_VERSION_LABELS = ("app.kubernetes.io/version", "helm.sh/chart")
+_FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
+
+
+class VersionSeen(NamedTuple):
+    """HAMi's version, and the text on an object that shows it."""
+
+    version: Version
+    object: str
+    quote: str
+
+
+class Install(NamedTuple):
+    """What was found of HAMi's scheduler. `seen` is false when nothing of it was found or could be read."""
+
+    namespace: str = ""
+    deployment: Workload | None = None
+    pods: tuple[Pod, ...] = ()
+    flags: dict[str, str] = {}  # noqa: RUF012  # never changed
+    version: VersionSeen | None = None
+    lease: Lease | None = None
+
+    @property
+    def seen(self) -> bool:
+        return self.deployment is not None or bool(self.pods)
+
+    @property
+    def scheduler_name(self) -> str:
+        return self.flags.get("scheduler-name") or DEFAULT_SCHEDULER_NAME
+
+    @property
+    def ready_pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for pod in self.pods if is_ready(pod))
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the pod runs and its Ready condition is true."""
+    ready = pod.condition("Ready")
+    return pod.status.phase == "Running" and not pod.metadata.deletion_timestamp and bool(ready and ready.status == "True")
+
+
+def extender_of(spec: PodSpec) -> Container | None:
+    """HAMi's own container of a scheduler pod; operators may put others before and after it."""
+    return next((one for one in spec.containers if one.name == EXTENDER_CONTAINER), None)
+
+
+def read_install(
+    deployments: Sequence[Workload], pods: Sequence[Pod], lease: Lease | None, *, version_hint: str = ""
+) -> Install:
+    """The install as its Deployment and pods show it; either may be empty, the rest of HAMi then stays known."""
+    schedulers = [one for one in deployments if extender_of(one.spec.template.spec)] or list(deployments)
+    deployment = schedulers[0] if schedulers else None
+    running = sorted((pod for pod in pods if extender_of(pod.spec)), key=lambda pod: (not is_ready(pod), pod.name))
+    spec = running[0].spec if running else deployment.spec.template.spec if deployment else None
+    extender = extender_of(spec) if spec else None
+    namespace = running[0].namespace if running else deployment.namespace if deployment else ""
+    return Install(
+        namespace=namespace,
+        deployment=deployment,
+        pods=tuple(running),
+        flags=read_flags([*(extender.command or ()), *(extender.args or ())]) if extender else {},
+        version=_version_of(running, deployment, version_hint),
+        lease=lease,
+    )
+
+
+def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> VersionSeen | None:
+    """The running image counts before the chart's labels: users do override tags."""
+    images: list[tuple[str, Container | None]] = [(f"Pod {pod.namespace}/{pod.name}", extender_of(pod.spec)) for pod in pods]
+    if deployment:
+        images.append((f"Deployment {deployment.namespace}/{deployment.name}", extender_of(deployment.spec.template.spec)))
+    for name, container in images:
+        if container and (version := parse_version(container.image)):
+            return VersionSeen(version, name, container.image)
+    labelled = [deployment.metadata] if deployment else []
+    for metadata in [*labelled, *(pod.metadata for pod in pods)]:
+        for key in _VERSION_LABELS:
+            text = metadata.label(key)
+            if text and (version := parse_version(text)):
+                return VersionSeen(version, f"label {key} of {metadata.namespace}/{metadata.name}", text)
+    version = parse_version(hint) if hint else None
+    return VersionSeen(version, "meta.json of the recording", hint) if version else None
+
+
+def read_flags(command: Sequence[str]) -> dict[str, str]:
+    """The flags of a command line; a repeated flag's last value counts, as for pflag. A bare flag is `true`."""
+    flags: dict[str, str] = {}
+    words = list(command)
+    for position, word in enumerate(words):
+        if not (found := _FLAG.fullmatch(word)):
+            continue
+        following = words[position + 1] if position + 1 < len(words) else ""
+        separate = found[1] == "v" and following and not following.startswith("-")
+        flags[found[1]] = found[2] if found[2] is not None else following if separate else "true"
+    return flags
+
+
+def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str | None:
+    """The device config among config maps, the reason why it is unreadable, or None when there is none."""
+    for one in config_maps:
+        if one.data and DEVICE_CONFIG_FILE in one.data:
+            return read_device_config(one.data[DEVICE_CONFIG_FILE])
+    return None

@@ -1,0 +1,148 @@
+"""Writing a recording (`hami-bot.recording/v1`): what can be read of a cluster, redacted, the same bytes each time."""
+
+import asyncio
+import gzip
+import io
+import shutil
+import tarfile
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from bot.errors import SourceError, UsageError
+from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.lists import encode_list
+from bot.kube.models import ALL_KINDS, PODS, Pod
+from bot.kube.recording import Meta
+from bot.kube.recording_files import FORMAT, META, archive_stem, log_name
+from bot.kube.redact import COMPONENT_LABEL, EXTENDER, masked_log, redacted
+from bot.kube.times import format_time
+from bot.report import Gap
+
+MAX_LOGS = 32 * 1024 * 1024
+"""How much log is read, all containers together, in bytes."""
+
+_LOG_PERIOD_S = 3600
+_LATEST = 2**32 - 1  # of a time in a gzip header
+
+
+class RecordSummary(NamedTuple):
+    """What was written: how many objects of each kind, which logs; and the gaps, what could not be."""
+
+    path: Path
+    objects: dict[str, int]
+    logs: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+
+
+async def record(cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, server_version: str) -> RecordSummary:
+    """Writes a recording of the cluster to `out`: a `.tar.gz` where the name ends so, else a folder.
+
+    `pod` (namespace and name) limits the logs to the lines that name it; objects are always all of them, since what a
+    node has left depends on every pod. An existing archive is replaced, a folder must be new or empty (UsageError).
+    Raises SourceError when nothing could be read at all.
+    """
+    out = _checked(out)
+    async with asyncio.TaskGroup() as reading:
+        lists = [reading.create_task(seen(kind.plural, cluster.list(kind))) for kind in ALL_KINDS]
+    taken_at = cluster.now()
+    files: dict[str, bytes] = {}
+    objects: dict[str, int] = {}
+    gaps: list[Gap] = []
+    pods: list[Pod] = []
+    for kind, task in zip(ALL_KINDS, lists, strict=True):
+        items = task.result()
+        if isinstance(items, Gap):
+            gaps.append(items)
+            continue
+        objects[kind.plural] = len(items)
+        files[f"objects/{kind.file_name}"] = encode_list(kind, map(redacted, items))
+        if kind.plural == PODS.plural:
+            pods = [one for one in items if isinstance(one, Pod)]
+    if not objects:
+        raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
+    logs, log_gaps = await _scheduler_logs(cluster, pods, pod[1].encode() if pod else b"")
+    meta = Meta(format_time(taken_at), FORMAT, cluster.name, server_version, cluster.hami_version_hint)
+    files |= logs | {META: msgspec.json.encode(meta)}
+    try:
+        await asyncio.to_thread(_write, out, files, taken_at)
+    except OSError as error:
+        raise UsageError(f"{out} could not be written: {error}", hint="name another place with -o") from error
+    return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *log_gaps))
+
+
+async def _scheduler_logs(cluster: Cluster, pods: list[Pod], needle: bytes) -> tuple[dict[str, bytes], list[Gap]]:
+    """The redacted logs of every container of HAMi's scheduler pods, by file name."""
+    logs: dict[str, bytes] = {}
+    gaps: list[Gap] = []
+    left = MAX_LOGS
+    for pod in filter(_is_scheduler, pods):
+        for container in pod.spec.containers:
+            at = f"log of {pod.namespace}/{pod.name} {container.name}"
+            try:
+                name = log_name(pod.namespace, pod.name, container.name)
+                wanted = LogWanted(pod.namespace, pod.name, container.name, needle, _LOG_PERIOD_S, left)
+                lines, cut = await cluster.log(wanted)
+            except SourceError as error:
+                gaps.append(Gap(at, error.message, error.hint))
+                continue
+            if cut:
+                gaps.append(Gap(at, f"the log is longer than the {left:,} bytes that were read of it"))
+            logs[name] = masked_log(lines).encode()
+            left = max(0, left - len(logs[name]))
+    return logs, gaps
+
+
+def _is_scheduler(pod: Pod) -> bool:
+    of_scheduler = pod.metadata.label(COMPONENT_LABEL) == "hami-scheduler"
+    return of_scheduler or any(container.name == EXTENDER for container in pod.spec.containers)
+
+
+def _checked(out: Path) -> Path:
+    """The absolute path, found fit to be written before anything is read."""
+    out = out.absolute()
+    if not out.parent.is_dir():
+        raise UsageError(f"{out.parent} is no folder", hint="name a place that exists with -o")
+    if out.is_dir() and (archive_stem(out) or any(out.iterdir())):
+        raise UsageError(f"{out} is a folder that holds something else", hint="name a new folder or a .tar.gz with -o")
+    if out.exists() and not out.is_dir() and not archive_stem(out):
+        raise UsageError(f"{out} is there already and is no .tar.gz", hint="name a new folder or a .tar.gz with -o")
+    return out
+
+
+def _write(out: Path, files: dict[str, bytes], taken_at: datetime) -> None:
+    """All or nothing: beside the target first, so that a full disk leaves no half recording under its name."""
+    part = out.with_name(f"{out.name}.part")
+    _remove(part)
+    try:
+        if stem := archive_stem(out):
+            _write_archive(part, stem, files, taken_at)
+        else:
+            for name, data in files.items():
+                (part / name).parent.mkdir(parents=True, exist_ok=True)
+                (part / name).write_bytes(data)
+        part.replace(out)
+    finally:
+        _remove(part)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _write_archive(path: Path, top: str, files: dict[str, bytes], taken_at: datetime) -> None:
+    mtime = min(max(0, int(taken_at.timestamp())), _LATEST)
+    with (
+        path.open("wb") as raw,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=mtime) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, data in sorted(files.items()):
+            member = tarfile.TarInfo(f"{top}/{name}")
+            member.size, member.mtime = len(data), mtime
+            archive.addfile(member, io.BytesIO(data))

@@ -1,0 +1,182 @@
+"""What may leave the cluster in a recording. Everything that is not named here as kept is left out or masked.
+
+The narrow models already leave out env, volumes, managed fields and secrets, since they never decode them. What they do
+hold as free text is handled here: annotations, command lines, config files, messages and logs.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, cast
+
+import msgspec
+
+from bot.kube.models import ConfigMap, Resource
+
+MASK = "***"
+
+COMPONENT_LABEL = "app.kubernetes.io/component"
+HAMI_COMPONENTS = frozenset({"hami-scheduler", "hami-device-plugin"})
+EXTENDER = "vgpu-scheduler-extender"
+_HAMI_CONTAINERS = frozenset({EXTENDER, "kube-scheduler", "device-plugin", "vgpu-monitor"})
+
+DEVICE_CONFIG = "device-config.yaml"
+_CONFIG_KEYS = frozenset({DEVICE_CONFIG, "config.yaml", "config.json"})
+
+_KEPT_ANNOTATIONS = (
+    "hami.io/",
+    "nvidia.com/",
+    "amd.com/",
+    "huawei.com/",
+    "cambricon.com/",
+    "hygon.com/",
+    "iluvatar.ai/",
+    "mthreads.com/",
+    "mthreads.ai/",
+    "metax-tech.com/",
+    "enflame.com/",
+    "kunlunxin.com/",
+    "baidu.com/",
+    "aws.amazon.com/",
+    "vastaitech.com/",
+    "birentech.com/",
+    "CAMBRICON_",
+    "BAIDU_",
+    "AWS_NEURON_",
+    "NEURON_",
+    "predicate-time",
+    "predicate-node",
+    "assigned-containers",
+    "kubernetes.io/",
+    "scheduling.",
+    "deployment.kubernetes.io/revision",
+    "meta.helm.sh/",
+)
+
+_SENSITIVE = (
+    r"(?:token|passw(?:or)?d|passphrase|(?<![a-z])(?:pass|pwd)|secret|(?:api|access|private)[_-]?key|credential)s?"
+)
+_SECRET_FLAG = re.compile(r"token|pass|pwd|secret|key|credential", re.IGNORECASE)
+_PATH_FLAG = re.compile(r"(?:file|path|dir)$", re.IGNORECASE)
+_FLAG = re.compile(r"(--?[\w.-]+)(?:(=).*)?", re.DOTALL)
+
+# Quoted (JSON inside JSON, JSON, single quotes; events are cut at 1 KiB, so the end may be missing), or one bare word.
+_QUOTED = r"""\\"(?:(?!\\")[^\n])*(?:\\")?|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?"""
+_UNMASKED = r"""(?!\*{3}(?:[\s"'\\,;&})\]]|$))"""
+_VALUE = rf"""{_UNMASKED}(?:{_QUOTED}|[^\s"'\\,;&(){{}}\[\]<>][^\s"'\\,;&]*)"""
+
+_PEM = re.compile(
+    r"-----BEGIN [^-\n]{1,40}-----"
+    r"(?:(?:(?!-----BEGIN)[\s\S]){0,16384}?-----END [^-\n]{1,40}-----|(?:[\w+/=\s]|\\[nrt])*)"
+)
+_RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+    (
+        ("last-applied",),
+        re.compile(rf"(last-applied-configuration[\\\"']*\s*[:=]\s*)(?!\{{\}}){_UNMASKED}(?:{_QUOTED}|[^\n]*)"),
+        rf"\1{MASK}",
+    ),
+    (
+        ("value",),
+        re.compile(rf"(\\?\"name\\?\"\s*:\s*\\?\"[^\"\\]*\\?\"\s*,\s*\\?\"value\\?\"\s*:\s*){_UNMASKED}(?:{_QUOTED})"),
+        rf"\1{MASK}",
+    ),
+    (("valuefrom",), re.compile(r"(\bName:[\w.-]+[, ]Value:).*?(?=[, ]ValueFrom:)"), rf"\1{MASK}"),
+    (
+        ("authorization",),
+        re.compile(rf"(authorization[\\\"']*\s*[:=]\s*)(?:(?:basic|bearer|negotiate)\s+)?{_VALUE}", re.IGNORECASE),
+        rf"\1{MASK}",
+    ),
+    (("bearer",), re.compile(r"\b(bearer\s+)(?!tokens?\b)[\w.~+/=-]+", re.IGNORECASE), rf"\1{MASK}"),
+    (
+        ("token", "pass", "pwd", "secret", "key", "credential"),
+        re.compile(rf"({_SENSITIVE}\\?[\"']?\s*[=:]\s*){_VALUE}", re.IGNORECASE),
+        rf"\1{MASK}",
+    ),
+    (("--",), re.compile(rf"(--[\w-]{{0,40}}{_SENSITIVE}\s+)(?!-){_VALUE}", re.IGNORECASE), rf"\1{MASK}"),
+    (("://",), re.compile(r"(://)[^\s/\"'<>]+@"), rf"\1{MASK}@"),
+    (("eyj",), re.compile(r"\beyJ[\w-]{5,2000}\.[\w-]+(?:\.[\w-]*)?"), MASK),
+    (("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), MASK),
+    (
+        ("gh", "glpat-", "xox", "hf_", "sk-", "aiza"),
+        re.compile(
+            r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}|hf_[A-Za-z0-9]{20,}"
+            r"|sk-[A-Za-z0-9]{20,}|AIza[\w-]{30,})"
+        ),
+        MASK,
+    ),
+)
+
+
+def masked(text: str) -> str:
+    """The text with everything masked that looks like a credential; what stands around it is kept."""
+    text = _PEM.sub(MASK, text) if "-----BEGIN" in text else text
+    lowered = text.lower()
+    for words, pattern, replacement in _RULES:
+        if any(word in lowered for word in words):
+            text = pattern.sub(replacement, text)
+    return text
+
+
+def masked_log(lines: Iterable[str]) -> str:
+    """A log, line by line (a private key may span several), each line ended."""
+    text = "".join(f"{line}\n" for line in lines)
+    text = _PEM.sub(MASK, text) if "-----BEGIN" in text else text
+    return "".join(map(masked, text.splitlines(keepends=True)))
+
+
+def redacted(item: Resource) -> dict[str, Any]:
+    """The object as JSON builtins under the API's names, fit to leave the cluster."""
+    value = _redacted(msgspec.to_builtins(item), of_hami=False)
+    if isinstance(item, ConfigMap) and item.data is not None:
+        kept = _CONFIG_KEYS if _is_config_of_hami(item) else frozenset[str]()
+        value["data"] = {key: masked(text) for key, text in item.data.items() if key in kept}
+    return value
+
+
+def is_pod_of_hami(labels: dict[str, str] | None, containers: Iterable[str]) -> bool:
+    """Whether a pod with these labels and container names is one of HAMi's own."""
+    return (labels or {}).get(COMPONENT_LABEL) in HAMI_COMPONENTS or EXTENDER in containers
+
+
+def _is_config_of_hami(config: ConfigMap) -> bool:
+    return config.metadata.label(COMPONENT_LABEL) in HAMI_COMPONENTS or DEVICE_CONFIG in (config.data or {})
+
+
+def _redacted(value: Any, *, of_hami: bool) -> Any:
+    """`of_hami`: the value is in a pod, or a pod template, of HAMi's own; only those show their command lines."""
+    if isinstance(value, list):
+        return [_redacted(one, of_hami=of_hami) for one in value]  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    if containers := fields.get("spec", {}).get("containers"):
+        names = {one.get("name", "") for one in containers}
+        of_hami = is_pod_of_hami(fields.get("metadata", {}).get("labels"), names)
+    kept: dict[str, Any] = {}
+    for key, one in fields.items():
+        if key == "annotations":
+            kept[key] = {name: masked(text) for name, text in one.items() if name.startswith(_KEPT_ANNOTATIONS)}
+        elif key in ("command", "args"):
+            if of_hami and fields.get("name") in _HAMI_CONTAINERS:
+                kept[key] = _masked_arguments(one)
+        elif key == "message":
+            kept[key] = masked(one)
+        elif key == "labels":
+            kept[key] = one
+        else:
+            kept[key] = _redacted(one, of_hami=of_hami)
+    return kept
+
+
+def _masked_arguments(arguments: list[str]) -> list[str]:
+    kept: list[str] = []
+    secret_follows = False
+    for argument in arguments:
+        flag = _FLAG.fullmatch(argument)
+        if secret_follows and not flag:
+            kept.append(MASK)
+            secret_follows = False
+            continue
+        secret = bool(flag and _SECRET_FLAG.search(flag[1]) and not _PATH_FLAG.search(flag[1]))
+        secret_follows = secret and flag is not None and not flag[2]
+        kept.append(f"{flag[1]}={MASK}" if flag and secret and flag[2] else masked(argument))
+    return kept

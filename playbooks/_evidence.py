@@ -1,0 +1,115 @@
+"""Quotes with their object, time and the command that shows them again."""
+
+import shlex
+
+from bot.hami.install import EXTENDER_CONTAINER
+from bot.hami.logs import LogLine
+from bot.kube.models import Condition, Event, Node, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence
+
+
+def clock(text: str | None) -> str | None:
+    """An API time as reports write it, None when there is none."""
+    moment = parse_time(text)
+    return format_time(moment) if moment else None
+
+
+def of_event(event: Event) -> Evidence:
+    """The event's message."""
+    about = event.involved_object
+    namespace = about.namespace or event.namespace
+    return Evidence(
+        source="event",
+        object=f"{about.kind} {namespace}/{about.name}",
+        at=clock(event.seen_at),
+        quote=event.message,
+        command=f"kubectl -n {_q(namespace)} get events --field-selector involvedObject.name={_q(about.name)}",
+    )
+
+
+def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
+    """The condition's message."""
+    return Evidence(
+        source="condition",
+        object=pod_name(pod),
+        at=at,
+        quote=condition.message or condition.reason,
+        command=_pod_path(pod, f'{{.status.conditions[?(@.type=="{condition.type}")].message}}'),
+    )
+
+
+def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
+    """A value of the pod's own; `path` is the JSONPath that shows it."""
+    return Evidence(
+        source="pod", object=pod_name(pod), at=clock(pod.metadata.creation_timestamp), quote=quote, command=_pod_path(pod, path)
+    )
+
+
+def of_pod_annotation(pod: Pod, key: str) -> Evidence:
+    """An annotation of the pod."""
+    return of_pod(pod, pod.metadata.annotation(key) or "", _annotation_path(key))
+
+
+def of_resource(pod: Pod, resource: str, value: str) -> Evidence:
+    """What some container of the pod asks for, as written."""
+    return of_pod(pod, value, f"{{.spec.containers[*].resources.limits.{_escape(resource)}}}")
+
+
+def of_node(node: Node, quote: str, path: str) -> Evidence:
+    """A value of the node."""
+    return Evidence(source="node", object=f"Node {node.name}", at=None, quote=quote, command=_node_path(node.name, path))
+
+
+def of_node_annotation(node: Node, key: str, quote: str) -> Evidence:
+    """A part of an annotation of the node."""
+    return of_node(node, quote, _annotation_path(key))
+
+
+def of_label(node: Node, key: str) -> Evidence:
+    """A label of the node."""
+    return of_node(node, node.metadata.label(key) or "", f"{{.metadata.labels.{_escape(key)}}}")
+
+
+def of_allocatable(node: Node, resource: str) -> Evidence:
+    """How much of a resource kubelet offers there."""
+    value = (node.status.allocatable or {}).get(resource, "")
+    return of_node(node, str(value), f"{{.status.allocatable.{_escape(resource)}}}")
+
+
+def of_log(line: LogLine, scheduler: Pod, about: Pod) -> Evidence:
+    """A line of the extender's log."""
+    return Evidence(
+        source="scheduler log",
+        object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
+        at=format_time(line.at) if line.at else None,
+        quote=line.raw.rstrip("\n"),
+        command=(
+            f"kubectl -n {_q(scheduler.namespace)} logs {_q(scheduler.name)} -c {EXTENDER_CONTAINER} --since=1h"
+            f" | grep {_q(about.name)}"
+        ),
+    )
+
+
+def pod_name(pod: Pod) -> str:
+    return f"Pod {pod.namespace}/{pod.name}"
+
+
+def _annotation_path(key: str) -> str:
+    return f"{{.metadata.annotations.{_escape(key)}}}"
+
+
+def _escape(key: str) -> str:
+    return key.replace(".", "\\.")
+
+
+def _pod_path(pod: Pod, path: str) -> str:
+    return f"kubectl -n {_q(pod.namespace)} get pod {_q(pod.name)} -o jsonpath={_q(path)}"
+
+
+def _node_path(name: str, path: str) -> str:
+    return f"kubectl get node {_q(name)} -o jsonpath={_q(path)}"
+
+
+def _q(text: str) -> str:
+    return shlex.quote(text)

@@ -1,0 +1,150 @@
+"""What questions about scheduling read: HAMi's install, the cards and their holders, the scheduler's log."""
+
+import asyncio
+from typing import NamedTuple
+
+from bot.errors import NotFound
+from bot.hami.allocations import NODE_KEY
+from bot.hami.install import (
+    COMPONENT_LABEL,
+    EXTENDER_CONTAINER,
+    GUIDES_LABEL,
+    SCHEDULER_COMPONENT,
+    Install,
+    extender_of,
+    find_device_config,
+    read_install,
+)
+from bot.hami.requests import DeviceConfig
+from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.models import CONFIG_MAPS, DEPLOYMENTS, LEASES, NODES, PODS, RESOURCE_QUOTAS, Lease, Node, Pod, ResourceQuota, Workload
+from bot.report import Gap
+from playbooks._playbook import Sources
+
+_UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+_MAX_SCHEDULER_LOGS = 3
+
+
+class InstallSeen(NamedTuple):
+    """HAMi's install and device config; what could not be read of them is in `gaps`."""
+
+    install: Install
+    config: DeviceConfig
+    gaps: tuple[Gap, ...]
+
+
+class Capacity(NamedTuple):
+    """The nodes, the pods that hold or reserve cards, and one namespace's quotas."""
+
+    nodes: list[Node] | Gap
+    pods: list[Pod] | Gap
+    quotas: list[ResourceQuota] | Gap
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return tuple(one for one in self if isinstance(one, Gap))
+
+
+class Log(NamedTuple):
+    """The lines of the scheduler pods' logs that name a pod, and what could not be read of them."""
+
+    lines: tuple[tuple[Pod, str], ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+async def gather_install(sources: Sources) -> InstallSeen:
+    """Find HAMi by its labels, else by the guides' label, else by its container's name; or as settings name it."""
+    cluster = sources.cluster
+    deployments, pods = await asyncio.gather(
+        seen("deployments", _deployments(sources)), seen("scheduler pods", _scheduler_pods(cluster, sources.hami_namespace))
+    )
+    gaps = [one for one in (deployments, pods) if isinstance(one, Gap)]
+    install = read_install(
+        [] if isinstance(deployments, Gap) else deployments,
+        [] if isinstance(pods, Gap) else pods,
+        None,
+        version_hint=cluster.hami_version_hint,
+    )
+    config = DeviceConfig()
+    namespace = sources.hami_namespace or install.namespace
+    if namespace:
+        lease, maps = await asyncio.gather(
+            seen("scheduler lease", _lease(cluster, install)), seen("config maps", cluster.list(CONFIG_MAPS, namespace))
+        )
+        gaps += [one for one in (lease, maps) if isinstance(one, Gap)]
+        install = install._replace(lease=None if isinstance(lease, Gap) else lease)
+        found = None if isinstance(maps, Gap) else find_device_config(maps)
+        if isinstance(found, DeviceConfig):
+            config = found
+        elif isinstance(found, str):
+            gaps.append(Gap("device config", f"device-config.yaml in {namespace}: {found}", "the chart's resource names are assumed"))
+    return InstallSeen(install, config, tuple(gaps))
+
+
+async def _deployments(sources: Sources) -> list[Workload]:
+    cluster = sources.cluster
+    if sources.hami_namespace and sources.scheduler_deployment:
+        return [await cluster.get(DEPLOYMENTS, sources.scheduler_deployment, sources.hami_namespace)]
+    key, value = GUIDES_LABEL
+    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", f"{key}={value}"):
+        if found := await cluster.list(DEPLOYMENTS, sources.hami_namespace, labels=labels):
+            return found
+    everything = await cluster.list(DEPLOYMENTS, sources.hami_namespace)
+    return [one for one in everything if extender_of(one.spec.template.spec)]
+
+
+async def _scheduler_pods(cluster: Cluster, namespace: str) -> list[Pod]:
+    key, value = GUIDES_LABEL
+    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", f"{key}={value}"):
+        if found := await cluster.list(PODS, namespace, labels=labels):
+            return found
+    return []
+
+
+async def _lease(cluster: Cluster, install: Install) -> Lease | None:
+    name = install.flags.get("leader-elect-resource-name") or install.scheduler_name
+    namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
+    try:
+        return await cluster.get(LEASES, name, namespace)
+    except NotFound:
+        return None
+
+
+async def gather_capacity(cluster: Cluster, namespace: str) -> Capacity:
+    """Everything that fit needs. `namespace` is where quotas are read; empty reads them of all namespaces."""
+    nodes, pods, quotas = await asyncio.gather(
+        seen("nodes", cluster.list(NODES)),
+        seen("pods", _holders(cluster)),
+        seen("resource quotas", cluster.list(RESOURCE_QUOTAS, namespace)),
+    )
+    return Capacity(nodes, pods, quotas)
+
+
+async def _holders(cluster: Cluster) -> list[Pod]:
+    """The pods that count against cards. Since 2.5 HAMi labels them; of the others the metadata is enough to tell."""
+    labelled, rest = await asyncio.gather(
+        cluster.list(PODS, labels=NODE_KEY),
+        cluster.list(PODS, labels=f"!{NODE_KEY}", fields=_UNFINISHED, metadata_only=True),
+    )
+    return labelled + [pod for pod in rest if pod.metadata.annotation(NODE_KEY)]
+
+
+async def gather_log(cluster: Cluster, install: Install, pod: Pod) -> Log:
+    """The extender's lines that hold the pod's name, over the replicas."""
+    wanted = [one for one in install.pods if extender_of(one.spec)][:_MAX_SCHEDULER_LOGS]
+    results = await asyncio.gather(
+        *(
+            seen(
+                f"log of {one.namespace}/{one.name}",
+                cluster.log(LogWanted(one.namespace, one.name, EXTENDER_CONTAINER, pod.name.encode())),
+            )
+            for one in wanted
+        )
+    )
+    lines = [
+        (scheduler, line)
+        for scheduler, result in zip(wanted, results, strict=True)
+        if not isinstance(result, Gap)
+        for line in result.lines
+    ]
+    return Log(tuple(lines), tuple(one for one in results if isinstance(one, Gap)))

@@ -1,0 +1,52 @@
+"""The shape of a playbook: one read-only question. A playbook is a public module here that has a `PLAYBOOK`."""
+
+import importlib
+import pkgutil
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+import playbooks
+from bot.kube.cluster import Cluster
+from bot.report import Report
+from bot.texts import Texts
+
+
+class Sources(NamedTuple):
+    """All that a playbook may read from. The names are settings for an install that cannot be found by itself."""
+
+    cluster: Cluster
+    hami_namespace: str = ""
+    scheduler_deployment: str = ""
+
+
+class Playbook(NamedTuple):
+    """A question: how it is asked, what it reads, what follows.
+
+    `parameters` are the verb's arguments; `request` turns their values into the request (it raises `UsageError`).
+    `gather` is the only part with I/O and never raises for a source that cannot be read; `diagnose` is pure.
+    """
+
+    verb: str
+    summary: str
+    example: str
+    parameters: Sequence[click.Parameter]
+    request: Callable[..., Any]
+    gather: Callable[[Any, Sources], Awaitable[Any]]
+    diagnose: Callable[[Any, Texts], Report]
+
+
+def load() -> dict[str, str]:
+    """The verbs and the modules that answer them; nothing is imported."""
+    return {
+        name: f"{playbooks.__name__}.{name}"
+        for _, name, _ in pkgutil.iter_modules(playbooks.__path__)
+        if not name.startswith("_")
+    }
+
+
+def find(verb: str) -> Playbook:
+    """The playbook of a verb that `load` lists."""
+    playbook: Playbook = importlib.import_module(load()[verb]).PLAYBOOK
+    return playbook

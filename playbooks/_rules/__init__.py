@@ -1,0 +1,1 @@
+"""Rules that several playbooks share: each takes facts and gives findings, and none does I/O."""

@@ -1,0 +1,293 @@
+"""Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
+
+from collections.abc import Mapping, Sequence
+
+from bot.hami import fit
+from bot.hami.advice import Change, largest_slice, smallest_changes
+from bot.hami.inventory import CardState
+from bot.hami.nodestate import CORDON_KEY, GPU_LABEL, Unregistered
+from bot.hami.reasons import reason_of
+from bot.hami.requests import (
+    MODE_KEY,
+    NO_USE_TYPE_KEY,
+    NO_USE_UUID_KEY,
+    NUMA_BIND_KEY,
+    POLICY_KEY,
+    USE_TYPE_KEY,
+    USE_UUID_KEY,
+    asked_resources,
+)
+from bot.hami.vendors import NVIDIA
+from bot.kube.models import Node, Pod, ResourceQuota
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Scope, Severity, one_line
+from bot.texts import Texts
+from playbooks import _evidence
+from playbooks._rules import prose
+from playbooks._rules.case import Case
+from playbooks._rules.causes import Cause, Rank, family, is_unregistered, unexplained
+from playbooks._rules.said import Said
+
+_POD_KEYS: dict[str, tuple[str, ...]] = {
+    fit.TYPE_MISMATCH: (USE_TYPE_KEY, NO_USE_TYPE_KEY, MODE_KEY),
+    fit.UUID_MISMATCH: (USE_UUID_KEY, NO_USE_UUID_KEY),
+    fit.NUMA_NOT_FIT: (NUMA_BIND_KEY,),
+    fit.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
+}
+
+PluginPods = Mapping[str, Sequence[Pod] | Gap]
+"""The device plugin's pods on unregistered nodes, by node."""
+
+
+def impossible(case: Case, said: Said, say: Texts) -> Finding | None:
+    """Larger than any registered node of the cluster, even empty."""
+    if not case.request.containers or not case.nodes or not case.too_large:
+        return None
+    cards = [card for name in case.nodes for card in _registered(case, name)]
+    largest = max(card.card.memory_mib for card in cards) if cards else 0
+    most = max((len(_registered(case, name)) for name in case.nodes), default=0)
+    refused = said.stage == "filter" and said.evidence is not None
+    claim = say("impossible-anywhere.claim", asked=_asked(case, say), largest=prose.mib(largest), most=most)
+    return _finding(
+        "impossible-anywhere", claim, "confirmed" if refused else "suspected", (), [*_words(said), *_request_proofs(case)], severity="warning"
+    )
+
+
+def refused(case: Case, said: Said, cause: Cause, plugins: PluginPods, quotas: Sequence[ResourceQuota], say: Texts) -> list[Finding]:
+    """The finding of one cause; nodes without a registration give one per why."""
+    severity: Severity = "warning" if cause.rank < Rank.BACKGROUND else "info"
+    if cause.of_kubernetes:
+        return [_kubernetes(case, said, cause, say, severity)]
+    if cause.text == fit.NODE_UNREGISTERED:
+        return _unregistered(case, said, cause, plugins, say, severity)
+    proofs = said.evidence_for(cause.text)
+    confidence: Confidence = "confirmed" if proofs or _all_refused(case, said) else "suspected"
+    if not proofs:
+        proofs = _words(said)
+    claim = say(f"{cause.code}.claim", **_values(case, cause, say))
+    return [_finding(cause.code, claim, confidence, cause.nodes, [*proofs, *_object_proofs(case, cause, quotas)], severity=severity)]
+
+
+def in_words(said: Said, cause: Cause, case: Case, say: Texts, *, sure: bool) -> Finding:
+    """The finding of one cause when only the schedulers' words are known."""
+    if reason_of(cause.text) is None:
+        claim = say("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
+        return _finding("kubernetes-filter", claim, "confirmed" if sure else "suspected", (), _words(said), severity="warning")
+    claim = say("said.claim", count=max(len(cause.nodes), cause.unlocked), reason=cause.text, nodes=prose.names(say, cause.nodes))
+    proofs = said.evidence_for(cause.text) or _words(said)
+    return _finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
+
+
+def lost_to_kubernetes(case: Case, said: Said, say: Texts) -> Finding | None:
+    """HAMi would take the pod on some node, and kube-scheduler's words account for losing as many as that."""
+    lost = unexplained(case, said)
+    if not case.fitting or not lost or sum(count for _, count in lost) < len(case.fitting):
+        return None
+    text, count = max(lost, key=lambda one: (one[1], one[0]))
+    claim = say("kubernetes-filter.claim", count=count, text=text)
+    return _finding("kubernetes-filter", claim, "confirmed", (), _words(said), severity="warning")
+
+
+def advise(case: Case, say: Texts) -> list[NextAction]:
+    """What would make the pod fit, each tried against the filter; at most three."""
+    if not case.candidates or len(case.views) != 1 or case.view.ledger is None:
+        return []
+    names = [name for name in case.candidates if is_unregistered(case, name) is None]
+    return [_action(case.pod, change, say) for change in smallest_changes(case.view, names, case.request)[:3]]
+
+
+def _action(pod: Pod, change: Change, say: Texts) -> NextAction:
+    label = say(f"change.{change.what}", node=change.node, amount=f"{change.amount:,}", pod=change.pod)
+    namespace, name = change.pod.split("/") if change.pod else (pod.namespace, pod.name)
+    return NextAction(label, f"kubectl -n {namespace} get pod {name} -o yaml")
+
+
+def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Severity) -> Finding:
+    told = [one for one in (said.unschedulable.by_kubernetes if said.unschedulable else ()) if family(one.text) == family(cause.text)]
+    text = told[0].text if told else cause.text
+    proofs = _words(said) if told else []
+    first = case.nodes[cause.nodes[0]]
+    detail = case.obstacles[first.name].detail
+    proofs.append(_obstacle_proof(case, first, detail))
+    claim = say("kubernetes-filter.claim", count=len(cause.nodes), text=text)
+    return _finding("kubernetes-filter", claim, "confirmed" if told else "suspected", cause.nodes, proofs, severity=severity)
+
+
+def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
+    if detail in (node.status.allocatable or {}):
+        return _evidence.of_allocatable(node, detail)
+    if value := (case.pod.spec.node_selector or {}).get(detail):
+        return _evidence.of_pod(case.pod, value, "{.spec.nodeSelector}")
+    if any(taint.key == detail for taint in node.spec.taints or ()):
+        return _evidence.of_node(node, detail, "{.spec.taints[*].key}")
+    return _evidence.of_node(node, node.name, "{.metadata.name}")
+
+
+def _unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say: Texts, severity: Severity) -> list[Finding]:
+    expected = [name for name in cause.nodes if case.expects_gpus(name)]
+    found: list[Finding] = []
+    by_why: dict[tuple[str, str], list[str]] = {}
+    for name in expected:
+        state = is_unregistered(case, name)
+        if state is not None:
+            by_why.setdefault(_handshake_code(state), []).append(name)
+    proofs = said.evidence_for(fit.NODE_UNREGISTERED)
+    confidence: Confidence = "confirmed" if proofs else "suspected"
+    for (code, why), names in sorted(by_why.items(), key=lambda one: (-len(one[1]), one[0])):
+        claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
+        found.append(
+            _finding(code, claim, confidence, names, [*(proofs or _words(said)), *_registration_proofs(case, names[0])], severity=severity)
+        )
+        action = _plugin_action(names[0], plugins.get(names[0]), say)
+        found[-1] = _with_actions(found[-1], [action])
+    normal = [name for name in cause.nodes if name not in expected]
+    if normal and not found:
+        claim = say("node-unregistered.normal", nodes=prose.names(say, normal))
+        node = case.nodes[normal[0]]
+        found.append(_finding("node-unregistered", claim, confidence, normal, proofs or [_evidence.of_node(node, node.name, "{.metadata.name}")], severity="info"))
+    return found
+
+
+def _handshake_code(state: Unregistered) -> tuple[str, str]:
+    if state.why in ("stale", "deleted"):
+        return f"handshake-{state.why}", "claim"
+    return "node-unregistered", "outside" if state.key.startswith("--") else state.why
+
+
+def _registration_proofs(case: Case, name: str) -> list[Evidence]:
+    node = case.nodes[name]
+    state = is_unregistered(case, name)
+    if state is not None and state.quote and not state.key.startswith("--"):
+        return [_evidence.of_node_annotation(node, state.key, state.quote)]
+    if case.config.count in (node.status.allocatable or {}):
+        return [_evidence.of_allocatable(node, case.config.count)]
+    if node.metadata.label(GPU_LABEL[0]):
+        return [_evidence.of_label(node, GPU_LABEL[0])]
+    return [_evidence.of_node(node, node.name, "{.metadata.name}")]
+
+
+def _plugin_action(name: str, pods: Sequence[Pod] | Gap | None, say: Texts) -> NextAction:
+    """Restart what is there, or find out why nothing is."""
+    if isinstance(pods, Sequence) and pods:
+        pod = pods[0]
+        return NextAction(
+            say("node-unregistered.restart", node=name), f"kubectl -n {pod.namespace} delete pod {pod.name}", changes_cluster=True
+        )
+    return NextAction(
+        say("node-unregistered.plugin", node=name),
+        f"kubectl get pods -A --field-selector spec.nodeName={name} -l app.kubernetes.io/component=hami-device-plugin",
+    )
+
+
+def _all_refused(case: Case, said: Said) -> bool:
+    """Whether HAMi, without saying why, refused just as many registered nodes as our own fit does."""
+    refusals = said.generic_refusals()
+    ours = sum(1 for name, one in case.verdicts.items() if one.fits is False and is_unregistered(case, name) is None)
+    return refusals > 0 and refusals == ours
+
+
+def _words(said: Said) -> list[Evidence]:
+    return [said.evidence] if said.evidence else [said.none_fit] if said.none_fit else []
+
+
+def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
+    container = case.request.containers[0] if case.request.containers else None
+    wanted = case.request.constraints
+    slice_ = largest_slice(case.view, cause.nodes, case.request) if cause.text == fit.INSUFFICIENT_MEMORY else None
+    room = case.view.quota_room(case.pod.namespace)
+    return {
+        "nodes": prose.names(say, cause.nodes),
+        "count": len(cause.nodes),
+        "reason": cause.text,
+        "asked": _asked(case, say),
+        "cards": container.count if container else 0,
+        "cores": container.cores if container else 0,
+        "memory": _memory(case, say),
+        "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node) if slice_ else say("words.none"),
+        "types": wanted.use_type or wanted.no_use_type or wanted.mode or "",
+        "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
+        "namespace": case.pod.namespace,
+        "limit": f"{room.memory_limit_mib:,}" if room and room.memory_limit_mib is not None else "?",
+        "used": f"{room.memory_used_mib:,}" if room else "?",
+    }
+
+
+def _memory(case: Case, say: Texts) -> str:
+    container = case.request.containers[0] if case.request.containers else None
+    if container is None:
+        return "?"
+    return prose.mib(container.memory_mib) if container.memory_mib else say("words.percent-of-card", percent=container.percentage)
+
+
+def _asked(case: Case, say: Texts) -> str:
+    container = case.request.containers[0] if case.request.containers else None
+    return say("words.asked", cards=container.count, memory=_memory(case, say)) if container else "?"
+
+
+def _request_proofs(case: Case) -> list[Evidence]:
+    asked = asked_resources(case.pod, case.config)
+    order = (case.config.memory, case.config.percentage, case.config.count)
+    return [_evidence.of_resource(case.pod, name, asked[name]) for name in order if name in asked][:2]
+
+
+def _object_proofs(case: Case, cause: Cause, quotas: Sequence[ResourceQuota]) -> list[Evidence]:
+    """The parts of the objects that the reason rests on."""
+    pod = case.pod
+    proofs = [_evidence.of_pod_annotation(pod, key) for key in _POD_KEYS.get(cause.text, ()) if pod.metadata.annotation(key)]
+    asked = asked_resources(pod, case.config)
+    wanted = {
+        fit.INSUFFICIENT_MEMORY: (case.config.memory, case.config.percentage),
+        fit.MIG_INFEASIBLE: (case.config.memory, case.config.percentage),
+        fit.INSUFFICIENT_CORE: (case.config.cores,),
+        fit.EXCLUSIVE_CONFLICT: (case.config.cores,),
+        fit.NODE_INSUFFICIENT: (case.config.count,),
+        fit.QUOTA_NOT_FIT: (case.config.memory, case.config.cores),
+    }.get(cause.text, (case.config.count,))
+    proofs += [_evidence.of_resource(pod, name, asked[name]) for name in wanted if name in asked][:1]
+    if cause.text == fit.QUOTA_NOT_FIT:
+        proofs += [_quota_proof(one, case) for one in quotas if one.namespace == pod.namespace and one.spec.hard][:1]
+    if cause.nodes:
+        proofs += _card_proof(case, case.nodes[cause.nodes[0]], cause.text)
+    return proofs
+
+
+def _quota_proof(quota: ResourceQuota, case: Case) -> Evidence:
+    key = f"limits.{case.config.memory}"
+    value = (quota.spec.hard or {}).get(key)
+    return Evidence(
+        source="quota",
+        object=f"ResourceQuota {quota.namespace}/{quota.name}",
+        at=None,
+        quote=str(value) if value is not None else quota.name,
+        command=f"kubectl -n {quota.namespace} get resourcequota {quota.name} -o jsonpath='{{.spec.hard}}'",
+    )
+
+
+def _card_proof(case: Case, node: Node, text: str) -> list[Evidence]:
+    """One card of the first node that the reason stands for, by its uuid."""
+    if text == fit.CORDONED and (cordon := node.metadata.annotation(CORDON_KEY)):
+        return [_evidence.of_node_annotation(node, CORDON_KEY, cordon)]
+    cards = case.view.cards(node.name)
+    return [_evidence.of_node_annotation(node, NVIDIA.register, cards[0].card.uuid)] if cards else []
+
+
+def _registered(case: Case, name: str) -> list[CardState]:
+    return case.view.cards(name)
+
+
+def _with_actions(finding: Finding, actions: Sequence[NextAction]) -> Finding:
+    return Finding(
+        finding.code, finding.claim, finding.severity, finding.confidence, finding.scope, finding.evidence, tuple(actions)
+    )
+
+
+def _finding(
+    code: str, claim: str, confidence: Confidence, nodes: Sequence[str], proofs: Sequence[Evidence], *, severity: Severity
+) -> Finding:
+    return Finding(
+        code=code,
+        claim=one_line(claim, 400),
+        severity=severity,
+        confidence=confidence,
+        scope=Scope(nodes=tuple(sorted(nodes))),
+        evidence=tuple(dict.fromkeys(proofs)),
+    )

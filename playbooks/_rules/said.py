@@ -1,0 +1,164 @@
+"""What the schedulers themselves said about a pod, newest first: old words never beat newer ones."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+from bot.hami.logs import LogLine, NodeRefusal, last_refusals
+from bot.hami.messages import (
+    CardCount,
+    CodeEvent,
+    Unschedulable,
+    event_reason,
+    parse_code_event,
+    parse_unschedulable,
+    read_reason,
+    says_none_fit,
+    strip_combined,
+)
+from bot.hami.nodelock import LockComplaint, lock_complaint
+from bot.kube.models import Event, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence
+from playbooks import _evidence
+
+Stage = Literal["filter", "bind", "extender", "filtered", "nothing", "unclear"]
+
+_ATTEMPT = timedelta(seconds=15)
+"""Events of one attempt: HAMi's are stamped when they happen, and some of a burst are dropped on the way."""
+
+_EVENT_LAG = timedelta(minutes=2)
+"""HAMi's own events come up to two minutes late (its client is limited to 5 requests/s); kube-scheduler's do not."""
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_STAGED = ("FailedScheduling", "FilteringFailed", "FilteringSucceed", "BindingFailed")
+_TRANSPORT = ('Post "http', "context deadline exceeded", "connection refused")
+
+
+class Said(NamedTuple):
+    """The newest statement and all that agrees with it in time.
+
+    `stage` is how far the pod came: refused by the filter or by Bind, extender not answering, filtered but not bound,
+    nothing said, or said in words that we do not know. `at` is None when the statement carries no time.
+    """
+
+    stage: Stage
+    at: datetime | None = None
+    evidence: Evidence | None = None
+    unschedulable: Unschedulable | None = None
+    lock: LockComplaint | None = None
+    code_events: tuple[tuple[CodeEvent, Evidence], ...] = ()
+    none_fit: Evidence | None = None
+    refusals: tuple[tuple[NodeRefusal, Evidence], ...] = ()
+
+    def cards_on(self, node: str) -> tuple[CardCount, ...]:
+        """HAMi's own words about one node: its log's, else its events'."""
+        for refusal, _ in self.refusals:
+            if refusal.node == node and (cards := read_reason(refusal.reason)):
+                return cards
+        return tuple(CardCount(event.code, 0, 0) for event, _ in self.code_events if node in event.nodes)
+
+    def evidence_for(self, text: str) -> list[Evidence]:
+        """Every statement that names this reason: condition or FailedScheduling, events, then one log line."""
+        found: list[Evidence] = []
+        if self.unschedulable and self.evidence:
+            reasons = self.unschedulable.by_hami
+            if any(text == card.code for reason in reasons for card in reason.cards):
+                found.append(self.evidence)
+        found += [evidence for event, evidence in self.code_events if event.code == text]
+        logged = (proof for refusal, proof in self.refusals if any(card.code == text for card in read_reason(refusal.reason)))
+        return found + list(logged)[:1]
+
+    def generic_refusals(self) -> int:
+        """How many nodes HAMi refused without saying why (`NodeUnfitPod`, `node not fit pod`)."""
+        reasons = self.unschedulable.by_hami if self.unschedulable else ()
+        return sum(one.nodes for one in reasons if one.cards[0].code in ("NodeUnfitPod", "node not fit pod"))
+
+    def nodes_said(self, text: str) -> int:
+        """How many nodes the newest FailedScheduling text refuses with this reason."""
+        reasons = self.unschedulable.by_hami if self.unschedulable else ()
+        return sum(one.nodes for one in reasons if any(card.code == text for card in one.cards))
+
+
+def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
+    """The newest statement about an unbound pod. `events` may hold those of an earlier pod of the same name."""
+    own = [one for one in events if not one.involved_object.uid or one.involved_object.uid == pod.metadata.uid]
+    own.sort(key=lambda one: (_when(one) or _LONG_AGO, one.name))
+    said = _newest(pod, own)
+    codes = [(code, one) for one in own if event_reason(one.reason) == "FilteringFailed" and (code := parse_code_event(one.message))]
+    newest = max((when for _, one in codes if (when := _when(one))), default=None)
+    recent = [(code, one) for code, one in codes if newest and (_when(one) or newest) >= newest - _ATTEMPT]
+    none_fit = [one for one in own if event_reason(one.reason) == "FilteringFailed" and says_none_fit(one.message)]
+    if said.stage == "filter":
+        said = said._replace(
+            code_events=tuple((code, _evidence.of_event(one)) for code, one in _agreeing(recent, said)),
+            none_fit=_evidence.of_event(none_fit[-1]) if none_fit else None,
+        )
+    if said.stage in ("filter", "nothing"):
+        said = said._replace(refusals=_refusals(pod, lines))
+        if said.refusals and said.stage == "nothing":
+            said = said._replace(stage="filter", at=said.refusals[0][0].line.at, evidence=said.refusals[0][1])
+    return said
+
+
+def _when(event: Event) -> datetime | None:
+    return parse_time(event.seen_at)
+
+
+def _newest(pod: Pod, events: list[Event]) -> Said:
+    """The PodScheduled condition is rewritten with every attempt; without it the newest event stands in."""
+    condition = pod.condition("PodScheduled")
+    if condition is not None and condition.status == "False" and condition.message:
+        same = [one for one in events if one.reason == "FailedScheduling" and one.message == condition.message]
+        at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
+        evidence = _evidence.of_condition(pod, condition, format_time(at) if at else None)
+        said = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
+        later = [one for one in events if event_reason(one.reason) == "FilteringSucceed" and at and (_when(one) or at) > at]
+        return said if not later or said.stage == "bind" else _filtered(later[-1])
+    staged = [one for one in events if event_reason(one.reason) in _STAGED]
+    if not staged:
+        return Said("nothing")
+    last = staged[-1]
+    if event_reason(last.reason) == "FilteringSucceed":
+        return _filtered(last)
+    told = [one for one in staged if one.reason in ("FailedScheduling", "BindingFailed")]
+    if told and (_when(last) or _LONG_AGO) - (_when(told[-1]) or _LONG_AGO) <= _EVENT_LAG:
+        last = told[-1]
+    return _classify(last.message, _when(last), _evidence.of_event(last), bind=event_reason(last.reason) != "FilteringFailed")
+
+
+def _filtered(event: Event) -> Said:
+    return Said("filtered", _when(event), _evidence.of_event(event))
+
+
+def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bool) -> Said:
+    message = strip_combined(message)
+    if (unschedulable := parse_unschedulable(message)) is not None:
+        return Said("filter", at, evidence, unschedulable)
+    if (lock := lock_complaint(message)) is not None:
+        return Said("bind", at, evidence, lock=lock)
+    if any(mark in message for mark in _TRANSPORT) and "/bind" not in message:
+        return Said("extender", at, evidence)
+    if parse_code_event(message) or says_none_fit(message):
+        return Said("filter", at, evidence)
+    return Said("bind" if bind else "unclear", at, evidence)
+
+
+def _agreeing(codes: list[tuple[CodeEvent, Event]], said: Said) -> list[tuple[CodeEvent, Event]]:
+    """Where the newest text gives codes itself (2.10), an event with another code is older news."""
+    named = {card.code for reason in said.unschedulable.by_hami for card in reason.cards} if said.unschedulable else set[str]()
+    explicit = named - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
+    return [one for one in codes if not explicit or one[0].code in explicit]
+
+
+def _refusals(pod: Pod, lines: Iterable[tuple[Pod, LogLine]]) -> tuple[tuple[NodeRefusal, Evidence], ...]:
+    """The last filter run over all replicas: only the leader runs filters."""
+    by_scheduler: dict[str, tuple[Pod, list[LogLine]]] = {}
+    for scheduler, line in lines:
+        by_scheduler.setdefault(scheduler.name, (scheduler, []))[1].append(line)
+    runs = [(scheduler, last_refusals(about)) for scheduler, about in by_scheduler.values()]
+    runs = [(scheduler, run) for scheduler, run in runs if run]
+    if not runs:
+        return ()
+    scheduler, run = max(runs, key=lambda one: str(one[1][-1].line.at))
+    return tuple((refusal, _evidence.of_log(refusal.line, scheduler, pod)) for refusal in run)

@@ -1,0 +1,346 @@
+"""Why is a pod pending, or why did it fail to get its device?
+
+The order is the guides' decision tree and what a real cluster adds: no pod, finished or placed, gates, the wrong
+scheduler, no request, the scheduler itself, then what the schedulers said about it weighed against what the nodes
+could give it now.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import click
+
+from bot.errors import NotFound
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, Install
+from bot.hami.logs import lines_about
+from bot.hami.nodelock import LOCK_KEY, parse_lock
+from bot.hami.nodestate import expects_gpus, nvidia_allocatable
+from bot.hami.requests import DeviceConfig, asked_resources
+from bot.hami.vendors import NVIDIA
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import EVENTS, PODS, Event, Node, Pod
+from bot.kube.nodefilter import obstacle
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
+from bot.texts import Texts
+from playbooks import _evidence
+from playbooks._gather import Capacity, InstallSeen, Log, gather_capacity, gather_install, gather_log
+from playbooks._playbook import Playbook, Sources
+from playbooks._rules import admission, binding, lifecycle, refusals, schedulers
+from playbooks._rules.case import Case, make_case
+from playbooks._rules.causes import Rank, rank_causes, rank_words
+from playbooks._rules.said import Said, what_was_said
+from playbooks._subject import Absent, Found, SubjectRequest, parse_subject, resolve
+
+_MAX_LOCK_OWNERS = 10
+_MAX_PLUGIN_NODES = 3
+_MAX_ACTIONS = 3
+_MAX_ROWS = 50
+
+
+class Scene(NamedTuple):
+    """What is only read for a pod that waits for a node."""
+
+    install: InstallSeen
+    capacity: Capacity
+    log: Log
+    lock_owners: Mapping[tuple[str, str], Pod | None | Gap]
+    plugin_pods: Mapping[str, Sequence[Pod] | Gap]
+
+
+class Snapshot(NamedTuple):
+    """Everything seen, and when."""
+
+    wanted: SubjectRequest
+    cluster: str
+    taken_at: datetime
+    subject: Found | Absent | Gap
+    events: Sequence[Event] | Gap
+    scene: Scene | None
+    undecodable: tuple[str, ...]
+
+
+def request(pod: str, namespace: str = "") -> SubjectRequest:
+    """The subject in the words that were typed."""
+    return parse_subject(pod, namespace)
+
+
+async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
+    """Read the pod first; the rest of the cluster only if the pod waits for a node."""
+    cluster = sources.cluster
+    subject = await seen("pod", resolve(cluster, wanted))
+    namespace, name = _identity(wanted, subject)
+    if isinstance(subject, Found) and _waits(subject.pod):
+        events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
+    else:
+        events, scene = await _events(cluster, namespace, name), None
+    return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, tuple(cluster.undecodable))
+
+
+def _identity(wanted: SubjectRequest, subject: Found | Absent | Gap) -> tuple[str, str]:
+    pod = subject.pod if isinstance(subject, Found) else None
+    return (pod.namespace, pod.name) if pod else (wanted.namespace, wanted.name)
+
+
+def _waits(pod: Pod) -> bool:
+    return not pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")
+
+
+async def _events(cluster: Cluster, namespace: str, name: str) -> list[Event] | Gap:
+    return await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
+
+
+async def _scene(pod: Pod, sources: Sources) -> Scene:
+    cluster = sources.cluster
+    (install, log), capacity = await asyncio.gather(
+        _install_and_log(pod, sources), gather_capacity(cluster, pod.namespace)
+    )
+    nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
+    candidates = [node for node in nodes if obstacle(pod, node) is None]
+    owners, plugins = await asyncio.gather(_lock_owners(cluster, candidates), _plugin_pods(cluster, candidates))
+    return Scene(install, capacity, log, owners, plugins)
+
+
+async def _install_and_log(pod: Pod, sources: Sources) -> tuple[InstallSeen, Log]:
+    install = await gather_install(sources)
+    return install, await gather_log(sources.cluster, install.install, pod)
+
+
+async def _lock_owners(cluster: Cluster, nodes: Sequence[Node]) -> dict[tuple[str, str], Pod | None | Gap]:
+    """The pods that the locks on these nodes name."""
+    texts = [text for node in nodes if (text := node.metadata.annotation(LOCK_KEY))][:_MAX_LOCK_OWNERS]
+    locks = [lock for text in texts if (lock := parse_lock(text, None)) and lock.pod]
+    names = sorted({(lock.namespace, lock.pod) for lock in locks})
+
+    async def owner(namespace: str, name: str) -> Pod | None:
+        try:
+            return await cluster.get(PODS, name, namespace)
+        except NotFound:
+            return None
+
+    found = await asyncio.gather(*(seen("lock owner", owner(*one)) for one in names))
+    return dict(zip(names, found, strict=True))
+
+
+async def _plugin_pods(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, Sequence[Pod] | Gap]:
+    """The device plugin's pods on nodes that should have cards and seem to have none registered."""
+    silent = [
+        node.name
+        for node in nodes
+        if expects_gpus(node) and (node.metadata.annotation(NVIDIA.register) is None or not nvidia_allocatable(node))
+    ][:_MAX_PLUGIN_NODES]
+    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
+    found = await asyncio.gather(
+        *(seen("device plugin pods", cluster.list(PODS, labels=labels, fields=f"spec.nodeName={name}")) for name in silent)
+    )
+    return dict(zip(silent, found, strict=True))
+
+
+# ---------------------------------------------------------------------------------------------------- diagnosis
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """The report that follows from the snapshot."""
+    gaps = [one for one in (snapshot.subject, snapshot.events) if isinstance(one, Gap)]
+    gaps += [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
+    tables: list[Table] = []
+    if isinstance(snapshot.subject, Absent):
+        findings = [_absent(snapshot, snapshot.subject, say)]
+    elif isinstance(snapshot.subject, Gap):
+        findings = _unseen(snapshot, say)
+    elif snapshot.scene is None:
+        events = () if isinstance(snapshot.events, Gap) else snapshot.events
+        past = lifecycle.past_scheduling(snapshot.subject.pod, events, say)
+        findings = [past] if past else [_cannot_tell(snapshot, [], say)]
+    else:
+        findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene, say)
+        gaps += more
+    return _report(snapshot, findings, tables, gaps)
+
+
+def _report(snapshot: Snapshot, findings: Sequence[Finding], tables: Sequence[Table], gaps: Sequence[Gap]) -> Report:
+    namespace, name = _identity(snapshot.wanted, snapshot.subject)
+    kind = "Pod" if isinstance(snapshot.subject, Found) else snapshot.wanted.kind
+    return Report(
+        schema=SCHEMA,
+        playbook="why",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject(kind, namespace, name),
+        verdict=one_line(findings[0].claim),
+        severity=worst(tuple(findings)),
+        findings=tuple(_few_actions(findings)),
+        tables=tuple(tables),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _few_actions(findings: Sequence[Finding]) -> list[Finding]:
+    """At most three next actions in the whole report, those of the first findings."""
+    left, kept = _MAX_ACTIONS, list[Finding]()
+    for finding in findings:
+        actions = finding.next_actions[:left]
+        left -= len(actions)
+        kept.append(_replace_actions(finding, actions))
+    return kept
+
+
+def _replace_actions(finding: Finding, actions: Sequence[NextAction]) -> Finding:
+    return Finding(
+        finding.code, finding.claim, finding.severity, finding.confidence, finding.scope, finding.evidence, tuple(actions)
+    )
+
+
+def _absent(snapshot: Snapshot, absent: Absent, say: Texts) -> Finding:
+    name = snapshot.wanted.name
+    if (denied := admission.denied(absent, name, say)) is not None:
+        return denied
+    names = [f"{one.namespace}/{one.name}" for one in absent.candidates]
+    key = "not-found.candidates" if names else "not-found.claim"
+    return Finding(
+        code="not-found",
+        claim=one_line(say(key, answer=absent.answer, names=", ".join(names)), 400),
+        severity="warning",
+        confidence="confirmed",
+        scope=Scope(),
+        evidence=tuple(
+            Evidence("pods", f"{one.kind} {one.namespace}/{one.name}", None, one.name, f"kubectl -n {one.namespace} get pods")
+            for one in absent.candidates[:3]
+        ),
+        next_actions=tuple(
+            NextAction(say("not-found.ask", name=one.name), f"why {one.namespace}/{'' if one.kind == 'Pod' else one.kind.lower() + '/'}{one.name}")
+            for one in absent.candidates[:_MAX_ACTIONS]
+        ),
+    )
+
+
+def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
+    """The pod itself cannot be read: what its events say, and no more."""
+    events = () if isinstance(snapshot.events, Gap) else snapshot.events
+    stand_in = Pod()
+    said = what_was_said(stand_in, events, ())
+    case = make_case(stand_in, Capacity([], [], []), Install(), DeviceConfig(), snapshot.taken_at)
+    found = [refusals.in_words(said, cause, case, say, sure=False) for cause in rank_words(said) if cause.rank < Rank.NORMAL]
+    return found or [_cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)]
+
+
+
+
+def _cannot_tell(snapshot: Snapshot, proofs: Sequence[Evidence], say: Texts) -> Finding:
+    namespace, name = _identity(snapshot.wanted, snapshot.subject)
+    return Finding(
+        code="not-enough-evidence",
+        claim=say("not-enough-evidence.claim", pod=f"{namespace}/{name}" if namespace else name),
+        severity="warning",
+        confidence="suspected",
+        scope=Scope(),
+        evidence=tuple(proofs),
+        next_actions=(NextAction(say("not-enough-evidence.describe"), f"kubectl -n {namespace or 'NAMESPACE'} describe pod {name}"),),
+    )
+
+
+def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:
+    """A pod that waits for a node."""
+    install, config, capacity = scene.install.install, scene.install.config, scene.capacity
+    gaps = [*scene.install.gaps, *capacity.gaps, *scene.log.gaps]
+    gaps += [one for one in (*scene.lock_owners.values(), *scene.plugin_pods.values()) if isinstance(one, Gap)]
+    if install.version is None:
+        gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
+    for finding in (admission.gated(pod, say), admission.other_scheduler(pod, install, config, say)):
+        if finding is not None:
+            return [finding], [], gaps
+    case = make_case(pod, capacity, install, config, snapshot.taken_at)
+    gaps += _limits_of_fit(case, say)
+    events = () if isinstance(snapshot.events, Gap) else snapshot.events
+    lines = [
+        (scheduler, line)
+        for scheduler, raw in scene.log.lines
+        for line in lines_about([raw], pod.namespace, pod.name, snapshot.taken_at)
+    ]
+    said = what_was_said(pod, events, lines)
+    trouble = schedulers.scheduler_trouble(install, snapshot.taken_at, say)
+    findings = [one for one in trouble if one.severity == "critical"]
+    findings += _why_waiting(case, said, scene, say) or [_cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)]
+    findings += [one for one in trouble if one.severity != "critical"]
+    if nothing := admission.nothing_asked(pod, config, say):
+        findings = [nothing] if said.stage == "nothing" else [*findings, nothing]
+    return findings, _tables(case, say), gaps
+
+
+def _limits_of_fit(case: Case, say: Texts) -> list[Gap]:
+    """Where our own fit knows no verdict, it says so."""
+    unknown = sorted({one.unknown for one in case.verdicts.values() if one.fits is None and one.unknown}) if case.nodes else []
+    gaps = [Gap("fit", why, say("gap.fit-hint")) for why in unknown]
+    nvidia = set(case.config.nvidia_resources)
+    others = [name for name in asked_resources(case.pod, case.config) if name not in nvidia and not name.startswith("nvidia.com/")]
+    return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in others]
+
+
+def _why_waiting(case: Case, said: Said, scene: Scene, say: Texts) -> list[Finding]:
+    quotas = () if isinstance(scene.capacity.quotas, Gap) else scene.capacity.quotas
+    if (silent := binding.extender_silent(said, say)) is not None:
+        return [silent]
+    if not case.nodes_seen:
+        return _from_words(case, said, scene, say)
+    if case.request.containers or not asked_resources(case.pod, case.config):
+        for finding in (
+            refusals.lost_to_kubernetes(case, said, say),
+            binding.locked(case, said, scene.lock_owners, say),
+            binding.bind_refused(said, say),
+            binding.blocked(case, said, say) if case.fitting else None,
+            binding.waits_for_retry(case, said, say) if case.request.containers else None,
+        ):
+            if finding is not None:
+                return [finding]
+    causes = rank_causes(case, said)
+    found = [one for cause in causes for one in refusals.refused(case, said, cause, scene.plugin_pods, quotas, say)]
+    if too_large := refusals.impossible(case, said, say):
+        found.insert(0, too_large)
+    if found and found[0].code not in ("node-unregistered", "handshake-stale", "handshake-deleted"):
+        found[0] = _replace_actions(found[0], [*refusals.advise(case, say), *found[0].next_actions])
+    return found
+
+
+def _from_words(case: Case, said: Said, scene: Scene, say: Texts) -> list[Finding]:
+    """Without the nodes nothing can be tried: the schedulers' words, and no weighing of them."""
+    for finding in (
+        binding.locked(case, said, scene.lock_owners, say),
+        binding.bind_refused(said, say),
+        binding.blocked(case, said, say),
+    ):
+        if finding is not None:
+            return [finding]
+    causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL or cause.code == "node-unfit-pod"]
+    return [refusals.in_words(said, cause, case, say, sure=len(causes) == 1) for cause in causes]
+
+
+def _tables(case: Case, say: Texts) -> list[Table]:
+    """The candidates by reason, HAMi's verdict as our fit gives it."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for name, verdict in case.verdicts.items() if case.request.containers else ():
+        word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
+        grouped.setdefault((word, verdict.text() or verdict.unknown), []).append(name)
+    rows = sorted(grouped.items(), key=lambda one: (one[0][0], -len(one[1]), one[0][1]))
+    return [
+        Table(
+            title="candidate nodes",
+            columns=("verdict", "reason", "count", "nodes"),
+            rows=tuple((*key, str(len(names)), ", ".join(names[:8]) + (", …" if len(names) > 8 else "")) for key, names in rows[:_MAX_ROWS]),
+        )
+    ] if rows else []
+
+
+PLAYBOOK = Playbook(
+    verb="why",
+    summary="Why is a pod pending, or why did it fail to get its device?",
+    example="why ml/trainer-0",
+    parameters=(
+        click.Argument(["pod"], metavar="POD|KIND/NAME"),
+        click.Option(["-n", "--namespace"], default="", metavar="NS", help="The pod's namespace; found by itself when unambiguous."),
+    ),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,48 @@
+"""Serves a made-up cluster, or a recording, until interrupted: `python -m sandbox.apiserver --nodes 5000 --pods 50000`.
+
+The first line on stdout is the server's URL; it is written when the server answers.
+"""
+
+import asyncio
+import gc
+import signal
+from pathlib import Path
+
+import click
+
+from sandbox.apiserver import ApiServer
+from sandbox.synthetic import synthetic_cluster
+
+
+@click.command()
+@click.option("--nodes", type=click.IntRange(min=1), help="How many nodes a made-up cluster has.")
+@click.option("--pods", type=click.IntRange(min=0), help="How many pods it has.")
+@click.option("--recording", type=click.Path(exists=True, path_type=Path), help="A recording to serve instead.")
+@click.option("--port", type=int, default=0, help="The port on 127.0.0.1; a free one unless given.")
+@click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Where to write a kubeconfig for the server.")
+def main(nodes: int | None, pods: int | None, recording: Path | None, port: int, kubeconfig_out: Path | None) -> None:
+    """Serve a cluster on 127.0.0.1 until interrupted."""
+    if (recording is None) == (nodes is None or pods is None):
+        raise click.UsageError("give either --nodes and --pods, or --recording")
+    gc.disable()  # a large cluster is millions of small objects, none of them in a cycle
+    if recording:
+        server = ApiServer.from_recording(recording, port=port)
+    else:
+        server = ApiServer(synthetic_cluster(nodes or 1, pods or 0), port=port)
+    gc.enable()
+    asyncio.run(_serve(server, kubeconfig_out))
+
+
+async def _serve(server: ApiServer, kubeconfig_out: Path | None) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with server:
+        if kubeconfig_out:
+            kubeconfig_out.write_text(server.kubeconfig())  # noqa: ASYNC240  # a few bytes, before anyone is served
+        click.echo(server.url)
+        await stopped.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,261 @@
+"""Finding credentials: kubeconfigs of all sorts, tokens that change, exec plugins, and what is said when it fails."""
+
+import asyncio
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bot.errors import SourceError
+from bot.kube.connect import open_cluster
+from bot.kube.models import NODES
+from sandbox.apiserver import ApiServer
+
+NODE = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "gpu-1"}}
+UNUSED = "https://127.0.0.1:1"
+
+
+def kubeconfig(folder: Path, server: str = UNUSED, *, user: Any = None, name: str = "lab", **cluster: Any) -> Path:
+    content = {
+        "clusters": [{"name": name, "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "me", "user": {"token": "t"} if user is None else user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": "me", "namespace": "ml"}}],
+        "current-context": name,
+    }
+    file = folder / f"{name}.kubeconfig"
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
+def exec_plugin(folder: Path, script: str) -> dict[str, Any]:
+    """A user whose token comes from that shell script."""
+    file = folder / "plugin"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o700)
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(file)}}
+
+
+def credential(token: str) -> str:
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": token}}
+    return json.dumps(answer)
+
+
+def failure_of(file: Path, context: str = "") -> SourceError:
+    async def attempt() -> SourceError:
+        with pytest.raises(SourceError) as caught:
+            await open_cluster(kubeconfig=file, context=context)
+        return caught.value
+
+    return asyncio.run(attempt())
+
+
+# ------------------------------------------------------------------------------------------------ what is found
+
+
+def test_a_cluster_is_named_after_its_context_and_knows_the_contexts_namespace(tmp_path):
+    async def described() -> tuple[str, str]:
+        async with await open_cluster(kubeconfig=kubeconfig(tmp_path)) as cluster:
+            return cluster.name, cluster.namespace
+
+    assert asyncio.run(described()) == ("lab", "ml")
+
+
+def test_a_cluster_bears_the_name_it_is_given(tmp_path):
+    async def name() -> str:
+        async with await open_cluster(kubeconfig=kubeconfig(tmp_path), name="prod") as cluster:
+            return cluster.name
+
+    assert asyncio.run(name()) == "prod"
+
+
+def opened_by_default(environment: dict[str, str]) -> dict[str, str]:
+    """What a new process finds that is given no kubeconfig: the client reads KUBECONFIG once, when it is imported."""
+    script = """if True:
+        import asyncio, json, sys
+        from bot.errors import SourceError
+        from bot.kube.connect import open_cluster
+        async def main():
+            try:
+                async with await open_cluster() as cluster:
+                    return {"name": cluster.name}
+            except SourceError as error:
+                return {"message": error.message, "hint": error.hint}
+        found = asyncio.run(main())
+        print(json.dumps(found | {"modules": [name for name in ("requests", "websocket") if name in sys.modules]}))
+    """
+    hidden = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+    inherited = {key: value for key, value in os.environ.items() if key not in hidden}  # noqa: TID251
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=inherited | environment
+    )
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def test_kubeconfig_may_list_several_files_and_the_synchronous_client_is_not_loaded(tmp_path):
+    files = [tmp_path / "missing", kubeconfig(tmp_path, name="first"), kubeconfig(tmp_path, name="second")]
+    found = opened_by_default({"KUBECONFIG": os.pathsep.join(map(str, files))})
+    assert found == {"name": "second", "modules": []}
+
+
+def test_without_any_configuration_it_is_told_what_to_set(tmp_path):
+    found = opened_by_default({"HOME": str(tmp_path)})
+    assert found["message"] == (
+        f"no cluster is configured: no kubeconfig at {tmp_path}/.kube/config, and this is no pod with a service "
+        "account (Service host/port is not set.)"
+    )
+    assert found["hint"] == "set KUBECONFIG, or name a file with --kubeconfig, or read a recording with --recording"
+
+
+def test_the_rest_of_the_official_client_still_works():
+    assert not [finder for finder in sys.meta_path if "bot." in getattr(finder, "__module__", "")]
+    import kubernetes.client.rest
+    import kubernetes.dynamic
+
+    assert kubernetes.client.CoreV1Api.__name__ == "CoreV1Api"
+    assert issubclass(kubernetes.client.rest.ApiException, Exception)
+    assert kubernetes.dynamic.DynamicClient.__module__ == "kubernetes.dynamic.client"
+    assert callable(kubernetes.config.load_kube_config)
+    assert kubernetes.aio.watch.Watch.__module__ == "kubernetes.aio.watch.watch"
+
+
+# ------------------------------------------------------------------------------------------------ tokens that change
+
+
+def test_a_token_file_that_changes_is_read_again(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("first\n")
+
+    async def authorizations() -> list[str]:
+        async with ApiServer({"nodes": [NODE]}, token="first") as server:
+            file = kubeconfig(tmp_path, server.url, user={"tokenFile": "token"})
+            async with await open_cluster(kubeconfig=file) as cluster:
+                await cluster.list(NODES)
+                server.token = "second"
+                token.write_text("second\n")
+                await cluster.list(NODES)
+                await cluster.list(NODES)
+                return [request.headers["Authorization"] for request in server.requests]
+
+    assert asyncio.run(authorizations()) == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
+
+
+def test_reads_that_meet_an_old_token_together_run_the_plugin_once(tmp_path):
+    answer, runs = tmp_path / "answer", tmp_path / "runs"
+    answer.write_text(credential("first"))
+    user = exec_plugin(tmp_path, f"echo run >> {runs}; cat {answer}")
+
+    async def names() -> list[str]:
+        async with (
+            ApiServer({"nodes": [NODE]}, token="first") as server,
+            await open_cluster(kubeconfig=kubeconfig(tmp_path, server.url, user=user)) as cluster,
+        ):
+            await cluster.list(NODES)
+            server.token = "second"
+            answer.write_text(credential("second"))
+            found = await asyncio.gather(*(cluster.get(NODES, "gpu-1") for _ in range(5)))
+            return [node.name for node in found]
+
+    assert asyncio.run(names()) == ["gpu-1"] * 5
+    assert runs.read_text() == "run\n" * 2
+
+
+def test_an_open_cluster_stays_with_its_context_when_the_file_names_another(tmp_path):
+    async def names() -> list[str]:
+        async with ApiServer({"nodes": [NODE]}, token="first") as server:
+            file = kubeconfig(tmp_path, server.url, user={"token": "first"})
+            async with await open_cluster(kubeconfig=file) as cluster:
+                server.token = "second"
+                content = yaml.safe_load(kubeconfig(tmp_path, server.url, user={"token": "second"}).read_text())
+                content["clusters"].append({"name": "elsewhere", "cluster": {"server": UNUSED}})
+                content["contexts"].append({"name": "elsewhere", "context": {"cluster": "elsewhere", "user": "me"}})
+                file.write_text(yaml.safe_dump(content | {"current-context": "elsewhere"}))
+                return [node.name for node in await cluster.list(NODES)]
+
+    assert asyncio.run(names()) == ["gpu-1"]
+
+
+# ------------------------------------------------------------------------------------------------ what is wrong
+
+
+def test_a_plugin_that_fails_is_quoted(tmp_path):
+    user = exec_plugin(tmp_path, "echo \"ERROR: the session of 'ann'\nhas ended\" >&2; exit 3")
+    error = failure_of(kubeconfig(tmp_path, user=user))
+    assert error.message == (
+        f"context 'lab' in {tmp_path}/lab.kubeconfig: no credentials from its exec plugin: "
+        "exec: process returned 3. ERROR: the session of 'ann' has ended"
+    )
+    assert error.hint == "run the plugin by hand: is it installed, on PATH, and logged in?"
+
+
+def test_a_plugin_that_floods_stderr_is_quoted_in_part(tmp_path):
+    user = exec_plugin(tmp_path, "head -c 50000 /dev/zero | tr '\\0' x >&2; exit 1")
+    assert len(failure_of(kubeconfig(tmp_path, user=user)).message) < 700
+
+
+def test_a_plugin_that_is_not_installed_is_named(tmp_path):
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "hami-bot-test-no-such-plugin"}}
+    error = failure_of(kubeconfig(tmp_path, user=user))
+    assert "No such file or directory: 'hami-bot-test-no-such-plugin'" in error.message
+
+
+def test_a_plugin_that_prints_no_credential_is_told(tmp_path):
+    user = exec_plugin(tmp_path, "echo hello")
+    assert "exec: failed to decode process output" in failure_of(kubeconfig(tmp_path, user=user)).message
+
+
+def test_a_missing_kubeconfig_is_told(tmp_path):
+    error = failure_of(tmp_path / "nope")
+    assert error.message == f"{tmp_path}/nope: No such file or directory"
+    assert error.hint == "name a kubeconfig that can be read"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("contexts: [", "not a kubeconfig: while parsing a flow node"),
+        ("", "not a kubeconfig: Expected `object`, got `null`"),
+        ("hello", "not a kubeconfig: Expected `object`, got `str`"),
+        (
+            "contexts: lab\ncurrent-context: lab",
+            "not a kubeconfig: Expected `array | null`, got `str` - at `$.contexts`",
+        ),
+        ("{}", "no current-context is set"),
+        ("\x00", "not a kubeconfig: unacceptable character #x0000"),
+    ],
+)
+def test_a_file_that_is_no_kubeconfig_is_told_in_what(tmp_path, text, said):
+    file = tmp_path / "config"
+    file.write_text(text)
+    assert failure_of(file).message.startswith(f"{file}: {said}")
+
+
+def test_a_context_that_does_not_exist_is_answered_with_those_that_do(tmp_path):
+    file = kubeconfig(tmp_path)
+    error = failure_of(file, context="prod")
+    assert error.message == f"{file}: no context 'prod'"
+    assert error.hint == "contexts there: lab"
+
+
+def test_a_value_of_the_wrong_type_is_told(tmp_path):
+    file = kubeconfig(tmp_path)
+    file.write_text(file.read_text().replace(f"server: {UNUSED}", "server: 6443"))
+    assert failure_of(file).message.startswith(f"context 'lab' in {file} cannot be used:")
+
+
+def test_a_missing_authority_file_is_told(tmp_path):
+    file = kubeconfig(tmp_path, **{"certificate-authority": "nope.pem"})
+    assert f"File does not exists: {tmp_path}/nope.pem" in failure_of(file).message
+
+
+def test_an_authority_that_is_no_certificate_is_told(tmp_path):
+    file = kubeconfig(tmp_path, **{"certificate-authority-data": base64.b64encode(b"no certificate").decode()})
+    error = failure_of(file)
+    assert error.message.startswith(f"the certificates of context 'lab' in {file} cannot be loaded:")
+    assert error.hint.endswith("must hold certificates in PEM form")
