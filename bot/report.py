@@ -100,7 +100,8 @@ class Report(Value, frozen=True):
 
 def worst(findings: tuple[Finding, ...]) -> Severity:
     """The highest severity among the findings; info when there is none."""
-    return max((finding.severity for finding in findings), key=SEVERITIES.index, default="info")
+    found: list[Severity] = [finding.severity for finding in findings]
+    return max(found, key=SEVERITIES.index, default="info")
 
 
 def identity(report: Report, finding: Finding) -> str:

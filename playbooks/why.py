@@ -31,7 +31,7 @@ from playbooks._playbook import Playbook, Sources
 from playbooks._rules import admission, binding, lifecycle, refusals, schedulers
 from playbooks._rules.case import Case, make_case
 from playbooks._rules.causes import Rank, rank_causes, rank_words
-from playbooks._rules.said import Said, what_was_said
+from playbooks._rules.said import Said, placed_since, what_was_said
 from playbooks._subject import Absent, Found, SubjectRequest, parse_subject, resolve
 
 _MAX_LOCK_OWNERS = 10
@@ -221,6 +221,8 @@ def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     stand_in = Pod()
     said = what_was_said(stand_in, events, ())
+    if (placed := placed_since(events, said)) is not None:
+        return [_cannot_tell(snapshot, [_evidence.of_event(placed)], say)]
     case = make_case(stand_in, Capacity([], [], []), Install(), DeviceConfig(), snapshot.taken_at)
     found = [refusals.in_words(said, cause, case, say, sure=False) for cause in rank_words(said) if cause.rank < Rank.NORMAL]
     return found or [_cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)]
@@ -312,7 +314,7 @@ def _from_words(case: Case, said: Said, scene: Scene, say: Texts) -> list[Findin
     ):
         if finding is not None:
             return [finding]
-    causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL or cause.code == "node-unfit-pod"]
+    causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL]
     return [refusals.in_words(said, cause, case, say, sure=len(causes) == 1) for cause in causes]
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from bot.hami import fit
 from bot.hami.fit import NodeCards
 from bot.hami.inventory import take_stock
@@ -70,7 +72,7 @@ def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> l
 
 
 def _with_each(request: PodRequest, **changed: int) -> PodRequest:
-    return request._replace(containers=tuple(one._replace(**changed) for one in request.containers[:1]))
+    return request._replace(containers=tuple(msgspec.structs.replace(one, **changed) for one in request.containers[:1]))
 
 
 def _single(request: PodRequest) -> ContainerRequest | None:

@@ -6,6 +6,8 @@ The texts of every version: HAMi pkg/scheduler/event.go, scheduler.go at v2.4 to
 import re
 from typing import NamedTuple
 
+import msgspec
+
 from bot.hami.reasons import BY_TEXT
 
 _AVAILABLE = re.compile(r"0/(\d+) nodes (?:are )?available: (.*)", re.DOTALL)
@@ -22,7 +24,7 @@ _FIT_NODE = re.compile(r"find fit node\(([^()]+)\)|Successfully filtered to foll
 _GUIDES_FORM = re.compile(r"(\w+) on node (\S+)")
 
 
-class CardCount(NamedTuple):
+class CardCount(msgspec.Struct, frozen=True):
     """`count/of Code`: how many of a node's cards were refused for a reason. `of` 0 when the text has no counts."""
 
     code: str

@@ -63,9 +63,9 @@ def nvidia_cards(
     judgement = judge_nvidia(handshake, version, nvidia_allocatable(node, count_resource), now, threshold)
     if judgement in ("alive", "unknown") or (handshake is not None and handshake.state == "unix"):
         return read
-    if handshake is None or version == Version(2, 8, version.patch):
-        return Unregistered("no-allocatable", NVIDIA.handshake, "", read)
     quote = node.metadata.annotation(NVIDIA.handshake) or ""
+    if version >= JSON_SINCE:  # the handshake is asked only where kubelet offers nothing
+        return Unregistered("no-allocatable", NVIDIA.handshake, quote, read)
     return Unregistered("deleted" if judgement == "deleted" else "stale", NVIDIA.handshake, quote, read)
 
 

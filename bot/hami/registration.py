@@ -105,7 +105,7 @@ class _EnflameCapacity(msgspec.Struct):
     devices: list[_EnflameDevice] = []
 
 
-_json_cards = msgspec.json.Decoder(list[_JsonCard] | None)
+_json_cards: msgspec.json.Decoder[list[_JsonCard] | None] = msgspec.json.Decoder(list[_JsonCard] | None)
 _metax_cards = msgspec.json.Decoder(list[_MetaxCard])
 _enflame = msgspec.json.Decoder(_EnflameCapacity)
 

@@ -4,7 +4,7 @@ Rules: HAMi pkg/device/nvidia/device.go GenerateResourceRequests at v2.7 to v2.1
 """
 
 import re
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import msgspec
 import yaml
@@ -33,6 +33,8 @@ _VENDOR_DOMAINS = frozenset(vendor.count.split("/")[0] for vendor in VENDORS) - 
 _EXACT_NAMES = frozenset(
     name for vendor in VENDORS for name in (vendor.count, vendor.memory, vendor.cores, vendor.percentage) if "/" in name
 )
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MAX_DEPTH = 6
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
@@ -70,12 +72,15 @@ class _NvidiaSection(msgspec.Struct, rename="camel"):
     memory_factor: int = 1
 
 
+class _DeviceConfigFile(msgspec.Struct):
+    nvidia: _NvidiaSection | None = None
+
+
 def read_device_config(text: str) -> DeviceConfig | str:
     """The config in a `device-config.yaml`, or why it cannot be read, in a few words."""
     try:
-        document = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  # a safe loader
-        sections: object = document if isinstance(document, dict) else {}
-        nvidia = msgspec.convert(sections.get("nvidia") or {}, _NvidiaSection)  # pyright: ignore
+        document: object = yaml.load(text, Loader=_LOADER)  # noqa: S506  # a safe loader
+        nvidia = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _NvidiaSection()
     except (yaml.YAMLError, msgspec.ValidationError, RecursionError, ValueError) as error:
         return " ".join(str(error).split())[:160]
     return DeviceConfig(
@@ -92,22 +97,22 @@ def read_device_config(text: str) -> DeviceConfig | str:
 
 def _resource_names(document: object, depth: int = 0) -> list[str]:
     """Every value under a key like `resourceCountName`, wherever a vendor's section has it."""
-    if depth > 6:
+    if depth > _MAX_DEPTH:
         return []
     if isinstance(document, list):
-        return [name for item in document for name in _resource_names(item, depth + 1)]  # pyright: ignore
+        return [name for item in cast("list[object]", document) for name in _resource_names(item, depth + 1)]
     if not isinstance(document, dict):
         return []
     names: list[str] = []
-    for key, value in document.items():  # pyright: ignore
+    for key, value in cast("dict[object, object]", document).items():
         if isinstance(key, str) and isinstance(value, str) and _RESOURCE_KEY.fullmatch(key) and value:
             names.append(value)
         else:
-            names += _resource_names(value, depth + 1)  # pyright: ignore
+            names += _resource_names(value, depth + 1)
     return names
 
 
-class ContainerRequest(NamedTuple):
+class ContainerRequest(msgspec.Struct, frozen=True):
     """What one container asks for, per card. `percentage` is 101 when a memory amount decides."""
 
     container: str

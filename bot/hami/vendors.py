@@ -5,10 +5,11 @@ The resource names are the chart's defaults; a cluster's device config may renam
 """
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 
-class Vendor(NamedTuple):
+class Vendor(msgspec.Struct, frozen=True):
     """One device backend.
 
     `register`, `handshake` and `allocated` are annotation keys; `{word}` stands for a chip's name where one backend

@@ -1,6 +1,6 @@
 """Opens a live cluster: finds the credentials and hands them to the official client.
 
-This is the only importer of `kubernetes`, which takes 0.3 s of processor time: import this module where a live cluster
+This is the only importer of `kubernetes`, which takes 0.35 s of processor time: import this module where a live cluster
 is really opened.
 """
 

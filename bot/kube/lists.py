@@ -32,7 +32,7 @@ API_KINDS = {
 
 
 class BadItem(NamedTuple):
-    """An item of a list that could not be read: the how-manieth (from 0), and why. An unreadable name is empty."""
+    """An item of a list that could not be read: its place, from 0, and why. A name that is unreadable too is empty."""
 
     position: int
     namespace: str
@@ -52,7 +52,7 @@ class NotAListError(ValueError):
 
 
 class _ListMeta(msgspec.Struct, rename={"more": "continue"}):
-    more: str = ""
+    more: str | None = None
 
 
 class _Head(msgspec.Struct):

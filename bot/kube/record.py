@@ -89,7 +89,7 @@ async def _scheduler_logs(cluster: Cluster, pods: list[Pod], needle: bytes) -> t
                 gaps.append(Gap(at, error.message, error.hint))
                 continue
             if cut:
-                gaps.append(Gap(at, f"the log is longer than the {left:,} bytes that were read of it"))
+                gaps.append(Gap(at, f"not all of the log was read: {len(lines):,} lines of at most {left:,} bytes"))
             logs[name] = masked_log(lines).encode()
             left = max(0, left - len(logs[name]))
     return logs, gaps

@@ -93,8 +93,11 @@ class FolderFiles:
             self._root = _only_one(path, [one for one in inside if _is_recording(one)])
 
     def names(self, prefix: str = "") -> list[str]:
-        files = (one for one in self._root.rglob("*") if one.is_file())
-        return sorted(name for one in files if (name := one.relative_to(self._root).as_posix()).startswith(prefix))
+        try:
+            files = [one.relative_to(self._root).as_posix() for one in self._root.rglob("*") if one.is_file()]
+        except OSError as error:
+            raise _unreadable(prefix or "a folder", error) from error
+        return sorted(name for name in files if name.startswith(prefix))
 
     def read(self, name: str) -> bytes:
         file = self._file(name)

@@ -30,5 +30,5 @@ class Texts:
 
 @lru_cache(maxsize=len(LANGUAGES))
 def _templates(language: Language) -> dict[str, str]:
-    document = tomllib.loads(files(__package__).joinpath(f"{language}.toml").read_text(encoding="utf-8"))
+    document = tomllib.loads(files(__name__).joinpath(f"{language}.toml").read_text(encoding="utf-8"))
     return {f"{section}.{key}": text for section, texts in document.items() for key, text in texts.items()}

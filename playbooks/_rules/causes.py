@@ -80,15 +80,19 @@ def rank_words(said: Said) -> list[Cause]:
     for reason in said.unschedulable.by_hami if said.unschedulable else ():
         for card in reason.cards:
             counts[card.code] += reason.nodes
-    rank = {"use": Rank.STATE, "pod": Rank.POD, "card": Rank.BACKGROUND, "node": Rank.UNSEEN, "summary": Rank.NORMAL}
-    causes = [
-        Cause(rank[found.nature] if (found := reason_of(text)) else Rank.UNSEEN, text, tuple(sorted(nodes[text])), counts[text])
-        for text in {*nodes, *counts}
-    ]
-    for reason in said.unschedulable.by_kubernetes if said.unschedulable else ():
-        place = Rank.SELECTOR if family(reason.text) == "selector" else Rank.KUBERNETES
-        causes.append(Cause(place, reason.text, (), reason.nodes))
+    causes = [Cause(_rank_of_word(text), text, tuple(sorted(nodes[text])), counts[text]) for text in {*nodes, *counts}]
+    lost = said.unschedulable.by_kubernetes if said.unschedulable else ()
+    causes += [Cause(Rank.BACKGROUND, reason.text, (), reason.nodes) for reason in lost]
     return sorted(causes, key=_sort_key)
+
+
+def _rank_of_word(text: str) -> Rank:
+    reason = reason_of(text)
+    if reason is None or text == fit.ALLOCATED_INSUFFICIENT:
+        return Rank.NORMAL
+    if reason.nature == "use":
+        return Rank.SIZE if text in _SIZE else Rank.STATE
+    return {"pod": Rank.POD, "card": Rank.UNSEEN, "node": Rank.UNSEEN, "summary": Rank.UNSEEN}[reason.nature]
 
 
 def _sort_key(cause: Cause) -> tuple[int, int, int, int, str]:
@@ -141,13 +145,17 @@ def _rank_on(case: Case, name: str, text: str) -> Rank:
         return {"use": Rank.STATE, "pod": Rank.POD}.get(reason.nature, Rank.BACKGROUND)
     if text == fit.NODE_INSUFFICIENT:
         return Rank.SIZE
-    if not case.judge(name, frozenset({text})).fits:
+    if case.judge(name, frozenset({text})).fits is False:
         return Rank.BACKGROUND
     if reason.nature == "pod":
         return Rank.POD
-    if reason.nature == "use" and text != fit.QUOTA_NOT_FIT and not case.view.fits_empty(name, case.request, frozenset({fit.QUOTA_NOT_FIT})):
+    if reason.nature == "use" and text != fit.QUOTA_NOT_FIT and not _fits_empty(case, name):
         return Rank.SIZE if text in _SIZE_CODES else Rank.BACKGROUND
     return Rank.STATE
+
+
+def _fits_empty(case: Case, name: str) -> bool:
+    return case.view.fits_empty(name, case.request, frozenset({fit.QUOTA_NOT_FIT})) is True
 
 
 def _rank_unregistered(case: Case, name: str) -> Rank:
@@ -162,7 +170,7 @@ def _kubernetes_causes(case: Case) -> Iterable[Cause]:
     for name, one in case.obstacles.items():
         nodes[one.text].append(name)
     for text, names in nodes.items():
-        unlocked = sum(1 for name in names[:_SAMPLE] if case.judge(name).fits)
+        unlocked = sum(1 for name in names[:_SAMPLE] if case.judge(name).fits is not False)
         useful = Rank.SELECTOR if text == SELECTOR_TEXT else Rank.KUBERNETES
         yield Cause(useful if unlocked else Rank.BACKGROUND, text, tuple(names), unlocked)
 

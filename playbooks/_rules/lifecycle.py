@@ -16,7 +16,7 @@ _STARTING = ("ContainerCreating", "PodInitializing", "")
 
 def past_scheduling(pod: Pod, events: Iterable[Event], say: Texts) -> Finding | None:
     """What a pod that needs no scheduling is doing; None when it still waits for a node."""
-    own = [one for one in events if not one.involved_object.uid or one.involved_object.uid == pod.metadata.uid]
+    own = [one for one in events if one.involved_object.uid in ("", pod.metadata.uid)]
     if pod.status.phase == "Succeeded":
         return _finding(pod, say, "succeeded", _evidence.of_pod(pod, "Succeeded", "{.status.phase}"))
     if (refused := _allocate_failed(pod, own, say)) is not None:

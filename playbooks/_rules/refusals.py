@@ -72,7 +72,7 @@ def in_words(said: Said, cause: Cause, case: Case, say: Texts, *, sure: bool) ->
     if reason_of(cause.text) is None:
         claim = say("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
         return _finding("kubernetes-filter", claim, "confirmed" if sure else "suspected", (), _words(said), severity="warning")
-    claim = say("said.claim", count=max(len(cause.nodes), cause.unlocked), reason=cause.text, nodes=prose.names(say, cause.nodes))
+    claim = say("said.claim", count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
     proofs = said.evidence_for(cause.text) or _words(said)
     return _finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
 

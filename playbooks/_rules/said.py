@@ -32,6 +32,7 @@ _EVENT_LAG = timedelta(minutes=2)
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STAGED = ("FailedScheduling", "FilteringFailed", "FilteringSucceed", "BindingFailed")
+_PLACED = ("Scheduled", "BindingSucceed", "Pulling", "Pulled", "Created", "Started")
 _TRANSPORT = ('Post "http', "context deadline exceeded", "connection refused")
 
 
@@ -81,8 +82,12 @@ class Said(NamedTuple):
 
 
 def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
-    """The newest statement about an unbound pod. `events` may hold those of an earlier pod of the same name."""
-    own = [one for one in events if not one.involved_object.uid or one.involved_object.uid == pod.metadata.uid]
+    """The newest statement about an unbound pod. `events` may hold those of an earlier pod of the same name.
+
+    With an empty pod (one that could not be read) the events of whichever pod had the name are taken.
+    """
+    uid = pod.metadata.uid
+    own = [one for one in events if not uid or one.involved_object.uid in ("", uid)]
     own.sort(key=lambda one: (_when(one) or _LONG_AGO, one.name))
     said = _newest(pod, own)
     codes = [(code, one) for one in own if event_reason(one.reason) == "FilteringFailed" and (code := parse_code_event(one.message))]
@@ -99,6 +104,13 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
         if said.refusals and said.stage == "nothing":
             said = said._replace(stage="filter", at=said.refusals[0][0].line.at, evidence=said.refusals[0][1])
     return said
+
+
+def placed_since(events: Iterable[Event], said: Said) -> Event | None:
+    """An event that shows the pod bound or started after the newest statement; None when none does."""
+    placed = [one for one in events if event_reason(one.reason) in _PLACED]
+    last = max(placed, key=lambda one: _when(one) or _LONG_AGO, default=None)
+    return last if last and (said.at is None or (_when(last) or _LONG_AGO) >= said.at) else None
 
 
 def _when(event: Event) -> datetime | None:

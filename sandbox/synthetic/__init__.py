@@ -14,7 +14,7 @@ _GPU_SHARE = 0.18
 _SUCCEEDED_SHARE = 0.11
 _TRAINING_MIB = 60_000
 _PENDING_MIB = 80_000  # an empty A100 or H100 has it; none is empty
-_SLICES = ((2000, 0), (4000, 10), (6000, 20), (10_000, 25))  # memory in MiB, cores in percent
+_SLICES = ((2000, 0), (4000, 30), (6000, 20), (10_000, 25))  # memory in MiB, cores in percent
 _NAMESPACES = ("ml", "research", "batch", "web")
 
 

@@ -88,7 +88,7 @@ class Card:
 
     def take(self, memory_mib: int, cores: int) -> bool:
         """Gives a pod that much of the card; False when it has not that much left. One slot always stays free."""
-        fits = self.used_mib + memory_mib <= self.model.memory_mib and True
+        fits = self.used_mib + memory_mib <= self.model.memory_mib and self.used_cores + cores <= 100
         if not fits or self.slots + 2 > SLOTS_PER_CARD:
             return False
         self.used_mib += memory_mib

@@ -126,7 +126,8 @@ def written(cluster, out, pod=None):
 
 @pytest.fixture(params=["case.tar.gz", "case.tgz", "case"])
 def out(request, tmp_path):
-    return tmp_path / "out" / request.param if (tmp_path / "out").mkdir() is None else None
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out" / request.param
 
 
 def plain_bytes(out):

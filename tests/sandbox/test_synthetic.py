@@ -53,7 +53,9 @@ def test_objects_have_the_size_of_real_ones(cluster):
     assert 4_200 < mean(cluster["pods"]) < 5_200
 
 
-def test_no_card_is_over_booked(cluster):
+@pytest.mark.parametrize(("nodes", "pods"), [(20, 400), (4, 500)])
+def test_no_card_is_over_booked(nodes, pods):
+    cluster = synthetic_cluster(nodes, pods, gpus_per_node=4, now=NOW)
     cards, used = cards_of(cluster), used_of(cluster)
     assert set(used) <= set(cards)
     for uuid, (memory, cores, slots) in used.items():

@@ -1,0 +1,269 @@
+"""What the live client says when the API server refuses, or the way there fails; and when it tries again."""
+
+import asyncio
+import socket
+import time
+from contextlib import closing
+
+import pytest
+from aiohttp import web
+
+from bot.errors import NotFound, SourceError
+from bot.kube.cluster import LogWanted
+from bot.kube.connect import open_cluster
+from bot.kube.models import DEPLOYMENTS, NODES, PODS
+from sandbox.apiserver import ApiServer, Fault
+from tests.kube.live_servers import (
+    CERTIFICATE,
+    failure_at,
+    failure_of,
+    failure_with_answer,
+    get_trainer,
+    list_nodes,
+    node,
+    one_node,
+    sandbox,
+    serving,
+    tls,
+    write_kubeconfig,
+)
+
+BOT = "system:serviceaccount:hami-system:hami-bot"
+
+
+@pytest.fixture
+def silent_port():
+    """A port whose connections are made by the kernel and never served."""
+    with closing(socket.socket()) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield listening.getsockname()[1]
+
+
+# ------------------------------------------------------------------------------------------------ refusals
+
+
+def test_a_forbidden_list_says_what_to_grant_to_whom(tmp_path):
+    error = failure_of(list_nodes, tmp_path, Fault("/nodes", "status", status=403))
+    assert error.message == (
+        f'GET /api/v1/nodes?limit=500: HTTP 403: nodes is forbidden: User "{BOT}" cannot list resource "nodes" '
+        'in API group "" at the cluster scope'
+    )
+    assert error.hint == f"grant list on nodes in the whole cluster to {BOT}"
+
+
+def test_a_forbidden_log_says_what_to_grant_in_which_namespace(tmp_path):
+    wanted = LogWanted("hami-system", "hami-scheduler-0", "main", b"")
+    error = failure_of(lambda cluster: cluster.log(wanted), tmp_path, Fault("/log", "status", status=403))
+    assert error.hint == f"grant get on pods/log in namespace hami-system to {BOT}"
+
+
+def test_a_refusal_in_other_words_still_says_what_to_grant(tmp_path):
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"message": "denied by policy 7"}, status=403)
+
+    error = failure_with_answer(answer, tmp_path, lambda cluster: cluster.list(DEPLOYMENTS, "hami-system"))
+    assert error.message.endswith("deployments?limit=500: HTTP 403: denied by policy 7")
+    assert error.hint == "grant list on deployments.apps in namespace hami-system to the bot"
+
+
+def test_an_object_that_is_not_there_is_told_in_the_servers_words(tmp_path):
+    error = failure_of(lambda cluster: cluster.get(PODS, "nope", "ml"), tmp_path)
+    assert isinstance(error, NotFound)
+    assert error.message == 'GET /api/v1/namespaces/ml/pods/nope: HTTP 404: pods "nope" not found'
+    assert error.hint == "check the name and the namespace"
+
+
+def test_a_refused_token_says_whose_credentials_to_renew(tmp_path):
+    error = failure_of(get_trainer, tmp_path, Fault("/pods", "status", status=401))
+    assert error.message == "GET /api/v1/namespaces/ml/pods/trainer-0: HTTP 401: Unauthorized"
+    expected = "the token was refused, also after reading it anew: renew the credentials of context 'lab' in "
+    assert error.hint == f"{expected}{tmp_path / 'kubeconfig'}"
+
+
+def test_a_list_that_expires_while_it_is_read_is_begun_anew(tmp_path):
+    async def names() -> tuple[int, list[bool]]:
+        nodes = {"nodes": [node(number) for number in range(700)]}
+        async with sandbox(tmp_path, nodes, Fault("/nodes", "status", status=410, skip=1, times=1)) as (
+            server,
+            cluster,
+        ):
+            found = await cluster.list(NODES)
+            return len({one.name for one in found}), ["continue" in request.query for request in server.requests]
+
+    assert asyncio.run(names()) == (700, [False, True, False, True])
+
+
+def test_a_list_that_expires_twice_is_given_up(tmp_path):
+    error = failure_of(list_nodes, tmp_path, Fault("/nodes", "status", status=410))
+    assert error.message.startswith("GET /api/v1/nodes?limit=500: HTTP 410: The provided continue parameter is too old")
+    assert error.hint == "the list changed faster than it could be read, twice: ask again"
+
+
+def test_a_busy_server_is_given_the_time_it_asks_for(tmp_path):
+    async def seconds() -> float:
+        async with sandbox(tmp_path, None, Fault("/pods", "status", status=429, times=1, retry_after=1)) as (
+            _,
+            cluster,
+        ):
+            start = time.monotonic()
+            await get_trainer(cluster)
+            return time.monotonic() - start
+
+    assert asyncio.run(seconds()) >= 1
+
+
+def test_a_server_that_stays_busy_is_asked_three_times(tmp_path):
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response({"message": "too many requests"}, status=429, headers={"Retry-After": "0"})
+
+    error = failure_with_answer(answer, tmp_path)
+    assert len(asked) == 3
+    assert error.message == "GET /api/v1/nodes?limit=500: HTTP 429: too many requests"
+    assert error.hint == "the API server is busy and asked to wait: ask again in a minute"
+
+
+@pytest.mark.parametrize("fault", [Fault("/nodes", "status", status=503, times=1), Fault("/nodes", "cut", times=1)])
+def test_a_passing_failure_is_not_noticed(tmp_path, fault):
+    async def names() -> list[str]:
+        async with sandbox(tmp_path, None, fault) as (_, cluster):
+            return [one.name for one in await cluster.list(NODES)]
+
+    assert asyncio.run(names()) == ["gpu-0000", "gpu-0001", "gpu-0002"]
+
+
+def test_a_lasting_failure_of_the_server_is_told(tmp_path):
+    error = failure_of(list_nodes, tmp_path, Fault("/nodes", "status", status=500))
+    assert error.message == "GET /api/v1/nodes?limit=500: HTTP 500: etcdserver: request timed out"
+    assert error.hint.startswith("the API server, or what stands before it, is in trouble")
+
+
+def test_the_page_of_a_failing_proxy_is_told_as_text(tmp_path):
+    page = "<html><head><title>x</title><style>a{}</style></head><body><h1>502 Bad\n Gateway</h1></body></html>"
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=502, text=page, content_type="text/html")
+
+    assert failure_with_answer(answer, tmp_path).message == "GET /api/v1/nodes?limit=500: HTTP 502: 502 Bad Gateway"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("<html>Sign in</html>", "begins with '<html>Sign in</html>'"),
+        ('{"kind": "Status", "message": "no list"}', "missing required field `items`"),
+        ('{"items": [{"metadata": {"name": "a"', "Input data was truncated"),
+        ('{"items": [' + '{"a":' * 5000 + "1" + "}" * 5000 + "]}", "maximum recursion depth exceeded"),
+        ("", "Input data was truncated"),
+    ],
+)
+def test_an_answer_that_is_no_list_is_told_and_not_taken_for_an_empty_one(tmp_path, body, said):
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=body, content_type="application/json")
+
+    error = failure_with_answer(answer, tmp_path)
+    assert said in error.message
+    assert error.hint == "check that the address is the API server's own, with no login page or proxy in between"
+
+
+# ------------------------------------------------------------------------------------------------ the way there
+
+
+def test_a_refused_connection_is_told(tmp_path):
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        error = failure_at(url, tmp_path)
+    assert error.message == f"GET /api/v1/nodes?limit=500 from {url}: connection refused"
+    assert error.hint == "check that the server is up and that it can be reached from here (address, VPN, firewall)"
+
+
+def test_a_host_without_an_address_is_told(tmp_path):
+    host = "no." + "such-host." * 30 + "invalid"  # so long that it is refused without a question to DNS
+    error = failure_at(f"http://{host}", tmp_path)
+    assert error.message.endswith(f"no address is known for host {host!r}")
+    assert error.hint == f"check the server of context 'lab' in {tmp_path / 'kubeconfig'}, DNS and VPN"
+
+
+def test_an_address_without_a_scheme_is_told(tmp_path):
+    error = failure_at("127.0.0.1:6443", tmp_path)
+    assert error.message == "GET /api/v1/nodes?limit=500 from 127.0.0.1:6443: this is no http(s) address"
+
+
+def test_a_proxy_that_cannot_be_reached_is_told(tmp_path):
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))
+        proxy = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        error = failure_at("http://127.0.0.1:1", tmp_path, cluster={"proxy-url": proxy})
+    assert error.message.endswith("the proxy cannot be reached: connection refused")
+    assert error.hint.startswith("check proxy-url of context 'lab'")
+
+
+def test_a_connection_that_does_not_come_about_ends_in_time(tmp_path, silent_port):
+    start = time.monotonic()
+    error = failure_at(f"https://127.0.0.1:{silent_port}", tmp_path, connect_timeout_s=0.2)
+    assert time.monotonic() - start < 5
+    assert error.message.endswith("no connection within 0.2 s")
+
+
+def test_a_half_open_connection_ends_in_time(tmp_path, silent_port):
+    start = time.monotonic()
+    error = failure_at(f"http://127.0.0.1:{silent_port}", tmp_path, read_timeout_s=0.2)
+    assert time.monotonic() - start < 5
+    assert error.message.endswith("nothing came for 0.2 s")
+    assert error.hint == "the server or the way to it is stuck: ask again"
+
+
+def test_an_answer_that_trickles_ends_in_time(tmp_path):
+    async def attempt() -> SourceError:
+        async with ApiServer({"nodes": [node(1)]}, faults=[Fault("/nodes", "slow")]) as server:
+            file = write_kubeconfig(tmp_path, server.url)
+            async with await open_cluster(kubeconfig=file, read_timeout_s=0.1) as cluster:
+                with pytest.raises(SourceError) as caught:
+                    await cluster.list(NODES)
+                return caught.value
+
+    assert asyncio.run(attempt()).message.endswith("not finished within 0.4 s")
+
+
+def test_a_connection_that_is_always_cut_is_told(tmp_path):
+    error = failure_of(list_nodes, tmp_path, Fault("/nodes", "cut"))
+    assert "the answer broke off or is damaged" in error.message
+    error = failure_of(list_nodes, tmp_path, Fault("/nodes", "refuse"))
+    assert "the connection was lost: server disconnected" in error.message
+
+
+def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path):
+    error = failure_with_answer(one_node, tmp_path, context=tls(tmp_path))
+    assert error.message.endswith("TLS verification failed: self-signed certificate")
+    assert error.hint.startswith("check certificate-authority and server of context 'lab'")
+
+
+def test_the_kubeconfigs_own_authority_is_trusted(tmp_path):
+    authority = tmp_path / "ca.pem"
+    authority.write_text(CERTIFICATE)
+
+    async def names() -> list[str]:
+        async with serving(one_node, tls(tmp_path)) as url:
+            file = write_kubeconfig(tmp_path, url, **{"certificate-authority": "ca.pem"})
+            async with await open_cluster(kubeconfig=file) as cluster:
+                return [one.name for one in await cluster.list(NODES)]
+
+    assert asyncio.run(names()) == ["gpu-0001"]
+
+
+def test_a_server_that_speaks_no_tls_is_told(tmp_path):
+    async def attempt() -> SourceError:
+        async with serving(one_node) as url:
+            file = write_kubeconfig(tmp_path, url.replace("http:", "https:"))
+            async with await open_cluster(kubeconfig=file) as cluster:
+                with pytest.raises(SourceError) as caught:
+                    await cluster.list(NODES)
+                return caught.value
+
+    error = asyncio.run(attempt())
+    assert "TLS failed" in error.message
+    assert error.hint.startswith("check that the server of context 'lab'")
