@@ -36,11 +36,11 @@ class SourceError(BotError):
     exit_code = 3
 
 
-class NotFound(SourceError):
+class NotFound(SourceError):  # noqa: N818  # the API's own word
     """The source answered, and what was asked for does not exist."""
 
 
-class NotAllowed(BotError):
+class NotAllowed(BotError):  # noqa: N818  # what the person is told
     """Refused by our own access rules."""
 
     exit_code = 4

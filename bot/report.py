@@ -100,8 +100,7 @@ class Report(Value, frozen=True):
 
 def worst(findings: tuple[Finding, ...]) -> Severity:
     """The highest severity among the findings; info when there is none."""
-    found: list[Severity] = [finding.severity for finding in findings]
-    return max(found, key=SEVERITIES.index, default="info")
+    return SEVERITIES[max((SEVERITIES.index(finding.severity) for finding in findings), default=0)]
 
 
 def identity(report: Report, finding: Finding) -> str:

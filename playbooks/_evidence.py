@@ -42,7 +42,11 @@ def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
 def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
     """A value of the pod's own; `path` is the JSONPath that shows it."""
     return Evidence(
-        source="pod", object=pod_name(pod), at=clock(pod.metadata.creation_timestamp), quote=quote, command=_pod_path(pod, path)
+        source="pod",
+        object=pod_name(pod),
+        at=clock(pod.metadata.creation_timestamp),
+        quote=quote,
+        command=_pod_path(pod, path),
     )
 
 
@@ -58,7 +62,9 @@ def of_resource(pod: Pod, resource: str, value: str) -> Evidence:
 
 def of_node(node: Node, quote: str, path: str) -> Evidence:
     """A value of the node."""
-    return Evidence(source="node", object=f"Node {node.name}", at=None, quote=quote, command=_node_path(node.name, path))
+    return Evidence(
+        source="node", object=f"Node {node.name}", at=None, quote=quote, command=_node_path(node.name, path)
+    )
 
 
 def of_node_annotation(node: Node, key: str, quote: str) -> Evidence:

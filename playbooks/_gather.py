@@ -17,7 +17,19 @@ from bot.hami.install import (
 )
 from bot.hami.requests import DeviceConfig
 from bot.kube.cluster import Cluster, LogWanted, seen
-from bot.kube.models import CONFIG_MAPS, DEPLOYMENTS, LEASES, NODES, PODS, RESOURCE_QUOTAS, Lease, Node, Pod, ResourceQuota, Workload
+from bot.kube.models import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    LEASES,
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    Lease,
+    Node,
+    Pod,
+    ResourceQuota,
+    Workload,
+)
 from bot.report import Gap
 from playbooks._playbook import Sources
 
@@ -56,7 +68,8 @@ async def gather_install(sources: Sources) -> InstallSeen:
     """Find HAMi by its labels, else by the guides' label, else by its container's name; or as settings name it."""
     cluster = sources.cluster
     deployments, pods = await asyncio.gather(
-        seen("deployments", _deployments(sources)), seen("scheduler pods", _scheduler_pods(cluster, sources.hami_namespace))
+        seen("deployments", _deployments(sources)),
+        seen("scheduler pods", _scheduler_pods(cluster, sources.hami_namespace)),
     )
     gaps = [one for one in (deployments, pods) if isinstance(one, Gap)]
     install = read_install(
@@ -77,7 +90,13 @@ async def gather_install(sources: Sources) -> InstallSeen:
         if isinstance(found, DeviceConfig):
             config = found
         elif isinstance(found, str):
-            gaps.append(Gap("device config", f"device-config.yaml in {namespace}: {found}", "the chart's resource names are assumed"))
+            gaps.append(
+                Gap(
+                    "device config",
+                    f"device-config.yaml in {namespace}: {found}",
+                    "the chart's resource names are assumed",
+                )
+            )
     return InstallSeen(install, config, tuple(gaps))
 
 

@@ -57,11 +57,14 @@ def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
     name = parts.pop()
     if parts:
         if len(parts) > 1 or (namespace and parts[0] != namespace):
-            raise UsageError(f"{text!r} names another namespace than {namespace!r}" if len(parts) == 1 else _no_pod(text))
+            raise UsageError(
+                f"{text!r} names another namespace than {namespace!r}" if len(parts) == 1 else _no_pod(text)
+            )
         namespace = parts[0]
     if not all(_NAME.fullmatch(one) for one in filter(None, (name, namespace))) or not name:
         raise UsageError(
-            _no_pod(text), hint="Give a pod as NAME, NAMESPACE/NAME or KIND/NAME, for example: why ml/trainer-0, why deploy/trainer -n ml."
+            _no_pod(text),
+            hint="Give a pod as NAME, NAMESPACE/NAME or KIND/NAME: why ml/trainer-0, why deploy/trainer -n ml.",
         )
     return SubjectRequest(kind, namespace, name)
 
@@ -97,7 +100,12 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
             return Found(await cluster.get(PODS, wanted.name, wanted.namespace))
         except NotFound as error:
             return await _by_prefix(cluster, wanted, error.message)
-    exact = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
+    try:
+        exact = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
+    except SourceError:
+        if not cluster.namespace:
+            raise
+        return await resolve(cluster, wanted._replace(namespace=cluster.namespace))
     if len(exact) == 1:
         return Found(exact[0])
     if exact:

@@ -11,13 +11,15 @@ from datetime import datetime
 from typing import NamedTuple
 
 import click
+from msgspec import structs
 
 from bot.errors import NotFound
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, Install
+from bot.hami.fit import NODE_UNREGISTERED
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.logs import lines_about
 from bot.hami.nodelock import LOCK_KEY, parse_lock
 from bot.hami.nodestate import expects_gpus, nvidia_allocatable
-from bot.hami.requests import DeviceConfig, asked_resources
+from bot.hami.requests import asked_resources
 from bot.hami.vendors import NVIDIA
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
@@ -29,9 +31,11 @@ from playbooks import _evidence
 from playbooks._gather import Capacity, InstallSeen, Log, gather_capacity, gather_install, gather_log
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import admission, binding, lifecycle, refusals, schedulers
-from playbooks._rules.case import Case, make_case
+from playbooks._rules.case import Case, World
 from playbooks._rules.causes import Rank, rank_causes, rank_words
+from playbooks._rules.gaps import capacity_gaps, fit_gaps
 from playbooks._rules.said import Said, placed_since, what_was_said
+from playbooks._rules.unregistered import unregistered
 from playbooks._subject import Absent, Found, SubjectRequest, parse_subject, resolve
 
 _MAX_LOCK_OWNERS = 10
@@ -46,7 +50,7 @@ class Scene(NamedTuple):
     install: InstallSeen
     capacity: Capacity
     log: Log
-    lock_owners: Mapping[tuple[str, str], Pod | None | Gap]
+    lock_owners: Mapping[tuple[str, str], Pod | Gap | None]
     plugin_pods: Mapping[str, Sequence[Pod] | Gap]
 
 
@@ -108,7 +112,7 @@ async def _install_and_log(pod: Pod, sources: Sources) -> tuple[InstallSeen, Log
     return install, await gather_log(sources.cluster, install.install, pod)
 
 
-async def _lock_owners(cluster: Cluster, nodes: Sequence[Node]) -> dict[tuple[str, str], Pod | None | Gap]:
+async def _lock_owners(cluster: Cluster, nodes: Sequence[Node]) -> dict[tuple[str, str], Pod | Gap | None]:
     """The pods that the locks on these nodes name."""
     texts = [text for node in nodes if (text := node.metadata.annotation(LOCK_KEY))][:_MAX_LOCK_OWNERS]
     locks = [lock for text in texts if (lock := parse_lock(text, None)) and lock.pod]
@@ -133,7 +137,10 @@ async def _plugin_pods(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, Seq
     ][:_MAX_PLUGIN_NODES]
     labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     found = await asyncio.gather(
-        *(seen("device plugin pods", cluster.list(PODS, labels=labels, fields=f"spec.nodeName={name}")) for name in silent)
+        *(
+            seen("device plugin pods", cluster.list(PODS, labels=labels, fields=f"spec.nodeName={name}"))
+            for name in silent
+        )
     )
     return dict(zip(silent, found, strict=True))
 
@@ -144,7 +151,6 @@ async def _plugin_pods(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, Seq
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The report that follows from the snapshot."""
     gaps = [one for one in (snapshot.subject, snapshot.events) if isinstance(one, Gap)]
-    gaps += [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
     tables: list[Table] = []
     if isinstance(snapshot.subject, Absent):
         findings = [_absent(snapshot, snapshot.subject, say)]
@@ -183,14 +189,8 @@ def _few_actions(findings: Sequence[Finding]) -> list[Finding]:
     for finding in findings:
         actions = finding.next_actions[:left]
         left -= len(actions)
-        kept.append(_replace_actions(finding, actions))
+        kept.append(structs.replace(finding, next_actions=actions))
     return kept
-
-
-def _replace_actions(finding: Finding, actions: Sequence[NextAction]) -> Finding:
-    return Finding(
-        finding.code, finding.claim, finding.severity, finding.confidence, finding.scope, finding.evidence, tuple(actions)
-    )
 
 
 def _absent(snapshot: Snapshot, absent: Absent, say: Texts) -> Finding:
@@ -206,11 +206,16 @@ def _absent(snapshot: Snapshot, absent: Absent, say: Texts) -> Finding:
         confidence="confirmed",
         scope=Scope(),
         evidence=tuple(
-            Evidence("pods", f"{one.kind} {one.namespace}/{one.name}", None, one.name, f"kubectl -n {one.namespace} get pods")
+            Evidence(
+                "pods", f"{one.kind} {one.namespace}/{one.name}", None, one.name, f"kubectl -n {one.namespace} get pods"
+            )
             for one in absent.candidates[:3]
         ),
         next_actions=tuple(
-            NextAction(say("not-found.ask", name=one.name), f"why {one.namespace}/{'' if one.kind == 'Pod' else one.kind.lower() + '/'}{one.name}")
+            NextAction(
+                say("not-found.ask", name=one.name),
+                f"why {one.namespace}/{'' if one.kind == 'Pod' else one.kind.lower() + '/'}{one.name}",
+            )
             for one in absent.candidates[:_MAX_ACTIONS]
         ),
     )
@@ -223,11 +228,8 @@ def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
     said = what_was_said(stand_in, events, ())
     if (placed := placed_since(events, said)) is not None:
         return [_cannot_tell(snapshot, [_evidence.of_event(placed)], say)]
-    case = make_case(stand_in, Capacity([], [], []), Install(), DeviceConfig(), snapshot.taken_at)
-    found = [refusals.in_words(said, cause, case, say, sure=False) for cause in rank_words(said) if cause.rank < Rank.NORMAL]
+    found = [refusals.in_words(said, cause, say, sure=False) for cause in rank_words(said) if cause.rank < Rank.NORMAL]
     return found or [_cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)]
-
-
 
 
 def _cannot_tell(snapshot: Snapshot, proofs: Sequence[Evidence], say: Texts) -> Finding:
@@ -239,22 +241,24 @@ def _cannot_tell(snapshot: Snapshot, proofs: Sequence[Evidence], say: Texts) -> 
         confidence="suspected",
         scope=Scope(),
         evidence=tuple(proofs),
-        next_actions=(NextAction(say("not-enough-evidence.describe"), f"kubectl -n {namespace or 'NAMESPACE'} describe pod {name}"),),
+        next_actions=(
+            NextAction(
+                say("not-enough-evidence.describe"), f"kubectl -n {namespace or 'NAMESPACE'} describe pod {name}"
+            ),
+        ),
     )
 
 
 def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:
     """A pod that waits for a node."""
     install, config, capacity = scene.install.install, scene.install.config, scene.capacity
-    gaps = [*scene.install.gaps, *capacity.gaps, *scene.log.gaps]
+    gaps = [*capacity_gaps(scene.install, capacity, snapshot.undecodable, say), *scene.log.gaps]
     gaps += [one for one in (*scene.lock_owners.values(), *scene.plugin_pods.values()) if isinstance(one, Gap)]
-    if install.version is None:
-        gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
     for finding in (admission.gated(pod, say), admission.other_scheduler(pod, install, config, say)):
         if finding is not None:
             return [finding], [], gaps
-    case = make_case(pod, capacity, install, config, snapshot.taken_at)
-    gaps += _limits_of_fit(case, say)
+    case = Case(pod, World(capacity, install, config, snapshot.taken_at))
+    gaps += fit_gaps(case, say)
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     lines = [
         (scheduler, line)
@@ -264,20 +268,13 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     said = what_was_said(pod, events, lines)
     trouble = schedulers.scheduler_trouble(install, snapshot.taken_at, say)
     findings = [one for one in trouble if one.severity == "critical"]
-    findings += _why_waiting(case, said, scene, say) or [_cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)]
+    findings += _why_waiting(case, said, scene, say) or [
+        _cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)
+    ]
     findings += [one for one in trouble if one.severity != "critical"]
     if nothing := admission.nothing_asked(pod, config, say):
         findings = [nothing] if said.stage == "nothing" else [*findings, nothing]
-    return findings, _tables(case, say), gaps
-
-
-def _limits_of_fit(case: Case, say: Texts) -> list[Gap]:
-    """Where our own fit knows no verdict, it says so."""
-    unknown = sorted({one.unknown for one in case.verdicts.values() if one.fits is None and one.unknown}) if case.nodes else []
-    gaps = [Gap("fit", why, say("gap.fit-hint")) for why in unknown]
-    nvidia = set(case.config.nvidia_resources)
-    others = [name for name in asked_resources(case.pod, case.config) if name not in nvidia and not name.startswith("nvidia.com/")]
-    return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in others]
+    return findings, _tables(case), gaps
 
 
 def _why_waiting(case: Case, said: Said, scene: Scene, say: Texts) -> list[Finding]:
@@ -297,11 +294,16 @@ def _why_waiting(case: Case, said: Said, scene: Scene, say: Texts) -> list[Findi
             if finding is not None:
                 return [finding]
     causes = rank_causes(case, said)
-    found = [one for cause in causes for one in refusals.refused(case, said, cause, scene.plugin_pods, quotas, say)]
+    found: list[Finding] = []
+    for cause in causes:
+        if cause.text == NODE_UNREGISTERED:
+            found += unregistered(case, said, cause, scene.plugin_pods, say)
+        else:
+            found.append(refusals.refused(case, said, cause, quotas, say))
     if too_large := refusals.impossible(case, said, say):
         found.insert(0, too_large)
     if found and found[0].code not in ("node-unregistered", "handshake-stale", "handshake-deleted"):
-        found[0] = _replace_actions(found[0], [*refusals.advise(case, say), *found[0].next_actions])
+        found[0] = structs.replace(found[0], next_actions=(*refusals.advise(case, say), *found[0].next_actions))
     return found
 
 
@@ -315,23 +317,30 @@ def _from_words(case: Case, said: Said, scene: Scene, say: Texts) -> list[Findin
         if finding is not None:
             return [finding]
     causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL]
-    return [refusals.in_words(said, cause, case, say, sure=len(causes) == 1) for cause in causes]
+    return [refusals.in_words(said, cause, say, sure=len(causes) == 1) for cause in causes]
 
 
-def _tables(case: Case, say: Texts) -> list[Table]:
+def _tables(case: Case) -> list[Table]:
     """The candidates by reason, HAMi's verdict as our fit gives it."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for name, verdict in case.verdicts.items() if case.request.containers else ():
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
         grouped.setdefault((word, verdict.text() or verdict.unknown), []).append(name)
     rows = sorted(grouped.items(), key=lambda one: (one[0][0], -len(one[1]), one[0][1]))
-    return [
-        Table(
-            title="candidate nodes",
-            columns=("verdict", "reason", "count", "nodes"),
-            rows=tuple((*key, str(len(names)), ", ".join(names[:8]) + (", …" if len(names) > 8 else "")) for key, names in rows[:_MAX_ROWS]),
-        )
-    ] if rows else []
+    return (
+        [
+            Table(
+                title="candidate nodes",
+                columns=("verdict", "reason", "count", "nodes"),
+                rows=tuple(
+                    (*key, str(len(names)), ", ".join(names[:8]) + (", …" if len(names) > 8 else ""))
+                    for key, names in rows[:_MAX_ROWS]
+                ),
+            )
+        ]
+        if rows
+        else []
+    )
 
 
 PLAYBOOK = Playbook(
@@ -340,7 +349,12 @@ PLAYBOOK = Playbook(
     example="why ml/trainer-0",
     parameters=(
         click.Argument(["pod"], metavar="POD|KIND/NAME"),
-        click.Option(["-n", "--namespace"], default="", metavar="NS", help="The pod's namespace; found by itself when unambiguous."),
+        click.Option(
+            ["-n", "--namespace"],
+            default="",
+            metavar="NS",
+            help="The pod's namespace; found by itself when unambiguous.",
+        ),
     ),
     request=request,
     gather=gather,

@@ -19,7 +19,12 @@ MAX_NODES = 200
 MAX_HOLDERS = 64
 MAX_COUNT = 16
 
-_ANNOTATIONS: tuple[tuple[What, str], ...] = (("drop-uuid", "uuid"), ("drop-type", "type"), ("drop-mode", "mode"), ("drop-numa", "numa"))
+_ANNOTATIONS: tuple[tuple[What, str], ...] = (
+    ("drop-uuid", "uuid"),
+    ("drop-type", "type"),
+    ("drop-mode", "mode"),
+    ("drop-numa", "numa"),
+)
 
 
 class Change(NamedTuple):

@@ -167,9 +167,7 @@ class _PodRun:
         if self._too_few(cards, in_play, container):
             return Verdict(fits=False, reason=NODE_INSUFFICIENT)
         if len(self.request.containers) > 1 or self.numa_bind or self.quota or self.topology:
-            sort_cards(
-                cards, container, rules, policy=self.policy, numa_bind=self.numa_bind, weights=self.weights
-            )
+            sort_cards(cards, container, rules, policy=self.policy, numa_bind=self.numa_bind, weights=self.weights)
             in_play = [state for state in cards if _is_nvidia(state, rules)] if rules.only_own_type else cards
         taken, counts = self._scan(in_play, container)
         if self.topology and len(taken) >= container.count:
@@ -267,9 +265,7 @@ class _PodRun:
         earlier = [one.placement for one in taken if one.state is state and one.placement]
         return mig.choose(state.card.mig_profiles, memory_mib, [*state.placements, *earlier])
 
-    def _over_quota(
-        self, quota: QuotaRoom, container: ContainerRequest, memory_mib: int, taken: list[_Taken]
-    ) -> bool:
+    def _over_quota(self, quota: QuotaRoom, container: ContainerRequest, memory_mib: int, taken: list[_Taken]) -> bool:
         this = [(one.memory_mib, one.cores) for one in taken] + [(memory_mib, container.cores)]
         needs = [this]
         if self.rules.quota == "pod":

@@ -68,7 +68,11 @@ def _moment(text: str) -> tuple[datetime | None, bool]:
 
 
 def judge_nvidia(
-    handshake: Handshake | None, version: Version, allocatable: int, now: datetime, threshold: timedelta = GUIDES_THRESHOLD
+    handshake: Handshake | None,
+    version: Version,
+    allocatable: int,
+    now: datetime,
+    threshold: timedelta = GUIDES_THRESHOLD,
 ) -> Judgement:
     """Whether this version's scheduler trusts the NVIDIA cards of a node with that handshake.
 
@@ -90,9 +94,7 @@ def judge_nvidia(
     return "alive"
 
 
-def _judge_by_allocatable(
-    handshake: Handshake | None, version: Version, allocatable: int, now: datetime
-) -> Judgement:
+def _judge_by_allocatable(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
     if allocatable > 0:
         return "alive"
     if version < (2, 9):

@@ -58,7 +58,9 @@ class Install(NamedTuple):
 def is_ready(pod: Pod) -> bool:
     """Whether the pod runs and its Ready condition is true."""
     ready = pod.condition("Ready")
-    return pod.status.phase == "Running" and not pod.metadata.deletion_timestamp and bool(ready and ready.status == "True")
+    return (
+        pod.status.phase == "Running" and not pod.metadata.deletion_timestamp and bool(ready and ready.status == "True")
+    )
 
 
 def extender_of(spec: PodSpec) -> Container | None:
@@ -88,9 +90,13 @@ def read_install(
 
 def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> VersionSeen | None:
     """The running image counts before the chart's labels: users do override tags."""
-    images: list[tuple[str, Container | None]] = [(f"Pod {pod.namespace}/{pod.name}", extender_of(pod.spec)) for pod in pods]
+    images: list[tuple[str, Container | None]] = [
+        (f"Pod {pod.namespace}/{pod.name}", extender_of(pod.spec)) for pod in pods
+    ]
     if deployment:
-        images.append((f"Deployment {deployment.namespace}/{deployment.name}", extender_of(deployment.spec.template.spec)))
+        images.append(
+            (f"Deployment {deployment.namespace}/{deployment.name}", extender_of(deployment.spec.template.spec))
+        )
     for name, container in images:
         if container and (version := parse_version(container.image)):
             return VersionSeen(version, name, container.image)

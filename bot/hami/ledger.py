@@ -99,9 +99,7 @@ def _sum_up(pod: Pod, containers: Containers, version: Version) -> dict[str, Sha
     for shares in containers[:inits]:
         for uuid, share in _added((shares,)).items():
             app = apps.get(uuid, Share(0, 0, 0))
-            apps[uuid] = Share(
-                max(app.slots, 1), max(app.memory_mib, share.memory_mib), max(app.cores, share.cores)
-            )
+            apps[uuid] = Share(max(app.slots, 1), max(app.memory_mib, share.memory_mib), max(app.cores, share.cores))
     return apps
 
 

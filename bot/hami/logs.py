@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-_HEADER = re.compile(r"([IWEF])(\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{6})\s+(\d+) ([^:\]]+):(\d+)\] (.*)", re.DOTALL)
+_HEADER = re.compile(
+    r"([IWEF])(\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{6})\s+(\d+) ([^:\]]+):(\d+)\] (.*)", re.DOTALL
+)
 _MESSAGE = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _PAIR = re.compile(r'(?:^| )([\w ]+?)="((?:[^"\\]|\\.)*)"')
 _SKEW = timedelta(minutes=1)

@@ -44,7 +44,12 @@ _link_scores = msgspec.json.Decoder(list[_LinkScores])
 
 
 def nvidia_cards(
-    node: Node, version: Version, now: datetime, *, count_resource: str = NVIDIA.count, threshold: timedelta = GUIDES_THRESHOLD
+    node: Node,
+    version: Version,
+    now: datetime,
+    *,
+    count_resource: str = NVIDIA.count,
+    threshold: timedelta = GUIDES_THRESHOLD,
 ) -> Registration | Unregistered:
     """The node's NVIDIA registration as this version's scheduler would take it in at that moment."""
     text = node.metadata.annotation(NVIDIA.register)

@@ -221,7 +221,14 @@ def _read_metax(text: str) -> tuple[Card, ...]:
 
 def _read_enflame(text: str) -> tuple[Card, ...]:
     return tuple(
-        Card(uuid=f"enflame-drs-{device.index}", slots=device.capacity, memory_mib=0, cores=0, type="Enflame", health=True)
+        Card(
+            uuid=f"enflame-drs-{device.index}",
+            slots=device.capacity,
+            memory_mib=0,
+            cores=0,
+            type="Enflame",
+            health=True,
+        )
         for device in _enflame.decode(text.encode()).devices
     )
 
@@ -232,7 +239,15 @@ def _counted(vendor: Vendor, node: Node) -> Registration | None:
     if count <= 0:
         return None
     cards = tuple(
-        Card(uuid=f"{node.name}-{vendor.word}-{i}", slots=1, memory_mib=0, cores=100, type=vendor.word, health=True, index=i)
+        Card(
+            uuid=f"{node.name}-{vendor.word}-{i}",
+            slots=1,
+            memory_mib=0,
+            cores=100,
+            type=vendor.word,
+            health=True,
+            index=i,
+        )
         for i in range(count)
     )
     return Registration(vendor, vendor.word, vendor.capacity, "capacity", cards)

@@ -29,7 +29,11 @@ POLICY_KEY = "hami.io/gpu-scheduler-policy"
 WEIGHTS_KEY = "hami.io/device-scoring-weights"
 
 _RESOURCE_KEY = re.compile(r"resource\w*Name\w*")
-_VENDOR_DOMAINS = frozenset(vendor.count.split("/")[0] for vendor in VENDORS) - {"nvidia.com", "amd.com", "aws.amazon.com"}
+_VENDOR_DOMAINS = frozenset(vendor.count.split("/")[0] for vendor in VENDORS) - {
+    "nvidia.com",
+    "amd.com",
+    "aws.amazon.com",
+}
 _EXACT_NAMES = frozenset(
     name for vendor in VENDORS for name in (vendor.count, vendor.memory, vendor.cores, vendor.percentage) if "/" in name
 )
@@ -59,7 +63,7 @@ class DeviceConfig(msgspec.Struct, frozen=True):
         """Whether HAMi hands out this resource, of whatever vendor."""
         if resource in self.nvidia_resources or resource in self.other_resources or resource in _EXACT_NAMES:
             return True
-        return resource.split("/")[0] in _VENDOR_DOMAINS
+        return resource.split("/", maxsplit=1)[0] in _VENDOR_DOMAINS
 
 
 class _NvidiaSection(msgspec.Struct, rename="camel"):
@@ -199,9 +203,7 @@ def container_request(
     memory_mib = memory * config.memory_factor if isinstance(memory, int) else 0
     percent = percentage if isinstance(percentage, int) else UNSET_PERCENTAGE
     if percent == UNSET_PERCENTAGE and memory_mib == 0:
-        memory_mib, percent = (
-            (config.default_memory_mib, percent) if config.default_memory_mib else (0, WHOLE_CARD)
-        )
+        memory_mib, percent = (config.default_memory_mib, percent) if config.default_memory_mib else (0, WHOLE_CARD)
     cores = _as_int64(_asked(container, config.cores))
     return ContainerRequest(
         container=container.name,

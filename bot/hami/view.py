@@ -20,7 +20,9 @@ from bot.kube.models import Node, Pod, ResourceQuota
 from bot.kube.quantities import whole
 from bot.kube.selectors import label_matcher
 
-_UNKNOWN_VERSIONS = tuple(Version(2, minor, patch) for minor, patch in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 0), (10, 0)))
+_UNKNOWN_VERSIONS = tuple(
+    Version(2, minor, patch) for minor, patch in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 0), (10, 0))
+)
 
 
 class Facts(NamedTuple):
@@ -92,9 +94,7 @@ class View:
     def run(self, cards: NodeCards, request: PodRequest, relax: frozenset[str] = frozenset()) -> Verdict:
         """The filter on any set of cards, under this cluster's quota and policy."""
         quota = self.quota_room(request.namespace)
-        return fit.judge(
-            cards, request, self.rules, quota=quota, default_policy=self.facts.policy, relax=relax
-        )
+        return fit.judge(cards, request, self.rules, quota=quota, default_policy=self.facts.policy, relax=relax)
 
     def fits_empty(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> bool | None:
         """Whether the node would take the pod if nothing were used of it; None when unregistered or unknown."""

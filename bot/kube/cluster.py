@@ -48,6 +48,11 @@ class Cluster(Protocol):
         ...
 
     @property
+    def namespace(self) -> str:
+        """Where to look for a pod when searching all namespaces is refused; empty when nothing says so."""
+        ...
+
+    @property
     def undecodable(self) -> Sequence[str]:
         """Objects that were skipped because they do not have the API's shape: which, and why."""
         ...

@@ -98,8 +98,13 @@ def _compare(value: str | None, values: list[str]) -> int:
 
 def _asked(pod: Pod, resource: str) -> Decimal:
     """The pod's effective request: the larger of the app containers' sum and any init container, plus overhead."""
-    apps = sum((_request(one.resources.requests if one.resources else None, resource) for one in pod.spec.containers), Decimal())
-    inits = [_request(one.resources.requests if one.resources else None, resource) for one in pod.spec.init_containers or ()]
+    apps = sum(
+        (_request(one.resources.requests if one.resources else None, resource) for one in pod.spec.containers),
+        Decimal(),
+    )
+    inits = [
+        _request(one.resources.requests if one.resources else None, resource) for one in pod.spec.init_containers or ()
+    ]
     return max([apps, *inits]) + _request(pod.spec.overhead, resource)
 
 

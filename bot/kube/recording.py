@@ -92,6 +92,11 @@ class RecordedCluster:
         """The version of the API server as meta.json states it; empty when it does not."""
         return self._meta.server_version
 
+    @property
+    def namespace(self) -> str:
+        """A recording has no default namespace."""
+        return ""
+
     def now(self) -> datetime:
         return self._taken_at
 

@@ -19,15 +19,25 @@ def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
     if not absent.refusals:
         return None
     event = absent.refusals[0]
+    owner = event.involved_object
     by_hami = WEBHOOK in event.message
     return Finding(
         code="admission-denied",
-        claim=say("admission-denied.hami" if by_hami else "admission-denied.claim", pod=name, owner=f"{event.involved_object.kind} {event.involved_object.name}"),
+        claim=say(
+            "admission-denied.hami" if by_hami else "admission-denied.claim",
+            pod=name,
+            owner=f"{owner.kind} {owner.name}",
+        ),
         severity="warning",
         confidence="confirmed",
         scope=Scope(),
         evidence=tuple(_evidence.of_event(one) for one in absent.refusals),
-        next_actions=(NextAction(say("admission-denied.fix"), f"kubectl -n {event.namespace} describe {event.involved_object.kind.lower()} {event.involved_object.name}"),),
+        next_actions=(
+            NextAction(
+                say("admission-denied.fix"),
+                f"kubectl -n {event.namespace} describe {owner.kind.lower()} {owner.name}",
+            ),
+        ),
     )
 
 
@@ -40,7 +50,10 @@ def gated(pod: Pod, say: Texts) -> Finding | None:
         "scheduling-gated",
         say("scheduling-gated.claim", gates=", ".join(gates)),
         [_evidence.of_pod(pod, gate, "{.spec.schedulingGates[*].name}") for gate in gates],
-        NextAction(say("scheduling-gated.owner"), f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.metadata.managedFields[*].manager}}'"),
+        NextAction(
+            say("scheduling-gated.owner"),
+            f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.metadata.managedFields[*].manager}}'",
+        ),
     )
 
 
@@ -54,14 +67,23 @@ def other_scheduler(pod: Pod, install: Install, config: DeviceConfig, say: Texts
     proofs = [_evidence.of_pod(pod, named, "{.spec.schedulerName}"), _evidence.of_resource(pod, resource, value)]
     confidence: Confidence = "confirmed" if install.seen else "suspected"
     version = install.version.version if install.version else None
-    recreate = NextAction(say("webhook-bypassed.recreate"), f"kubectl -n {pod.namespace} delete pod {pod.name}", changes_cluster=True)
+    recreate = NextAction(
+        say("webhook-bypassed.recreate"), f"kubectl -n {pod.namespace} delete pod {pod.name}", changes_cluster=True
+    )
     check = NextAction(say("webhook-bypassed.check"), "kubectl get mutatingwebhookconfigurations -o wide")
     if named == DEFAULT_SCHEDULER or (version is not None and version < _RESPECTS_FOREIGN):
-        key = "webhook-bypassed.privileged" if _privileged(pod) and version and version < Version(2, 10) else "webhook-bypassed.claim"
+        key = (
+            "webhook-bypassed.privileged"
+            if _privileged(pod) and version and version < Version(2, 10)
+            else "webhook-bypassed.claim"
+        )
         claim = say(key, scheduler=named, hami=install.scheduler_name, resource=resource)
         return _finding("webhook-bypassed", claim, proofs, check, recreate, confidence=confidence)
     claim = say("wrong-scheduler.claim", scheduler=named, hami=install.scheduler_name)
-    fix = NextAction(say("wrong-scheduler.fix", hami=install.scheduler_name), f"kubectl -n {pod.namespace} get pod {pod.name} -o yaml")
+    fix = NextAction(
+        say("wrong-scheduler.fix", hami=install.scheduler_name),
+        f"kubectl -n {pod.namespace} get pod {pod.name} -o yaml",
+    )
     return _finding("wrong-scheduler", claim, proofs, fix, recreate, confidence=confidence)
 
 
@@ -72,8 +94,15 @@ def nothing_asked(pod: Pod, config: DeviceConfig, say: Texts) -> Finding | None:
     return _finding(
         "no-device-request",
         say("no-device-request.claim", resource=config.count),
-        [_evidence.of_pod(pod, pod.spec.containers[0].name if pod.spec.containers else pod.name, "{.spec.containers[*].name}")],
-        NextAction(say("no-device-request.fix", resource=config.count), f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.spec.containers[*].resources}}'"),
+        [
+            _evidence.of_pod(
+                pod, pod.spec.containers[0].name if pod.spec.containers else pod.name, "{.spec.containers[*].name}"
+            )
+        ],
+        NextAction(
+            say("no-device-request.fix", resource=config.count),
+            f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.spec.containers[*].resources}}'",
+        ),
     )
 
 

@@ -21,7 +21,7 @@ UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
 
 _RELEASES_DANGLING = Version(2, 7, 0)
 
-Owners = Mapping[tuple[str, str], Pod | None | Gap]
+Owners = Mapping[tuple[str, str], Pod | Gap | None]
 """The pods that locks name: None = read, and not there."""
 
 
@@ -58,9 +58,20 @@ def _lock_finding(case: Case, names: Sequence[str], said: Said, owners: Owners, 
         malformed = said.lock is not None and said.lock.malformed
         key = "node-lock-malformed" if malformed else "node-lock-held"
         held = _Held(key, say(f"{key}.said", node=prose.names(say, names) or "?"))
-    actions = [NextAction(say("node-lock.look"), f"kubectl get node {names[0]} -o jsonpath='{{.metadata.annotations.hami\\.io/mutex\\.lock}}'")] if names else []
+    actions = (
+        [
+            NextAction(
+                say("node-lock.look"),
+                f"kubectl get node {names[0]} -o jsonpath='{{.metadata.annotations.hami\\.io/mutex\\.lock}}'",
+            )
+        ]
+        if names
+        else []
+    )
     if held.code != "node-lock-held" and names:
-        actions.append(NextAction(say("node-lock.release"), f"kubectl annotate node {names[0]} {LOCK_KEY}-", changes_cluster=True))
+        actions.append(
+            NextAction(say("node-lock.release"), f"kubectl annotate node {names[0]} {LOCK_KEY}-", changes_cluster=True)
+        )
     return Finding(
         code=held.code,
         claim=one_line(held.claim, 400),
@@ -83,8 +94,13 @@ def _judge(node: Node, text: str, case: Case, owners: Owners, say: Texts) -> _He
     if expired or (lock.pod and (owner is None or (isinstance(owner, Pod) and is_finished(owner)))):
         expires = format_time(lock.taken_at + DEFAULT_EXPIRY)
         key = "expired" if expired else "kept" if case.version and case.version < _RELEASES_DANGLING else "claim"
-        return _Held("node-lock-dangling", say(f"node-lock-dangling.{key}", node=node.name, owner=name, age=age, expires=expires))
-    return _Held("node-lock-held", say("node-lock-held.claim", node=node.name, owner=name, age=age, expires=format_time(_expiry(lock))))
+        return _Held(
+            "node-lock-dangling", say(f"node-lock-dangling.{key}", node=node.name, owner=name, age=age, expires=expires)
+        )
+    return _Held(
+        "node-lock-held",
+        say("node-lock-held.claim", node=node.name, owner=name, age=age, expires=format_time(_expiry(lock))),
+    )
 
 
 def _expiry(lock: Lock) -> datetime:
@@ -96,7 +112,12 @@ def bind_refused(said: Said, say: Texts) -> Finding | None:
     if said.stage != "bind" or said.lock is not None or said.evidence is None:
         return None
     return _finding(
-        "binding-failed", say("binding-failed.claim", why=said.evidence.quote), "confirmed", [said.evidence], (), severity="warning"
+        "binding-failed",
+        say("binding-failed.claim", why=said.evidence.quote),
+        "confirmed",
+        [said.evidence],
+        (),
+        severity="warning",
     )
 
 
@@ -105,7 +126,12 @@ def extender_silent(said: Said, say: Texts) -> Finding | None:
     if said.stage != "extender" or said.evidence is None:
         return None
     return _finding(
-        "scheduler-degraded", say("scheduler-degraded.silent", why=said.evidence.quote), "confirmed", [said.evidence], (), severity="critical"
+        "scheduler-degraded",
+        say("scheduler-degraded.silent", why=said.evidence.quote),
+        "confirmed",
+        [said.evidence],
+        (),
+        severity="critical",
     )
 
 
@@ -115,7 +141,12 @@ def blocked(case: Case, said: Said, say: Texts) -> Finding | None:
         return None
     node = reserved_node(case.pod.metadata)
     return _finding(
-        "blocked-after-filter", say("blocked-after-filter.claim", node=node or "?"), "confirmed", [said.evidence], (node,) if node else (), severity="warning"
+        "blocked-after-filter",
+        say("blocked-after-filter.claim", node=node or "?"),
+        "confirmed",
+        [said.evidence],
+        (node,) if node else (),
+        severity="warning",
     )
 
 

@@ -1,6 +1,6 @@
 """One unscheduled pod and everything seen that bears on it, with the verdicts that follow: what rules read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from bot.hami.nodestate import Unregistered, expects_gpus
 from bot.hami.requests import DeviceConfig, PodRequest, pod_request
 from bot.hami.version import Version
 from bot.hami.view import Facts, View, versions_to_try
-from bot.kube.models import Node, Pod, ResourceQuota
+from bot.kube.models import Node, Pod
 from bot.kube.nodefilter import Obstacle, obstacle
 from bot.report import Gap
 from playbooks._gather import Capacity
@@ -29,20 +29,50 @@ _ALL_BUT_SIZE = frozenset(
 )
 
 
-class Case:
-    """The pod against the cluster, under HAMi's version; under every fitting version when that is unknown."""
+class World:
+    """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown."""
 
-    def __init__(self, pod: Pod, capacity: Capacity, install: Install, config: DeviceConfig, facts_now: Facts) -> None:
-        self.pod = pod
+    def __init__(self, capacity: Capacity, install: Install, config: DeviceConfig, now: datetime) -> None:
+        nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
         self.install = install
         self.config = config
-        self.now = facts_now.now
-        self.nodes = facts_now.nodes
         self.nodes_seen = not isinstance(capacity.nodes, Gap)
-        version = install.version.version if install.version else None
-        self.versions = versions_to_try(version, self.nodes.values())
-        self.views = [View(facts_now, one, forget_uid=pod.metadata.uid) for one in self.versions]
-        self.requests = [pod_request(pod, config, one) for one in self.versions]
+        self.facts = Facts(
+            nodes={node.name: node for node in nodes},
+            pods=None if isinstance(capacity.pods, Gap) else capacity.pods,
+            quotas=None if isinstance(capacity.quotas, Gap) else capacity.quotas,
+            config=config,
+            now=now,
+            policy=install.flags.get("gpu-scheduler-policy") or fit.DEFAULT_POLICY,
+            node_selector=install.flags.get("node-label-selector", "").strip("[]"),
+        )
+        self.versions = versions_to_try(install.version.version if install.version else None, nodes)
+        self._holders = {pod.metadata.uid for pod in self.facts.pods or ()}
+
+    @cached_property
+    def views(self) -> list[View]:
+        """The cluster with every holder counted."""
+        return [View(self.facts, version) for version in self.versions]
+
+    def views_without(self, uid: str) -> list[View]:
+        """The same, with one pod's own reservation forgotten: that is how its own filter run sees it."""
+        if uid not in self._holders:
+            return self.views
+        return [View(self.facts, version, forget_uid=uid) for version in self.versions]
+
+
+class Case:
+    """One pod against the cluster."""
+
+    def __init__(self, pod: Pod, world: World) -> None:
+        self.pod = pod
+        self.install = world.install
+        self.config = world.config
+        self.now = world.facts.now
+        self.nodes = world.facts.nodes
+        self.nodes_seen = world.nodes_seen
+        self.views = world.views_without(pod.metadata.uid)
+        self.requests = [pod_request(pod, world.config, version) for version in world.versions]
 
     @property
     def version(self) -> Version | None:
@@ -73,6 +103,11 @@ class Case:
     def verdicts(self) -> dict[str, Verdict]:
         """The fit of every candidate."""
         return {name: self.judge(name) for name in self.candidates}
+
+    @cached_property
+    def takers(self) -> list[str]:
+        """The nodes that HAMi alone would give the pod, whatever kube-scheduler says of them."""
+        return [name for name in sorted(self.nodes) if self.judge(name).fits]
 
     @cached_property
     def fitting(self) -> list[str]:
@@ -114,23 +149,3 @@ class Case:
                 if view.run(empty, request, _ALL_BUT_SIZE).fits is not False:
                     return False
         return bool(shapes)
-
-
-def make_case(
-    pod: Pod, capacity: Capacity, install: Install, config: DeviceConfig, now: datetime
-) -> Case:
-    """A case from what was gathered."""
-    nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
-    pods: Iterable[Pod] | None = None if isinstance(capacity.pods, Gap) else capacity.pods
-    quotas: Iterable[ResourceQuota] | None = None if isinstance(capacity.quotas, Gap) else capacity.quotas
-    selector = install.flags.get("node-label-selector", "").strip("[]")
-    facts = Facts(
-        nodes={node.name: node for node in nodes},
-        pods=pods,
-        quotas=quotas,
-        config=config,
-        now=now,
-        policy=install.flags.get("gpu-scheduler-policy") or fit.DEFAULT_POLICY,
-        node_selector=selector,
-    )
-    return Case(pod, capacity, install, config, facts)

@@ -8,6 +8,7 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction, Scope, one_line
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._rules.prose import plugin_pods_command
 
 _ALLOCATE_REASON = "UnexpectedAdmissionError"
 _START_EVENTS = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "Failed", "BackOff", "InspectFailed")
@@ -30,7 +31,9 @@ def past_scheduling(pod: Pod, events: Iterable[Event], say: Texts) -> Finding | 
     statuses = pod.status.container_statuses or []
     crashing = any(one.state.waiting and one.state.waiting.reason not in _STARTING for one in statuses)
     if pod.status.phase == "Running" and not crashing:
-        return _finding(pod, say, "running", _evidence.of_pod(pod, "Running", "{.status.phase}"), node=pod.spec.node_name)
+        return _finding(
+            pod, say, "running", _evidence.of_pod(pod, "Running", "{.status.phase}"), node=pod.spec.node_name
+        )
     return _not_started(pod, own, say)
 
 
@@ -54,18 +57,28 @@ def _allocate_failed(pod: Pod, events: list[Event], say: Texts) -> Finding | Non
         next_actions=(
             NextAction(
                 say("allocate-failed.plugin-log"),
-                f"kubectl get pods -A --field-selector spec.nodeName={node} -l app.kubernetes.io/component=hami-device-plugin",
+                plugin_pods_command(node),
             ),
-            NextAction(say("allocate-failed.recreate"), f"kubectl -n {pod.namespace} delete pod {pod.name}", changes_cluster=True),
+            NextAction(
+                say("allocate-failed.recreate"),
+                f"kubectl -n {pod.namespace} delete pod {pod.name}",
+                changes_cluster=True,
+            ),
         ),
     )
 
 
 def _failed(pod: Pod, say: Texts) -> Finding:
-    ended = next((one for one in pod.status.container_statuses or () if one.state.terminated and one.state.terminated.exit_code), None)
+    ended = next(
+        (one for one in pod.status.container_statuses or () if one.state.terminated and one.state.terminated.exit_code),
+        None,
+    )
     if ended and ended.state.terminated:
         why = say("image-or-start-failure.exit", container=ended.name, code=ended.state.terminated.exit_code)
-        quote, path = ended.state.terminated.reason or ended.name, "{.status.containerStatuses[*].state.terminated.reason}"
+        quote, path = (
+            ended.state.terminated.reason or ended.name,
+            "{.status.containerStatuses[*].state.terminated.reason}",
+        )
     else:
         why = pod.status.message or pod.status.reason or say("image-or-start-failure.no-reason")
         quote, path = pod.status.message or pod.status.reason or "Failed", "{.status}"
@@ -73,7 +86,10 @@ def _failed(pod: Pod, say: Texts) -> Finding:
 
 
 def _not_started(pod: Pod, events: list[Event], say: Texts) -> Finding:
-    statuses: list[ContainerStatus] = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
+    statuses: list[ContainerStatus] = [
+        *(pod.status.init_container_statuses or ()),
+        *(pod.status.container_statuses or ()),
+    ]
     waiting = next((one for one in statuses if one.state.waiting and one.state.waiting.reason not in _STARTING), None)
     proofs: list[Evidence] = []
     if waiting and waiting.state.waiting:
@@ -99,7 +115,9 @@ def _start_failure(pod: Pod, say: Texts, claim: str, proofs: list[Evidence]) -> 
         confidence="confirmed",
         scope=Scope(nodes=(pod.spec.node_name,) if pod.spec.node_name else ()),
         evidence=tuple(proofs),
-        next_actions=(NextAction(say("image-or-start-failure.describe"), f"kubectl -n {pod.namespace} describe pod {pod.name}"),),
+        next_actions=(
+            NextAction(say("image-or-start-failure.describe"), f"kubectl -n {pod.namespace} describe pod {pod.name}"),
+        ),
     )
 
 

@@ -1,11 +1,11 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from bot.hami import fit
 from bot.hami.advice import Change, largest_slice, smallest_changes
 from bot.hami.inventory import CardState
-from bot.hami.nodestate import CORDON_KEY, GPU_LABEL, Unregistered
+from bot.hami.nodestate import CORDON_KEY
 from bot.hami.reasons import reason_of
 from bot.hami.requests import (
     MODE_KEY,
@@ -19,7 +19,7 @@ from bot.hami.requests import (
 )
 from bot.hami.vendors import NVIDIA
 from bot.kube.models import Node, Pod, ResourceQuota
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Scope, Severity, one_line
+from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._rules import prose
@@ -34,9 +34,6 @@ _POD_KEYS: dict[str, tuple[str, ...]] = {
     fit.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
 }
 
-PluginPods = Mapping[str, Sequence[Pod] | Gap]
-"""The device plugin's pods on unregistered nodes, by node."""
-
 
 def impossible(case: Case, said: Said, say: Texts) -> Finding | None:
     """Larger than any registered node of the cluster, even empty."""
@@ -47,34 +44,45 @@ def impossible(case: Case, said: Said, say: Texts) -> Finding | None:
     most = max((len(_registered(case, name)) for name in case.nodes), default=0)
     refused = said.stage == "filter" and said.evidence is not None
     claim = say("impossible-anywhere.claim", asked=_asked(case, say), largest=prose.mib(largest), most=most)
-    return _finding(
-        "impossible-anywhere", claim, "confirmed" if refused else "suspected", (), [*_words(said), *_request_proofs(case)], severity="warning"
+    return finding(
+        "impossible-anywhere",
+        claim,
+        "confirmed" if refused else "suspected",
+        (),
+        [*words(said), *_request_proofs(case)],
+        severity="warning",
     )
 
 
-def refused(case: Case, said: Said, cause: Cause, plugins: PluginPods, quotas: Sequence[ResourceQuota], say: Texts) -> list[Finding]:
-    """The finding of one cause; nodes without a registration give one per why."""
-    severity: Severity = "warning" if cause.rank < Rank.BACKGROUND else "info"
+def refused(case: Case, said: Said, cause: Cause, quotas: Sequence[ResourceQuota], say: Texts) -> Finding:
+    """The finding of one cause of registered nodes, or of kube-scheduler's own."""
+    severity = severity_of(cause)
     if cause.of_kubernetes:
-        return [_kubernetes(case, said, cause, say, severity)]
-    if cause.text == fit.NODE_UNREGISTERED:
-        return _unregistered(case, said, cause, plugins, say, severity)
+        return _kubernetes(case, said, cause, say, severity)
     proofs = said.evidence_for(cause.text)
     confidence: Confidence = "confirmed" if proofs or _all_refused(case, said) else "suspected"
     if not proofs:
-        proofs = _words(said)
+        proofs = words(said)
     claim = say(f"{cause.code}.claim", **_values(case, cause, say))
-    return [_finding(cause.code, claim, confidence, cause.nodes, [*proofs, *_object_proofs(case, cause, quotas)], severity=severity)]
+    proofs = [*proofs, *_object_proofs(case, cause, quotas)]
+    return finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
 
 
-def in_words(said: Said, cause: Cause, case: Case, say: Texts, *, sure: bool) -> Finding:
+def severity_of(cause: Cause) -> Severity:
+    """What would not help alone is background."""
+    return "warning" if cause.rank < Rank.BACKGROUND else "info"
+
+
+def in_words(said: Said, cause: Cause, say: Texts, *, sure: bool) -> Finding:
     """The finding of one cause when only the schedulers' words are known."""
     if reason_of(cause.text) is None:
         claim = say("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
-        return _finding("kubernetes-filter", claim, "confirmed" if sure else "suspected", (), _words(said), severity="warning")
+        return finding(
+            "kubernetes-filter", claim, "confirmed" if sure else "suspected", (), words(said), severity="warning"
+        )
     claim = say("said.claim", count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
-    proofs = said.evidence_for(cause.text) or _words(said)
-    return _finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
+    proofs = said.evidence_for(cause.text) or words(said)
+    return finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
 
 
 def lost_to_kubernetes(case: Case, said: Said, say: Texts) -> Finding | None:
@@ -84,7 +92,7 @@ def lost_to_kubernetes(case: Case, said: Said, say: Texts) -> Finding | None:
         return None
     text, count = max(lost, key=lambda one: (one[1], one[0]))
     claim = say("kubernetes-filter.claim", count=count, text=text)
-    return _finding("kubernetes-filter", claim, "confirmed", (), _words(said), severity="warning")
+    return finding("kubernetes-filter", claim, "confirmed", (), words(said), severity="warning")
 
 
 def advise(case: Case, say: Texts) -> list[NextAction]:
@@ -102,14 +110,20 @@ def _action(pod: Pod, change: Change, say: Texts) -> NextAction:
 
 
 def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Severity) -> Finding:
-    told = [one for one in (said.unschedulable.by_kubernetes if said.unschedulable else ()) if family(one.text) == family(cause.text)]
+    told = [
+        one
+        for one in (said.unschedulable.by_kubernetes if said.unschedulable else ())
+        if family(one.text) == family(cause.text)
+    ]
     text = told[0].text if told else cause.text
-    proofs = _words(said) if told else []
+    proofs = words(said) if told else []
     first = case.nodes[cause.nodes[0]]
     detail = case.obstacles[first.name].detail
     proofs.append(_obstacle_proof(case, first, detail))
     claim = say("kubernetes-filter.claim", count=len(cause.nodes), text=text)
-    return _finding("kubernetes-filter", claim, "confirmed" if told else "suspected", cause.nodes, proofs, severity=severity)
+    return finding(
+        "kubernetes-filter", claim, "confirmed" if told else "suspected", cause.nodes, proofs, severity=severity
+    )
 
 
 def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
@@ -122,62 +136,6 @@ def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
     return _evidence.of_node(node, node.name, "{.metadata.name}")
 
 
-def _unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say: Texts, severity: Severity) -> list[Finding]:
-    expected = [name for name in cause.nodes if case.expects_gpus(name)]
-    found: list[Finding] = []
-    by_why: dict[tuple[str, str], list[str]] = {}
-    for name in expected:
-        state = is_unregistered(case, name)
-        if state is not None:
-            by_why.setdefault(_handshake_code(state), []).append(name)
-    proofs = said.evidence_for(fit.NODE_UNREGISTERED)
-    confidence: Confidence = "confirmed" if proofs else "suspected"
-    for (code, why), names in sorted(by_why.items(), key=lambda one: (-len(one[1]), one[0])):
-        claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
-        found.append(
-            _finding(code, claim, confidence, names, [*(proofs or _words(said)), *_registration_proofs(case, names[0])], severity=severity)
-        )
-        action = _plugin_action(names[0], plugins.get(names[0]), say)
-        found[-1] = _with_actions(found[-1], [action])
-    normal = [name for name in cause.nodes if name not in expected]
-    if normal and not found:
-        claim = say("node-unregistered.normal", nodes=prose.names(say, normal))
-        node = case.nodes[normal[0]]
-        found.append(_finding("node-unregistered", claim, confidence, normal, proofs or [_evidence.of_node(node, node.name, "{.metadata.name}")], severity="info"))
-    return found
-
-
-def _handshake_code(state: Unregistered) -> tuple[str, str]:
-    if state.why in ("stale", "deleted"):
-        return f"handshake-{state.why}", "claim"
-    return "node-unregistered", "outside" if state.key.startswith("--") else state.why
-
-
-def _registration_proofs(case: Case, name: str) -> list[Evidence]:
-    node = case.nodes[name]
-    state = is_unregistered(case, name)
-    if state is not None and state.quote and not state.key.startswith("--"):
-        return [_evidence.of_node_annotation(node, state.key, state.quote)]
-    if case.config.count in (node.status.allocatable or {}):
-        return [_evidence.of_allocatable(node, case.config.count)]
-    if node.metadata.label(GPU_LABEL[0]):
-        return [_evidence.of_label(node, GPU_LABEL[0])]
-    return [_evidence.of_node(node, node.name, "{.metadata.name}")]
-
-
-def _plugin_action(name: str, pods: Sequence[Pod] | Gap | None, say: Texts) -> NextAction:
-    """Restart what is there, or find out why nothing is."""
-    if isinstance(pods, Sequence) and pods:
-        pod = pods[0]
-        return NextAction(
-            say("node-unregistered.restart", node=name), f"kubectl -n {pod.namespace} delete pod {pod.name}", changes_cluster=True
-        )
-    return NextAction(
-        say("node-unregistered.plugin", node=name),
-        f"kubectl get pods -A --field-selector spec.nodeName={name} -l app.kubernetes.io/component=hami-device-plugin",
-    )
-
-
 def _all_refused(case: Case, said: Said) -> bool:
     """Whether HAMi, without saying why, refused just as many registered nodes as our own fit does."""
     refusals = said.generic_refusals()
@@ -185,7 +143,7 @@ def _all_refused(case: Case, said: Said) -> bool:
     return refusals > 0 and refusals == ours
 
 
-def _words(said: Said) -> list[Evidence]:
+def words(said: Said) -> list[Evidence]:
     return [said.evidence] if said.evidence else [said.none_fit] if said.none_fit else []
 
 
@@ -202,7 +160,9 @@ def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
         "cards": container.count if container else 0,
         "cores": container.cores if container else 0,
         "memory": _memory(case, say),
-        "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node) if slice_ else say("words.none"),
+        "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
+        if slice_
+        else say("words.none"),
         "types": wanted.use_type or wanted.no_use_type or wanted.mode or "",
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
         "namespace": case.pod.namespace,
@@ -215,7 +175,11 @@ def _memory(case: Case, say: Texts) -> str:
     container = case.request.containers[0] if case.request.containers else None
     if container is None:
         return "?"
-    return prose.mib(container.memory_mib) if container.memory_mib else say("words.percent-of-card", percent=container.percentage)
+    return (
+        prose.mib(container.memory_mib)
+        if container.memory_mib
+        else say("words.percent-of-card", percent=container.percentage)
+    )
 
 
 def _asked(case: Case, say: Texts) -> str:
@@ -232,7 +196,9 @@ def _request_proofs(case: Case) -> list[Evidence]:
 def _object_proofs(case: Case, cause: Cause, quotas: Sequence[ResourceQuota]) -> list[Evidence]:
     """The parts of the objects that the reason rests on."""
     pod = case.pod
-    proofs = [_evidence.of_pod_annotation(pod, key) for key in _POD_KEYS.get(cause.text, ()) if pod.metadata.annotation(key)]
+    proofs = [
+        _evidence.of_pod_annotation(pod, key) for key in _POD_KEYS.get(cause.text, ()) if pod.metadata.annotation(key)
+    ]
     asked = asked_resources(pod, case.config)
     wanted = {
         fit.INSUFFICIENT_MEMORY: (case.config.memory, case.config.percentage),
@@ -274,14 +240,14 @@ def _registered(case: Case, name: str) -> list[CardState]:
     return case.view.cards(name)
 
 
-def _with_actions(finding: Finding, actions: Sequence[NextAction]) -> Finding:
-    return Finding(
-        finding.code, finding.claim, finding.severity, finding.confidence, finding.scope, finding.evidence, tuple(actions)
-    )
-
-
-def _finding(
-    code: str, claim: str, confidence: Confidence, nodes: Sequence[str], proofs: Sequence[Evidence], *, severity: Severity
+def finding(
+    code: str,
+    claim: str,
+    confidence: Confidence,
+    nodes: Sequence[str],
+    proofs: Sequence[Evidence],
+    *,
+    severity: Severity,
 ) -> Finding:
     return Finding(
         code=code,

@@ -67,7 +67,9 @@ class Said(NamedTuple):
             if any(text == card.code for reason in reasons for card in reason.cards):
                 found.append(self.evidence)
         found += [evidence for event, evidence in self.code_events if event.code == text]
-        logged = (proof for refusal, proof in self.refusals if any(card.code == text for card in read_reason(refusal.reason)))
+        logged = (
+            proof for refusal, proof in self.refusals if any(card.code == text for card in read_reason(refusal.reason))
+        )
         return found + list(logged)[:1]
 
     def generic_refusals(self) -> int:
@@ -90,7 +92,11 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
     own = [one for one in events if not uid or one.involved_object.uid in ("", uid)]
     own.sort(key=lambda one: (_when(one) or _LONG_AGO, one.name))
     said = _newest(pod, own)
-    codes = [(code, one) for one in own if event_reason(one.reason) == "FilteringFailed" and (code := parse_code_event(one.message))]
+    codes = [
+        (code, one)
+        for one in own
+        if event_reason(one.reason) == "FilteringFailed" and (code := parse_code_event(one.message))
+    ]
     newest = max((when for _, one in codes if (when := _when(one))), default=None)
     recent = [(code, one) for code, one in codes if newest and (_when(one) or newest) >= newest - _ATTEMPT]
     none_fit = [one for one in own if event_reason(one.reason) == "FilteringFailed" and says_none_fit(one.message)]
@@ -125,7 +131,9 @@ def _newest(pod: Pod, events: list[Event]) -> Said:
         at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
         evidence = _evidence.of_condition(pod, condition, format_time(at) if at else None)
         said = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
-        later = [one for one in events if event_reason(one.reason) == "FilteringSucceed" and at and (_when(one) or at) > at]
+        later = [
+            one for one in events if event_reason(one.reason) == "FilteringSucceed" and at and (_when(one) or at) > at
+        ]
         return said if not later or said.stage == "bind" else _filtered(later[-1])
     staged = [one for one in events if event_reason(one.reason) in _STAGED]
     if not staged:
@@ -136,7 +144,9 @@ def _newest(pod: Pod, events: list[Event]) -> Said:
     told = [one for one in staged if one.reason in ("FailedScheduling", "BindingFailed")]
     if told and (_when(last) or _LONG_AGO) - (_when(told[-1]) or _LONG_AGO) <= _EVENT_LAG:
         last = told[-1]
-    return _classify(last.message, _when(last), _evidence.of_event(last), bind=event_reason(last.reason) != "FilteringFailed")
+    return _classify(
+        last.message, _when(last), _evidence.of_event(last), bind=event_reason(last.reason) != "FilteringFailed"
+    )
 
 
 def _filtered(event: Event) -> Said:
@@ -158,7 +168,11 @@ def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bo
 
 def _agreeing(codes: list[tuple[CodeEvent, Event]], said: Said) -> list[tuple[CodeEvent, Event]]:
     """Where the newest text gives codes itself (2.10), an event with another code is older news."""
-    named = {card.code for reason in said.unschedulable.by_hami for card in reason.cards} if said.unschedulable else set[str]()
+    named = (
+        {card.code for reason in said.unschedulable.by_hami for card in reason.cards}
+        if said.unschedulable
+        else set[str]()
+    )
     explicit = named - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
     return [one for one in codes if not explicit or one[0].code in explicit]
 

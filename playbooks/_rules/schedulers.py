@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from bot.hami.install import Install, is_ready
+from bot.hami.install import COMPONENT_LABEL, ROLE_LABEL, SCHEDULER_COMPONENT, Install, is_ready
 from bot.hami.version import Version
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
@@ -49,14 +49,24 @@ def _down(install: Install, say: Texts) -> Finding | None:
         scope=Scope(),
         evidence=tuple(proofs),
         next_actions=(
-            NextAction(say("scheduler-down.describe"), f"kubectl -n {install.namespace} describe pods -l app.kubernetes.io/component=hami-scheduler"),
-            NextAction(say("scheduler-down.logs"), f"kubectl -n {install.namespace} logs -l app.kubernetes.io/component=hami-scheduler --all-containers --previous --tail=50"),
+            NextAction(
+                say("scheduler-down.describe"),
+                _kubectl(install, "describe pods"),
+            ),
+            NextAction(
+                say("scheduler-down.logs"),
+                _kubectl(install, "logs", "--all-containers --previous --tail=50"),
+            ),
         ),
     )
 
 
 def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
-    needed = install.version is not None and install.version.version >= _LEADS_SINCE and install.flags.get("leader-elect") == "true"
+    needed = (
+        install.version is not None
+        and install.version.version >= _LEADS_SINCE
+        and install.flags.get("leader-elect") == "true"
+    )
     lease = install.lease
     if not needed or lease is None:
         return None
@@ -79,7 +89,12 @@ def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
                 command=f"kubectl -n {lease.namespace} get lease {lease.name} -o jsonpath='{{.spec.renewTime}}'",
             ),
         ),
-        next_actions=(NextAction(say("scheduler-no-leader.pods"), f"kubectl -n {install.namespace} get pods -l app.kubernetes.io/component=hami-scheduler -L hami.io/scheduler-role"),),
+        next_actions=(
+            NextAction(
+                say("scheduler-no-leader.pods"),
+                _kubectl(install, "get pods", f"-L {ROLE_LABEL}"),
+            ),
+        ),
     )
 
 
@@ -94,7 +109,12 @@ def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
                 confidence="confirmed",
                 scope=Scope(),
                 evidence=(_evidence.of_pod(pod, quote, path),),
-                next_actions=(NextAction(say("scheduler-degraded.logs"), f"kubectl -n {pod.namespace} logs {pod.name} -c vgpu-scheduler-extender --previous --tail=50"),),
+                next_actions=(
+                    NextAction(
+                        say("scheduler-degraded.logs"),
+                        f"kubectl -n {pod.namespace} logs {pod.name} -c vgpu-scheduler-extender --previous --tail=50",
+                    ),
+                ),
             )
     unready = [pod for pod in install.pods if not is_ready(pod)]
     if not unready:
@@ -108,6 +128,10 @@ def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
         scope=Scope(),
         evidence=(_evidence.of_pod(pod, pod.status.phase, "{.status.phase}"),),
     )
+
+
+def _kubectl(install: Install, verb: str, more: str = "") -> str:
+    return f"kubectl -n {install.namespace} {verb} -l {COMPONENT_LABEL}={SCHEDULER_COMPONENT} {more}".rstrip()
 
 
 def _recent_crash(pod: Pod, now: datetime) -> str | None:

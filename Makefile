@@ -1,0 +1,50 @@
+# Everything that is done by hand: `make demo` explains a recorded pod, `make test` is what CI runs.
+# Needs python3 >= 3.11 and a package registry, nothing else. `make PYTHON=python3.13 test` takes another interpreter.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile --require-hashes
+COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet
+CODE := bot handlers playbooks sandbox tests benchmarks
+
+# Start-up time is a budget, and without bytecode it is four times as long.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test lint bench lock clean
+
+demo: $(VENV)/installed
+	@$(BIN)/hami-bot why ml/s03-card-insufficient-memory --recording tests/cases/hami-2.10/recording.tar.gz
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks
+
+# Resolves every dependency anew. Needs uv.
+lock:
+	$(COMPILE) --upgrade pyproject.toml -o requirements.lock
+	$(COMPILE) --upgrade --group build -o requirements-build.lock
+	$(COMPILE) --upgrade --group dev -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/installed: requirements.lock requirements-build.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("python3 >= 3.11 is needed, this is " + sys.version if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(INSTALL) -r requirements.lock -r requirements-build.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed requirements-dev.lock
+	$(INSTALL) -r requirements-dev.lock
+	touch $@

@@ -1,0 +1,77 @@
+"""The composition root: the only module that knows every other."""
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bot.errors import SourceError, UsageError
+from bot.kube.recording import RecordedCluster
+from bot.settings import load_settings
+from bot.texts import Language
+from handlers.shell import Where, Wiring
+from handlers.shell import main as shell
+from playbooks._playbook import Sources
+
+
+def main() -> None:
+    """The console command."""
+    sys.exit(shell(Wiring(open_sources, language, write_recording), sys.argv[1:]))
+
+
+@asynccontextmanager
+async def open_sources(where: Where) -> AsyncGenerator[Sources]:
+    """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
+    where, names = _with_settings(where)
+    if where.recording is not None:
+        yield Sources(RecordedCluster.open(where.recording), *names)
+        return
+    from bot.kube.connect import open_cluster  # noqa: PLC0415  # importing the official client takes 0.4 s
+
+    async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
+        yield Sources(cluster, *names)
+
+
+def language(where: Where) -> Language:
+    """The language of the settings."""
+    settings = load_settings(where.config)
+    return settings.language if settings else "en"
+
+
+async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | None) -> str:
+    """Record the cluster; what was written and what could not be, for a person."""
+    from bot.kube.live import LiveCluster  # noqa: PLC0415
+    from bot.kube.record import record  # noqa: PLC0415
+
+    cluster = sources.cluster
+    if not isinstance(cluster, LiveCluster):
+        raise UsageError(
+            "this cluster is itself a recording", hint="Name a live cluster with --kubeconfig or --context."
+        )
+    summary = await record(cluster, out, pod=pod, server_version=await cluster.server_version())
+    lines = [f"wrote {summary.path}: {sum(summary.objects.values())} objects, {len(summary.logs)} logs"]
+    lines += [f"left out {gap.source}: {gap.why}" for gap in summary.gaps]
+    lines += [f"left out {one}" for one in cluster.undecodable]
+    if not summary.objects:
+        raise SourceError("nothing of the cluster could be read", hint="\n".join(lines[1:]))
+    return "\n".join(lines)
+
+
+def _with_settings(where: Where) -> tuple[Where, tuple[str, str]]:
+    """The typed words completed by the settings of the cluster; and where HAMi is, if they say so."""
+    settings = load_settings(where.config)
+    clusters = settings.clusters if settings else {}
+    typed = where.recording or where.kubeconfig or where.context
+    if where.cluster and where.cluster not in clusters and not typed:
+        known = ", ".join(sorted(clusters)) or "none"
+        raise UsageError(
+            f"there is no cluster {where.cluster!r} in the settings", hint=f"Configured clusters: {known}."
+        )
+    name = where.cluster or ("" if typed or len(clusters) != 1 else next(iter(clusters)))
+    chosen = clusters.get(name)
+    if chosen is None:
+        return where, ("", "")
+    where = where._replace(cluster=name)
+    if not typed:
+        where = where._replace(recording=chosen.recording, kubeconfig=chosen.kubeconfig, context=chosen.context)
+    return where, (chosen.hami_namespace, chosen.scheduler_deployment)

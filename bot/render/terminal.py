@@ -1,0 +1,352 @@
+"""A report as a person reads it in a shell at night: the verdict, its proof, what to do; then the rest, gaps last.
+
+One layout serves both modes, colour only paints it. Any text of a report may come from an event, a log line or an
+annotation, so every one becomes `visible` on its way to a line. Quotes stand behind a bar and commands never do: a
+quote that looks like a command cannot be taken for one.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from bot.report import Evidence, Finding, Gap, NextAction, Report, Severity, Table
+from bot.texts import Texts
+
+_NARROWEST = 40
+_NAMES_SHOWN = 3
+_NAMES_SHOWN_OF_CAUSE = 8
+_NARROWEST_COLUMN = 8
+_COLUMN_GAP = 2
+
+# Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
+# paragraph separators, and what this Unicode version does not know and so cannot measure.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+_VARIATION_SELECTOR_16 = "\ufe0f"
+
+_HEADING, _LABEL, _COMMAND = "bold", "dim", "cyan"
+_SEVERITY_STYLES: dict[Severity, str] = {"info": "bold green", "warning": "bold yellow", "critical": "bold red"}
+
+_MARK = re.compile(r"(?<=[,;/])")
+_NUMERIC = re.compile(r"-?[\d,.]+( ?(%|[KMGT]i?B?))?")
+_NOT_AT_LINE_START = frozenset(",.;:!?)]}%，。；：！？）】》」』、…’”\ufe0f")
+_NOT_AT_LINE_END = frozenset("（【《「『‘“")
+
+
+class Line(NamedTuple):
+    """One line of output: fixed words of ours, then text; the styles are rich's."""
+
+    lead: str = ""
+    text: str = ""
+    lead_style: str = ""
+    style: str = ""
+
+
+def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> str:
+    """The report as lines of at most `width` cells (40 at least), commands excepted: they are never broken.
+
+    Without colour there is no escape sequence in it, whatever the report holds; with colour only our own.
+    """
+    width = max(width, _NARROWEST)
+    cause, *others = report.findings or (None,)
+    sections = [
+        _head(report, cause, say, width),
+        _evidence(cause.evidence if cause else (), report.taken_at, say, width),
+        _next(cause.next_actions if cause else (), say, width),
+        _others([one for one in others if one and one.severity != "info"], say, width),
+        _background([one for one in others if one and one.severity == "info"], say, width),
+        *(_table(table, say, width) for table in report.tables),
+        _gaps(report.gaps, say, width),
+    ]
+    show = _painter() if colour else _plain
+    return "\n\n".join("\n".join(map(show, section)) for section in sections if section) + "\n"
+
+
+# ----------------------------------------------------------------------------------------------------- sections
+
+
+def _head(report: Report, cause: Finding | None, say: Texts, width: int) -> list[Line]:
+    lead = say(f"render.{report.severity}").upper() + "  "
+    lines = _prose(report.verdict, width, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
+    cluster = say("render.in-cluster", cluster=report.cluster) if report.cluster else ""
+    facts = [("about", ", ".join(filter(None, (subject_name(report), cluster))))]
+    if cause is not None:
+        if " ".join(cause.claim.split()) != report.verdict:
+            facts.append(("detail", cause.claim))
+        facts.append(("finding", f"{cause.code}, {say(f'render.{cause.confidence}')}"))
+        if cause.scope.nodes:
+            facts.append(("nodes", some_names(cause.scope.nodes, say, _NAMES_SHOWN_OF_CAUSE)))
+    facts.append(("seen", _moment(report.taken_at, None, say)))
+    labels = {key: say(f"render.{key}") for key, _ in facts}
+    wide = max(map(cells, labels.values()))
+    lines.append(Line())
+    for key, text in facts:
+        label = labels[key]
+        lines += _prose(text, width, f"  {label}{' ' * (wide - cells(label))}  ", lead_style=_LABEL)
+    return lines
+
+
+def _evidence(evidence: Sequence[Evidence], taken_at: str, say: Texts, width: int) -> list[Line]:
+    lines: list[Line] = []
+    for one in evidence:
+        lines.append(Line() if lines else Line(say("render.evidence"), lead_style=_HEADING))
+        place = filter(None, (where(one), _moment(one.at, taken_at, say) if one.at else ""))
+        lines += _prose(", ".join(place), width, "  ", rest="    ", style=_LABEL)
+        lines += _prose(one.quote or say("render.empty"), width, "    | ", rest="    | ", lead_style=_LABEL)
+        lines += _command(one.command, "    ")
+    return lines
+
+
+def _next(actions: Sequence[NextAction], say: Texts, width: int) -> list[Line]:
+    lines = [Line(say("render.next"), lead_style=_HEADING)] if actions else []
+    for number, action in enumerate(actions, 1):
+        lines += _action(action, f"  {number}. ", say, width)
+    return lines
+
+
+def _others(findings: Sequence[Finding], say: Texts, width: int) -> list[Line]:
+    lines = [Line(say("render.others"), lead_style=_HEADING)] if findings else []
+    words = {one.severity: say(f"render.{one.severity}") for one in findings}
+    wide = max(map(cells, words.values()), default=0)
+    for one in findings:
+        word = words[one.severity]
+        lead = f"  {word}{' ' * (wide - cells(word))}  "
+        lines += _brief(one, lead, _SEVERITY_STYLES[one.severity], say, width)
+    return lines
+
+
+def _background(findings: Sequence[Finding], say: Texts, width: int) -> list[Line]:
+    lines = [Line(say("render.background"), lead_style=_HEADING)] if findings else []
+    for one in findings:
+        lines += _brief(one, "  - ", "", say, width)
+    return lines
+
+
+def _brief(finding: Finding, lead: str, lead_style: str, say: Texts, width: int) -> list[Line]:
+    """The claim, its code, and the nodes if the claim does not name them; its actions below."""
+    notes = finding.code
+    if finding.confidence == "suspected":
+        notes += f", {say('render.suspected')}"
+    if not all(name in finding.claim for name in finding.scope.nodes[: _NAMES_SHOWN - 1]):
+        notes += f": {some_names(finding.scope.nodes, say, _NAMES_SHOWN)}"
+    lines = _prose(f"{finding.claim} [{notes}]", width, lead, lead_style=lead_style)
+    for action in finding.next_actions:
+        lines += _action(action, " " * cells(lead) + "-> ", say, width)
+    return lines
+
+
+def _action(action: NextAction, lead: str, say: Texts, width: int) -> list[Line]:
+    label = say("render.changes", label=action.label) if action.changes_cluster else action.label
+    return [*_prose(label, width, lead), *_command(shell_command(action), " " * cells(lead))]
+
+
+def _gaps(gaps: Sequence[Gap], say: Texts, width: int) -> list[Line]:
+    lines = [Line(say("render.gaps"), lead_style=_HEADING)] if gaps else []
+    for gap in gaps:
+        lines += _prose(f"{gap.source}: {gap.why}", width, "  - ")
+        if gap.hint:
+            lines += _prose(gap.hint, width, "    -> ")
+    return lines
+
+
+# ------------------------------------------------------------------------------------------------------- tables
+
+
+def _table(table: Table, say: Texts, width: int) -> list[Line]:
+    """Aligned columns whose cells wrap; one `column: cell` line per cell where the columns do not fit side by side."""
+    lines = _prose(table.title[:1].upper() + table.title[1:], width, "", style=_HEADING)
+    if not table.columns or not table.rows:
+        return [*lines, Line("  ", say("words.none"))]
+    header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows)]
+    widths = _column_widths([header, *rows], width - 2)
+    if widths is None:
+        for row in rows:
+            for number, (column, cell) in enumerate(zip(header, row, strict=True)):
+                lines += _prose(f"{column}: {cell}", width, "    " if number else "  - ", rest="      ")
+        return lines
+    right = [all(_NUMERIC.fullmatch(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines += [Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
+    return lines + [Line("  ", text) for row in rows for text in _row(row, widths, right)]
+
+
+def _column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
+    """The widest columns give way until all fit; None if that would make them too narrow to read."""
+    widths = [min(max(map(cells, column)), room) for column in zip(*rows, strict=True)]
+    room -= _COLUMN_GAP * (len(widths) - 1)
+    if sum(min(wide, _NARROWEST_COLUMN) for wide in widths) > room:
+        return None
+    while sum(widths) > room:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
+    """The lines of one row."""
+    columns = [wrap(cell, wide) for cell, wide in zip(row, widths, strict=True)]
+    for number in range(max(map(len, columns))):
+        shown = [column[number] if number < len(column) else "" for column in columns]
+        padded = (
+            " " * (wide - cells(text)) + text if numeric else text + " " * (wide - cells(text))
+            for text, wide, numeric in zip(shown, widths, right, strict=True)
+        )
+        yield (" " * _COLUMN_GAP).join(padded).rstrip()
+
+
+# -------------------------------------------------------------------------------------------------------- lines
+
+
+def _prose(text: str, width: int, lead: str, *, rest: str = "", lead_style: str = "", style: str = "") -> list[Line]:
+    """Text behind its lead, wrapped; further lines begin with `rest`, or are indented to where the text began."""
+    rest = rest or " " * cells(lead)
+    first, *others = wrap(visible(text), width - cells(lead), width - cells(rest))
+    return [Line(lead, first, lead_style, style), *(Line(rest, one, lead_style, style) for one in others)]
+
+
+def _command(command: str, lead: str) -> list[Line]:
+    return [Line(lead, visible(command), style=_COMMAND)] if command else []
+
+
+def _plain(line: Line) -> str:
+    return (line.lead + line.text).rstrip()
+
+
+def _painter() -> Callable[[Line], str]:
+    # Imported here because it takes as long as the whole plain path.
+    from rich.color import ColorSystem  # noqa: PLC0415
+    from rich.style import Style  # noqa: PLC0415
+
+    def paint(line: Line) -> str:
+        parts = ((line.lead, line.lead_style), (line.text, line.style))
+        # The sixteen colours of the reader's own theme: we cannot know what stands out on their background.
+        return "".join(Style.parse(style).render(text, color_system=ColorSystem.STANDARD) for text, style in parts)
+
+    return paint
+
+
+# --------------------------------------------------------------------------------------------------------- text
+
+
+def visible(text: str) -> str:
+    r"""The text on one line, with what acts instead of showing written out: `\x1b`, `\n`, `\u202e`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(ascii(one)[1:-1] if unicodedata.category(one) in _INVISIBLE else one for one in text)
+
+
+def cells(text: str) -> int:
+    """The columns a terminal gives to visible text: two for an East Asian wide character, none for a combining mark."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+@lru_cache(maxsize=4096)
+def _cells(character: str) -> int:
+    if character == _VARIATION_SELECTOR_16:
+        return 1  # it makes the character before it wide: one column there, one here
+    if unicodedata.east_asian_width(character) in ("W", "F"):
+        return 2
+    return 0 if unicodedata.category(character) in ("Mn", "Me") else 1
+
+
+def wrap(text: str, room: int, later: int | None = None) -> list[str]:
+    """Visible text as one line or more: the first of at most `room` cells, further ones of at most `later` (or `room`).
+
+    Broken at spaces and between wide characters; inside a word only where it alone is longer than a line.
+    """
+    later = later or room
+    lines, line = list[str](), ""
+    for unit in _units(text, later):
+        if line.strip(" ") and cells((line + unit).rstrip(" ")) > room:
+            lines.append(line.rstrip(" "))
+            line, room = "", later
+        line += unit
+        while cells(line.rstrip(" ")) > room:
+            edge = _edge(line, room)
+            lines.append(line[:edge])
+            line, room = line[edge:], later
+    return [*lines, line.rstrip(" ")] if line.strip(" ") or not lines else lines
+
+
+def _units(text: str, room: int) -> Iterator[str]:
+    """The pieces that stay together, each with the spaces after it; a word too long for a line is a piece per comma."""
+    start = 0
+    for at in range(1, len(text) + 1):
+        if at == len(text) or _may_break(text[at - 1], text[at]):
+            unit = text[start:at]
+            yield from [unit] if cells(unit) <= room else _MARK.split(unit)
+            start = at
+
+
+def _may_break(before: str, after: str) -> bool:
+    if after == " " or before == " ":
+        return after != " "
+    if before in _NOT_AT_LINE_END or after in _NOT_AT_LINE_START or not _cells(after):
+        return False
+    return 2 in (_cells(before), _cells(after))
+
+
+def _edge(word: str, room: int) -> int:
+    """How many characters of a word that is wider than `room` cells fit into them."""
+    edge = used = 0
+    while (used := used + _cells(word[edge])) <= room:
+        edge += 1
+    return edge
+
+
+# -------------------------------------------------------------------------------------------- shared with markdown
+
+
+def subject_name(report: Report) -> str:
+    """`Pod ml/trainer-0`."""
+    subject = report.subject
+    name = "/".join(filter(None, (subject.namespace, subject.name)))
+    return " ".join(filter(None, (subject.kind, name)))
+
+
+def some_names(names: Sequence[str], say: Texts, shown: int) -> str:
+    """`a, b, c` or `a, b and 5 more`: at most `shown` parts."""
+    if len(names) <= shown:
+        return ", ".join(names)
+    return say("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
+
+
+def where(evidence: Evidence) -> str:
+    """`event, Pod ml/trainer-0`; a source that is the object itself is not named twice."""
+    itself = evidence.object.lower().startswith(f"{evidence.source.lower()} ")
+    return evidence.object if itself else ", ".join(filter(None, (evidence.source, evidence.object)))
+
+
+def shell_command(action: NextAction) -> str:
+    """The action's command as a shell takes it: ours are written without the program's name."""
+    return (
+        action.command if not action.command or action.command.startswith("kubectl ") else f"hami-bot {action.command}"
+    )
+
+
+def _moment(at: str, taken_at: str | None, say: Texts) -> str:
+    """`05:00:00 UTC, 20 s earlier`, with the date where it is another; what is no time in UTC stands as it is."""
+    moment, taken = _parse(at), _parse(taken_at or "")
+    if moment is None:
+        return at
+    date = "" if taken and taken.date() == moment.date() else f"{moment:%Y-%m-%d} "
+    shown = f"{date}{moment:%H:%M:%S} UTC"
+    if taken is None or moment > taken:
+        return shown
+    return say("render.earlier", moment=shown, age=_age(int((taken - moment).total_seconds())))
+
+
+def _parse(text: str) -> datetime | None:
+    if not text.endswith("Z"):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _age(seconds: int) -> str:
+    for unit, size, until in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172800)):
+        if seconds < until:
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86400} d"

@@ -1,0 +1,83 @@
+"""One grammar for Slack and the terminal: words in, a question out. Help and errors come from the same place.
+
+A verb is a playbook (found by its file's name) or one of the commands that a surface adds. Playbooks are imported when
+their verb is used, not before.
+"""
+
+import difflib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from bot.errors import UsageError
+from playbooks._playbook import Playbook, find, load
+
+_CLOSE = 0.5
+
+
+class Asked(NamedTuple):
+    """A question as typed, with the values of the surface's own options."""
+
+    playbook: Playbook
+    request: Any
+    options: dict[str, Any]
+
+
+class Grammar(click.Group):
+    """The verbs. `options` are the surface's own and may stand before or after the verb."""
+
+    def __init__(self, name: str, options: Callable[[], Sequence[click.Parameter]], **attrs: Any) -> None:
+        super().__init__(name, params=list(options()), invoke_without_command=True, **attrs)
+        self.options = options
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        return sorted({*load(), *self.commands})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        return self._command(find(cmd_name)) if cmd_name in load() else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and self.get_command(ctx, args[0]) is None:
+            raise unknown_verb(args[0], self.list_commands(ctx), ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+    def _command(self, playbook: Playbook) -> click.Command:
+        own = [one.name for one in playbook.parameters if one.name]
+
+        def ask(**values: Any) -> Asked:
+            request = playbook.request(**{name: values.pop(name) for name in own})
+            return Asked(playbook, request, values)
+
+        return click.Command(
+            playbook.verb,
+            callback=ask,
+            params=[*playbook.parameters, *self.options()],
+            help=playbook.summary,
+            short_help=playbook.summary,
+            epilog=f"Example: {self.name} {playbook.example}",
+        )
+
+
+def unknown_verb(word: str, verbs: Sequence[str], program: str) -> UsageError:
+    """The error for a verb that does not exist: the nearest one and an example."""
+    near = difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
+    if near and near[0] in load():
+        hint = f"Did you mean {near[0]}? For example: {program} {find(near[0]).example}"
+    else:
+        hint = f"Did you mean {near[0]}?" if near else f"The verbs are: {', '.join(verbs)}."
+    return UsageError(f"there is no verb {word!r}", hint=hint)
+
+
+def read(grammar: Grammar, words: Sequence[str]) -> Any:
+    """What the words ask for: an `Asked`, or what a surface's own command returns. Raises UsageError."""
+    try:
+        return grammar.main(list(words), prog_name=grammar.name, standalone_mode=False)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        usage = context.get_usage() if context else f"Usage: {grammar.name} VERB …"
+        raise UsageError(error.format_message(), hint=f"{usage}\nMore: {grammar.name} help") from error

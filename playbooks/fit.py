@@ -1,0 +1,195 @@
+"""Would these pods fit now, and where? HAMi's filter alone, per pod and node; kubernetes' own filters beside it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import click
+
+from bot.errors import UsageError
+from bot.hami.advice import smallest_changes
+from bot.hami.requests import asked_resources
+from bot.hami.vendors import NVIDIA
+from bot.kube.models import Pod
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
+from bot.texts import Texts
+from playbooks import _evidence
+from playbooks._gather import Capacity, InstallSeen, gather_capacity, gather_install
+from playbooks._manifest import Manifest, ManifestFile, read_pods
+from playbooks._playbook import Playbook, Sources
+from playbooks._rules import prose
+from playbooks._rules.case import Case, World
+from playbooks._rules.gaps import capacity_gaps, fit_gaps
+
+_MAX_FINDINGS = 20
+_MAX_ACTIONS = 3
+COLUMNS = ("pod", "node", "verdict", "reason", "kubernetes")
+
+
+class Request(NamedTuple):
+    """The pods to try, as a webhook would have admitted them."""
+
+    pods: tuple[Pod, ...]
+
+
+class Snapshot(NamedTuple):
+    """The cluster's cards and what is used of them."""
+
+    request: Request
+    cluster: str
+    taken_at: datetime
+    install: InstallSeen
+    capacity: Capacity
+    undecodable: tuple[str, ...]
+
+
+def request(file: Sequence[Manifest], namespace: str = "") -> Request:
+    """The pods of the files; `namespace` is for those that name none."""
+    if not file:
+        raise UsageError("fit needs a manifest", hint="For example: fit -f pod.yaml")
+    pods = read_pods(file)
+    return Request(tuple(_named(pod, number, namespace) for number, pod in enumerate(pods, 1)))
+
+
+def _named(pod: Pod, number: int, namespace: str) -> Pod:
+    meta = pod.metadata
+    fields = {one: getattr(meta, one) for one in meta.__struct_fields__}
+    fields["name"] = meta.name or (f"{meta.generate_name}{number}" if meta.generate_name else f"pod-{number}")
+    fields["namespace"] = meta.namespace or namespace or "default"
+    return Pod(metadata=type(meta)(**fields), spec=pod.spec, status=pod.status)
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Read the install first: the versions differ in what counts."""
+    install = await gather_install(sources)
+    capacity = await gather_capacity(sources.cluster, "")
+    cluster = sources.cluster
+    return Snapshot(wanted, cluster.name, cluster.now(), install, capacity, tuple(cluster.undecodable))
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """One row per pod and node; a finding per pod."""
+    install, config = snapshot.install.install, snapshot.install.config
+    world = World(snapshot.capacity, install, config, snapshot.taken_at)
+    cases = [Case(pod, world) for pod in snapshot.request.pods]
+    named = _names(snapshot.request.pods)
+    rows = [row for case, name in zip(cases, named, strict=True) for row in _rows(case, name)]
+    findings = _findings(cases, named, say) if not isinstance(snapshot.capacity.nodes, Gap) else []
+    gaps = [*capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)]
+    gaps += [gap for case in cases for gap in fit_gaps(case, say)]
+    first = snapshot.request.pods[0]
+    return Report(
+        schema=SCHEMA,
+        playbook="fit",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Pod", first.namespace, first.name),
+        verdict=one_line(findings[0].claim if len(cases) == 1 and findings else _summary(cases, say)),
+        severity=worst(tuple(findings)),
+        findings=tuple(findings),
+        tables=(Table("nodes", COLUMNS, tuple(rows)),),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _names(pods: Sequence[Pod]) -> list[str]:
+    """The pods' names; with their namespace where a name alone would not tell them apart."""
+    plain = [pod.name for pod in pods]
+    return plain if len(set(plain)) == len(plain) else [f"{pod.namespace}/{pod.name}" for pod in pods]
+
+
+def _rows(case: Case, pod: str) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for name in sorted(case.nodes):
+        verdict = case.judge(name)
+        word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
+        lost = case.obstacles.get(name)
+        rows.append(
+            (pod, name, word, "" if verdict.fits else verdict.text() or verdict.unknown, lost.text if lost else "")
+        )
+    return rows
+
+
+def _summary(cases: Sequence[Case], say: Texts) -> str:
+    return say("fit.summary", fitting=sum(1 for case in cases if case.takers), pods=len(cases))
+
+
+def _findings(cases: Sequence[Case], names: Sequence[str], say: Texts) -> list[Finding]:
+    """The pods that fit nowhere first; beyond a few, the table has the rest."""
+    found = [_finding(case, name, say) for case, name in list(zip(cases, names, strict=True))[:_MAX_FINDINGS]]
+    return sorted(found, key=lambda one: one.severity == "info")
+
+
+def _finding(case: Case, name: str, say: Texts) -> Finding:
+    takers = case.takers
+    free = [one for one in takers if one not in case.obstacles]
+    if takers:
+        node = case.nodes[(free or takers)[0]]
+        key = "fits.claim" if free else "fits.lost"
+        return Finding(
+            code="fits",
+            claim=say(key, pod=name, count=len(takers), nodes=prose.names(say, free or takers)),
+            severity="info",
+            confidence="confirmed",
+            scope=Scope(nodes=tuple(takers)),
+            evidence=(_card(case, node.name),),
+        )
+    changes = (
+        smallest_changes(case.view, sorted(case.nodes), case.request)
+        if len(case.views) == 1 and case.view.ledger
+        else []
+    )
+    never = case.too_large
+    return Finding(
+        code="impossible-anywhere" if never else "fits-nowhere",
+        claim=say("fits-nowhere.never" if never else "fits-nowhere.claim", pod=name, count=len(case.nodes)),
+        severity="warning",
+        confidence="confirmed",
+        scope=Scope(),
+        evidence=_asked(case),
+        next_actions=tuple(
+            NextAction(
+                say(f"change.{one.what}", node=one.node, amount=f"{one.amount:,}", pod=one.pod),
+                f"kubectl get node {one.node} -o jsonpath='{{.metadata.annotations.hami\\.io/node-nvidia-register}}'",
+            )
+            for one in changes[:_MAX_ACTIONS]
+        ),
+    )
+
+
+def _card(case: Case, name: str) -> Evidence:
+    cards = case.view.cards(name)
+    node = case.nodes[name]
+    if cards:
+        return _evidence.of_node_annotation(node, NVIDIA.register, cards[0].card.uuid)
+    return _evidence.of_node(node, node.name, "{.metadata.name}")
+
+
+def _asked(case: Case) -> tuple[Evidence, ...]:
+    """What the manifest asks for, as written."""
+    asked = asked_resources(case.pod, case.config)
+    return tuple(
+        Evidence("manifest", f"Pod {case.pod.namespace}/{case.pod.name}", None, value, f"grep {name} MANIFEST")
+        for name, value in asked.items()
+    )
+
+
+PLAYBOOK = Playbook(
+    verb="fit",
+    summary="Would these pods fit now, and on which nodes?",
+    example="fit -f pod.yaml",
+    parameters=(
+        click.Option(
+            ["-f", "--file"],
+            type=ManifestFile(),
+            multiple=True,
+            metavar="FILE",
+            help="A Pod or List as YAML or JSON; - for standard input. May be repeated.",
+        ),
+        click.Option(["-n", "--namespace"], default="", metavar="NS", help="For pods that name no namespace."),
+    ),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,227 @@
+"""Every language says the same, the code asks for no text that is missing, and no text is left over.
+
+What the code asks for is read from its `say(…)` calls. A part of a key that only running tells is a wildcard, which may
+stand for any string that the code holds.
+"""
+
+import ast
+import re
+from functools import cache
+from itertools import product
+from pathlib import Path
+from string import Formatter
+from typing import NamedTuple, get_args
+
+import pytest
+
+from bot.hami.advice import What
+from bot.hami.nodestate import Why
+from bot.hami.reasons import REASONS
+from bot.report import VERDICT_LIMIT
+from bot.texts import LANGUAGES, Texts
+
+_ROOT = Path(__file__).parents[1]
+_PACKAGES = ("bot", "playbooks", "handlers")
+_WILDCARD = r"(.+)"
+_ASCII_PUNCTUATION_BESIDE_CHINESE = re.compile(r"[一-鿿] ?[,;:!?()]|[,;:!?()] ?[一-鿿]|[一-鿿]\.")
+
+ENGLISH = Texts("en")
+languages = pytest.mark.parametrize("language", LANGUAGES)
+other_languages = pytest.mark.parametrize("language", [one for one in LANGUAGES if one != "en"])
+english_keys = pytest.mark.parametrize("key", sorted(ENGLISH.templates))
+
+_TYPICAL = {
+    "asked": "8 × 24,000 MiB",
+    "expires": "2026-11-21T05:05:00Z",
+    "nodes": "gpu-node-01, gpu-node-02 及另外 5 个",
+    "owner": "ml/trainer-6d5f7c9b8-x7k2p",
+    "slice": "gpu-node-17 上的 12,000 MiB",
+    "text": "node(s) had untolerated taint {gpu: true}",
+    "uuids": "GPU-5114d1cc-6998-593e-0a18-91193cf4a2fa",
+    "value": "2026-11-21T05:00:00Z,ml,trainer-6d5f7c9b8-x7k2p",
+    "why": "no binding pod found on node gpu-node-17",
+}
+
+
+class Call(NamedTuple):
+    """One `say(…)`: where, the keys it may ask for as regular expressions, the values it is given for certain."""
+
+    place: str
+    patterns: tuple[str, ...]
+    values: frozenset[str]
+    open_ended: bool
+
+
+def _fields(template: str) -> set[str]:
+    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+
+
+def _patterns(expression: ast.expr, assigned: dict[str, list[ast.expr]]) -> list[str]:
+    match expression:
+        case ast.Constant(value=str(text)):
+            return [re.escape(text)]
+        case ast.JoinedStr(values=parts):
+            return ["".join(choice) for choice in product(*(_patterns(part, assigned) for part in parts))]
+        case ast.FormattedValue(value=value):
+            return _patterns(value, assigned)
+        case ast.IfExp(body=body, orelse=orelse):
+            return _patterns(body, assigned) + _patterns(orelse, assigned)
+        case ast.Name(id=name) if name in assigned:
+            return [pattern for value in assigned[name] for pattern in _patterns(value, assigned)]
+        case _:
+            return [_WILDCARD]
+
+
+def _calls_of(function: ast.AST, place: str) -> list[Call]:
+    assigned: dict[str, list[ast.expr]] = {}
+    calls: list[ast.Call] = []
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                assigned.setdefault(name, []).append(value)
+            case ast.Call(func=ast.Name(id="say") | ast.Attribute(attr="say")):
+                calls.append(node)
+    return [
+        Call(
+            f"{place}:{call.lineno}",
+            tuple(_patterns(call.args[0], assigned)),
+            frozenset(word.arg for word in call.keywords if word.arg),
+            any(word.arg is None for word in call.keywords),
+        )
+        for call in calls
+    ]
+
+
+@cache
+def _trees() -> dict[str, ast.Module]:
+    files = (file for package in _PACKAGES for file in sorted((_ROOT / package).rglob("*.py")))
+    return {str(file.relative_to(_ROOT)): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+
+
+@cache
+def _calls() -> tuple[Call, ...]:
+    functions = (
+        (place, function)
+        for place, tree in _trees().items()
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return tuple(dict.fromkeys(call for place, function in functions for call in _calls_of(function, place)))
+
+
+@cache
+def _literals() -> frozenset[str]:
+    return frozenset(
+        node.value
+        for tree in _trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+
+
+def _asked_for(key: str, pattern: str) -> bool:
+    found = re.fullmatch(pattern, key)
+    return found is not None and all(part in _literals() for part in found.groups())
+
+
+@cache
+def _asked_for_by_name() -> frozenset[str]:
+    patterns = {pattern for call in _calls() for pattern in call.patterns}
+    return frozenset(key for key in ENGLISH.templates if re.escape(key) in patterns)
+
+
+def _means(call: Call, key: str) -> bool:
+    """A wildcard within a section stands for the keys that nobody asks for by name; one for a section tells nothing."""
+    if key in _asked_for_by_name():
+        return re.escape(key) in call.patterns
+    return any(_asked_for(key, one) for one in call.patterns if not one.startswith(_WILDCARD))
+
+
+# ---------------------------------------------------------------------------------------------- languages
+
+
+@other_languages
+def test_every_language_has_the_keys_of_english(language):
+    assert sorted(Texts(language).templates) == sorted(ENGLISH.templates)
+
+
+@other_languages
+@english_keys
+def test_a_text_has_the_same_placeholders_in_every_language(language, key):
+    assert _fields(Texts(language).templates.get(key, "")) == _fields(ENGLISH.templates[key])
+
+
+@languages
+def test_every_text_shows_each_value_it_is_given(language):
+    say = Texts(language)
+    for key, template in say.templates.items():
+        values = {name: f"<{name}>" for name in _fields(template)}
+        text = say(key, **values)
+        assert all(value in text for value in values.values()), key
+
+
+@languages
+def test_no_text_holds_control_characters_or_blanks_at_its_ends(language):
+    texts = Texts(language).templates
+    assert [key for key, text in texts.items() if not text.isprintable() or text != text.strip() or "  " in text] == []
+
+
+def test_chinese_prose_has_chinese_punctuation():
+    texts = Texts("zh").templates
+    assert [key for key, text in texts.items() if _ASCII_PUNCTUATION_BESIDE_CHINESE.search(text)] == []
+
+
+# English is judged by reading.
+@other_languages
+@english_keys
+def test_a_translation_fits_the_line_of_a_verdict_with_typical_values(language, key):
+    say = Texts(language)
+    values = {name: _TYPICAL.get(name, "x" * 12) for name in _fields(say.templates.get(key, ""))}
+    assert key not in say or len(say(key, **values)) <= VERDICT_LIMIT
+
+
+# --------------------------------------------------------------------------------------------------- code
+
+
+def test_every_key_that_the_code_asks_for_exists():
+    asked = [(call.place, pattern) for call in _calls() for pattern in call.patterns]
+    assert asked
+    assert [one for one in asked if not any(re.fullmatch(one[1], key) for key in ENGLISH.templates)] == []
+
+
+def test_every_key_is_asked_for_somewhere():
+    patterns = {pattern for call in _calls() for pattern in call.patterns}
+    unused = [key for key in ENGLISH.templates if not any(_asked_for(key, pattern) for pattern in patterns)]
+    assert unused == []
+
+
+def test_every_text_gets_its_values_where_it_is_asked_for():
+    missing = [
+        (call.place, key, sorted(_fields(template) - call.values))
+        for call in _calls()
+        if not call.open_ended
+        for key, template in ENGLISH.templates.items()
+        if _means(call, key) and not _fields(template) <= call.values
+    ]
+    assert missing == []
+
+
+# A node without a registration has a text per reason for that instead of one claim.
+@pytest.mark.parametrize("code", sorted({one.finding for one in REASONS} - {"node-unregistered"}))
+def test_every_reason_that_can_be_a_cause_has_a_claim(code):
+    assert f"{code}.claim" in ENGLISH
+
+
+@pytest.mark.parametrize("why", sorted({*get_args(Why), "outside", "normal"} - {"stale", "deleted"}))
+def test_every_way_of_being_unregistered_has_a_text(why):
+    assert f"node-unregistered.{why}" in ENGLISH
+
+
+@pytest.mark.parametrize("state", ["stale", "deleted"])
+def test_every_bad_handshake_has_a_claim(state):
+    assert f"handshake-{state}.claim" in ENGLISH
+
+
+@pytest.mark.parametrize("what", get_args(What))
+def test_every_change_that_can_be_advised_has_a_text(what):
+    assert f"change.{what}" in ENGLISH
