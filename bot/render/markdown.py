@@ -7,11 +7,12 @@ of any text, each word that could mean something to a reader of Markdown stands 
 import re
 from collections.abc import Iterator, Sequence
 
-from bot.render.terminal import shell_command, some_names, subject_name, visible, where
+from bot.render.terminal import heading, shell_command, some_names, subject_name, visible, where
 from bot.report import Evidence, Finding, Gap, NextAction, Report, Table
 from bot.texts import Texts
 
 _NAMES_SHOWN = 8
+_SHORT_QUOTE = 80
 
 # Markup (also math and emoji names), mentions and mail addresses, references to issues and commits, links.
 _MEANS_SOMETHING = re.compile(
@@ -27,9 +28,9 @@ def markdown(report: Report, say: Texts) -> str:
     sections = [
         [f"## {_inert(subject_name(report))}: {_inert(report.verdict)}"],
         [_inert(_origin(report, say))],
-        *_section(say("render.findings"), [line for one in report.findings for line in _finding(one, say)]),
+        *_section(say("render.findings"), list(_findings(report.findings, say))),
         *_section(say("render.next"), [line for one in actions for line in _action(one, say)]),
-        *(part for table in report.tables for part in _section(_inert(table.title), _table(table, say))),
+        *(part for table in report.tables for part in _section(_inert(heading(table.title)), _table(table, say))),
         *_section(say("render.gaps"), [line for gap in report.gaps for line in _gap(gap)]),
     ]
     return "\n\n".join("\n".join(section) for section in sections) + "\n"
@@ -44,19 +45,25 @@ def _section(title: str, lines: Sequence[str]) -> list[Sequence[str]]:
     return [[f"### {title}"], lines] if lines else []
 
 
-def _finding(finding: Finding, say: Texts) -> Iterator[str]:
-    words = f"{say(f'render.{finding.severity}')}, {say(f'render.{finding.confidence}')}"
-    yield f"- {_code(finding.code)} ({words}): {_inert(finding.claim)}"
-    if finding.scope.nodes:
-        yield f"  {say('render.nodes')}: {_inert(some_names(finding.scope.nodes, say, _NAMES_SHOWN))}"
-    for evidence in finding.evidence:
-        yield from _evidence(evidence, say)
+def _findings(findings: Sequence[Finding], say: Texts) -> Iterator[str]:
+    """Each claim with what it rests on; what several rest on is quoted once."""
+    quoted = set[Evidence]()
+    for one in findings:
+        words = f"{say(f'render.{one.severity}')}, {say(f'render.{one.confidence}')}"
+        yield f"- {_code(one.code)} ({words}): {_inert(one.claim)}"
+        if one.scope.nodes:
+            yield f"  {say('render.nodes')}: {_inert(some_names(one.scope.nodes, say, _NAMES_SHOWN))}"
+        for evidence in one.evidence:
+            yield from _evidence(evidence, say, again=evidence in quoted)
+        quoted.update(one.evidence)
 
 
-def _evidence(evidence: Evidence, say: Texts) -> Iterator[str]:
-    place = ", ".join(filter(None, (where(evidence), evidence.at)))
-    yield f"  - {_inert(place)}: {_code(evidence.quote) if evidence.quote else say('render.empty')}"
-    if evidence.command:
+def _evidence(evidence: Evidence, say: Texts, *, again: bool) -> Iterator[str]:
+    quote = _code(evidence.quote) if evidence.quote else say("render.empty")
+    if again and len(evidence.quote) > _SHORT_QUOTE:
+        quote = say("render.above")
+    yield f"  - {_inert(', '.join(filter(None, (where(evidence), evidence.at))))}: {quote}"
+    if evidence.command and not again:
         yield f"    {say('render.again')}: {_code(evidence.command)}"
 
 
@@ -77,8 +84,8 @@ def _gap(gap: Gap) -> Iterator[str]:
 def _table(table: Table, say: Texts) -> list[str]:
     if not table.columns or not table.rows:
         return [say("words.none")]
-    rows = [table.columns, ("---",) * len(table.columns), *table.rows]
-    return [f"| {' | '.join(cell if row is rows[1] else _cell(cell) for cell in row)} |" for row in rows]
+    header, *rows = ([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
+    return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]
 
 
 def _inert(text: str) -> str:

@@ -18,7 +18,7 @@ from bot.texts import Texts
 _NARROWEST = 40
 _NAMES_SHOWN = 3
 _NAMES_SHOWN_OF_CAUSE = 8
-_NARROWEST_COLUMN = 8
+_LONGEST_NAME = 40
 _COLUMN_GAP = 2
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
@@ -156,7 +156,7 @@ def _gaps(gaps: Sequence[Gap], say: Texts, width: int) -> list[Line]:
 
 def _table(table: Table, say: Texts, width: int) -> list[Line]:
     """Aligned columns whose cells wrap; one `column: cell` line per cell where the columns do not fit side by side."""
-    lines = _prose(table.title[:1].upper() + table.title[1:], width, "", style=_HEADING)
+    lines = _prose(heading(table.title), width, "", style=_HEADING)
     if not table.columns or not table.rows:
         return [*lines, Line("  ", say("words.none"))]
     header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows)]
@@ -172,14 +172,23 @@ def _table(table: Table, say: Texts, width: int) -> list[Line]:
 
 
 def _column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """The widest columns give way until all fit; None if that would make them too narrow to read."""
-    widths = [min(max(map(cells, column)), room) for column in zip(*rows, strict=True)]
-    room -= _COLUMN_GAP * (len(widths) - 1)
-    if sum(min(wide, _NARROWEST_COLUMN) for wide in widths) > room:
+    """The widest columns give way until all fit; None where that would break words, which are names to copy."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(cells, column)) for column in columns]
+    words = [min(max(map(_longest_word, column)), _LONGEST_NAME) for column in columns]
+    room -= _COLUMN_GAP * (len(columns) - 1)
+    if sum(words) > room:
         return None
-    while sum(widths) > room:
-        widths[widths.index(max(widths))] -= 1
+    while (excess := sum(widths) - room) > 0:
+        able = [at for at, wide in enumerate(widths) if wide > words[at]]
+        widest, *others = sorted((widths[at] for at in able), reverse=True)
+        at = widths.index(widest)
+        widths[at] = max(words[at], widest - excess, (others[0] if others else 0) - 1)
     return widths
+
+
+def _longest_word(text: str) -> int:
+    return max(cells(unit.rstrip(" ")) for unit in _units(text, len(text) * 2))
 
 
 def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
@@ -302,6 +311,11 @@ def subject_name(report: Report) -> str:
     subject = report.subject
     name = "/".join(filter(None, (subject.namespace, subject.name)))
     return " ".join(filter(None, (subject.kind, name)))
+
+
+def heading(title: str) -> str:
+    """A table's title as it stands among our own headings."""
+    return title[:1].upper() + title[1:]
 
 
 def some_names(names: Sequence[str], say: Texts, shown: int) -> str:

@@ -142,7 +142,7 @@ def _rank_on(case: Case, name: str, text: str) -> Rank:
     if reason.nature == "summary":
         return Rank.NORMAL if reason.text == fit.ALLOCATED_INSUFFICIENT else Rank.UNSEEN
     if case.verdicts[name].fits is None:
-        return {"use": Rank.STATE, "pod": Rank.POD}.get(reason.nature, Rank.BACKGROUND)
+        return {"use": Rank.STATE, "pod": Rank.POD}.get(reason.nature, Rank.UNSEEN)
     if text == fit.NODE_INSUFFICIENT:
         return Rank.SIZE
     if case.judge(name, frozenset({text})).fits is False:

@@ -1,0 +1,121 @@
+"""The recorded clusters under `cases/`, whole or with something taken away."""
+
+import asyncio
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bot.kube.recording import RecordedCluster
+from bot.report import Report
+from bot.texts import Language, Texts
+from playbooks._playbook import Sources, find
+
+CASES = Path(__file__).parent / "cases"
+VERSIONS = sorted(folder.name for folder in CASES.glob("hami-*"))
+
+Files = dict[str, bytes]
+Edit = Callable[[Files], None]
+
+
+class Scenario(NamedTuple):
+    """One pod of a recorded cluster: which finding must come first, and on which nodes where that is told."""
+
+    version: str
+    pod: str
+    first: tuple[str, ...]
+    nodes: tuple[str, ...] | None
+
+    @property
+    def expected(self) -> Path:
+        return CASES / self.version / "expected" / f"{self.pod.replace('/', '.')}.json"
+
+
+def scenarios() -> list[Scenario]:
+    """Every pod of every recorded cluster."""
+    found: list[Scenario] = []
+    for version in VERSIONS:
+        for one in json.loads((CASES / version / "scenarios.json").read_text()):
+            first = one["first_finding"]
+            nodes = tuple(sorted(one["nodes"])) if "nodes" in one else None
+            firsts = (first,) if isinstance(first, str) else tuple(first)
+            found.append(Scenario(version, f"{one['namespace']}/{one['pod']}", firsts, nodes))
+    return found
+
+
+@cache
+def files_of(version: str) -> Files:
+    """The recording's files by name."""
+    with tarfile.open(CASES / version / "recording.tar.gz") as archive:
+        members = [member for member in archive.getmembers() if member.isfile()]
+        return {member.name: archive.extractfile(member).read() for member in members}  # type: ignore[union-attr]
+
+
+def write_recording(files: Files, path: Path) -> Path:
+    """The files as a .tar.gz."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for name, data in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    path.write_bytes(gzip.compress(raw.getvalue(), compresslevel=1, mtime=0))
+    return path
+
+
+def edited(version: str, path: Path, *edits: Edit) -> Path:
+    """A copy of the recording with the edits applied."""
+    files = dict(files_of(version))
+    for edit in edits:
+        edit(files)
+    return write_recording(files, path)
+
+
+def without(name: str) -> Edit:
+    """Take a file of objects away: `without("events")`."""
+    return lambda files: files.__delitem__(next(one for one in files if one.startswith(f"objects/{name}.")))
+
+
+def without_logs(files: Files) -> None:
+    """Take all logs away."""
+    for name in [one for one in files if one.startswith("logs/")]:
+        del files[name]
+
+
+def change(name: str, edit: Callable[[list[dict[str, Any]]], None]) -> Edit:
+    """Change the items of a file of objects in place."""
+
+    def apply(files: Files) -> None:
+        file = next(one for one in files if one.startswith(f"objects/{name}."))
+        document = json.loads(files[file])
+        edit(document["items"])
+        files[file] = json.dumps(document).encode()
+
+    return apply
+
+
+def _drop_conditions(pods: list[dict[str, Any]]) -> None:
+    for pod in pods:
+        conditions = pod.get("status", {}).get("conditions", [])
+        pod["status"]["conditions"] = [one for one in conditions if one["type"] != "PodScheduled"]
+
+
+without_conditions: Edit = change("pods", _drop_conditions)
+
+
+def ask(recording: Path, pod: str, *, language: Language = "en", verb: str = "why", **values: Any) -> Report:
+    """The report that a playbook gives on a recording."""
+    return ask_cluster(RecordedCluster.open(recording), pod, language=language, verb=verb, **values)
+
+
+def ask_cluster(
+    cluster: RecordedCluster, pod: str, *, language: Language = "en", verb: str = "why", **values: Any
+) -> Report:
+    """The same, on an opened recording."""
+    playbook = find(verb)
+    request = playbook.request(pod=pod, **values) if verb == "why" else playbook.request(**values)
+    return playbook.diagnose(asyncio.run(playbook.gather(request, Sources(cluster))), Texts(language))
