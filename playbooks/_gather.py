@@ -1,6 +1,7 @@
 """What questions about scheduling read: HAMi's install, the cards and their holders, the scheduler's log."""
 
 import asyncio
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bot.errors import NotFound
@@ -15,6 +16,7 @@ from bot.hami.install import (
     find_device_config,
     read_install,
 )
+from bot.hami.nodestate import nvidia_handshake
 from bot.hami.requests import DeviceConfig
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.models import (
@@ -167,3 +169,19 @@ async def gather_log(cluster: Cluster, install: Install, pod: Pod) -> Log:
         for line in result.lines
     ]
     return Log(tuple(lines), tuple(one for one in results if isinstance(one, Gap)))
+
+
+def times_of_pod(pod: Pod) -> Iterator[str | None]:
+    """The times that a pod's own status shows."""
+    yield pod.metadata.creation_timestamp
+    yield from (one.last_transition_time for one in pod.status.conditions or ())
+
+
+def times_shown(nodes: Sequence[Node], install: Install) -> Iterator[str | None]:
+    """The times that tell how late it is in the cluster itself: the lease, the nodes' heartbeats and handshakes."""
+    yield install.lease.spec.renew_time if install.lease else None
+    for node in nodes:
+        yield from (one.last_heartbeat_time for one in node.status.conditions or ())
+        handshake = nvidia_handshake(node)
+        if handshake and handshake.at and handshake.zoned:
+            yield handshake.at.isoformat()

@@ -15,7 +15,7 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _evidence
-from playbooks._gather import Capacity, InstallSeen, gather_capacity, gather_install
+from playbooks._gather import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks._manifest import Manifest, ManifestFile, read_pods
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose
@@ -39,6 +39,7 @@ class Snapshot(NamedTuple):
     request: Request
     cluster: str
     taken_at: datetime
+    as_of: datetime
     install: InstallSeen
     capacity: Capacity
     undecodable: tuple[str, ...]
@@ -65,13 +66,15 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     install = await gather_install(sources)
     capacity = await gather_capacity(sources.cluster, "")
     cluster = sources.cluster
-    return Snapshot(wanted, cluster.name, cluster.now(), install, capacity, tuple(cluster.undecodable))
+    nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
+    as_of = cluster.as_of(times_shown(nodes, install.install))
+    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, tuple(cluster.undecodable))
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """One row per pod and node; a finding per pod."""
     install, config = snapshot.install.install, snapshot.install.config
-    world = World(snapshot.capacity, install, config, snapshot.taken_at)
+    world = World(snapshot.capacity, install, config, snapshot.as_of)
     cases = [Case(pod, world) for pod in snapshot.request.pods]
     named = _names(snapshot.request.pods)
     rows = [row for case, name in zip(cases, named, strict=True) for row in _rows(case, name)]

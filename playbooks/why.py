@@ -28,7 +28,16 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _evidence
-from playbooks._gather import Capacity, InstallSeen, Log, gather_capacity, gather_install, gather_log
+from playbooks._gather import (
+    Capacity,
+    InstallSeen,
+    Log,
+    gather_capacity,
+    gather_install,
+    gather_log,
+    times_of_pod,
+    times_shown,
+)
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import admission, binding, lifecycle, refusals, schedulers
 from playbooks._rules.case import Case, World
@@ -52,6 +61,7 @@ class Scene(NamedTuple):
     log: Log
     lock_owners: Mapping[tuple[str, str], Pod | Gap | None]
     plugin_pods: Mapping[str, Sequence[Pod] | Gap]
+    as_of: datetime
 
 
 class Snapshot(NamedTuple):
@@ -104,7 +114,8 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
     candidates = [node for node in nodes if obstacle(pod, node) is None]
     owners, plugins = await asyncio.gather(_lock_owners(cluster, candidates), _plugin_pods(cluster, candidates))
-    return Scene(install, capacity, log, owners, plugins)
+    as_of = cluster.as_of([*times_of_pod(pod), *times_shown(nodes, install.install)])
+    return Scene(install, capacity, log, owners, plugins, as_of)
 
 
 async def _install_and_log(pod: Pod, sources: Sources) -> tuple[InstallSeen, Log]:
@@ -257,7 +268,7 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     for finding in (admission.gated(pod, say), admission.other_scheduler(pod, install, config, say)):
         if finding is not None:
             return [finding], [], gaps
-    case = Case(pod, World(capacity, install, config, snapshot.taken_at))
+    case = Case(pod, World(capacity, install, config, scene.as_of))
     gaps += fit_gaps(case, say)
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     lines = [
@@ -266,7 +277,7 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
         for line in lines_about([raw], pod.namespace, pod.name, snapshot.taken_at)
     ]
     said = what_was_said(pod, events, lines)
-    trouble = schedulers.scheduler_trouble(install, snapshot.taken_at, say)
+    trouble = schedulers.scheduler_trouble(install, scene.as_of, say)
     findings = [one for one in trouble if one.severity == "critical"]
     findings += _why_waiting(case, said, scene, say) or [
         _cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)

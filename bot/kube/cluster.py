@@ -1,6 +1,6 @@
 """What a playbook may read from a cluster, whether it is live or recorded. Nothing here can change one."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -59,6 +59,14 @@ class Cluster(Protocol):
 
     def now(self) -> datetime:
         """The moment that answers are about: the clock's for a live cluster, `taken_at` of a recording."""
+        ...
+
+    def as_of(self, shown: Iterable[str | None]) -> datetime:
+        """The moment to judge ages by, given the times that the objects show (RFC 3339, in any order).
+
+        `now()` of a recording. For a live cluster no later than the newest of these times: our clock may be ahead of
+        the cluster's, and a cluster that shows nothing newer gives no proof that a lease or a handshake ran out.
+        """
         ...
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:

@@ -7,7 +7,7 @@ The official client brings the credentials, TLS and the proxy (`bot.kube.connect
 import asyncio
 import gc
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
@@ -20,6 +20,7 @@ from bot.errors import NotFound, SourceError
 from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.failures import Request, StaleListError, broken, is_cut, quoted, refused
 from bot.kube.models import PODS, Kind, Resource
+from bot.kube.times import parse_time
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -112,6 +113,11 @@ class LiveCluster:
 
     def now(self) -> datetime:
         return datetime.now(UTC)  # noqa: TID251  # the one place that asks the clock
+
+    def as_of(self, shown: Iterable[str | None]) -> datetime:
+        """Now, or the newest time shown where our clock is ahead of that."""
+        times = [moment for moment in map(parse_time, shown) if moment]
+        return min([self.now(), *([max(times)] if times else [])])
 
     async def server_version(self) -> str:
         """The API server's version, such as `v1.34.1`."""

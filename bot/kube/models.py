@@ -132,6 +132,7 @@ class Condition(Model, frozen=True):
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
+    last_heartbeat_time: str | None = None
 
 
 class StateWaiting(Model, frozen=True):

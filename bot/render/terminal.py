@@ -179,16 +179,15 @@ def _column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None
     room -= _COLUMN_GAP * (len(columns) - 1)
     if sum(words) > room:
         return None
-    while (excess := sum(widths) - room) > 0:
-        able = [at for at, wide in enumerate(widths) if wide > words[at]]
-        widest, *others = sorted((widths[at] for at in able), reverse=True)
-        at = widths.index(widest)
-        widths[at] = max(words[at], widest - excess, (others[0] if others else 0) - 1)
+    widths = [min(wide, room) for wide in widths]
+    while sum(widths) > room:
+        widest = max((at for at in range(len(widths)) if widths[at] > words[at]), key=widths.__getitem__)
+        widths[widest] -= 1
     return widths
 
 
 def _longest_word(text: str) -> int:
-    return max(cells(unit.rstrip(" ")) for unit in _units(text, len(text) * 2))
+    return max((cells(unit.rstrip(" ")) for unit in _units(text, len(text) * 2)), default=0)
 
 
 def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
@@ -261,7 +260,8 @@ def _cells(character: str) -> int:
 def wrap(text: str, room: int, later: int | None = None) -> list[str]:
     """Visible text as one line or more: the first of at most `room` cells, further ones of at most `later` (or `room`).
 
-    Broken at spaces and between wide characters; inside a word only where it alone is longer than a line.
+    Broken at spaces and between wide characters; inside a word only where it alone is longer than a line. A line has
+    room for one wide character at least.
     """
     later = later or room
     lines, line = list[str](), ""

@@ -1,0 +1,68 @@
+import json
+
+from bot.render.as_json import as_json
+from bot.report import SCHEMA, Gap, Report, Scope, Subject
+from tests.render import evidence, finding, report, typical
+
+SMALL = """\
+{
+  "schema": "hami-bot.report/v1",
+  "playbook": "why",
+  "cluster": "lab",
+  "taken_at": "2026-11-21T05:00:00Z",
+  "subject": {
+    "kind": "Pod",
+    "namespace": "ml",
+    "name": "trainer-0"
+  },
+  "verdict": "没有空闲的卡",
+  "severity": "warning",
+  "findings": [
+    {
+      "code": "card-insufficient-memory",
+      "claim": "没有空闲的卡",
+      "severity": "warning",
+      "confidence": "confirmed",
+      "scope": {
+        "nodes": []
+      },
+      "evidence": [
+        {
+          "source": "event",
+          "object": "Pod ml/trainer-0",
+          "at": null,
+          "quote": "\\u001b[31m \\"red\\"",
+          "command": "kubectl -n ml get events --field-selector involvedObject.name=trainer-0"
+        }
+      ],
+      "next_actions": []
+    }
+  ],
+  "tables": [],
+  "gaps": [
+    {
+      "source": "quotas",
+      "why": "HTTP 403",
+      "hint": ""
+    }
+  ]
+}
+"""
+
+
+def test_the_contract_is_written_in_its_order_and_readable():
+    cause = finding(claim="没有空闲的卡", scope=Scope(), evidence=(evidence(at=None, quote='\x1b[31m "red"'),))
+    assert as_json(report(cause, gaps=(Gap("quotas", "HTTP 403"),))) == SMALL
+
+
+def test_equal_reports_are_equal_bytes():
+    assert as_json(typical()) == as_json(typical())
+
+
+def test_a_report_without_findings_keeps_every_key():
+    nothing = Report(
+        SCHEMA, "pending", "lab", "2026-11-21T05:00:00Z", Subject("Cluster", "", "lab"), "None.", "info", ()
+    )
+    written = json.loads(as_json(nothing))
+    assert list(written) == list(Report.__struct_fields__)
+    assert written["findings"] == written["tables"] == written["gaps"] == []

@@ -1,0 +1,288 @@
+import re
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bot.render.terminal import terminal, visible
+from bot.report import Gap, NextAction, Scope, Subject, Table
+from bot.texts import Texts
+from tests.render import CLAIM, SAY, any_text, evidence, finding, report, reports, typical
+
+TYPICAL = """\
+WARNING  No usable card of gpu-1, gpu-2 has 24,000 MiB free; the largest free
+         slice is 16,384 MiB on gpu-2.
+
+  about    Pod ml/trainer-0, cluster lab
+  finding  card-insufficient-memory, confirmed
+  nodes    gpu-1, gpu-2
+  seen     2026-11-21 05:00:00 UTC
+
+Evidence
+  event, Pod ml/trainer-0, 04:59:40 UTC, 20 s earlier
+    | 2 nodes CardInsufficientMemory(gpu-1,gpu-2)
+    kubectl -n ml get events --field-selector involvedObject.name=trainer-0
+
+  scheduler log, Pod kube-system/hami-scheduler-7c9d container
+    vgpu-scheduler-extender, 02:45:00 UTC, 2 h earlier
+    | I1121 02:45:00.123456       1 score.go:275] "NodeUnfitPod"
+    | pod="ml/trainer-0" node="gpu-1" reason="8/8 CardInsufficientMemory"
+    kubectl -n kube-system logs hami-scheduler-7c9d -c vgpu-scheduler-extender | grep trainer-0
+
+  Node gpu-1
+    | 24k
+    kubectl get node gpu-1
+
+Next
+  1. Ask for at most 16,384 MiB per card (gpu-2 would take it)
+     hami-bot gpus --node gpu-2
+  2. Recreate the pod once it asks for less [changes the cluster]
+     kubectl -n ml delete pod trainer-0
+
+Also found (evidence: -o json)
+  warning  gpu-3: the device plugin has registered no cards, so HAMi does not
+           know the node. [node-unregistered, suspected]
+           -> Restart the device plugin on gpu-3 [changes the cluster]
+              kubectl -n kube-system delete pod hami-plugin-x7k2p
+
+Background
+  - 4 node(s) are lost to kubernetes itself, before HAMi is asked: node(s) had
+    untolerated taint(s) [kubernetes-filter: cp-1, cp-2 and 2 more]
+
+Candidate nodes
+  verdict  reason                      count  nodes
+  unfit    8/8 CardInsufficientMemory      2  gpu-1, gpu-2
+  unfit    node unregistered               1  gpu-3
+
+Could not be seen
+  - quotas: GET resourcequotas: HTTP 403
+    -> grant list on resourcequotas in ml
+"""
+
+_COLOURS = re.compile(r"\x1b\[[\d;]+m")
+
+
+def plain(shown, width=80):
+    return terminal(shown, SAY, width=width, colour=False)
+
+
+def cells(text):
+    """Terminals' own arithmetic, apart from the renderer's."""
+    widths = {"W": 2, "F": 2}
+    marks = ("Mn", "Me")
+    return sum(
+        0 if unicodedata.category(one) in marks else widths.get(unicodedata.east_asian_width(one), 1) for one in text
+    )
+
+
+def commands_of(shown):
+    proofs = [proof.command for one in shown.findings for proof in one.evidence]
+    actions = [action.command for one in shown.findings for action in one.next_actions]
+    return {visible(one).strip() for one in (*proofs, *actions, *(f"hami-bot {one}" for one in actions))}
+
+
+# ------------------------------------------------------------------------------------------------ what is read
+
+
+def test_a_report_reads_from_the_verdict_to_the_gaps():
+    assert plain(typical()) == TYPICAL
+
+
+def test_colour_only_paints_what_stands_there_anyway():
+    painted = terminal(typical(), SAY, colour=True)
+    assert _COLOURS.sub("", painted) == TYPICAL
+    assert painted != TYPICAL
+
+
+def test_a_severity_is_a_word_and_has_a_colour():
+    painted = [terminal(report(finding(severity=one)), SAY, colour=True) for one in ("info", "warning", "critical")]
+    assert [one.split("  ")[0] for one in painted] == ["\x1b[1;32mINFO", "\x1b[1;33mWARNING", "\x1b[1;31mCRITICAL"]
+
+
+def test_a_healthy_answer_is_short():
+    running = finding(
+        code="running", claim="ml/trainer-0 is running on gpu-1.", severity="info", scope=Scope(), evidence=()
+    )
+    assert plain(report(running)) == (
+        "INFO  ml/trainer-0 is running on gpu-1.\n\n"
+        "  about    Pod ml/trainer-0, cluster lab\n"
+        "  finding  running, confirmed\n"
+        "  seen     2026-11-21 05:00:00 UTC\n"
+    )
+
+
+def test_a_report_without_findings_is_its_verdict():
+    nothing = report(verdict="No pod is pending.", subject=Subject("Cluster", "", ""))
+    assert plain(nothing).startswith("INFO  No pod is pending.\n\n  about  Cluster, cluster lab\n")
+
+
+def test_a_claim_that_the_verdict_cuts_off_is_told_in_full():
+    told = plain(report(finding(claim="word " * 40), verdict="word " * 27 + "…"))
+    assert " ".join(told.split("detail")[1].split("finding")[0].split()) == "word " * 39 + "word"
+
+
+def test_a_suspicion_is_called_one_wherever_it_stands():
+    told = plain(report(finding(confidence="suspected"), finding(code="other", confidence="suspected")))
+    assert "card-insufficient-memory, suspected\n" in told
+    assert "[other, suspected]" in " ".join(told.split())
+
+
+def test_nodes_that_the_claim_names_are_not_named_again():
+    assert "[card-insufficient-memory]" in plain(report(finding(), finding()))
+
+
+def test_many_nodes_of_the_cause_are_abbreviated():
+    told = plain(report(finding(scope=Scope(tuple(f"n{one:02}" for one in range(40))))))
+    assert "  nodes    n00, n01, n02, n03, n04, n05, n06 and 33 more\n" in told
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        ("2026-11-21T04:58:01Z", "04:58:01 UTC, 119 s earlier"),
+        ("2026-11-21T04:57:00Z", "04:57:00 UTC, 3 min earlier"),
+        ("2026-11-20T20:00:00Z", "2026-11-20 20:00:00 UTC, 9 h earlier"),
+        ("2026-11-01T05:00:00Z", "2026-11-01 05:00:00 UTC, 20 d earlier"),
+        ("2026-11-21T05:00:03Z", "05:00:03 UTC"),
+        ("yesterday", "yesterday"),
+        ("2026-13-41T05:00:00Z", "2026-13-41T05:00:00Z"),
+    ],
+)
+def test_a_time_says_how_long_before_the_report_it_was(at, told):
+    assert f"  event, Pod ml/trainer-0, {told}\n" in plain(report(finding(evidence=(evidence(at=at),))))
+
+
+def test_a_command_is_one_line_however_long():
+    command = "kubectl get pod " + "x" * 300 + " -o yaml"
+    told = plain(report(finding(evidence=(evidence(command=command),), next_actions=(NextAction("Look", command),))))
+    assert told.splitlines().count("    " + command) == 1
+    assert told.splitlines().count("     " + command) == 1
+
+
+def test_an_action_without_a_command_is_its_label():
+    assert plain(report(finding(next_actions=(NextAction("Ask the owner", ""),)))).endswith(
+        "Next\n  1. Ask the owner\n"
+    )
+
+
+def test_an_empty_quote_is_seen_to_be_empty():
+    assert "    | (empty)\n" in plain(report(finding(evidence=(evidence(quote=""),))))
+
+
+def test_a_gap_without_a_hint_is_one_line():
+    assert plain(report(finding(), gaps=(Gap("nodes", "timed out"),))).endswith(
+        "Could not be seen\n  - nodes: timed out\n"
+    )
+
+
+# -------------------------------------------------------------------------------------------------------- width
+
+
+def test_a_list_without_spaces_is_broken_after_commas():
+    quote = "12 nodes CardTypeMismatch(" + ",".join(f"gpu-node-{one:02}" for one in range(12)) + ")"
+    lines = plain(report(finding(evidence=(evidence(quote=quote),)))).splitlines()
+    quoted = [line.removeprefix("    | ") for line in lines if line.startswith("    | ")]
+    assert "".join(quoted) == quote
+    assert all(line.endswith((",", ")")) for line in quoted)
+
+
+def test_chinese_wraps_by_columns_and_never_before_a_full_stop():
+    claim = "没有可用的卡有足够的显存，" * 6 + "最大的空闲切片在节点上。"
+    lines = terminal(report(finding(claim=claim)), Texts("zh"), colour=False).splitlines()
+    head = lines[: lines.index("")]
+    assert all(70 < cells(line) <= 80 for line in head[:-1])
+    assert not any(line.lstrip().startswith(("，", "。")) for line in head)
+    assert "".join(line.strip() for line in head).endswith(claim)
+
+
+def test_labels_of_two_columns_a_letter_are_aligned():
+    lines = terminal(typical(), Texts("zh"), colour=False).splitlines()
+    facts = lines[lines.index("") + 1 :][:4]
+    values = ("Pod ml/", "card-insufficient-memory", "gpu-1", "2026-")
+    assert len({cells(line[: line.index(value)]) for line, value in zip(facts, values, strict=True)}) == 1
+
+
+def test_cells_of_a_table_wrap_between_words():
+    nodes = ", ".join(f"gpu-node-{one:02}" for one in range(12))
+    told = plain(
+        report(tables=(Table("t", ("reason", "count", "nodes"), (("8/8 CardInsufficientMemory", "12", nodes),)),))
+    )
+    assert told.split("T\n")[1] == (
+        "  reason                      count  nodes\n"
+        "  8/8 CardInsufficientMemory     12  gpu-node-00, gpu-node-01, gpu-node-02,\n"
+        "                                     gpu-node-03, gpu-node-04, gpu-node-05,\n"
+        "                                     gpu-node-06, gpu-node-07, gpu-node-08,\n"
+        "                                     gpu-node-09, gpu-node-10, gpu-node-11\n"
+    )
+
+
+def test_a_table_too_wide_for_its_names_is_told_line_by_line():
+    columns, row = ("node", "uuid", "pod"), ("gpu-node-01", "GPU-0acbfc59-25eb-401f-8419-23d39872f971", "x" * 38)
+    told = plain(report(tables=(Table("cards", columns, (row, row)),)))
+    assert told.split("Cards\n")[1] == f"  - node: {row[0]}\n    uuid: {row[1]}\n    pod: {row[2]}\n" * 2
+
+
+def test_a_table_without_rows_says_so():
+    assert plain(report(tables=(Table("cards", ("node",), ()),))).endswith("\nCards\n  none\n")
+
+
+# --------------------------------------------------------------------------------------------------- any text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("one\ntwo\tthree\r", r"one\ntwo\tthree\r"),
+        ("a\u202eb\u2066c\u200fd", r"a\u202eb\u2066c\u200fd"),
+        ("\x9b2J", r"\x9b2J"),
+        ("zero\u200bwidth\ufeff", r"zero\u200bwidth\ufeff"),
+        ("\U000e0041\ud800", r"\U000e0041\ud800"),
+        (r"nvidia\.com", r"nvidia\.com"),
+        ("显存 é ❤", "显存 é ❤"),
+    ],
+)
+def test_what_would_act_on_a_terminal_is_written_out(text, shown):
+    assert visible(text) == shown
+
+
+def test_markup_of_our_own_painter_is_only_text():
+    quote = "[red]x[/red] [link=http://evil]y[/link]"
+    assert quote in _COLOURS.sub("", terminal(report(finding(evidence=(evidence(quote=quote),))), SAY, colour=True))
+
+
+def test_a_quote_cannot_pass_for_a_command():
+    quote = "x" * 70 + " kubectl delete namespace ml\nkubectl delete node gpu-1"
+    lines = plain(report(finding(evidence=(evidence(quote=quote),)))).splitlines()
+    assert all(line.startswith("    | ") for line in lines if "delete" in line)
+
+
+@given(reports(any_text()), st.sampled_from(["en", "zh"]))
+@example(report(finding(claim=CLAIM)), "en")
+def test_no_text_acts_on_the_terminal_or_widens_its_prose(shown, language):
+    told = terminal(shown, Texts(language), colour=False)
+    acting = {one for one in told if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    assert acting <= {"\n"}
+    commands = commands_of(shown)
+    assert [line for line in told.splitlines() if cells(line) > 80 and line.strip() not in commands] == []
+
+
+@given(reports(any_text()), st.integers(0, 200))
+def test_prose_keeps_within_any_width_from_forty_columns_on(shown, width):
+    commands, limit = commands_of(shown), max(width, 40)
+    lines = plain(shown, width).splitlines()
+    assert [line for line in lines if cells(line) > limit and line.strip() not in commands] == []
+
+
+@given(reports(any_text()))
+def test_colour_adds_nothing_but_colour(shown):
+    painted = _COLOURS.sub("", terminal(shown, SAY, colour=True))
+    assert [line.rstrip() for line in painted.splitlines()] == plain(shown).splitlines()
+
+
+@given(any_text())
+def test_a_quote_is_told_in_full(quote):
+    lines = plain(report(finding(evidence=(evidence(quote=quote),)))).splitlines()
+    told = "".join(line.removeprefix("    |") for line in lines if line.startswith("    |"))
+    assert told.replace(" ", "") == (visible(quote).replace(" ", "") or "(empty)" * (not quote))
