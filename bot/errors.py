@@ -3,7 +3,8 @@
     BotError
     ├── UsageError      the command was wrong                       exit code 2
     ├── SourceError     a source could not be read                  exit code 3
-    │   └── NotFound    it was read, and the object is not there
+    │   ├── NotFound    it was read, and the object is not there
+    │   └── Unusable    nothing of it can be read: unreachable, credentials refused, damaged
     └── NotAllowed      this person, or the bot, may not do that    exit code 4
 
 Every message says what was tried and what came back; `hint` says what to do about it.
@@ -38,6 +39,10 @@ class SourceError(BotError):
 
 class NotFound(SourceError):  # noqa: N818  # the API's own word
     """The source answered, and what was asked for does not exist."""
+
+
+class Unusable(SourceError):  # noqa: N818  # what the person is told
+    """The source is of no use at all. Where the thing asked about stands in it, there is no report."""
 
 
 class NotAllowed(BotError):  # noqa: N818  # what the person is told

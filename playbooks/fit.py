@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import click
 
-from bot.errors import UsageError
+from bot.errors import SourceError, UsageError
 from bot.hami.advice import smallest_changes
 from bot.hami.requests import asked_resources
 from bot.hami.vendors import NVIDIA
@@ -62,12 +62,13 @@ def _named(pod: Pod, number: int, namespace: str) -> Pod:
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
-    """Read the install first: the versions differ in what counts."""
+    """Read the install and the cards. Raises SourceError when the nodes cannot be read: there is nothing to fit on."""
     install = await gather_install(sources)
     capacity = await gather_capacity(sources.cluster, "")
     cluster = sources.cluster
-    nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
-    as_of = cluster.as_of(times_shown(nodes, install.install))
+    if isinstance(capacity.nodes, Gap):
+        raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
+    as_of = cluster.as_of(times_shown(capacity.nodes, install.install))
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, tuple(cluster.undecodable))
 
 
@@ -78,7 +79,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     cases = [Case(pod, world) for pod in snapshot.request.pods]
     named = _names(snapshot.request.pods)
     rows = [row for case, name in zip(cases, named, strict=True) for row in _rows(case, name)]
-    findings = _findings(cases, named, say) if not isinstance(snapshot.capacity.nodes, Gap) else []
+    findings = _findings(cases, named, say)
     gaps = [*capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)]
     gaps += [gap for case in cases for gap in fit_gaps(case, say)]
     first = snapshot.request.pods[0]

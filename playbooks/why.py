@@ -13,7 +13,7 @@ from typing import NamedTuple
 import click
 from msgspec import structs
 
-from bot.errors import NotFound
+from bot.errors import NotFound, SourceError, Unusable
 from bot.hami.fit import NODE_UNREGISTERED
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.logs import lines_about
@@ -39,7 +39,7 @@ from playbooks._gather import (
     times_shown,
 )
 from playbooks._playbook import Playbook, Sources
-from playbooks._rules import admission, binding, lifecycle, refusals, schedulers
+from playbooks._rules import admission, binding, lifecycle, prose, refusals, schedulers
 from playbooks._rules.case import Case, World
 from playbooks._rules.causes import Rank, rank_causes, rank_words
 from playbooks._rules.gaps import capacity_gaps, fit_gaps
@@ -82,15 +82,25 @@ def request(pod: str, namespace: str = "") -> SubjectRequest:
 
 
 async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
-    """Read the pod first; the rest of the cluster only if the pod waits for a node."""
+    """Read the pod first; the rest of the cluster only if the pod waits for a node. Raises Unusable."""
     cluster = sources.cluster
-    subject = await seen("pod", resolve(cluster, wanted))
+    subject = await _subject(cluster, wanted)
     namespace, name = _identity(wanted, subject)
     if isinstance(subject, Found) and _waits(subject.pod):
         events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
     else:
         events, scene = await _events(cluster, namespace, name), None
     return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, tuple(cluster.undecodable))
+
+
+async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent | Gap:
+    """A source that is of no use at all gives no report; one that lacks, or refuses, the pods gives a gap."""
+    try:
+        return await resolve(cluster, wanted)
+    except Unusable:
+        raise
+    except SourceError as error:
+        return Gap("pod", error.message, error.hint)
 
 
 def _identity(wanted: SubjectRequest, subject: Found | Absent | Gap) -> tuple[str, str]:
@@ -209,27 +219,29 @@ def _absent(snapshot: Snapshot, absent: Absent, say: Texts) -> Finding:
     if (denied := admission.denied(absent, name, say)) is not None:
         return denied
     names = [f"{one.namespace}/{one.name}" for one in absent.candidates]
-    key = "not-found.candidates" if names else "not-found.claim"
+    claim = say(
+        "not-found.candidates" if names else "not-found.claim", answer=absent.answer, names=prose.names(say, names)
+    )
     return Finding(
         code="not-found",
-        claim=one_line(say(key, answer=absent.answer, names=", ".join(names)), 400),
+        claim=one_line(claim, 400),
         severity="warning",
         confidence="confirmed",
         scope=Scope(),
         evidence=tuple(
-            Evidence(
-                "pods", f"{one.kind} {one.namespace}/{one.name}", None, one.name, f"kubectl -n {one.namespace} get pods"
-            )
-            for one in absent.candidates[:3]
+            Evidence("pods", f"{one.kind} {full}", None, one.name, f"kubectl -n {one.namespace} get pods")
+            for one, full in zip(absent.candidates[:_MAX_ACTIONS], names, strict=False)
         ),
         next_actions=tuple(
-            NextAction(
-                say("not-found.ask", name=one.name),
-                f"why {one.namespace}/{'' if one.kind == 'Pod' else one.kind.lower() + '/'}{one.name}",
-            )
+            NextAction(say("not-found.ask", name=one.name), f"why {_typed(one)}")
             for one in absent.candidates[:_MAX_ACTIONS]
         ),
     )
+
+
+def _typed(subject: Subject) -> str:
+    kind = "" if subject.kind == "Pod" else f"{subject.kind.lower()}/"
+    return f"{subject.namespace}/{kind}{subject.name}"
 
 
 def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import aiohttp
 import msgspec
 
-from bot.errors import NotFound, SourceError
+from bot.errors import NotFound, SourceError, Unusable
 
 QUOTE_LIMIT = 500
 _FORBIDDEN = re.compile(
@@ -48,7 +48,7 @@ def refused(request: Request, status: int, body: bytes, credentials: str) -> Sou
     match status:
         case 401:
             hint = f"the token was refused, also after reading it anew: renew the credentials of {credentials}"
-            return SourceError(text, hint=hint)
+            return Unusable(text, hint=hint)
         case 403:
             return SourceError(text, hint=_grant(request, said))
         case 404:
@@ -103,7 +103,7 @@ def broken(
 ) -> SourceError:
     """The error for an exchange that brought no whole answer: `error` is a ClientError or an OSError."""
     what, hint = _broken(error, credentials, limits)
-    return SourceError(f"{request} from {server}: {what}", hint=hint)
+    return Unusable(f"{request} from {server}: {what}", hint=hint)
 
 
 def _broken(error: Exception, credentials: str, limits: aiohttp.ClientTimeout) -> tuple[str, str]:

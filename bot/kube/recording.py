@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bot.errors import NotFound, SourceError
+from bot.errors import NotFound, SourceError, Unusable
 from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.lists import Decoded, NotAListError, decode_list
 from bot.kube.models import ALL_KINDS, Kind, Resource
@@ -153,7 +153,7 @@ class RecordedCluster:
             decoded = decode_list(kind, data)
         except NotAListError as error:
             hint = f"write it with `kubectl get {file[8:-5]} -A -o json`"
-            raise SourceError(f"{file} {error}", hint=hint) from error
+            raise Unusable(f"{file} {error}", hint=hint) from error
         self._lists[kind.file_name] = decoded
         for bad in decoded.bad:
             at = "/".join(filter(None, (bad.namespace, bad.name))) or "nameless"

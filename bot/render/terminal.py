@@ -199,7 +199,7 @@ def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> It
             " " * (wide - cells(text)) + text if numeric else text + " " * (wide - cells(text))
             for text, wide, numeric in zip(shown, widths, right, strict=True)
         )
-        yield (" " * _COLUMN_GAP).join(padded).rstrip()
+        yield (" " * _COLUMN_GAP).join(padded).rstrip(" ")
 
 
 # -------------------------------------------------------------------------------------------------------- lines
@@ -217,7 +217,7 @@ def _command(command: str, lead: str) -> list[Line]:
 
 
 def _plain(line: Line) -> str:
-    return (line.lead + line.text).rstrip()
+    return (line.lead + line.text).rstrip(" ")
 
 
 def _painter() -> Callable[[Line], str]:

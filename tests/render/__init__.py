@@ -168,7 +168,7 @@ def any_text() -> st.SearchStrategy[str]:
 
 def reports(text: st.SearchStrategy[str]) -> st.SearchStrategy[Report]:
     """Reports whose every text is drawn from `text`."""
-    severities, few = st.sampled_from(("info", "warning", "critical")), {"max_size": 3}
+    severities, few = st.sampled_from(("info", "warning", "critical")), {"max_size": 2}
 
     def several(part: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         return st.lists(part, **few).map(tuple)
@@ -194,11 +194,11 @@ def reports(text: st.SearchStrategy[str]) -> st.SearchStrategy[Report]:
         text,
         severities,
         several(found),
-        several(st.integers(0, 12).flatmap(lambda columns: _tables(text, columns))),
+        several(st.integers(0, 9).flatmap(lambda columns: _tables(text, columns))),
         several(st.builds(Gap, text, text, text)),
     )
 
 
 def _tables(text: st.SearchStrategy[str], columns: int) -> st.SearchStrategy[Table]:
     row = st.lists(text, min_size=columns, max_size=columns).map(tuple)
-    return st.builds(Table, text, row, st.lists(row, max_size=3).map(tuple))
+    return st.builds(Table, text, row, st.lists(row, max_size=2).map(tuple))

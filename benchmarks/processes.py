@@ -1,0 +1,81 @@
+"""Whole processes, as a person starts them: what they take, and the made-up cluster that they read."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+HAMI_BOT = str(Path(sysconfig.get_path("scripts")) / "hami-bot")
+_MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
+# Without bytecode an import is a compilation, which no installed bot pays.
+_ENVIRONMENT = {
+    name: value
+    for name, value in os.environ.items()  # noqa: TID251  # what the measured processes inherit
+    if name != "PYTHONDONTWRITEBYTECODE"
+}
+
+
+class Usage(NamedTuple):
+    """What one process took. `peak_mb` is never less than what this process holds when it starts the other."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+
+
+class Runs(NamedTuple):
+    """Several runs of the same command."""
+
+    fastest_s: float
+    median_s: float
+    cpu_s: float
+    peak_mb: float
+
+    def __str__(self) -> str:
+        wall = f"{self.fastest_s:.2f} s (median {self.median_s:.2f} s)"
+        return f"{wall}, {self.cpu_s:.2f} s of CPU, {self.peak_mb:.0f} MB"
+
+
+def measure(command: Sequence[str]) -> Usage:
+    """Run the command to its end, its output unread. Raises CalledProcessError with what it said on stderr."""
+    with tempfile.TemporaryFile() as said:
+        started = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=_ENVIRONMENT)
+        _, status, used = os.wait4(process.pid, 0)
+        wall_s = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise subprocess.CalledProcessError(process.returncode, list(command), stderr=said.read().decode())
+    return Usage(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss * _MAXRSS_UNIT / 1e6)
+
+
+def measure_runs(command: Sequence[str], runs: int) -> Runs:
+    """The command's fastest and median run; the least CPU, the highest peak. A first run, not counted, warms caches."""
+    measure(command)
+    used = [measure(command) for _ in range(runs)]
+    wall_s = [one.wall_s for one in used]
+    return Runs(min(wall_s), median(wall_s), min(one.cpu_s for one in used), max(one.peak_mb for one in used))
+
+
+@contextmanager
+def made_up_cluster(nodes: int, pods: int) -> Iterator[Path]:
+    """The kubeconfig of a made-up cluster that a process of its own serves meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
+        kubeconfig = Path(folder) / "kubeconfig"
+        size = ["--nodes", str(nodes), "--pods", str(pods), "--kubeconfig-out", str(kubeconfig)]
+        command = [sys.executable, "-m", "sandbox.apiserver", *size]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=_ENVIRONMENT) as server:
+            try:
+                if not (server.stdout and server.stdout.readline()):
+                    sys.exit(f"{' '.join(command)} did not start")
+                yield kubeconfig
+            finally:
+                server.terminate()
