@@ -14,7 +14,7 @@ LANGUAGES: tuple[Language, ...] = get_args(Language)
 
 
 class Texts:
-    """The texts of one language: `say("why.not-found.claim", name="trainer-0")`."""
+    """The texts of one language: `say("running.claim", pod="ml/trainer-0", node="gpu-1")`."""
 
     def __init__(self, language: Language) -> None:
         self.language = language

@@ -151,7 +151,6 @@ def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
     container = case.request.containers[0] if case.request.containers else None
     wanted = case.request.constraints
     slice_ = largest_slice(case.view, cause.nodes, case.request) if cause.text == fit.INSUFFICIENT_MEMORY else None
-    room = case.view.quota_room(case.pod.namespace)
     return {
         "nodes": prose.names(say, cause.nodes),
         "count": len(cause.nodes),
@@ -166,9 +165,23 @@ def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
         "types": wanted.use_type or wanted.no_use_type or wanted.mode or "",
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
         "namespace": case.pod.namespace,
-        "limit": f"{room.memory_limit_mib:,}" if room and room.memory_limit_mib is not None else "?",
-        "used": f"{room.memory_used_mib:,}" if room else "?",
+        **_quota(case),
     }
+
+
+def _quota(case: Case) -> dict[str, str]:
+    """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
+    room = case.view.quota_room(case.pod.namespace)
+    if room is None:
+        return {"resource": case.config.memory, "limit": "?", "used": "?"}
+    cores = sum(one.cores * one.count for one in case.request.containers)
+    memory = sum(one.memory_mib * one.count for one in case.request.containers)
+    by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
+    by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
+    if by_cores and not by_memory:
+        return {"resource": case.config.cores, "limit": f"{room.cores_limit:,}", "used": f"{room.cores_used:,}"}
+    limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
+    return {"resource": case.config.memory, "limit": limit, "used": f"{room.memory_used_mib:,}"}
 
 
 def _memory(case: Case, say: Texts) -> str:
