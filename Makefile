@@ -8,7 +8,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --com
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet
 CODE := bot handlers playbooks sandbox tests benchmarks
 
-# Start-up time is a budget, and without bytecode it is four times as long.
+# Start-up time is a budget, and without bytecode it is twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint bench lock clean
@@ -23,7 +23,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks

@@ -62,7 +62,6 @@ def _sweep(path: Path) -> Callable[[], int]:
 
 def _probes(path: Path) -> list[Probe]:
     with tarfile.open(path) as archive:
-        member = next(one for one in archive if Path(one.name).name == "probes.json")
-        file = archive.extractfile(member)
+        file = archive.extractfile("probes.json")
         assert file
         return msgspec.json.decode(file.read(), type=list[Probe])

@@ -131,21 +131,26 @@ async def _lease(cluster: Cluster, install: Install) -> Lease | None:
         return None
 
 
-async def gather_capacity(cluster: Cluster, namespace: str) -> Capacity:
+async def gather_capacity(cluster: Cluster, install: Install, namespace: str) -> Capacity:
     """Everything that fit needs. `namespace` is where quotas are read; empty reads them of all namespaces."""
     nodes, pods, quotas = await asyncio.gather(
         seen("nodes", cluster.list(NODES)),
-        seen("pods", _holders(cluster)),
+        seen("pods", _holders(cluster, install.scheduler_name)),
         seen("resource quotas", cluster.list(RESOURCE_QUOTAS, namespace)),
     )
     return Capacity(nodes, pods, quotas)
 
 
-async def _holders(cluster: Cluster) -> list[Pod]:
-    """The pods that count against cards. Since 2.5 HAMi labels them; of the others the metadata is enough to tell."""
+async def _holders(cluster: Cluster, scheduler_name: str) -> list[Pod]:
+    """The pods that count against cards.
+
+    HAMi labels them since 2.5. A pod that lost the label, or never had it, went through HAMi's scheduler: of those the
+    metadata is enough to tell. Reading all pods instead would be most of what a large cluster costs.
+    """
+    unlabelled = f"{_UNFINISHED},spec.schedulerName={scheduler_name}"
     labelled, rest = await asyncio.gather(
         cluster.list(PODS, labels=NODE_KEY),
-        cluster.list(PODS, labels=f"!{NODE_KEY}", fields=_UNFINISHED, metadata_only=True),
+        cluster.list(PODS, labels=f"!{NODE_KEY}", fields=unlabelled, metadata_only=True),
     )
     return labelled + [pod for pod in rest if pod.metadata.annotation(NODE_KEY)]
 

@@ -25,8 +25,8 @@ class Playbook(NamedTuple):
     """A question: how it is asked, what it reads, what follows.
 
     `parameters` are the verb's arguments; `request` turns their values into the request (it raises `UsageError`).
-    `gather` is the only part with I/O: what it cannot read becomes a gap, and it raises SourceError only when nothing can
-    be said without it; `diagnose` is pure.
+    `gather` is the only part with I/O: what it cannot read becomes a gap, and it raises SourceError only when nothing
+    can be said without it; `diagnose` is pure.
     """
 
     verb: str

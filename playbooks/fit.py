@@ -64,7 +64,7 @@ def _named(pod: Pod, number: int, namespace: str) -> Pod:
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read the install and the cards. Raises SourceError when the nodes cannot be read: there is nothing to fit on."""
     install = await gather_install(sources)
-    capacity = await gather_capacity(sources.cluster, "")
+    capacity = await gather_capacity(sources.cluster, install.install, "")
     cluster = sources.cluster
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)

@@ -118,24 +118,20 @@ async def _events(cluster: Cluster, namespace: str, name: str) -> list[Event] | 
 
 async def _scene(pod: Pod, sources: Sources) -> Scene:
     cluster = sources.cluster
-    (install, log), capacity = await asyncio.gather(
-        _install_and_log(pod, sources), gather_capacity(cluster, pod.namespace)
+    install = await gather_install(sources)
+    capacity, log = await asyncio.gather(
+        gather_capacity(cluster, install.install, pod.namespace), gather_log(cluster, install.install, pod)
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
-    candidates = [node for node in nodes if obstacle(pod, node) is None]
-    owners, plugins = await asyncio.gather(_lock_owners(cluster, candidates), _plugin_pods(cluster, candidates))
+    owners, plugins = await asyncio.gather(_lock_owners(cluster, pod, nodes), _plugin_pods(cluster, pod, nodes))
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(nodes, install.install)])
     return Scene(install, capacity, log, owners, plugins, as_of)
 
 
-async def _install_and_log(pod: Pod, sources: Sources) -> tuple[InstallSeen, Log]:
-    install = await gather_install(sources)
-    return install, await gather_log(sources.cluster, install.install, pod)
-
-
-async def _lock_owners(cluster: Cluster, nodes: Sequence[Node]) -> dict[tuple[str, str], Pod | Gap | None]:
-    """The pods that the locks on these nodes name."""
-    texts = [text for node in nodes if (text := node.metadata.annotation(LOCK_KEY))][:_MAX_LOCK_OWNERS]
+async def _lock_owners(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dict[tuple[str, str], Pod | Gap | None]:
+    """The pods that the locks on candidate nodes name."""
+    locked = [node for node in nodes if node.metadata.annotation(LOCK_KEY) and obstacle(pod, node) is None]
+    texts = [node.metadata.annotation(LOCK_KEY) or "" for node in locked[:_MAX_LOCK_OWNERS]]
     locks = [lock for text in texts if (lock := parse_lock(text, None)) and lock.pod]
     names = sorted({(lock.namespace, lock.pod) for lock in locks})
 
@@ -149,12 +145,14 @@ async def _lock_owners(cluster: Cluster, nodes: Sequence[Node]) -> dict[tuple[st
     return dict(zip(names, found, strict=True))
 
 
-async def _plugin_pods(cluster: Cluster, nodes: Sequence[Node]) -> dict[str, Sequence[Pod] | Gap]:
-    """The device plugin's pods on nodes that should have cards and seem to have none registered."""
+async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dict[str, Sequence[Pod] | Gap]:
+    """The device plugin's pods on candidate nodes that should have cards and seem to have none registered."""
     silent = [
         node.name
         for node in nodes
-        if expects_gpus(node) and (node.metadata.annotation(NVIDIA.register) is None or not nvidia_allocatable(node))
+        if (node.metadata.annotation(NVIDIA.register) is None or not nvidia_allocatable(node))
+        and expects_gpus(node)
+        and obstacle(pod, node) is None
     ][:_MAX_PLUGIN_NODES]
     labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     found = await asyncio.gather(

@@ -17,7 +17,8 @@ NVIDIA_ALLOCATED_KEY = NVIDIA.allocated[0]
 FINISHED_PHASES = ("Succeeded", "Failed")
 
 _FIELDS = 4
-_INTEGER = re.compile(r"[+-]?\d{1,18}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_INT32 = 2**31 - 1
 _MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
 
 
@@ -35,11 +36,12 @@ Containers = tuple[tuple[Allocation, ...], ...]
 def decode_allocations(text: str, version: Version) -> Containers | None:
     """The shares, container by container; None when this version's scheduler ignores the whole annotation.
 
-    A piece with too few fields makes every version drop the pod's usage; a bad integer does so from 2.9 and counts as
-    0 before. The MIG suffix `[template-slot]` of 2.5 to 2.9 is taken off the uuid.
+    A piece with too few fields makes every version drop the pod's usage; an integer that does not fit 32 bits does so
+    from 2.9, and counts as what Go's ParseInt leaves of it before: 0, or the largest. The MIG suffix `[template-slot]`
+    is taken off the uuid up to 2.9; to 2.10, which writes none, it is part of a uuid that no card has.
     """
     containers: list[tuple[Allocation, ...]] = []
-    strict = version >= (2, 9)
+    strict, suffixed = version >= (2, 9), version < (2, 10)
     parts = text.split(";")
     for part in parts[:-1] if parts[-1] == "" else parts:
         shares: list[Allocation] = []
@@ -50,15 +52,24 @@ def decode_allocations(text: str, version: Version) -> Containers | None:
             if len(fields) < _FIELDS:
                 return None
             memory, cores = _integer(fields[2]), _integer(fields[3])
-            if strict and (memory is None or cores is None):
+            if strict and not (_fits(memory) and _fits(cores)):
                 return None
-            shares.append(Allocation(_MIG_SUFFIX.sub("", fields[0]), memory or 0, cores or 0))
+            uuid = _MIG_SUFFIX.sub("", fields[0]) if suffixed else fields[0]
+            shares.append(Allocation(uuid, _clamped(memory), _clamped(cores)))
         containers.append(tuple(shares))
     return tuple(containers)
 
 
 def _integer(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
+
+
+def _fits(number: int | None) -> bool:
+    return number is not None and abs(number) <= _INT32
+
+
+def _clamped(number: int | None) -> int:
+    return max(-_INT32, min(number or 0, _INT32))
 
 
 def reserved_node(metadata: ObjectMeta) -> str:

@@ -9,12 +9,13 @@ import struct
 from typing import NamedTuple
 
 from bot.hami.inventory import CardState
-from bot.hami.requests import WHOLE_CARD, ContainerRequest
+from bot.hami.requests import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest
 from bot.hami.rules import Rules
 
 _FLOAT32 = struct.Struct("f")
 _WEIGHT_KEYS = ("slot", "core", "memory")
-_WEIGHT = re.compile(r"\s*(slot|core|memory)\s*=\s*(\d+(?:\.\d+)?)\s*")
+_WEIGHT = re.compile(r"\s*(slot|core|memory)\s*=\s*([+-]?[0-9]{1,19})\s*")
+_INT64_MAX = 2**63 - 1
 _SORT_KEYS = ("binpack", "spread", "numa")
 _FACTOR = 10.0
 
@@ -26,12 +27,17 @@ class Weights(NamedTuple):
 
 
 def read_weights(text: str | None) -> Weights | None:
-    """The weights of `slot=1,core=1,memory=3`; None when the filter would fail on the text."""
-    if not text:
+    """The weights of `slot=1,core=1,memory=3`, 1 each when there is no text; None when the filter would fail on it.
+
+    Whole numbers of at least 0, each key once, not all 0 [HAMi v2.10 pkg/util/device_scoring_weights.go].
+    """
+    if text is None:
         return Weights()
     found = [_WEIGHT.fullmatch(part) for part in text.split(",")]
-    values = {match[1]: float(match[2]) for match in found if match}
+    values = {match[1]: int(match[2]) for match in found if match}
     if len(found) != len(_WEIGHT_KEYS) or set(values) != set(_WEIGHT_KEYS):
+        return None
+    if not all(0 <= value <= _INT64_MAX for value in values.values()) or not any(values.values()):
         return None
     return Weights(values["slot"], values["core"], values["memory"])
 
@@ -75,17 +81,18 @@ def score(state: CardState, request: ContainerRequest, rules: Rules, weights: We
     if not (card.slots and card.cores and card.memory_mib):
         return 0.0
     slots, cores, memory = state.slots, state.cores, state.memory_mib
+    by_share = request.percentage not in (0, UNSET_PERCENTAGE)
     if rules.score_includes_request:
         slots, cores = slots + request.count, cores + request.cores
-        whole = request.memory_mib == 0 and request.percentage == WHOLE_CARD
-        memory += card.memory_mib if whole else request.memory_mib
+        # An integer division, as HAMi has it: less than 100 % of a card counts as none of it.
+        memory += card.memory_mib * (request.percentage // WHOLE_CARD) if by_share else request.memory_mib
     elif rules.modern and card.type == "NVIDIA":
         slots, cores = slots + 1, cores + request.cores
-        memory += request.memory_on(card.memory_mib)
+        memory += card.memory_mib * request.percentage // WHOLE_CARD if by_share else request.memory_mib
     parts = (
-        _f32(weights.slot * _f32(slots / card.slots)),
-        _f32(weights.core * _f32(cores / card.cores)),
-        _f32(weights.memory * _f32(memory / card.memory_mib)),
+        _f32(_f32(weights.slot) * _f32(slots / card.slots)),
+        _f32(_f32(weights.core) * _f32(cores / card.cores)),
+        _f32(_f32(weights.memory) * _f32(memory / card.memory_mib)),
     )
     return _f32(_FACTOR * _f32(_f32(parts[0] + parts[1]) + parts[2]))
 

@@ -80,7 +80,7 @@ UNREGISTERED = Verdict(fits=False, reason=NODE_UNREGISTERED)
 
 
 class _Taken(NamedTuple):
-    """A card taken by a container: what its usage grows by."""
+    """A card taken by a container: what its usage grows by, on a MIG card the profile's memory and cores."""
 
     state: CardState
     memory_mib: int
@@ -105,7 +105,7 @@ def judge(
     if not request.containers:
         return FITS
     try:
-        return _PodRun(node, request, rules, quota, default_policy, relax).verdict()
+        return _PodRun(node, request, rules, quota=quota, default_policy=default_policy, relax=relax).verdict()
     except _Unmodelled as what:
         return Verdict(fits=None, unknown=str(what))
 
@@ -118,6 +118,7 @@ class _PodRun:
         node: NodeCards,
         request: PodRequest,
         rules: Rules,
+        *,
         quota: QuotaRoom | None,
         default_policy: str,
         relax: frozenset[str],
@@ -128,42 +129,40 @@ class _PodRun:
         self.quota = quota if rules.quota != "none" and QUOTA_NOT_FIT not in relax else None
         self.relax = relax
         wanted = request.constraints
-        self.policy = wanted.policy or default_policy
+        self.policy = default_policy if wanted.policy is None else wanted.policy
         words = {word.strip() for word in self.policy.split(",")} if rules.modern else {self.policy}
         self.topology = rules.topology and "topology-aware" in words
         self.mutex = rules.modern and "mutex" in words
         self.numa_bind = wanted.numa_bind and NUMA_NOT_FIT not in relax
-        self.weights = Weights()
-        if rules.modern and wanted.weights is not None:
-            weights = read_weights(wanted.weights)
-            if weights is None:
-                raise _Unmodelled("hami.io/device-scoring-weights is invalid: every filter run fails")
-            self.weights = weights
+        weights = read_weights(wanted.weights) if rules.modern else Weights()
+        if weights is None:
+            raise _Unmodelled("hami.io/device-scoring-weights is invalid: every filter run fails")
+        self.weights = weights
         self.allocated: list[list[_Taken]] = []
 
     def verdict(self) -> Verdict:
+        containers = self.request.containers
+        if len(containers) == 1:
+            return self._container(list(self.node.cards), containers[0], last=True) or FITS
         apps: list[CardState] | None = None
-        several = len(self.request.containers) > 1
-        for container in self.request.containers:
-            if several and self.rules.modern and container.init:
+        for position, container in enumerate(containers, start=1):
+            if self.rules.modern and container.init:
                 cards = [state.copy() for state in self.node.cards]
-            elif several:
-                cards = apps = apps or [state.copy() for state in self.node.cards]
             else:
-                cards = list(self.node.cards)
-            failed = self._container(cards, container)
+                if apps is None:
+                    apps = [state.copy() for state in self.node.cards]
+                    if self.rules.modern:  # the app containers are a pass of their own, for the quota too
+                        self.allocated = []
+                cards = apps
+            failed = self._container(cards, container, last=position == len(containers))
             if failed is not None:
                 return failed
-            if several:
-                _book(self.allocated[-1])
+            _book(self.allocated[-1])
         return FITS
 
-    def _container(self, cards: list[CardState], container: ContainerRequest) -> Verdict | None:
+    def _container(self, cards: list[CardState], container: ContainerRequest, *, last: bool) -> Verdict | None:
         rules = self.rules
-        if rules.only_own_type:
-            in_play = [state for state in cards if _is_nvidia(state, rules)]
-        else:
-            in_play = cards
+        in_play = [state for state in cards if _is_nvidia(state, rules)] if rules.only_own_type else cards
         if self._too_few(cards, in_play, container):
             return Verdict(fits=False, reason=NODE_INSUFFICIENT)
         if len(self.request.containers) > 1 or self.numa_bind or self.quota or self.topology:
@@ -171,8 +170,8 @@ class _PodRun:
             in_play = [state for state in cards if _is_nvidia(state, rules)] if rules.only_own_type else cards
         taken, counts = self._scan(in_play, container)
         if self.topology and len(taken) >= container.count:
-            taken = self._choose_linked(taken, container.count)
-        elif len(taken) < container.count or self.topology:
+            taken = taken if last else self._choose_linked(taken, container.count)
+        elif len(taken) < container.count:
             if taken:
                 counts[ALLOCATED_INSUFFICIENT] = len(taken) if rules.modern else 1
             return Verdict(fits=False, parts=tuple(counts.items()), of=len(in_play))
@@ -240,7 +239,7 @@ class _PodRun:
         if self.mutex and state.slots > 0 and EXCLUSIVE_CONFLICT not in relax:
             return EXCLUSIVE_CONFLICT, None
         memory = container.memory_on(card.memory_mib)
-        if self.quota is not None and self._over_quota(self.quota, container, memory, taken):
+        if self.quota is not None and self._over_quota(self.quota, container, state, taken):
             return QUOTA_NOT_FIT, None
         if card.memory_mib - state.memory_mib < memory and INSUFFICIENT_MEMORY not in relax:
             return INSUFFICIENT_MEMORY, None
@@ -265,11 +264,13 @@ class _PodRun:
         earlier = [one.placement for one in taken if one.state is state and one.placement]
         return mig.choose(state.card.mig_profiles, memory_mib, [*state.placements, *earlier])
 
-    def _over_quota(self, quota: QuotaRoom, container: ContainerRequest, memory_mib: int, taken: list[_Taken]) -> bool:
-        this = [(one.memory_mib, one.cores) for one in taken] + [(memory_mib, container.cores)]
-        needs = [this]
+    def _over_quota(self, quota: QuotaRoom, container: ContainerRequest, state: CardState, taken: list[_Taken]) -> bool:
+        """Cards of this container count as asked, those of earlier ones as booked: a MIG card's profile."""
+        cards = [*(one.state.card for one in taken), state.card]
+        needs = [[(card.uuid, container.memory_on(card.memory_mib), container.cores) for card in cards]]
         if self.rules.quota == "pod":
-            needs = [[(one.memory_mib, one.cores) for one in shares] for shares in self.allocated] + [this]
+            booked = ([(one.state.card.uuid, one.memory_mib, one.cores) for one in shares] for shares in self.allocated)
+            needs = [*booked, *needs]
         memory, cores = _collapse(needs, self.request.init_count if self.rules.modern else 0)
         return self._exceeds(quota.memory_limit_mib, quota.memory_used_mib + memory) or self._exceeds(
             quota.cores_limit, quota.cores_used + cores
@@ -297,16 +298,23 @@ class _PodRun:
         return list(best)
 
 
-def _collapse(containers: Iterable[list[tuple[int, int]]], inits: int) -> tuple[int, int]:
-    """Memory and cores of all containers: the sum, or the init containers' peak where that is more."""
-    memory = cores = peak_memory = peak_cores = 0
+def _collapse(containers: Iterable[list[tuple[str, int, int]]], inits: int) -> tuple[int, int]:
+    """Memory and cores of all (uuid, memory, cores): per card the sum, or the largest init share where that is more.
+
+    Positions below `inits` are taken for init containers, as HAMi does, though only GPU containers are listed.
+    """
+    sums: dict[str, tuple[int, int]] = {}
+    peaks: dict[str, tuple[int, int]] = {}
     for position, shares in enumerate(containers):
-        container_memory, container_cores = sum(one for one, _ in shares), sum(one for _, one in shares)
-        if position < inits:
-            peak_memory, peak_cores = max(peak_memory, container_memory), max(peak_cores, container_cores)
-        else:
-            memory, cores = memory + container_memory, cores + container_cores
-    return max(memory, peak_memory), max(cores, peak_cores)
+        for uuid, memory, cores in shares:
+            if position < inits:
+                peak_memory, peak_cores = peaks.get(uuid, (0, 0))
+                peaks[uuid] = max(peak_memory, memory), max(peak_cores, cores)
+            else:
+                sum_memory, sum_cores = sums.get(uuid, (0, 0))
+                sums[uuid] = sum_memory + memory, sum_cores + cores
+    pairs = [(sums.get(uuid, (0, 0)), peaks.get(uuid, (0, 0))) for uuid in sums.keys() | peaks.keys()]
+    return sum(max(one[0], two[0]) for one, two in pairs), sum(max(one[1], two[1]) for one, two in pairs)
 
 
 def _take(state: CardState, container: ContainerRequest, choice: mig.MigChoice | None) -> _Taken:
@@ -352,8 +360,8 @@ def uuid_allows(wanted: Constraints, uuid: str, rules: Rules) -> bool:
 
 
 def _entries(text: str | None, rules: Rules) -> list[str] | None:
-    """The entries of a comma list, None for no constraint. 2.10 trims, and takes an empty value as none."""
-    if text is None or (rules.modern and not text):
+    """The entries of a comma list, None for no constraint. 2.10 trims, and takes a blank value as none."""
+    if text is None or (rules.modern and not text.strip()):
         return None
     if not rules.modern:
         return text.split(",")

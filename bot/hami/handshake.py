@@ -77,10 +77,16 @@ def judge_nvidia(
     """Whether this version's scheduler trusts the NVIDIA cards of a node with that handshake.
 
     `allocatable` is the node's count of the NVIDIA count resource. A handshake days old is normal from 2.8 on, where
-    the plugin no longer answers; there the allocatable count decides.
+    the plugin no longer answers; there the allocatable count decides. Where it is 0, 2.9 and later take the node in and
+    drop it by turns: unknown, unless a request that went unanswered shows a node that was never taken in.
     """
     if handshake is not None and handshake.state == "unix" and handshake.at is not None:
         return "stale" if now - handshake.at > threshold else "alive"
+    return judge_as_scheduler(handshake, version, allocatable, now)
+
+
+def judge_as_scheduler(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
+    """The same without the guides' rule: to HAMi, unix seconds are a value like any other."""
     if version >= (2, 8):
         return _judge_by_allocatable(handshake, version, allocatable, now)
     if handshake is None:
@@ -88,9 +94,7 @@ def judge_nvidia(
     if handshake.state == "deleted":
         return "deleted"
     if handshake.state == "requesting":
-        if handshake.at is None:
-            return "unknown"
-        return "stale" if now - handshake.at > SCHEDULER_PATIENCE else "alive"
+        return "stale" if _is_overdue(handshake, now) else "alive"
     return "alive"
 
 
@@ -101,8 +105,13 @@ def _judge_by_allocatable(handshake: Handshake | None, version: Version, allocat
         return "stale"
     if handshake is None:
         return "unknown"
-    if handshake.state == "deleted":
+    if handshake.state == "deleted" and version < (2, 10) and not _is_overdue(handshake, now):
         return "deleted"
-    if handshake.state == "requesting" and handshake.at is not None:
-        return "stale" if now - handshake.at > SCHEDULER_PATIENCE else "unknown"
+    if handshake.state == "requesting" and handshake.at is not None and _is_overdue(handshake, now):
+        return "stale"
     return "unknown"
+
+
+def _is_overdue(handshake: Handshake, now: datetime) -> bool:
+    """Whether the scheduler has stopped waiting. A time that it cannot read is the year 1 to it."""
+    return handshake.at is None or now - handshake.at > SCHEDULER_PATIENCE

@@ -39,6 +39,7 @@ class CardState:
 def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules) -> list[CardState]:
     """The cards in registration order with all holdings of their node counted; unknown uuids are ignored."""
     states = [CardState(card) for card in cards]
+    some_mig = any(card.mode == "mig" for card in cards)
     by_uuid = {state.card.uuid: state for state in states}
     for holding in holdings:
         for uuid, share in holding.shares.items():
@@ -46,7 +47,7 @@ def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules)
                 state.slots += share.slots
                 state.memory_mib += share.memory_mib
                 state.cores += share.cores
-        if rules.modern:
+        if rules.modern and (some_mig or holding.mig):
             _count_mig(states, by_uuid, holding)
     return states
 

@@ -89,7 +89,7 @@ def read_holding(pod: Pod, version: Version) -> Holding | None:
 
 
 def _sum_up(pod: Pod, containers: Containers, version: Version) -> dict[str, Share]:
-    """Per card: the sum over containers; from 2.10 the larger of the init containers' peak and the apps' sum."""
+    """Per card: the sum over containers; from 2.10 the larger of the largest init share and the apps' sum."""
     inits = len(pod.spec.init_containers or ()) if version >= (2, 10) else 0
     if not inits:
         return _added(containers)
@@ -97,9 +97,9 @@ def _sum_up(pod: Pod, containers: Containers, version: Version) -> dict[str, Sha
     if _inits_are_done(pod, inits):
         return apps
     for shares in containers[:inits]:
-        for uuid, share in _added((shares,)).items():
+        for uuid, memory, cores in shares:
             app = apps.get(uuid, Share(0, 0, 0))
-            apps[uuid] = Share(max(app.slots, 1), max(app.memory_mib, share.memory_mib), max(app.cores, share.cores))
+            apps[uuid] = Share(max(app.slots, 1), max(app.memory_mib, memory), max(app.cores, cores))
     return apps
 
 

@@ -18,11 +18,11 @@ _DESCENDING = ("1g.", "3g.")
 class MigReservation(msgspec.Struct, frozen=True, rename="camel"):
     """One element of `hami.io/vgpu-mig-allocations`."""
 
-    container_index: int
-    device_index: int
-    gpu_uuid: str = msgspec.field(name="gpuUUID")
-    profile: str
-    placement: MigPlacement
+    container_index: int = 0
+    device_index: int = 0
+    gpu_uuid: str = msgspec.field(name="gpuUUID", default="")
+    profile: str = ""
+    placement: MigPlacement = MigPlacement()
     mig_uuid: str = msgspec.field(name="migUUID", default="")
     gpu_instance_id: int | None = msgspec.field(name="gpuInstanceID", default=None)
     compute_instance_id: int | None = msgspec.field(name="computeInstanceID", default=None)
@@ -54,8 +54,10 @@ def _is_valid(one: MigReservation) -> bool:
         and one.device_index >= 0
         and bool(one.gpu_uuid)
         and bool(one.profile)
+        and one.placement.start >= 0
         and one.placement.size > 0
         and len(set(given)) == 1
+        and min(one.gpu_instance_id or 0, one.compute_instance_id or 0) >= 0
     )
 
 
@@ -66,7 +68,7 @@ def choose(profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[M
         if profile.memory_mib < memory_mib:
             continue
         descending = profile.name.startswith(_DESCENDING)
-        for placement in sorted(profile.placements, key=lambda one: one.start, reverse=descending):
+        for placement in sorted(profile.placements or (), key=lambda one: one.start, reverse=descending):
             if not any(_overlap(placement, other) for other in taken):
                 return MigChoice(profile, placement)
     return None

@@ -3,12 +3,12 @@
 Rules: HAMi pkg/scheduler/scheduler.go register loop and pkg/device/nvidia/device.go GetNodeDevices, CheckHealth.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.hami.handshake import GUIDES_THRESHOLD, Handshake, judge_nvidia, parse_handshake
+from bot.hami.handshake import Handshake, judge_as_scheduler, parse_handshake
 from bot.hami.registration import Registration, Unreadable, read_registration
 from bot.hami.vendors import NVIDIA
 from bot.hami.version import Version
@@ -37,10 +37,10 @@ class Unregistered(NamedTuple):
 
 class _LinkScores(msgspec.Struct):
     uuid: str = ""
-    score: dict[str, int] = {}
+    score: dict[str, int] | None = None
 
 
-_link_scores = msgspec.json.Decoder(list[_LinkScores])
+_link_scores: msgspec.json.Decoder[list[_LinkScores] | None] = msgspec.json.Decoder(list[_LinkScores] | None)
 
 
 def nvidia_cards(
@@ -49,7 +49,6 @@ def nvidia_cards(
     now: datetime,
     *,
     count_resource: str = NVIDIA.count,
-    threshold: timedelta = GUIDES_THRESHOLD,
 ) -> Registration | Unregistered:
     """The node's NVIDIA registration as this version's scheduler would take it in at that moment."""
     text = node.metadata.annotation(NVIDIA.register)
@@ -64,14 +63,19 @@ def nvidia_cards(
     score = node.metadata.annotation(SCORE_KEY)
     if version >= JSON_SINCE and score is not None and read_link_scores(score) is None:
         return Unregistered("score-unreadable", SCORE_KEY, score[:200], read)
-    handshake = nvidia_handshake(node)
-    judgement = judge_nvidia(handshake, version, nvidia_allocatable(node, count_resource), now, threshold)
-    if judgement in ("alive", "unknown") or (handshake is not None and handshake.state == "unix"):
+    judgement = judge_as_scheduler(nvidia_handshake(node), version, nvidia_allocatable(node, count_resource), now)
+    if judgement in ("alive", "unknown"):
         return read
     quote = node.metadata.annotation(NVIDIA.handshake) or ""
     if version >= JSON_SINCE:  # the handshake is asked only where kubelet offers nothing
         return Unregistered("no-allocatable", NVIDIA.handshake, quote, read)
     return Unregistered("deleted" if judgement == "deleted" else "stale", NVIDIA.handshake, quote, read)
+
+
+def is_held_by_turns(node: Node, version: Version, now: datetime, *, count_resource: str = NVIDIA.count) -> bool:
+    """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
+    allocatable = nvidia_allocatable(node, count_resource)
+    return allocatable == 0 and judge_as_scheduler(nvidia_handshake(node), version, allocatable, now) == "unknown"
 
 
 def nvidia_handshake(node: Node) -> Handshake | None:
@@ -105,7 +109,7 @@ def cordoned_uuids(node: Node) -> frozenset[str]:
 def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
     """The pair scores for topology-aware by (uuid, uuid), None when the annotation is no such JSON."""
     try:
-        listed = _link_scores.decode(text.encode())
+        listed = _link_scores.decode(text.encode()) or []
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return None
-    return {(one.uuid, other): score for one in listed for other, score in one.score.items()}
+    return {(one.uuid, other): score for one in listed for other, score in (one.score or {}).items()}

@@ -16,7 +16,7 @@ from bot.kube.quantities import whole
 Encoding = Literal["text", "json", "capacity"]
 
 _INT32 = 2**31 - 1
-_INTEGER = re.compile(r"[+-]?\d{1,18}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 _TEXT_SIZES = (7, 9)
 
@@ -33,7 +33,8 @@ class MigProfile(msgspec.Struct, frozen=True):
     memory_mib: int = msgspec.field(default=0, name="memoryMB")
     cores: int = msgspec.field(default=0, name="core")
     slices: int = msgspec.field(default=0, name="sliceCount")
-    placements: tuple[MigPlacement, ...] = ()
+    placements: tuple[MigPlacement, ...] | None = ()
+    """None where Go wrote an empty list as `null`."""
 
 
 class Card(msgspec.Struct, frozen=True):
@@ -200,8 +201,8 @@ def _read_text(text: str) -> tuple[Card, ...]:
 
 
 def _integer(text: str) -> int:
-    """Go's ParseInt with the error thrown away: what is no integer is 0."""
-    return int(text) if _INTEGER.fullmatch(text) else 0
+    """Go's ParseInt to 32 bits with the error thrown away: what is no integer is 0, what is too large the largest."""
+    return max(-_INT32 - 1, min(int(text), _INT32)) if _INTEGER.fullmatch(text) else 0
 
 
 def _read_metax(text: str) -> tuple[Card, ...]:

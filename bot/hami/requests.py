@@ -85,8 +85,9 @@ def read_device_config(text: str) -> DeviceConfig | str:
     try:
         document: object = yaml.load(text, Loader=_LOADER)  # noqa: S506  # a safe loader
         nvidia = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _NvidiaSection()
-    except (yaml.YAMLError, msgspec.ValidationError, RecursionError, ValueError) as error:
-        return " ".join(str(error).split())[:160]
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
+        # The safe loader answers an explicit tag on a wrong value (`!!bool maybe`) with whatever it stumbles over.
+        return " ".join(f"{type(error).__name__}: {error}".split())[:160]
     return DeviceConfig(
         count=nvidia.resource_count_name,
         memory=nvidia.resource_memory_name,
@@ -117,7 +118,10 @@ def _resource_names(document: object, depth: int = 0) -> list[str]:
 
 
 class ContainerRequest(msgspec.Struct, frozen=True):
-    """What one container asks for, per card. `percentage` is 101 when a memory amount decides."""
+    """What one container asks for, per card. An amount of memory above 0 decides; without one the percentage does.
+
+    `percentage` is 101 when none was asked for, which is no memory at all where the amount overflowed to 0 or less.
+    """
 
     container: str
     count: int
@@ -141,7 +145,7 @@ class Constraints(NamedTuple):
     use_uuid: str | None = None
     no_use_uuid: str | None = None
     mode: str | None = None
-    policy: str = ""
+    policy: str | None = None
     weights: str | None = None
     numa_bind: bool = False
 
@@ -181,7 +185,7 @@ def read_constraints(pod: Pod) -> Constraints:
         use_uuid=get(USE_UUID_KEY),
         no_use_uuid=get(NO_USE_UUID_KEY),
         mode=get(MODE_KEY),
-        policy=get(POLICY_KEY) or "",
+        policy=get(POLICY_KEY),
         weights=get(WEIGHTS_KEY),
         numa_bind=get(NUMA_BIND_KEY) in _GO_TRUE,
     )
@@ -208,7 +212,7 @@ def container_request(
     return ContainerRequest(
         container=container.name,
         count=count,
-        memory_mib=memory_mib,
+        memory_mib=_to_int32(memory_mib),
         percentage=percent,
         cores=min(cores if isinstance(cores, int) else config.default_cores, WHOLE_CARD),
         init=init,
@@ -234,6 +238,11 @@ def _as_int64(value: Quantity | None) -> int | Literal["unusable"] | None:
     if number is None or number != number.to_integral_value() or abs(number) >= 2**63:
         return "unusable"
     return int(number)
+
+
+def _to_int32(number: int) -> int:
+    """Go's conversion, which wraps around: before 2.10 `8Gi` of memory means 0 MiB."""
+    return (number + INT32_MAX + 1) % (2 * INT32_MAX + 2) - INT32_MAX - 1
 
 
 def asked_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:

@@ -109,9 +109,14 @@ VENDORS: tuple[Vendor, ...] = (
         memory="enflame.com/gcu-memory",
         cores="enflame.com/gcu-core",
         register="enflame.com/gcu-drs-capacity",
-        allocated=("hami.io/enflame-vgpu-devices-allocated", "hami.io/enflame-gcu-devices-allocated"),
+        allocated=("hami.io/enflame-vgpu-devices-allocated",),
     ),
-    Vendor(word="GCU", count="enflame.com/gcu", capacity="enflame.com/gcu"),
+    Vendor(
+        word="GCU",
+        count="enflame.com/gcu",
+        allocated=("hami.io/enflame-gcu-devices-allocated",),
+        capacity="enflame.com/gcu",
+    ),
     Vendor(
         word="kunlun",
         count="kunlunxin.com/xpu",

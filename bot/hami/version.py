@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.])")
+_VERSION = re.compile(r"(?<![\d.])(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])", re.ASCII)
 
 
 class Version(NamedTuple):

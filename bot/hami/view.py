@@ -3,21 +3,29 @@
 Pure and lazy: a node's cards are only read when something asks about that node.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import product
 from typing import NamedTuple
 
 from bot.hami import fit
 from bot.hami.fit import NodeCards, QuotaRoom, Verdict
 from bot.hami.inventory import CardState, take_stock
 from bot.hami.ledger import Ledger, build_ledger
-from bot.hami.nodestate import SCORE_KEY, Unregistered, cordoned_uuids, nvidia_cards, read_link_scores
+from bot.hami.nodestate import (
+    SCORE_KEY,
+    Unregistered,
+    cordoned_uuids,
+    is_held_by_turns,
+    nvidia_cards,
+    read_link_scores,
+)
 from bot.hami.registration import Registration
 from bot.hami.requests import DeviceConfig, PodRequest
 from bot.hami.rules import rules_of
 from bot.hami.version import Version
-from bot.kube.models import Node, Pod, ResourceQuota
-from bot.kube.quantities import whole
+from bot.kube.models import Node, Pod, Quantity, ResourceQuota
+from bot.kube.quantities import parse_quantity
 from bot.kube.selectors import label_matcher
 
 _UNKNOWN_VERSIONS = tuple(
@@ -48,6 +56,8 @@ class View:
             None if facts.pods is None else build_ledger(facts.pods, version, forget_uid=forget_uid)
         )
         self._states: dict[str, NodeCards | Unregistered] = {}
+        self._held_by_turns: set[str] = set()
+        self._rooms: dict[str, tuple[QuotaRoom | None, ...]] = {}
         self._selects = label_matcher(facts.node_selector)
 
     def registration(self, name: str) -> Registration | Unregistered:
@@ -61,9 +71,13 @@ class View:
         """The node's cards with what they have given away. Needs the pods: without them the ledger counts nothing."""
         if name not in self._states:
             registration = self.registration(name)
-            self._states[name] = (
-                registration if isinstance(registration, Unregistered) else self.cards_of(name, registration)
-            )
+            if isinstance(registration, Unregistered):
+                self._states[name] = registration
+            else:
+                self._states[name] = self.cards_of(name, registration)
+                node, config = self.facts.nodes[name], self.facts.config
+                if is_held_by_turns(node, self.version, self.facts.now, count_resource=config.count):
+                    self._held_by_turns.add(name)
         return self._states[name]
 
     def cards_of(self, name: str, registration: Registration, *, empty: bool = False) -> NodeCards:
@@ -86,15 +100,24 @@ class View:
             return fit.UNREGISTERED
         if self.ledger is None:
             return Verdict(fits=None, unknown="the pods that hold its cards were not seen")
-        verdict = self.run(state, request, relax)
-        if self.rules.quota != "none" and self.facts.quotas is None and fit.QUOTA_NOT_FIT not in relax:
-            return _without_quota(verdict)
-        return verdict
+        if name in self._held_by_turns:
+            return Verdict(
+                fits=None, unknown="kubelet offers no cards (allocatable 0): HAMi takes them in and drops them by turns"
+            )
+        return self.run(state, request, relax)
 
     def run(self, cards: NodeCards, request: PodRequest, relax: frozenset[str] = frozenset()) -> Verdict:
-        """The filter on any set of cards, under this cluster's quota and policy."""
-        quota = self.quota_room(request.namespace)
-        return fit.judge(cards, request, self.rules, quota=quota, default_policy=self.facts.policy, relax=relax)
+        """The filter on any set of cards, under this cluster's quota and policy; `fits` None where an unseen one decides."""
+        rooms = self._quota_rooms(request.namespace)
+        verdicts = [
+            fit.judge(cards, request, self.rules, quota=room, default_policy=self.facts.policy, relax=relax)
+            for room in rooms
+        ]
+        if len({verdict.fits for verdict in verdicts}) > 1:
+            return Verdict(fits=None, unknown="several quotas of the namespace limit one resource: HAMi keeps only one")
+        if self.rules.quota != "none" and self.facts.quotas is None and fit.QUOTA_NOT_FIT not in relax:
+            return _without_quota(verdicts[-1])
+        return verdicts[-1]
 
     def fits_empty(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> bool | None:
         """Whether the node would take the pod if nothing were used of it; None when unregistered or unknown."""
@@ -105,27 +128,41 @@ class View:
 
     def quota_room(self, namespace: str) -> QuotaRoom | None:
         """The limits.* quota of the namespace with what it uses; None when none names a HAMi resource."""
-        config, limits = self.facts.config, dict[str, int]()
-        for quota in self.facts.quotas or ():
-            for key in (config.memory, config.cores):
-                limit = whole((quota.spec.hard or {}).get(f"limits.{key}"))
-                if quota.namespace == namespace and limit is not None:
-                    limits[key] = limit
-        if not limits:
-            return None
+        return self._quota_rooms(namespace)[-1]
+
+    def _quota_rooms(self, namespace: str) -> tuple[QuotaRoom | None, ...]:
+        """One room for each way in which HAMi may have read the quotas: of several for one resource it keeps one."""
+        if namespace not in self._rooms:
+            self._rooms[namespace] = tuple(self._read_quotas(namespace)) or (None,)
+        return self._rooms[namespace]
+
+    def _read_quotas(self, namespace: str) -> Iterator[QuotaRoom]:
+        config = self.facts.config
+        hard = [quota.spec.hard or {} for quota in self.facts.quotas or () if quota.namespace == namespace]
+        memory_limits = _limits(hard, config.memory)
+        cores_limits = _limits(hard, config.cores)
+        if not memory_limits and not cores_limits:
+            return
         memory, cores = self.ledger.by_namespace.get(namespace, (0, 0)) if self.ledger else (0, 0)
-        memory_limit = limits.get(config.memory)
-        return QuotaRoom(
-            memory_limit_mib=None if memory_limit is None else memory_limit * config.memory_factor,
-            cores_limit=limits.get(config.cores),
-            memory_used_mib=memory,
-            cores_used=cores,
-        )
+        for memory_limit, cores_limit in product(memory_limits or [None], cores_limits or [None]):
+            factored = None if memory_limit is None else memory_limit * config.memory_factor
+            yield QuotaRoom(factored, cores_limit, memory, cores)
 
     def cards(self, name: str) -> list[CardState]:
         """The node's cards, none when it is unregistered."""
         state = self.state(name)
         return [] if isinstance(state, Unregistered) else list(state.cards)
+
+
+def _limits(hard: Iterable[Mapping[str, Quantity]], resource: str) -> list[int]:
+    """The limits on a resource, each once, the last quota's last. HAMi reads none that is no whole number."""
+    found: dict[int, None] = {}
+    for amounts in hard:
+        limit = parse_quantity(amounts.get(f"limits.{resource}", ""))
+        if limit is not None and limit == limit.to_integral_value():
+            found.pop(int(limit), None)
+            found[int(limit)] = None
+    return list(found)
 
 
 _AFTER_QUOTA = frozenset(

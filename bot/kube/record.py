@@ -5,6 +5,7 @@ import gzip
 import io
 import shutil
 import tarfile
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import msgspec
 from bot.errors import SourceError, UsageError
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.lists import encode_list
-from bot.kube.models import ALL_KINDS, PODS, Pod
+from bot.kube.models import ALL_KINDS, PODS, Event, Lease, Node, Pod, Resource
 from bot.kube.recording import Meta
 from bot.kube.recording_files import FORMAT, META, archive_stem, log_name
 from bot.kube.redact import COMPONENT_LABEL, EXTENDER, masked_log, redacted
@@ -47,23 +48,25 @@ async def record(cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, se
     out = _checked(out)
     async with asyncio.TaskGroup() as reading:
         lists = [reading.create_task(seen(kind.plural, cluster.list(kind))) for kind in ALL_KINDS]
-    taken_at = cluster.now()
     files: dict[str, bytes] = {}
     objects: dict[str, int] = {}
     gaps: list[Gap] = []
     pods: list[Pod] = []
+    shown: list[str | None] = []
     for kind, task in zip(ALL_KINDS, lists, strict=True):
         items = task.result()
         if isinstance(items, Gap):
             gaps.append(items)
             continue
         objects[kind.plural] = len(items)
+        shown += [time for item in items for time in _times(item)]
         files[f"objects/{kind.file_name}"] = encode_list(kind, map(redacted, items))
         if kind.plural == PODS.plural:
             pods = [one for one in items if isinstance(one, Pod)]
     if not objects:
         raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
     logs, log_gaps = await _scheduler_logs(cluster, pods, pod[1].encode() if pod else b"")
+    taken_at = cluster.as_of(shown)  # the replay has to judge ages as the cluster's own clock does
     meta = Meta(format_time(taken_at), FORMAT, cluster.name, server_version, cluster.hami_version_hint)
     files |= logs | {META: msgspec.json.encode(meta)}
     try:
@@ -71,6 +74,19 @@ async def record(cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, se
     except OSError as error:
         raise UsageError(f"{out} could not be written: {error}", hint="name another place with -o") from error
     return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *log_gaps))
+
+
+def _times(item: Resource) -> Iterator[str | None]:
+    """The times by which an object shows how late it is in the cluster."""
+    yield item.metadata.creation_timestamp
+    if isinstance(item, Event):
+        yield item.seen_at
+    elif isinstance(item, Lease):
+        yield item.spec.renew_time
+    elif isinstance(item, Node | Pod):
+        for one in item.status.conditions or ():
+            yield one.last_transition_time
+            yield one.last_heartbeat_time
 
 
 async def _scheduler_logs(cluster: Cluster, pods: list[Pod], needle: bytes) -> tuple[dict[str, bytes], list[Gap]]:

@@ -77,8 +77,8 @@ def _action(action: NextAction, say: Texts) -> Iterator[str]:
 
 def _gap(gap: Gap) -> Iterator[str]:
     yield f"- {_inert(gap.source)}: {_inert(gap.why)}"
-    if gap.hint:
-        yield f"  - {_inert(gap.hint)}"
+    if hint := _inert(gap.hint):
+        yield f"  - {hint}"
 
 
 def _table(table: Table, say: Texts) -> list[str]:

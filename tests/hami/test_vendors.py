@@ -1,0 +1,156 @@
+"""The keys of every vendor, as the reference lists them."""
+
+import pytest
+
+from bot.hami.allocations import allocated_annotations
+from bot.hami.requests import DeviceConfig
+from bot.hami.vendors import VENDORS, is_allocated_key, vendor_of_register_key
+from bot.kube.models import ObjectMeta
+
+
+@pytest.mark.parametrize(
+    ("key", "vendor", "word"),
+    [
+        ("hami.io/node-nvidia-register", "NVIDIA", "NVIDIA"),
+        ("hami.io/node-dcu-register", "DCU", "DCU"),
+        ("hami.io/node-register-Ascend910B3", "Ascend", "Ascend910B3"),
+        ("hami.io/node-register-Ascend910B4-1", "Ascend", "Ascend910B4-1"),
+        ("hami.io/node-register-Ascend310P", "Ascend", "Ascend310P"),
+        ("hami.io/node-MR-V100-register", "Iluvatar", "MR-V100"),
+        ("hami.io/node-BI-V150-register", "Iluvatar", "BI-V150"),
+        ("metax-tech.com/node-gpu-devices", "Metax-SGPU", "Metax-SGPU"),
+        ("enflame.com/gcu-drs-capacity", "Enflame", "Enflame"),
+        ("hami.io/node-register-xpu", "XPU", "XPU"),
+        ("hami.io/node-va-register", "Vastai", "Vastai"),
+        ("hami.io/node-biren-register", "Biren", "Biren"),
+        ("hami.io/node-amd-register", "AMD", "AMD"),
+    ],
+)
+def test_a_register_key_names_its_vendor(key, vendor, word):
+    found = vendor_of_register_key(key)
+    assert found is not None
+    assert (found[0].word, found[1]) == (vendor, word)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "hami.io/node-handshake",
+        "hami.io/node-handshake-dcu",
+        "hami.io/node-nvidia-score",
+        "hami.io/node-nvidia-register-old",
+        "hami.io/node-nvidia-assume",
+        "hami.io/device-cordon",
+        "example.com/node-nvidia-register",
+        "",
+    ],
+)
+def test_other_node_annotations_register_nothing(key):
+    assert vendor_of_register_key(key) is None
+
+
+@pytest.mark.parametrize(
+    ("word", "handshake"),
+    [
+        ("NVIDIA", "hami.io/node-handshake"),
+        ("DCU", "hami.io/node-handshake-dcu"),
+        ("XPU", "hami.io/node-handshake-xpu"),
+        ("Vastai", "hami.io/node-handshake-va"),
+        ("Biren", "hami.io/node-handshake-biren"),
+        ("Ascend", "hami.io/node-handshake-{word}"),
+        ("Iluvatar", "hami.io/node-handshake-{word}"),
+        *((word, "") for word in ("MLU", "Mthreads", "Metax-GPU", "Metax-SGPU", "Enflame", "GCU", "kunlun", "AMD")),
+        ("AWSNeuron", ""),
+    ],
+)
+def test_each_vendor_s_handshake_key(word, handshake):
+    assert next(one for one in VENDORS if one.word == word).handshake == handshake
+
+
+@pytest.mark.parametrize(
+    ("word", "keys"),
+    [
+        ("NVIDIA", ["hami.io/vgpu-devices-allocated"]),
+        ("MLU", ["hami.io/cambricon-mlu-devices-allocated"]),
+        ("DCU", ["hami.io/dcu-devices-allocated"]),
+        ("Ascend", ["hami.io/{word}-devices-allocated"]),
+        ("Iluvatar", ["hami.io/{word}-devices-allocated", "hami.io/iluvatar-vgpu-devices-allocated"]),
+        ("Mthreads", ["hami.io/mthreads-vgpu-devices-allocated"]),
+        ("Metax-GPU", ["hami.io/metax-gpu-devices-allocated"]),
+        ("Metax-SGPU", ["hami.io/metax-sgpu-devices-allocated"]),
+        ("Enflame", ["hami.io/enflame-vgpu-devices-allocated"]),
+        ("GCU", ["hami.io/enflame-gcu-devices-allocated"]),
+        ("kunlun", ["hami.io/kunlun-allocated"]),
+        ("XPU", ["hami.io/xpu-devices-allocated"]),
+        ("Vastai", ["hami.io/Vastai-devices-allocated"]),
+        ("Biren", ["hami.io/Biren-devices-allocated"]),
+        ("AMD", ["hami.io/amd-devices-allocated"]),
+        ("AWSNeuron", ["hami.io/aws-neuron-devices-allocated"]),
+    ],
+)
+def test_each_vendor_s_allocated_keys(word, keys):
+    vendor = next(one for one in VENDORS if one.word == word)
+    assert list(vendor.allocated) == keys
+    assert all(is_allocated_key(key) for key in keys)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "hami.io/vgpu-devices-to-allocate",
+        "hami.io/vgpu-mig-allocations",
+        "hami.io/vgpu-node",
+        "hami.io/bind-phase",
+        "metax-tech.com/gpu-devices-allocated",
+        "hami.io/vgpu-devices-allocated-old",
+        "",
+    ],
+)
+def test_other_pod_annotations_hold_no_devices(key):
+    assert not is_allocated_key(key)
+
+
+def test_allocated_annotations_of_every_vendor_are_found():
+    given = {"hami.io/Ascend910B3-devices-allocated": "x", "hami.io/kunlun-allocated": "y", "hami.io/vgpu-node": "n"}
+    assert set(allocated_annotations(ObjectMeta(annotations=given))) == set(given) - {"hami.io/vgpu-node"}
+    assert allocated_annotations(ObjectMeta()) == {}
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "nvidia.com/gpu",
+        "nvidia.com/gpumem",
+        "nvidia.com/gpucores",
+        "nvidia.com/gpumem-percentage",
+        "cambricon.com/vmlu",
+        "cambricon.com/mlu",
+        "cambricon.com/mlu.smlu.vmemory",
+        "hygon.com/dcunum",
+        "huawei.com/Ascend910B3",
+        "huawei.com/Ascend910B3-memory",
+        "iluvatar.ai/vgpu",
+        "iluvatar.ai/MR-V100-vgpu",
+        "mthreads.com/vgpu",
+        "metax-tech.com/gpu",
+        "metax-tech.com/sgpu",
+        "enflame.com/drs-gcu",
+        "enflame.com/vgcu",
+        "enflame.com/gcu",
+        "kunlunxin.com/xpu",
+        "kunlunxin.com/vxpu",
+        "amd.com/gpu",
+        "aws.amazon.com/neuroncore",
+        "vastaitech.com/va",
+        "birentech.com/gpu",
+    ],
+)
+def test_resources_that_hami_hands_out_by_default(resource):
+    assert DeviceConfig().manages(resource)
+
+
+@pytest.mark.parametrize(
+    "resource", ["cpu", "memory", "nvidia.com/mig-1g.5gb", "amd.com/xilinx", "aws.amazon.com/x", "rdma/hca", ""]
+)
+def test_resources_that_hami_does_not_hand_out(resource):
+    assert not DeviceConfig().manages(resource)

@@ -1,0 +1,138 @@
+"""The files that install, check and ship the project agree with each other and name nothing of where they were made."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from playbooks._playbook import load
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock")
+DIRECT = {
+    "requirements.lock": PROJECT["project"]["dependencies"],
+    "requirements-build.lock": [*PROJECT["dependency-groups"]["build"], *PROJECT["build-system"]["requires"]],
+    "requirements-dev.lock": PROJECT["dependency-groups"]["dev"],
+}
+PIN = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[\w.]+)(?P<marker> ; [^\\]+)? \\")
+HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
+
+
+def pins(lock: str) -> dict[str, str]:
+    found = map(PIN.fullmatch, (ROOT / lock).read_text().splitlines())
+    return {one["name"]: one["version"] for one in found if one}
+
+
+def committed_files() -> list[Path]:
+    """What is committed or would be; a copy without git has nothing to tell."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git here")
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def lines_that_match(pattern: re.Pattern[str]) -> list[str]:
+    found: list[str] = []
+    for path in committed_files():
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        found += [f"{path.relative_to(ROOT)}:{number}" for number, line in enumerate(lines, 1) if pattern.search(line)]
+    return found
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_package_of_a_lock_is_pinned_with_hashes(lock: str) -> None:
+    lines = (ROOT / lock).read_text().splitlines()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        assert PIN.fullmatch(line) or HASH.fullmatch(line), line
+        assert line.endswith("\\") == following.startswith("    --hash="), line
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_dependency_is_in_its_lock_at_a_version_that_it_allows(lock: str) -> None:
+    pinned = pins(lock)
+    for requirement in map(Requirement, DIRECT[lock]):
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), requirement
+
+
+def test_packages_that_several_locks_hold_are_at_one_version() -> None:
+    versions: dict[str, set[str]] = {}
+    for lock in LOCKS:
+        for name, version in pins(lock).items():
+            versions.setdefault(name, set()).add(version)
+    assert [name for name, found in versions.items() if len(found) > 1] == []
+
+
+def test_no_committed_file_names_a_package_registry() -> None:
+    # Written in pieces, so that this file does not name one itself.
+    hosts = ("pypi" + r"\.org", "pythonhosted" + r"\.org", "registry" + r"\.npmjs", "deb" + r"\.debian\.org")
+    assert lines_that_match(re.compile("|".join(hosts))) == []
+
+
+def test_no_committed_file_names_a_folder_of_the_machine_it_was_made_on() -> None:
+    folders = "|".join(("wo" + "rk", "ro" + "ot", "ho" + "me/[a-z]", "Us" + "ers/[a-z]"))
+    assert lines_that_match(re.compile(rf"(?<![\w.$}}/-])/({folders})/")) == []
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "bench", "lock", "clean"])
+def test_the_makefile_has_the_target(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_the_demo_explains_a_pod_that_the_recording_holds() -> None:
+    found = re.search(
+        r"hami-bot why (\S+)/(\S+) --recording tests/cases/(\S+)/recording", (ROOT / "Makefile").read_text()
+    )
+    assert found
+    namespace, pod, case = found.groups()
+    scenarios = json.loads((ROOT / "tests" / "cases" / case / "scenarios.json").read_text())
+    assert (namespace, pod) in {(one["namespace"], one["pod"]) for one in scenarios}
+
+
+def test_ci_runs_the_tests_and_stops_at_the_first_failure() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert "set -euo pipefail\n" in script.read_text()
+    assert "\nmake test" in script.read_text()
+
+
+def test_every_playbook_is_kept_apart_from_the_others() -> None:
+    contracts = {one["name"]: one for one in PROJECT["tool"]["importlinter"]["contracts"]}
+    assert contracts["No playbook knows another"]["modules"] == sorted(load().values())
+
+
+def test_the_image_is_built_of_locked_packages_and_runs_as_nobody() -> None:
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert bases
+    assert all(re.fullmatch(r"python:3\.\d+-slim", base) for base in bases), bases
+    for command in re.findall(r"pip [^&\n]*install [^&\n]*", text):
+        assert "--require-hashes -r requirements" in command or "--no-deps --no-index" in command, command
+    final = text[text.rindex("\nFROM ") :]
+    assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", final, re.MULTILINE)
+    assert 'ENTRYPOINT ["hami-bot"]' in final
+    assert "RUN" not in final
+
+
+def test_the_wheel_holds_every_package_and_text(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    held = set(zipfile.ZipFile(wheel).namelist())
+    packages = PROJECT["tool"]["importlinter"]["root_packages"]
+    wanted = {
+        str(path.relative_to(ROOT))
+        for package in packages
+        for suffix in ("py", "toml")
+        for path in (ROOT / package).rglob(f"*.{suffix}")
+    }
+    assert wanted - held == set()

@@ -1,0 +1,239 @@
+"""The console command as a person uses it: exit codes, errors, and the same bytes everywhere."""
+
+import asyncio
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.kube.recording import RecordedCluster
+from sandbox.apiserver import ApiServer, Fault
+from tests.cases_support import CASES, ask
+
+ROOT = Path(__file__).parents[1]
+RECORDING = str(CASES / "hami-2.10" / "recording.tar.gz")
+POD = "ml/s03-card-insufficient-memory"
+
+
+def hami_bot(*words: str, env: dict[str, str] | None = None, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, with nothing of ours in its environment."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HAMI_BOT_", "KUBE"))}
+    return subprocess.run(
+        [sys.executable, "-m", "bot", *words],
+        cwd=ROOT,
+        env={**clean, "HOME": "/nonexistent", **(env or {})},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@contextmanager
+def served(folder: Path, **options: Any) -> Iterator[Path]:
+    """A recording behind a real socket, in a thread of its own; the kubeconfig to reach it."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = ApiServer.from_recording(Path(RECORDING), **options)
+    try:
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result()
+        config = folder / "kubeconfig"
+        config.write_text(server.kubeconfig(token=options.get("wrong_token")))
+        yield config
+    finally:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def assert_one_clear_error(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("hami-bot: ")
+    assert "Traceback" not in done.stderr
+    assert "a bug" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_json_is_the_report_of_the_playbook() -> None:
+    done = hami_bot("why", POD, "--recording", RECORDING, "-o", "json")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    report = json.loads(done.stdout)
+    assert report["findings"][0]["code"] == "card-insufficient-memory"
+    assert report["schema"] == "hami-bot.report/v1"
+
+
+@pytest.mark.parametrize("env", [{"TZ": "Asia/Shanghai"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONHASHSEED": "7"}])
+def test_the_same_recording_gives_the_same_bytes_whatever_zone_locale_or_hash_seed(env: dict[str, str]) -> None:
+    words = ("why", "ml/s06-wrong-gputype", "--recording", RECORDING, "-o", "json", "--lang", "zh")
+    assert hami_bot(*words, env=env).stdout == hami_bot(*words, env={"TZ": "America/Los_Angeles"}).stdout
+
+
+def test_options_may_stand_before_the_verb() -> None:
+    before = hami_bot("--recording", RECORDING, "-o", "json", "why", POD)
+    after = hami_bot("why", POD, "--recording", RECORDING, "-o", "json")
+    assert before.stdout == after.stdout != ""
+
+
+def test_the_language_changes_the_prose_and_neither_codes_nor_quotes() -> None:
+    english, chinese = (ask(Path(RECORDING), POD, language=language) for language in ("en", "zh"))
+    assert english.verdict != chinese.verdict
+    assert [one.code for one in english.findings] == [one.code for one in chinese.findings]
+    assert [one.evidence for one in english.findings] == [one.evidence for one in chinese.findings]
+
+
+def test_plain_text_has_no_escape_codes_when_it_is_piped() -> None:
+    assert "\x1b" not in hami_bot("why", POD, "--recording", RECORDING).stdout
+
+
+def test_markdown_begins_with_a_heading() -> None:
+    assert hami_bot("why", POD, "--recording", RECORDING, "-o", "markdown").stdout.startswith("#")
+
+
+def test_help_lists_every_verb_and_explains_one() -> None:
+    assert all(verb in hami_bot("help").stdout for verb in ("why", "fit", "record", "version"))
+    assert "Example: hami-bot why ml/trainer-0" in hami_bot("help", "why").stdout
+
+
+def test_a_typo_in_the_verb_gets_the_nearest_one_and_an_example() -> None:
+    assert_one_clear_error(hami_bot("wyh", POD), 2, "'wyh'", "hami-bot why ml/trainer-0")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("why",),
+        ("why", "two words"),
+        ("why", POD, "-n", "other"),
+        ("why", POD, "--nonsense"),
+        ("why", POD, "-o", "yaml"),
+        ("why", POD, "--lang", "fr"),
+        ("why", POD, "--cluster", "unknown"),
+        ("fit", "--recording", RECORDING),
+        ("fit", "-f", "/nonexistent/pod.yaml", "--recording", RECORDING),
+        ("record",),
+        ("record", "-o", "x.tar.gz", "--pod", "no-namespace"),
+    ],
+)
+def test_a_wrong_command_is_told_with_exit_code_2(words: tuple[str, ...]) -> None:
+    assert_one_clear_error(hami_bot(*words), 2)
+
+
+@pytest.mark.parametrize("text", ["kind: Deployment\nmetadata: {name: x}", "a: [", "", "kind: Pod\nspec: 7"])
+def test_a_manifest_that_is_no_pod_is_told_with_exit_code_2(text: str) -> None:
+    assert_one_clear_error(hami_bot("fit", "-f", "-", "--recording", RECORDING, stdin=text), 2)
+
+
+def test_a_pod_typo_gives_a_report_with_the_near_names() -> None:
+    done = hami_bot("why", "ml/s03-card-insuficient", "--recording", RECORDING, "-o", "json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert report["findings"][0]["code"] == "not-found"
+    assert "s03-card-insufficient-memory" in report["verdict"]
+
+
+def test_an_empty_folder_is_no_recording(tmp_path: Path) -> None:
+    assert_one_clear_error(hami_bot("why", POD, "--recording", str(tmp_path)), 3, str(tmp_path))
+
+
+def test_a_truncated_archive_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cut.tar.gz").write_bytes(Path(RECORDING).read_bytes()[:20000])
+    assert_one_clear_error(hami_bot("why", POD, "--recording", str(tmp_path / "cut.tar.gz")), 3, "cut off")
+
+
+def test_a_file_of_objects_that_is_no_list_is_told(tmp_path: Path) -> None:
+    (tmp_path / "objects").mkdir()
+    (tmp_path / "meta.json").write_text('{"taken_at": "2026-11-21T05:00:00Z"}')
+    (tmp_path / "objects" / "pods.json").write_text('{"kind": "Pod", "metadata": {"name": "x"}}')
+    assert_one_clear_error(hami_bot("why", POD, "--recording", str(tmp_path)), 3, "objects/pods.json", "kind is 'Pod'")
+
+
+def test_a_file_that_is_no_archive_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(b"not a tar"))
+    assert_one_clear_error(hami_bot("why", POD, "--recording", str(tmp_path / "x.tar.gz")), 3)
+
+
+def test_no_cluster_at_all_is_told() -> None:
+    assert_one_clear_error(hami_bot("why", POD), 3)
+
+
+def test_an_unreadable_kubeconfig_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("clusters: [")
+    assert_one_clear_error(hami_bot("why", POD, "--kubeconfig", str(tmp_path / "config")), 3, str(tmp_path / "config"))
+
+
+def test_a_cluster_that_is_down_is_told(tmp_path: Path) -> None:
+    with served(tmp_path, faults=[Fault(".*", "refuse")]) as config:
+        assert_one_clear_error(hami_bot("why", POD, "--kubeconfig", str(config)), 3, "GET /api/v1/namespaces/ml/pods/")
+
+
+def test_an_expired_token_is_told(tmp_path: Path) -> None:
+    with served(tmp_path, faults=[Fault(".*", "status", status=401)]) as config:
+        assert_one_clear_error(hami_bot("why", POD, "--kubeconfig", str(config)), 3, "HTTP 401", "credentials")
+
+
+def test_a_recording_of_a_live_cluster_answers_like_the_cluster(tmp_path: Path) -> None:
+    out = tmp_path / "case.tar.gz"
+    with served(tmp_path) as config:
+        done = hami_bot("record", "-o", str(out), "--kubeconfig", str(config))
+    assert done.returncode == 0, done.stderr
+    assert str(out) in done.stdout
+    first, expected = (ask(path, POD).findings[0] for path in (out, Path(RECORDING)))
+    assert (first.code, first.scope) == (expected.code, expected.scope)
+    assert RecordedCluster.open(out).server_version == "v1.36.2"
+
+
+def test_settings_name_clusters_and_the_language(tmp_path: Path) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text(f"language: zh\nclusters:\n  lab:\n    recording: {RECORDING}\n")
+    done = hami_bot("why", POD, "--cluster", "lab", "--config", str(config))
+    assert done.returncode == 0, done.stderr
+    assert "显存" in done.stdout
+    assert hami_bot("why", POD, env={"HAMI_BOT_CONFIG": str(config)}).stdout == done.stdout
+
+
+def test_the_environment_counts_before_the_file(tmp_path: Path) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text(f"language: zh\nclusters:\n  lab:\n    recording: {RECORDING}\n")
+    done = hami_bot("why", POD, "--config", str(config), env={"HAMI_BOT_LANGUAGE": "en"})
+    assert "WARNING" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["langage: en", "clusters: {lab: {kubeconfg: x}}", "language: fr", "- a", "a: ["])
+def test_a_wrong_settings_file_names_the_key(text: str, tmp_path: Path) -> None:
+    config = tmp_path / "settings.yaml"
+    config.write_text(text)
+    assert_one_clear_error(hami_bot("why", POD, "--config", str(config)), 2, "settings")
+
+
+def test_an_unknown_setting_in_the_environment_is_an_error() -> None:
+    assert_one_clear_error(hami_bot("why", POD, env={"HAMI_BOT_LANGAUGE": "en"}), 2, "HAMI_BOT_LANGAUGE")
+
+
+def test_whatever_takes_longer_than_a_second_shows_a_line_of_progress(tmp_path: Path) -> None:
+    with served(tmp_path, faults=[Fault(r"/nodes$", "hang", times=1)]) as config:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bot", "why", POD, "--kubeconfig", str(config)],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        with process:
+            assert process.stderr is not None
+            assert process.stderr.readline().startswith("reading the cluster")
+            process.kill()
