@@ -22,10 +22,12 @@ from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.models import (
     CONFIG_MAPS,
     DEPLOYMENTS,
+    HOLDERS,
     LEASES,
     NODES,
     PODS,
     RESOURCE_QUOTAS,
+    Holder,
     Lease,
     Node,
     Pod,
@@ -51,7 +53,7 @@ class Capacity(NamedTuple):
     """The nodes, the pods that hold or reserve cards, and one namespace's quotas."""
 
     nodes: list[Node] | Gap
-    pods: list[Pod] | Gap
+    pods: list[Holder] | Gap
     quotas: list[ResourceQuota] | Gap
 
     @property
@@ -141,7 +143,7 @@ async def gather_capacity(cluster: Cluster, install: Install, namespace: str) ->
     return Capacity(nodes, pods, quotas)
 
 
-async def _holders(cluster: Cluster, scheduler_name: str) -> list[Pod]:
+async def _holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
     """The pods that count against cards.
 
     HAMi labels them since 2.5. A pod that lost the label, or never had it, went through HAMi's scheduler: of those the
@@ -149,8 +151,8 @@ async def _holders(cluster: Cluster, scheduler_name: str) -> list[Pod]:
     """
     unlabelled = f"{_UNFINISHED},spec.schedulerName={scheduler_name}"
     labelled, rest = await asyncio.gather(
-        cluster.list(PODS, labels=NODE_KEY),
-        cluster.list(PODS, labels=f"!{NODE_KEY}", fields=unlabelled, metadata_only=True),
+        cluster.list(HOLDERS, labels=NODE_KEY),
+        cluster.list(HOLDERS, labels=f"!{NODE_KEY}", fields=unlabelled, metadata_only=True),
     )
     return labelled + [pod for pod in rest if pod.metadata.annotation(NODE_KEY)]
 

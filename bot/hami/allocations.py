@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bot.hami.vendors import NVIDIA, is_allocated_key
 from bot.hami.version import Version
-from bot.kube.models import ObjectMeta, Pod
+from bot.kube.models import Holder, ObjectMeta, Pod
 
 NODE_KEY = "hami.io/vgpu-node"
 BIND_PHASE_KEY = "hami.io/bind-phase"
@@ -77,7 +77,7 @@ def reserved_node(metadata: ObjectMeta) -> str:
     return metadata.annotation(NODE_KEY) or ""
 
 
-def is_finished(pod: Pod) -> bool:
+def is_finished(pod: Pod | Holder) -> bool:
     """Whether the pod has given its cards back."""
     return pod.status.phase in FINISHED_PHASES
 

@@ -15,7 +15,7 @@ from bot.hami.allocations import (
 )
 from bot.hami.mig import MIG_ALLOCATIONS_KEY, MigReservation, read_mig_allocations
 from bot.hami.version import Version
-from bot.kube.models import Pod
+from bot.kube.models import Holder, Pod
 
 
 class Share(NamedTuple):
@@ -49,7 +49,7 @@ class Ledger(NamedTuple):
         return self.by_node.get(node, [])
 
 
-def build_ledger(pods: Iterable[Pod], version: Version, *, forget_uid: str = "") -> Ledger:
+def build_ledger(pods: Iterable[Pod | Holder], version: Version, *, forget_uid: str = "") -> Ledger:
     """The ledger of all unfinished pods; the judged pod's own reservation is forgotten, as every filter does."""
     by_node: dict[str, list[Holding]] = {}
     by_namespace: dict[str, tuple[int, int]] = {}
@@ -67,7 +67,7 @@ def build_ledger(pods: Iterable[Pod], version: Version, *, forget_uid: str = "")
     return Ledger(by_node, by_namespace)
 
 
-def read_holding(pod: Pod, version: Version) -> Holding | None:
+def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:
     """What the pod holds; None when it counts against no card."""
     node = reserved_node(pod.metadata)
     text = pod.metadata.annotation(NVIDIA_ALLOCATED_KEY)
@@ -88,7 +88,7 @@ def read_holding(pod: Pod, version: Version) -> Holding | None:
     )
 
 
-def _sum_up(pod: Pod, containers: Containers, version: Version) -> dict[str, Share]:
+def _sum_up(pod: Pod | Holder, containers: Containers, version: Version) -> dict[str, Share]:
     """Per card: the sum over containers; from 2.10 the larger of the largest init share and the apps' sum."""
     inits = len(pod.spec.init_containers or ()) if version >= (2, 10) else 0
     if not inits:
@@ -112,7 +112,7 @@ def _added(containers: Containers) -> dict[str, Share]:
     return total
 
 
-def _inits_are_done(pod: Pod, inits: int) -> bool:
+def _inits_are_done(pod: Pod | Holder, inits: int) -> bool:
     statuses = pod.status.init_container_statuses or []
     done = [one for one in statuses if one.state.terminated and one.state.terminated.exit_code == 0]
     return len(done) >= inits

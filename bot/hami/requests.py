@@ -39,6 +39,8 @@ _EXACT_NAMES = frozenset(
 )
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 6
+_MAX_FLOW = 2000
+_NESTED_ON_ONE_LINE = re.compile(r"(?:[-?][ \t]+){100}")
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
@@ -82,6 +84,8 @@ class _DeviceConfigFile(msgspec.Struct):
 
 def read_device_config(text: str) -> DeviceConfig | str:
     """The config in a `device-config.yaml`, or why it cannot be read, in a few words."""
+    if text.count("[") + text.count("{") > _MAX_FLOW or _NESTED_ON_ONE_LINE.search(text):
+        return "nested too deeply for a device config"  # libyaml's loader recurses until the process dies
     try:
         document: object = yaml.load(text, Loader=_LOADER)  # noqa: S506  # a safe loader
         nvidia = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _NvidiaSection()

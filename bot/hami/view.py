@@ -24,7 +24,7 @@ from bot.hami.registration import Registration
 from bot.hami.requests import DeviceConfig, PodRequest
 from bot.hami.rules import rules_of
 from bot.hami.version import Version
-from bot.kube.models import Node, Pod, Quantity, ResourceQuota
+from bot.kube.models import Holder, Node, Pod, Quantity, ResourceQuota
 from bot.kube.quantities import parse_quantity
 from bot.kube.selectors import label_matcher
 
@@ -37,7 +37,7 @@ class Facts(NamedTuple):
     """What was read; None where it could not be."""
 
     nodes: Mapping[str, Node]
-    pods: Iterable[Pod] | None
+    pods: Iterable[Pod | Holder] | None
     quotas: Iterable[ResourceQuota] | None
     config: DeviceConfig
     now: datetime
@@ -107,7 +107,7 @@ class View:
         return self.run(state, request, relax)
 
     def run(self, cards: NodeCards, request: PodRequest, relax: frozenset[str] = frozenset()) -> Verdict:
-        """The filter on any set of cards, under this cluster's quota and policy; `fits` None where an unseen one decides."""
+        """The filter on any set of cards, under this cluster's quota and policy; `fits` None where those are unseen."""
         rooms = self._quota_rooms(request.namespace)
         verdicts = [
             fit.judge(cards, request, self.rules, quota=room, default_policy=self.facts.policy, relax=relax)

@@ -132,7 +132,6 @@ class Condition(Model, frozen=True):
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
-    last_heartbeat_time: str | None = None
 
 
 class StateWaiting(Model, frozen=True):
@@ -185,7 +184,31 @@ class Pod(Resource, frozen=True):
         return next((one for one in self.status.conditions or () if one.type == kind), None)
 
 
+class HolderSpec(Model, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = ""
+    init_containers: list[Container] | None = None
+
+
+class HolderStatus(Model, frozen=True):
+    phase: str = ""
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Holder(Resource, frozen=True):
+    """A pod as the ledger reads it. A large cluster has thousands: a whole `Pod` each would be most of the memory."""
+
+    spec: HolderSpec = HolderSpec()
+    status: HolderStatus = HolderStatus()
+
+
 # ------------------------------------------------------------------------------------------------ nodes
+
+
+class NodeCondition(Model, frozen=True):
+    type: str = ""
+    status: str = ""
+    last_heartbeat_time: str | None = None
 
 
 class Taint(Model, frozen=True):
@@ -202,7 +225,7 @@ class NodeSpec(Model, frozen=True):
 class NodeStatus(Model, frozen=True):
     allocatable: dict[str, Quantity] | None = None
     capacity: dict[str, Quantity] | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[NodeCondition] | None = None
 
 
 class Node(Resource, frozen=True):
@@ -387,6 +410,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
 
 
 PODS = Kind("pods", Pod)
+HOLDERS = Kind("pods", Holder)
 NODES = Kind("nodes", Node, namespaced=False)
 EVENTS = Kind("events", Event)
 RESOURCE_QUOTAS = Kind("resourcequotas", ResourceQuota)

@@ -83,10 +83,10 @@ def _times(item: Resource) -> Iterator[str | None]:
         yield item.seen_at
     elif isinstance(item, Lease):
         yield item.spec.renew_time
-    elif isinstance(item, Node | Pod):
-        for one in item.status.conditions or ():
-            yield one.last_transition_time
-            yield one.last_heartbeat_time
+    elif isinstance(item, Node):
+        yield from (one.last_heartbeat_time for one in item.status.conditions or ())
+    elif isinstance(item, Pod):
+        yield from (one.last_transition_time for one in item.status.conditions or ())
 
 
 async def _scheduler_logs(cluster: Cluster, pods: list[Pod], needle: bytes) -> tuple[dict[str, bytes], list[Gap]]:

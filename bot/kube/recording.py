@@ -64,7 +64,7 @@ class RecordedCluster:
 
     def __init__(self, path: Path, files: RecordingFiles) -> None:
         self._files = files
-        self._lists: dict[str, Decoded[Any]] = {}
+        self._lists: dict[tuple[str, type[Resource]], Decoded[Any]] = {}
         self.undecodable: list[str] = []
         self.notes: tuple[Gap, ...] = ()
         self._meta = self._read_meta(path)
@@ -145,7 +145,7 @@ class RecordedCluster:
         return LogLines(tuple(line.decode("utf-8", "replace") for line in _matching(newest, wanted.needle)), cut)
 
     def _objects(self, kind: Kind[R]) -> Decoded[R]:
-        if (known := self._lists.get(kind.file_name)) is not None:
+        if (known := self._lists.get((kind.file_name, kind.type))) is not None:
             return known
         file = f"objects/{kind.file_name}"
         data = self._files.read(file)
@@ -154,7 +154,7 @@ class RecordedCluster:
         except NotAListError as error:
             hint = f"write it with `kubectl get {file[8:-5]} -A -o json`"
             raise Unusable(f"{file} {error}", hint=hint) from error
-        self._lists[kind.file_name] = decoded
+        self._lists[kind.file_name, kind.type] = decoded
         for bad in decoded.bad:
             at = "/".join(filter(None, (bad.namespace, bad.name))) or "nameless"
             self.undecodable.append(f"{kind.file_name} item {bad.position} ({at}): {bad.why}")
