@@ -2,10 +2,9 @@
 
     BotError
     ├── UsageError      the command was wrong                       exit code 2
-    ├── SourceError     a source could not be read                  exit code 3
-    │   ├── NotFound    it was read, and the object is not there
-    │   └── Unusable    nothing of it can be read: unreachable, credentials refused, damaged
-    └── NotAllowed      this person, or the bot, may not do that    exit code 4
+    └── SourceError     a source could not be read                  exit code 3
+        ├── NotFound    it was read, and the object is not there
+        └── Unusable    nothing of it can be read: unreachable, credentials refused, damaged
 
 Every message says what was tried and what came back; `hint` says what to do about it.
 """
@@ -43,9 +42,3 @@ class NotFound(SourceError):  # noqa: N818  # the API's own word
 
 class Unusable(SourceError):  # noqa: N818  # what the person is told
     """The source is of no use at all. Where the thing asked about stands in it, there is no report."""
-
-
-class NotAllowed(BotError):  # noqa: N818  # what the person is told
-    """Refused by our own access rules."""
-
-    exit_code = 4

@@ -1,7 +1,6 @@
 """The terminal: `hami-bot VERB …`. Reads the words, asks the playbook, prints the report.
 
-Exit codes (design of the command line): 0 a report was produced, whatever it says; 2 the command was wrong; 3 a source
-could not be read; 4 not allowed; 1 a bug.
+Exit codes: 0 a report was produced, whatever it says; 2 the command was wrong; 3 a source could not be read; 1 a bug.
 """
 
 import asyncio

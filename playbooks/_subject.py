@@ -18,6 +18,7 @@ from bot.kube.models import (
     Event,
     Kind,
     Pod,
+    Resource,
     Workload,
 )
 from bot.report import Subject
@@ -36,6 +37,8 @@ _OWNERS: dict[str, tuple[str, Kind[Workload]]] = {
 _POD_ALIASES = ("po", "pod", "pods")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _MAX_CANDIDATES = 20
+_MAX_REFUSALS = 3
+_WELL = 4
 _CLOSE = 0.6
 
 
@@ -121,52 +124,86 @@ async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, answer: str) -> F
     if matching:
         return Absent(answer, _subjects(matching))
     refusals = await _refusals(cluster, wanted.namespace, wanted.name)
-    near = difflib.get_close_matches(wanted.name, {pod.name for pod in pods}, n=5, cutoff=_CLOSE)
-    return Absent(answer, _subjects(pod for pod in pods if pod.name in near), refusals)
+    return Absent(answer, _near(wanted, pods), refusals)
 
 
 async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
     api = next(kind for name, kind in _OWNERS.values() if name == wanted.kind)
     owners = await cluster.list(api, wanted.namespace, fields=f"metadata.name={wanted.name}")
     if not owners:
-        return Absent(f'{api.plural} "{wanted.name}" not found')
+        known = await cluster.list(api, wanted.namespace, metadata_only=True)
+        return Absent(f'{api.plural} "{wanted.name}" not found', _near(wanted, known))
     if len(owners) > 1:
         subjects = tuple(Subject(wanted.kind, one.namespace, one.name) for one in owners)
         return Absent(f'{api.plural} "{wanted.name}" is in several namespaces', subjects)
     owner = owners[0]
-    uids, names = {owner.metadata.uid}, {owner.name}
+    makers = {owner.metadata.uid: owner}
     if wanted.kind == "Deployment":
         for one in await cluster.list(REPLICA_SETS, owner.namespace):
             if any(ref.uid == owner.metadata.uid for ref in one.metadata.owner_references or ()):
-                uids.add(one.metadata.uid)
-                names.add(one.name)
+                makers[one.metadata.uid] = one
     pods = [
         pod
         for pod in await cluster.list(PODS, owner.namespace)
-        if any(ref.uid in uids for ref in pod.metadata.owner_references or ())
+        if any(ref.uid in makers for ref in pod.metadata.owner_references or ())
     ]
-    if pods:
-        pods.sort(key=_most_in_need)
+    pods.sort(key=_most_in_need)
+    if pods and _need(pods[0]) < _WELL:
         return Found(pods[0], siblings=len(pods) - 1)
-    refusals = [one for name in sorted(names) for one in await _refusals(cluster, owner.namespace, name)]
-    return Absent(f'{api.plural} "{owner.name}" has no pod', (), tuple(refusals))
+    short = [one for one in makers.values() if not pods or _lacks_pods(one)]
+    events = await _failed_creates(cluster, owner.namespace)
+    refusals = tuple(event for event in events if any(_is_about(event, one) for one in short))
+    if pods and not refusals:
+        return Found(pods[0], siblings=len(pods) - 1)
+    wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""
+    return Absent(f'{api.plural} "{owner.name}" has no pod{wants_none}', (), refusals[:_MAX_REFUSALS])
+
+
+def _near(wanted: SubjectRequest, known: Iterable[Resource]) -> tuple[Subject, ...]:
+    """Objects of that kind whose names are close to what was typed."""
+    listed = list(known)
+    near = difflib.get_close_matches(wanted.name, {one.name for one in listed}, n=5, cutoff=_CLOSE)
+    return _subjects((one for one in listed if one.name in near), wanted.kind)
+
+
+def _lacks_pods(owner: Workload) -> bool:
+    """Whether a controller that counts replicas has fewer pods than it wants."""
+    return owner.spec.replicas is not None and owner.status.replicas < owner.spec.replicas
+
+
+def _is_about(event: Event, owner: Workload) -> bool:
+    about = event.involved_object
+    return about.name == owner.name and about.uid in ("", owner.metadata.uid)
+
+
+def _need(pod: Pod) -> int:
+    """How much a pod needs an answer: 0 waits for a node, and so on up to `_WELL` and what is going away."""
+    if pod.metadata.deletion_timestamp:
+        return _WELL + 1
+    if pod.status.phase == "Pending":
+        return 1 if pod.spec.node_name else 0
+    crashing = any(one.state.waiting for one in pod.status.container_statuses or ())
+    return 2 if pod.status.phase == "Running" and crashing else 3 if pod.status.phase == "Failed" else _WELL
 
 
 def _most_in_need(pod: Pod) -> tuple[int, str, str]:
-    """Unscheduled pods first, then failed, then the rest; the oldest of each first."""
-    unscheduled = pod.status.phase == "Pending" and not pod.spec.node_name
-    order = 0 if unscheduled else 1 if pod.status.phase in ("Pending", "Failed") else 2
-    return order, pod.metadata.creation_timestamp or "", pod.name
+    """Those that wait for a node first, then for their start, then crashing, failed, well; the oldest of each first."""
+    return _need(pod), pod.metadata.creation_timestamp or "", pod.name
 
 
 async def _refusals(cluster: Cluster, namespace: str, name: str) -> tuple[Event, ...]:
-    """FailedCreate events of what would own such a pod, newest first; none when events cannot be read."""
+    """FailedCreate events of what would own a pod of that name."""
+    events = await _failed_creates(cluster, namespace)
+    return tuple(one for one in events if _could_own(one.involved_object.name, name))[:_MAX_REFUSALS]
+
+
+async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
+    """Newest first; none when events cannot be read."""
     try:
         events = await cluster.list(EVENTS, namespace, fields="reason=FailedCreate")
     except SourceError:
-        return ()
-    about = [one for one in events if _could_own(one.involved_object.name, name)]
-    return tuple(sorted(about, key=lambda one: one.seen_at, reverse=True)[:3])
+        return []
+    return sorted(events, key=lambda one: one.seen_at, reverse=True)
 
 
 def _could_own(owner: str, pod: str) -> bool:
@@ -174,6 +211,6 @@ def _could_own(owner: str, pod: str) -> bool:
     return bool(owner) and (owner == pod or pod.startswith(f"{owner}-") or owner.startswith(f"{pod}-"))
 
 
-def _subjects(pods: Iterable[Pod]) -> tuple[Subject, ...]:
-    named = sorted((pod.namespace, pod.name) for pod in pods)
-    return tuple(Subject("Pod", *one) for one in named[:_MAX_CANDIDATES])
+def _subjects(objects: Iterable[Resource], kind: str = "Pod") -> tuple[Subject, ...]:
+    named = sorted((one.namespace, one.name) for one in objects)
+    return tuple(Subject(kind, *one) for one in named[:_MAX_CANDIDATES])

@@ -25,7 +25,11 @@ POD = "ml/s03-card-insufficient-memory"
 
 def hami_bot(*words: str, env: dict[str, str] | None = None, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own, with nothing of ours in its environment."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("HAMI_BOT_", "KUBE"))}
+    clean = {
+        name: value
+        for name, value in os.environ.items()  # noqa: TID251  # handed on to the process
+        if not name.startswith(("HAMI_BOT_", "KUBE"))
+    }
     return subprocess.run(
         [sys.executable, "-m", "bot", *words],
         cwd=ROOT,

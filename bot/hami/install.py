@@ -111,14 +111,17 @@ def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> 
 
 
 def read_flags(command: Sequence[str]) -> dict[str, str]:
-    """The flags of a command line; a repeated flag's last value counts, as for pflag. A bare flag is `true`."""
+    """The flags of a command line; a repeated flag's last value counts, as for pflag.
+
+    A flag's value may be the next word; a bare flag is `true`. HAMi's own flags come with an equals sign.
+    """
     flags: dict[str, str] = {}
     words = list(command)
     for position, word in enumerate(words):
         if not (found := _FLAG.fullmatch(word)):
             continue
         following = words[position + 1] if position + 1 < len(words) else ""
-        separate = found[1] == "v" and following and not following.startswith("-")
+        separate = following and not following.startswith("-")
         flags[found[1]] = found[2] if found[2] is not None else following if separate else "true"
     return flags
 

@@ -5,6 +5,7 @@ lines are tied together by the pod's key, never by standing next to each other.
 """
 
 import re
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -13,11 +14,14 @@ _HEADER = re.compile(
     r"([IWEF])(\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{6})\s+(\d+) ([^:\]]+):(\d+)\] (.*)", re.DOTALL
 )
 _MESSAGE = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_PAIR = re.compile(r'(?:^| )([\w ]+?)="((?:[^"\\]|\\.)*)"')
+# A key's length is bounded, or a long line of words would be tried from each of them to its end.
+_PAIR = re.compile(r'(?:^| )([\w ]{1,60}?)="((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)", re.DOTALL)
+_SHORT_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _SKEW = timedelta(minutes=1)
 
 FILTER_STARTS = ("Starting schedule filter process", "begin schedule filter")
-NODE_UNFIT = ("NodeUnfitPod", "calcScore:node not fit pod")
+NODE_UNFIT = ("NodeUnfitPod", "calcScore:node not fit pod", "Init container does not fit")
 
 
 class LogLine(NamedTuple):
@@ -53,7 +57,16 @@ def parse_line(raw: str, now: datetime) -> LogLine | None:
 
 
 def _unquote(text: str) -> str:
-    return text.replace('\\"', '"').replace("\\\\", "\\") if "\\" in text else text
+    """What Go's strconv.Quote quoted."""
+    return _ESCAPE.sub(_unescape, text) if "\\" in text else text
+
+
+def _unescape(found: re.Match[str]) -> str:
+    kind, code = found[0][1], found[0][2:]
+    if not code:
+        return _SHORT_ESCAPES.get(kind, kind)
+    number = int(code, 16)
+    return chr(number) if number <= sys.maxunicode else "\ufffd"
 
 
 def _moment(found: re.Match[str], now: datetime) -> datetime | None:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.hami.reasons import BY_TEXT
+from bot.hami.reasons import BY_TEXT, reason_of
 
 _AVAILABLE = re.compile(r"0/(\d+) nodes (?:are )?available: (.*)", re.DOTALL)
 _PREEMPTION = re.compile(r"\s*preemption: .*", re.DOTALL)
-_NO_CLAIMS = re.compile(r",?\.? ?no new claims to deallocate,?\.?$")
+_NO_CLAIMS = re.compile(r",?\.? ?(?:no new claims to deallocate|still not schedulable),?\.?$")
 _COUNTED = re.compile(r"(\d+) (.+)", re.DOTALL)
 _CARDS = re.compile(r"(\d+)/(\d+) (\w+)")
 _COMBINED = "(combined from similar events): "
@@ -93,8 +93,8 @@ def parse_unschedulable(message: str) -> Unschedulable | None:
 
 def read_reason(text: str) -> tuple[CardCount, ...]:
     """HAMi's reason for one node, `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty when it is not HAMi's."""
-    if text in BY_TEXT:
-        return (CardCount(text, 0, 0),)
+    if (reason := reason_of(text)) is not None:
+        return (CardCount(reason.text, 0, 0),)
     pieces = [_CARDS.fullmatch(piece.strip()) for piece in text.split(",")]
     if not pieces or None in pieces:
         return ()

@@ -4,6 +4,7 @@ Sources: pkg/scheduler/score.go@v2.6.1, pkg/device/common/common.go@v2.7.0 to v2
 pkg/scheduler/scheduler.go@v2.4.0 to v2.10.0 for the texts of whole nodes.
 """
 
+import re
 from typing import Literal, NamedTuple
 
 from bot.hami.version import Version
@@ -14,7 +15,7 @@ or a `summary` that other codes explain."""
 
 
 class Reason(NamedTuple):
-    """One reason: HAMi's exact text, our finding code, the version it appeared in, and its nature."""
+    """One reason: HAMi's exact text (without what it names), our finding code, its first version, and its nature."""
 
     text: str
     finding: str
@@ -49,9 +50,19 @@ REASONS: tuple[Reason, ...] = (
     Reason("NodeUnfitPod", "node-unfit-pod", _V26, "summary"),
     Reason("node usage unavailable", "node-unfit-pod", _V210, "summary"),
     Reason("Device type not found", "node-unfit-pod", _V210, "summary"),
+    Reason("AddResourceUsage failed", "node-unfit-pod", _V210, "summary"),
+    Reason("Device not found after Fit", "node-unfit-pod", _V210, "summary"),
+    Reason("failed to fetch node info", "node-unfit-pod", _V210, "summary"),
 )
 
 BY_TEXT = {reason.text: reason for reason in REASONS}
+
+_WITH_DETAILS = (
+    (re.compile(r"AddResourceUsage failed for device .+", re.DOTALL), BY_TEXT["AddResourceUsage failed"]),
+    (re.compile(r'Device with UUID ".*" not found on node \S+ after Fit'), BY_TEXT["Device not found after Fit"]),
+    (re.compile(r"failed to fetch node info: .+", re.DOTALL), BY_TEXT["failed to fetch node info"]),
+)
+"""Texts of 2.10 that name a device or an error: what they look like, and the short text that stands for them."""
 
 LOG_TEXTS = {
     "card type mismatch,continuing...": "CardTypeMismatch",
@@ -70,10 +81,12 @@ LOG_TEXTS = {
 
 def reason_of(text: str) -> Reason | None:
     """The reason that a text names, None for a text that no known version gives (it may be a newer one's)."""
-    return BY_TEXT.get(text)
+    if (reason := BY_TEXT.get(text)) is not None:
+        return reason
+    return next((reason for pattern, reason in _WITH_DETAILS if pattern.fullmatch(text)), None)
 
 
 def finding_code(text: str) -> str:
     """The finding code of a reason's text; an unknown one is a refusal whose meaning we do not know."""
-    reason = BY_TEXT.get(text)
+    reason = reason_of(text)
     return reason.finding if reason else "node-unfit-pod"

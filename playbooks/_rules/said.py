@@ -77,11 +77,6 @@ class Said(NamedTuple):
         reasons = self.unschedulable.by_hami if self.unschedulable else ()
         return sum(one.nodes for one in reasons if one.cards[0].code in ("NodeUnfitPod", "node not fit pod"))
 
-    def nodes_said(self, text: str) -> int:
-        """How many nodes the newest FailedScheduling text refuses with this reason."""
-        reasons = self.unschedulable.by_hami if self.unschedulable else ()
-        return sum(one.nodes for one in reasons if any(card.code == text for card in one.cards))
-
 
 def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
     """The newest statement about an unbound pod. `events` may hold those of an earlier pod of the same name.

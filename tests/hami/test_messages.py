@@ -19,6 +19,9 @@ TAIL = (
     " no new claims to deallocate, preemption: 0/22 nodes are available: 18 Preemption is not helpful for scheduling,"
     " 4 No preemption victims found for incoming pod."
 )
+ONE_NODE = "1 1/4 CardTimeSlicingExhausted, 3/4 CardInsufficientMemory, 1 4/4 CardInsufficientMemory"
+LARGER = "3 node unregistered, 8 8/8 CardInsufficientMemory, 9 NodeInsufficientDevice"
+OLD_TAINT = "node(s) had taint {node-role.kubernetes.io/master: }, that the pod didn't tolerate"
 TAINT = "node(s) had untolerated taint(s)"
 SELECTOR = "node(s) didn't match Pod's node affinity/selector"
 
@@ -46,8 +49,7 @@ def parsed(message):
             [(1, "node unregistered", True), (1, TAINT, False), (20, SELECTOR, False)],
         ),
         (
-            "0/22 nodes are available: 1 1/4 CardTimeSlicingExhausted, 3/4 CardInsufficientMemory, "
-            f"1 4/4 CardInsufficientMemory, 1 {TAINT}, 17 {SELECTOR}, 2 4/4 CardCordoned.{TAIL}",
+            f"0/22 nodes are available: {ONE_NODE}, 1 {TAINT}, 17 {SELECTOR}, 2 4/4 CardCordoned.{TAIL}",
             [
                 (1, "1/4 CardTimeSlicingExhausted, 3/4 CardInsufficientMemory", True),
                 (1, "4/4 CardInsufficientMemory", True),
@@ -57,8 +59,7 @@ def parsed(message):
             ],
         ),
         (
-            f"0/22 nodes are available: 1 2/2 CardInsufficientMemory, 1 {TAINT}, 3 node unregistered, "
-            f"8 8/8 CardInsufficientMemory, 9 NodeInsufficientDevice.{TAIL}",
+            f"0/22 nodes are available: 1 2/2 CardInsufficientMemory, 1 {TAINT}, {LARGER}.{TAIL}",
             [
                 (1, "2/2 CardInsufficientMemory", True),
                 (1, TAINT, False),
@@ -109,13 +110,7 @@ def test_what_kubernetes_versions_say_of_preemption_is_no_reason(tail):
 @pytest.mark.parametrize(
     ("text", "reasons"),
     [
-        (
-            "1 node(s) had taint {node-role.kubernetes.io/master: }, that the pod didn't tolerate, 2 Insufficient memory",
-            [
-                "node(s) had taint {node-role.kubernetes.io/master: }, that the pod didn't tolerate",
-                "Insufficient memory",
-            ],
-        ),
+        (f"1 {OLD_TAINT}, 2 Insufficient memory", [OLD_TAINT, "Insufficient memory"]),
         ("3 node(s) had untolerated taint {gpu: true}", ["node(s) had untolerated taint {gpu: true}"]),
         (
             "1 node(s) didn't match pod anti-affinity rules, 2 Too many pods",
