@@ -12,7 +12,20 @@ from bot.hami.requests import asked_resources
 from bot.hami.vendors import NVIDIA
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
+from bot.report import (
+    SCHEMA,
+    Confidence,
+    Evidence,
+    Finding,
+    Gap,
+    NextAction,
+    Report,
+    Scope,
+    Subject,
+    Table,
+    one_line,
+    worst,
+)
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._gather import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
@@ -75,11 +88,11 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """One row per pod and node; a finding per pod."""
     install, config = snapshot.install.install, snapshot.install.config
-    world = World(snapshot.capacity, install, config, snapshot.as_of)
+    world = World(_quotas_or_none(snapshot.capacity), install, config, snapshot.as_of)
     cases = [Case(pod, world) for pod in snapshot.request.pods]
     named = _names(snapshot.request.pods)
     rows = [row for case, name in zip(cases, named, strict=True) for row in _rows(case, name)]
-    findings = _findings(cases, named, say)
+    findings = _findings(cases, named, _confidence(snapshot), say)
     gaps = [*capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)]
     gaps += [gap for case in cases for gap in fit_gaps(case, say)]
     first = snapshot.request.pods[0]
@@ -95,6 +108,11 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         tables=(Table("nodes", COLUMNS, tuple(rows)),),
         gaps=tuple(dict.fromkeys(gaps)),
     )
+
+
+def _quotas_or_none(capacity: Capacity) -> Capacity:
+    """Where quotas could not be read the question is answered without them: the gap says so, and nothing is sure."""
+    return capacity._replace(quotas=[]) if isinstance(capacity.quotas, Gap) else capacity
 
 
 def _names(pods: Sequence[Pod]) -> list[str]:
@@ -119,13 +137,20 @@ def _summary(cases: Sequence[Case], say: Texts) -> str:
     return say("fit.summary", fitting=sum(1 for case in cases if case.takers), pods=len(cases))
 
 
-def _findings(cases: Sequence[Case], names: Sequence[str], say: Texts) -> list[Finding]:
+def _confidence(snapshot: Snapshot) -> Confidence:
+    """Sure only when everything that decides was read."""
+    return "suspected" if snapshot.capacity.gaps or snapshot.install.install.version is None else "confirmed"
+
+
+def _findings(cases: Sequence[Case], names: Sequence[str], confidence: Confidence, say: Texts) -> list[Finding]:
     """The pods that fit nowhere first; beyond a few, the table has the rest."""
-    found = [_finding(case, name, say) for case, name in list(zip(cases, names, strict=True))[:_MAX_FINDINGS]]
+    found = [
+        _finding(case, name, confidence, say) for case, name in list(zip(cases, names, strict=True))[:_MAX_FINDINGS]
+    ]
     return sorted(found, key=lambda one: one.severity == "info")
 
 
-def _finding(case: Case, name: str, say: Texts) -> Finding:
+def _finding(case: Case, name: str, confidence: Confidence, say: Texts) -> Finding:
     takers = case.takers
     free = [one for one in takers if one not in case.obstacles]
     if takers:
@@ -135,7 +160,7 @@ def _finding(case: Case, name: str, say: Texts) -> Finding:
             code="fits",
             claim=say(key, pod=name, count=len(takers), nodes=prose.names(say, free or takers)),
             severity="info",
-            confidence="confirmed",
+            confidence=confidence,
             scope=Scope(nodes=tuple(takers)),
             evidence=(_card(case, node.name),),
         )
@@ -149,7 +174,7 @@ def _finding(case: Case, name: str, say: Texts) -> Finding:
         code="impossible-anywhere" if never else "fits-nowhere",
         claim=say("fits-nowhere.never" if never else "fits-nowhere.claim", pod=name, count=len(case.nodes)),
         severity="warning",
-        confidence="confirmed",
+        confidence=confidence,
         scope=Scope(),
         evidence=_asked(case),
         next_actions=tuple(

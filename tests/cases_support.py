@@ -107,15 +107,15 @@ def _drop_conditions(pods: list[dict[str, Any]]) -> None:
 without_conditions: Edit = change("pods", _drop_conditions)
 
 
-def ask(recording: Path, pod: str, *, language: Language = "en", verb: str = "why", **values: Any) -> Report:
-    """The report that a playbook gives on a recording."""
+def ask(recording: Path, pod: str = "", *, language: Language = "en", verb: str = "why", **values: Any) -> Report:
+    """The report that a playbook gives on a recording; `pod` and `values` are the verb's arguments."""
     return ask_cluster(RecordedCluster.open(recording), pod, language=language, verb=verb, **values)
 
 
 def ask_cluster(
-    cluster: RecordedCluster, pod: str, *, language: Language = "en", verb: str = "why", **values: Any
+    cluster: RecordedCluster, pod: str = "", *, language: Language = "en", verb: str = "why", **values: Any
 ) -> Report:
     """The same, on an opened recording."""
     playbook = find(verb)
-    request = playbook.request(pod=pod, **values) if verb == "why" else playbook.request(**values)
+    request = playbook.request(**({"pod": pod} if pod else {}), **values)
     return playbook.diagnose(asyncio.run(playbook.gather(request, Sources(cluster))), Texts(language))
