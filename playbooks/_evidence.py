@@ -8,6 +8,9 @@ from bot.kube.models import Condition, Event, Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
 
+_LONGEST = 4000
+"""Of a longer text the beginning is quoted: an annotation may have 256 KiB."""
+
 
 def clock(text: str | None) -> str | None:
     """An API time as reports write it, None when there is none."""
@@ -23,7 +26,7 @@ def of_event(event: Event) -> Evidence:
         source="event",
         object=f"{about.kind} {namespace}/{about.name}",
         at=clock(event.seen_at),
-        quote=event.message,
+        quote=event.message[:_LONGEST],
         command=f"kubectl -n {_q(namespace)} get events --field-selector involvedObject.name={_q(about.name)}",
     )
 
@@ -34,7 +37,7 @@ def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
         source="condition",
         object=pod_name(pod),
         at=at,
-        quote=condition.message or condition.reason,
+        quote=(condition.message or condition.reason)[:_LONGEST],
         command=_pod_path(pod, f'{{.status.conditions[?(@.type=="{condition.type}")].message}}'),
     )
 
@@ -45,7 +48,7 @@ def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
         source="pod",
         object=pod_name(pod),
         at=clock(pod.metadata.creation_timestamp),
-        quote=quote,
+        quote=quote[:_LONGEST],
         command=_pod_path(pod, path),
     )
 
@@ -63,7 +66,7 @@ def of_resource(pod: Pod, resource: str, value: str) -> Evidence:
 def of_node(node: Node, quote: str, path: str) -> Evidence:
     """A value of the node."""
     return Evidence(
-        source="node", object=f"Node {node.name}", at=None, quote=quote, command=_node_path(node.name, path)
+        source="node", object=f"Node {node.name}", at=None, quote=quote[:_LONGEST], command=_node_path(node.name, path)
     )
 
 
@@ -89,7 +92,7 @@ def of_log(line: LogLine, scheduler: Pod, about: Pod) -> Evidence:
         source="scheduler log",
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
         at=format_time(line.at) if line.at else None,
-        quote=line.raw.rstrip("\n"),
+        quote=line.raw.rstrip("\n")[:_LONGEST],
         command=(
             f"kubectl -n {_q(scheduler.namespace)} logs {_q(scheduler.name)} -c {EXTENDER_CONTAINER} --since=1h"
             f" | grep {_q(about.name)}"

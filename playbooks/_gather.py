@@ -34,11 +34,16 @@ from bot.kube.models import (
     ResourceQuota,
     Workload,
 )
+from bot.kube.selectors import label_matcher
 from bot.report import Gap
 from playbooks._playbook import Sources
 
 _UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _MAX_SCHEDULER_LOGS = 3
+
+DEPLOYMENTS_SOURCE = "deployments"
+PODS_SOURCE = "scheduler pods"
+NODE_SELECTOR_FLAG = "node-label-selector"
 
 
 class InstallSeen(NamedTuple):
@@ -72,16 +77,21 @@ async def gather_install(sources: Sources) -> InstallSeen:
     """Find HAMi by its labels, else by the guides' label, else by its container's name; or as settings name it."""
     cluster = sources.cluster
     deployments, pods = await asyncio.gather(
-        seen("deployments", _deployments(sources)),
-        seen("scheduler pods", _scheduler_pods(cluster, sources.hami_namespace)),
+        seen(DEPLOYMENTS_SOURCE, _deployments(sources)),
+        seen(PODS_SOURCE, _scheduler_pods(cluster, sources.hami_namespace)),
     )
-    gaps = [one for one in (deployments, pods) if isinstance(one, Gap)]
+    if pods == [] and not isinstance(deployments, Gap):
+        pods = await seen(PODS_SOURCE, _pods_of(cluster, deployments))
+    gaps = [*cluster.notes, *(one for one in (deployments, pods) if isinstance(one, Gap))]
     install = read_install(
         [] if isinstance(deployments, Gap) else deployments,
         [] if isinstance(pods, Gap) else pods,
         None,
         version_hint=cluster.hami_version_hint,
     )
+    if (unreadable := _bad_selector(install)) is not None:
+        gaps.append(unreadable)
+        install = install._replace(flags={**install.flags, NODE_SELECTOR_FLAG: ""})
     config = DeviceConfig()
     namespace = sources.hami_namespace or install.namespace
     if namespace:
@@ -104,6 +114,16 @@ async def gather_install(sources: Sources) -> InstallSeen:
     return InstallSeen(install, config, tuple(gaps))
 
 
+def _bad_selector(install: Install) -> Gap | None:
+    """A --node-label-selector that is none: which nodes the scheduler takes in is then not known."""
+    selector = install.flags.get(NODE_SELECTOR_FLAG, "")
+    try:
+        label_matcher(selector.strip("[]"))
+    except ValueError as error:
+        return Gap("scheduler flags", f"--{NODE_SELECTOR_FLAG}: {error}", "every node is taken to be in its scope")
+    return None
+
+
 async def _deployments(sources: Sources) -> list[Workload]:
     cluster = sources.cluster
     if sources.hami_namespace and sources.scheduler_deployment:
@@ -120,6 +140,15 @@ async def _scheduler_pods(cluster: Cluster, namespace: str) -> list[Pod]:
     key, value = GUIDES_LABEL
     for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", f"{key}={value}"):
         if found := await cluster.list(PODS, namespace, labels=labels):
+            return found
+    return []
+
+
+async def _pods_of(cluster: Cluster, deployments: Sequence[Workload]) -> list[Pod]:
+    """The pods of a scheduler that carries none of the known labels: by the labels of its own template."""
+    for one in deployments:
+        labels = ",".join(f"{key}={value}" for key, value in (one.spec.template.metadata.labels or {}).items())
+        if labels and (found := await cluster.list(PODS, one.namespace, labels=labels)):
             return found
     return []
 
@@ -151,7 +180,7 @@ async def _holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
     """
     unlabelled = f"{_UNFINISHED},spec.schedulerName={scheduler_name}"
     labelled, rest = await asyncio.gather(
-        cluster.list(HOLDERS, labels=NODE_KEY),
+        cluster.list(HOLDERS, labels=NODE_KEY, fields=_UNFINISHED),
         cluster.list(HOLDERS, labels=f"!{NODE_KEY}", fields=unlabelled, metadata_only=True),
     )
     return labelled + [pod for pod in rest if pod.metadata.annotation(NODE_KEY)]

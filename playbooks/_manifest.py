@@ -1,27 +1,18 @@
 """Pods from manifests: YAML or JSON, one or several documents, Lists included."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple, cast
 
 import click
 import msgspec
-import yaml
 
 from bot.errors import UsageError
 from bot.kube.models import Pod
+from bot.safe_yaml import parse_documents
 
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_PODS = 5000
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
-
-
-def _loader() -> Any:
-    """A safe loader that leaves times as the text they are in the API; the fast one where libyaml is."""
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    resolvers = {
-        first: [one for one in known if one[0] != _TIMESTAMP] for first, known in base.yaml_implicit_resolvers.items()
-    }
-    return type("ManifestLoader", (base,), {"yaml_implicit_resolvers": resolvers})
 
 
 class Manifest(NamedTuple):
@@ -49,11 +40,12 @@ class ManifestFile(click.ParamType[Manifest]):
 
 def read_pods(manifests: Iterable[Manifest]) -> list[Pod]:
     """Every pod of the manifests, in order. Raises UsageError for text that is no manifest, or holds another kind."""
-    pods = [pod for manifest in manifests for document in _documents(manifest) for pod in _pods(manifest, document)]
+    found = (pod for manifest in manifests for document in _documents(manifest) for pod in _pods(manifest, document))
+    pods = list(islice(found, _MAX_PODS + 1))
     if not pods:
         raise UsageError("the manifest holds no pod", hint="Give a Pod or a List of Pods, as YAML or JSON.")
     if len(pods) > _MAX_PODS:
-        raise UsageError(f"{len(pods)} pods are more than {_MAX_PODS}", hint="Split the manifest.")
+        raise UsageError(f"more than {_MAX_PODS} pods", hint="Split the manifest.")
     return pods
 
 
@@ -65,30 +57,42 @@ def _documents(manifest: Manifest) -> list[object]:
                 return [msgspec.json.decode(text)]
             except msgspec.DecodeError:
                 pass  # flow-style YAML begins with a brace too
-        return [one for one in yaml.load_all(text, Loader=_loader()) if one is not None]
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        return [one for one in parse_documents(text) if one is not None]
+    except (RecursionError, ValueError) as error:
         raise UsageError(f"{manifest.path} is neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
 
 
-def _pods(manifest: Manifest, document: object) -> list[Pod]:
-    if isinstance(document, list):
-        return [pod for one in cast("list[object]", document) for pod in _pods(manifest, one)]
-    fields = cast("dict[str, object]", document) if isinstance(document, dict) else {}
-    kind, items = fields.get("kind"), fields.get("items")
-    if kind in ("List", "PodList") and isinstance(items, list):
-        listed = cast("list[object]", items)
-        return [_pod(manifest, one) for one in listed] if kind == "PodList" else _pods(manifest, listed)
-    if kind == "Pod":
-        return [_pod(manifest, fields)]
-    what = f"kind {kind}" if isinstance(kind, str) else "something without a kind"
-    raise UsageError(
-        f"{manifest.path} holds {what[:80]}, not a Pod",
-        hint="Give the pod itself: for a Deployment or Job, its template with kind: Pod.",
-    )
+def _pods(manifest: Manifest, document: object) -> Iterator[Pod]:
+    """The pods of one document: a Pod, a List or PodList of them, or a bare sequence of either.
+
+    Deeper nesting is refused: with YAML's aliases a small file can stand for an endless one.
+    """
+    listed: list[object] = cast("list[object]", document) if isinstance(document, list) else [document]
+    for one in listed:
+        fields = _fields(one)
+        items = fields.get("items")
+        if fields.get("kind") not in ("List", "PodList") or not isinstance(items, list):
+            yield _pod(manifest, one, "")
+            continue
+        for item in cast("list[object]", items):
+            yield _pod(manifest, item, "Pod" if fields["kind"] == "PodList" else "")
 
 
-def _pod(manifest: Manifest, document: object) -> Pod:
+def _pod(manifest: Manifest, document: object, kind: str) -> Pod:
+    """`kind` is what the document is where it does not say so itself."""
+    fields = _fields(document)
+    stated = fields.get("kind") or (kind if fields else None)
+    if stated != "Pod":
+        what = f"kind {stated}" if isinstance(stated, str) else "something without a kind"
+        raise UsageError(
+            f"{manifest.path} holds {what[:80]}, not a Pod",
+            hint="Give the pod itself: for a Deployment or Job, its template with kind: Pod.",
+        )
     try:
         return msgspec.convert(document, Pod, strict=False)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(f"{manifest.path}: not a pod as the API has it: {error}") from error
+
+
+def _fields(document: object) -> dict[str, object]:
+    return cast("dict[str, object]", document) if isinstance(document, dict) else {}

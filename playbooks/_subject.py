@@ -37,6 +37,7 @@ _OWNERS: dict[str, tuple[str, Kind[Workload]]] = {
 _POD_ALIASES = ("po", "pod", "pods")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _MAX_CANDIDATES = 20
+_CREATED_POD = re.compile(r"create Pod (\S+) in StatefulSet")
 _MAX_REFUSALS = 3
 _WELL = 4
 _CLOSE = 0.6
@@ -134,8 +135,7 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
         known = await cluster.list(api, wanted.namespace, metadata_only=True)
         return Absent(f'{api.plural} "{wanted.name}" not found', _near(wanted, known))
     if len(owners) > 1:
-        subjects = tuple(Subject(wanted.kind, one.namespace, one.name) for one in owners)
-        return Absent(f'{api.plural} "{wanted.name}" is in several namespaces', subjects)
+        return Absent(f'{api.plural} "{wanted.name}" is in several namespaces', _subjects(owners, wanted.kind))
     owner = owners[0]
     makers = {owner.metadata.uid: owner}
     if wanted.kind == "Deployment":
@@ -152,7 +152,7 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
         return Found(pods[0], siblings=len(pods) - 1)
     short = [one for one in makers.values() if not pods or _lacks_pods(one)]
     events = await _failed_creates(cluster, owner.namespace)
-    refusals = tuple(event for event in events if any(_is_about(event, one) for one in short))
+    refusals = tuple(event for event in events if any(_names(event, one) for one in short))
     if pods and not refusals:
         return Found(pods[0], siblings=len(pods) - 1)
     wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""
@@ -171,7 +171,7 @@ def _lacks_pods(owner: Workload) -> bool:
     return owner.spec.replicas is not None and owner.status.replicas < owner.spec.replicas
 
 
-def _is_about(event: Event, owner: Workload) -> bool:
+def _names(event: Event, owner: Workload) -> bool:
     about = event.involved_object
     return about.name == owner.name and about.uid in ("", owner.metadata.uid)
 
@@ -194,7 +194,7 @@ def _most_in_need(pod: Pod) -> tuple[int, str, str]:
 async def _refusals(cluster: Cluster, namespace: str, name: str) -> tuple[Event, ...]:
     """FailedCreate events of what would own a pod of that name."""
     events = await _failed_creates(cluster, namespace)
-    return tuple(one for one in events if _could_own(one.involved_object.name, name))[:_MAX_REFUSALS]
+    return tuple(one for one in events if _is_about(one, name))[:_MAX_REFUSALS]
 
 
 async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
@@ -204,6 +204,12 @@ async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
     except SourceError:
         return []
     return sorted(events, key=lambda one: one.seen_at, reverse=True)
+
+
+def _is_about(event: Event, pod: str) -> bool:
+    """Whether a refusal may be why there is no pod of that name or prefix; a StatefulSet's says which pod it was."""
+    named = _CREATED_POD.search(event.message)
+    return _could_own(event.involved_object.name, pod) and (named is None or f"{named[1]}-".startswith(f"{pod}-"))
 
 
 def _could_own(owner: str, pod: str) -> bool:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 import click
+from msgspec import structs
 
 from bot.errors import SourceError, UsageError
 from bot.hami.advice import smallest_changes
@@ -21,6 +22,7 @@ from bot.report import (
     NextAction,
     Report,
     Scope,
+    Severity,
     Subject,
     Table,
     one_line,
@@ -33,10 +35,9 @@ from playbooks._manifest import Manifest, ManifestFile, read_pods
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose
 from playbooks._rules.case import Case, World
-from playbooks._rules.gaps import capacity_gaps, fit_gaps
+from playbooks._rules.gaps import capacity_gaps, fit_gaps, other_vendors
 
 _MAX_FINDINGS = 20
-_MAX_ACTIONS = 3
 COLUMNS = ("pod", "node", "verdict", "reason", "kubernetes")
 
 
@@ -91,7 +92,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     world = World(_quotas_or_none(snapshot.capacity), install, config, snapshot.as_of)
     cases = [Case(pod, world) for pod in snapshot.request.pods]
     named = _names(snapshot.request.pods)
-    rows = [row for case, name in zip(cases, named, strict=True) for row in _rows(case, name)]
+    rows = [row for case, name in zip(cases, named, strict=True) for row in _rows(case, name, say)]
     findings = _findings(cases, named, _confidence(snapshot), say)
     gaps = [*capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)]
     gaps += [gap for case in cases for gap in fit_gaps(case, say)]
@@ -104,7 +105,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         subject=Subject("Pod", first.namespace, first.name),
         verdict=one_line(findings[0].claim if len(cases) == 1 and findings else _summary(cases, say)),
         severity=worst(tuple(findings)),
-        findings=tuple(findings),
+        findings=tuple(prose.few_actions(findings)),
         tables=(Table("nodes", COLUMNS, tuple(rows)),),
         gaps=tuple(dict.fromkeys(gaps)),
     )
@@ -121,20 +122,27 @@ def _names(pods: Sequence[Pod]) -> list[str]:
     return plain if len(set(plain)) == len(plain) else [f"{pod.namespace}/{pod.name}" for pod in pods]
 
 
-def _rows(case: Case, pod: str) -> list[tuple[str, ...]]:
+def _rows(case: Case, pod: str, say: Texts) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
+    vendors = other_vendors(case)
     for name in sorted(case.nodes):
         verdict = case.judge(name)
-        word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
         lost = case.obstacles.get(name)
-        rows.append(
-            (pod, name, word, "" if verdict.fits else verdict.text() or verdict.unknown, lost.text if lost else "")
-        )
+        word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
+        reason = "" if verdict.fits else verdict.text() or verdict.unknown
+        if verdict.fits and vendors:
+            word, reason = "unknown", say("gap.vendor", resource=vendors[0])
+        rows.append((pod, name, word, reason, lost.text if lost else ""))
     return rows
 
 
 def _summary(cases: Sequence[Case], say: Texts) -> str:
-    return say("fit.summary", fitting=sum(1 for case in cases if case.takers), pods=len(cases))
+    return say("fit.summary", fitting=sum(1 for case in cases if _free(case)), pods=len(cases))
+
+
+def _free(case: Case) -> list[str]:
+    """The nodes that would take the pod now, kubernetes' own filters included as far as objects alone tell."""
+    return [] if other_vendors(case) else [one for one in case.takers if one not in case.obstacles]
 
 
 def _confidence(snapshot: Snapshot) -> Confidence:
@@ -151,39 +159,73 @@ def _findings(cases: Sequence[Case], names: Sequence[str], confidence: Confidenc
 
 
 def _finding(case: Case, name: str, confidence: Confidence, say: Texts) -> Finding:
-    takers = case.takers
-    free = [one for one in takers if one not in case.obstacles]
+    if (unknown := _unknown(case, say)) is not None:
+        claim = say("fits.unknown", pod=name, why=unknown)
+        return _told("not-enough-evidence", claim, "warning", "suspected", proofs=_asked(case))
+    if not case.request.containers:
+        return _no_request(case, name, confidence, say)
+    takers, free = case.takers, _free(case)
+    if free:
+        claim = say("fits.claim", pod=name, count=len(free), nodes=prose.names(say, free))
+        return _told("fits", claim, "info", confidence, nodes=takers, proofs=(_card(case, free[0]),))
     if takers:
-        node = case.nodes[(free or takers)[0]]
-        key = "fits.claim" if free else "fits.lost"
-        return Finding(
-            code="fits",
-            claim=say(key, pod=name, count=len(takers), nodes=prose.names(say, free or takers)),
-            severity="info",
-            confidence=confidence,
-            scope=Scope(nodes=tuple(takers)),
-            evidence=(_card(case, node.name),),
-        )
+        claim = say("fits.lost", pod=name, count=len(takers), nodes=prose.names(say, takers))
+        return _told("kubernetes-filter", claim, "warning", confidence, nodes=takers, proofs=(_card(case, takers[0]),))
     changes = (
         smallest_changes(case.view, sorted(case.nodes), case.request)
         if len(case.views) == 1 and case.view.ledger
         else []
     )
-    never = case.too_large
+    key = "never" if case.too_large else "claim"
+    code = "impossible-anywhere" if case.too_large else "fits-nowhere"
+    claim = say(f"fits-nowhere.{key}", pod=name, count=len(case.nodes))
+    actions = [
+        NextAction(
+            say(f"change.{one.what}", node=one.node, amount=f"{one.amount:,}", pod=one.pod),
+            f"kubectl get node {one.node} -o jsonpath='{{.metadata.annotations.hami\\.io/node-nvidia-register}}'",
+        )
+        for one in changes
+    ]
+    return structs.replace(_told(code, claim, "warning", confidence, proofs=_asked(case)), next_actions=tuple(actions))
+
+
+def _unknown(case: Case, say: Texts) -> str | None:
+    """Why it cannot be told whether the pod fits anywhere; None when it can."""
+    if vendors := other_vendors(case):
+        return say("gap.vendor", resource=vendors[0])
+    if case.takers:
+        return None
+    verdicts = (case.judge(name) for name in sorted(case.nodes))
+    return next((one.unknown for one in verdicts if one.fits is None), None)
+
+
+def _no_request(case: Case, name: str, confidence: Confidence, say: Texts) -> Finding:
+    """HAMi's filter lets a pod pass that asks for nothing, or for it in a way that HAMi does not read."""
+    asked = asked_resources(case.pod, case.config)
+    if not asked:
+        proofs = tuple(_card(case, one) for one in sorted(case.nodes)[:1])
+        return _told("no-device-request", say("fits.anywhere", pod=name), "info", confidence, proofs=proofs)
+    amounts = one_line(", ".join(f"{key}: {value}" for key, value in asked.items()), 80)
+    claim = say("no-device-request.unread", version=str(case.version or ""), asked=amounts)
+    return _told("no-device-request", claim, "warning", confidence, proofs=_asked(case))
+
+
+def _told(
+    code: str,
+    claim: str,
+    severity: Severity,
+    confidence: Confidence,
+    *,
+    nodes: Sequence[str] = (),
+    proofs: tuple[Evidence, ...],
+) -> Finding:
     return Finding(
-        code="impossible-anywhere" if never else "fits-nowhere",
-        claim=say("fits-nowhere.never" if never else "fits-nowhere.claim", pod=name, count=len(case.nodes)),
-        severity="warning",
+        code=code,
+        claim=one_line(claim, 400),
+        severity=severity,
         confidence=confidence,
-        scope=Scope(),
-        evidence=_asked(case),
-        next_actions=tuple(
-            NextAction(
-                say(f"change.{one.what}", node=one.node, amount=f"{one.amount:,}", pod=one.pod),
-                f"kubectl get node {one.node} -o jsonpath='{{.metadata.annotations.hami\\.io/node-nvidia-register}}'",
-            )
-            for one in changes[:_MAX_ACTIONS]
-        ),
+        scope=Scope(nodes=tuple(nodes)),
+        evidence=proofs,
     )
 
 

@@ -16,15 +16,14 @@ from msgspec import structs
 from bot.errors import NotFound, SourceError, Unusable
 from bot.hami.fit import NODE_UNREGISTERED
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
-from bot.hami.logs import lines_about
+from bot.hami.logs import LogLine, lines_about
 from bot.hami.nodelock import LOCK_KEY, parse_lock
 from bot.hami.nodestate import expects_gpus, nvidia_allocatable
-from bot.hami.requests import asked_resources
 from bot.hami.vendors import NVIDIA
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.kube.nodefilter import obstacle
-from bot.kube.times import format_time
+from bot.kube.times import format_time, parse_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _evidence
@@ -39,17 +38,16 @@ from playbooks._gather import (
     times_shown,
 )
 from playbooks._playbook import Playbook, Sources
-from playbooks._rules import admission, binding, lifecycle, prose, refusals, schedulers
+from playbooks._rules import admission, binding, lifecycle, prose, refusals, schedulers, unregistered
+from playbooks._rules.absent import no_such_pod
 from playbooks._rules.case import Case, World
 from playbooks._rules.causes import Rank, rank_causes, rank_words
-from playbooks._rules.gaps import capacity_gaps, fit_gaps
+from playbooks._rules.gaps import capacity_gaps, fit_gaps, other_vendors
 from playbooks._rules.said import Said, placed_since, what_was_said
-from playbooks._rules.unregistered import unregistered
 from playbooks._subject import Absent, Found, SubjectRequest, parse_subject, resolve
 
 _MAX_LOCK_OWNERS = 10
 _MAX_PLUGIN_NODES = 3
-_MAX_ACTIONS = 3
 _MAX_ROWS = 50
 
 
@@ -109,7 +107,9 @@ def _identity(wanted: SubjectRequest, subject: Found | Absent | Gap) -> tuple[st
 
 
 def _waits(pod: Pod) -> bool:
-    return not pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")
+    """Whether a scheduler may still place the pod; one that is being deleted is left alone."""
+    ended = pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp
+    return not pod.spec.node_name and not ended
 
 
 async def _events(cluster: Cluster, namespace: str, name: str) -> list[Event] | Gap:
@@ -172,12 +172,12 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     gaps = [one for one in (snapshot.subject, snapshot.events) if isinstance(one, Gap)]
     tables: list[Table] = []
     if isinstance(snapshot.subject, Absent):
-        findings = [_absent(snapshot, snapshot.subject, say)]
+        findings = [no_such_pod(snapshot.subject, snapshot.wanted.kind, snapshot.wanted.name, say)]
     elif isinstance(snapshot.subject, Gap):
         findings = _unseen(snapshot, say)
     elif snapshot.scene is None:
         events = () if isinstance(snapshot.events, Gap) else snapshot.events
-        past = lifecycle.past_scheduling(snapshot.subject.pod, events, say)
+        past = lifecycle.past_scheduling(snapshot.subject.pod, events, snapshot.taken_at, say)
         findings = [past] if past else [_cannot_tell(snapshot, [], say)]
     else:
         findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene, say)
@@ -196,50 +196,10 @@ def _report(snapshot: Snapshot, findings: Sequence[Finding], tables: Sequence[Ta
         subject=Subject(kind, namespace, name),
         verdict=one_line(findings[0].claim),
         severity=worst(tuple(findings)),
-        findings=tuple(_few_actions(findings)),
+        findings=tuple(prose.few_actions(findings)),
         tables=tuple(tables),
         gaps=tuple(dict.fromkeys(gaps)),
     )
-
-
-def _few_actions(findings: Sequence[Finding]) -> list[Finding]:
-    """At most three next actions in the whole report, those of the first findings."""
-    left, kept = _MAX_ACTIONS, list[Finding]()
-    for finding in findings:
-        actions = finding.next_actions[:left]
-        left -= len(actions)
-        kept.append(structs.replace(finding, next_actions=actions))
-    return kept
-
-
-def _absent(snapshot: Snapshot, absent: Absent, say: Texts) -> Finding:
-    name = snapshot.wanted.name
-    if (denied := admission.denied(absent, name, say)) is not None:
-        return denied
-    names = [f"{one.namespace}/{one.name}" for one in absent.candidates]
-    claim = say(
-        "not-found.candidates" if names else "not-found.claim", answer=absent.answer, names=prose.names(say, names)
-    )
-    return Finding(
-        code="not-found",
-        claim=one_line(claim, 400),
-        severity="warning",
-        confidence="confirmed",
-        scope=Scope(),
-        evidence=tuple(
-            Evidence("pods", f"{one.kind} {full}", None, one.name, f"kubectl -n {one.namespace} get pods")
-            for one, full in zip(absent.candidates[:_MAX_ACTIONS], names, strict=False)
-        ),
-        next_actions=tuple(
-            NextAction(say("not-found.ask", name=one.name), f"why {_typed(one)}")
-            for one in absent.candidates[:_MAX_ACTIONS]
-        ),
-    )
-
-
-def _typed(subject: Subject) -> str:
-    kind = "" if subject.kind == "Pod" else f"{subject.kind.lower()}/"
-    return f"{subject.namespace}/{kind}{subject.name}"
 
 
 def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
@@ -275,76 +235,110 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     install, config, capacity = scene.install.install, scene.install.config, scene.capacity
     gaps = [*capacity_gaps(scene.install, capacity, snapshot.undecodable, say), *scene.log.gaps]
     gaps += [one for one in (*scene.lock_owners.values(), *scene.plugin_pods.values()) if isinstance(one, Gap)]
-    for finding in (admission.gated(pod, say), admission.other_scheduler(pod, install, config, say)):
-        if finding is not None:
-            return [finding], [], gaps
-    case = Case(pod, World(capacity, install, config, scene.as_of))
-    gaps += fit_gaps(case, say)
+    if (gated := admission.gated(pod, say)) is not None:
+        return [gated], [], gaps
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     lines = [
         (scheduler, line)
         for scheduler, raw in scene.log.lines
         for line in lines_about([raw], pod.namespace, pod.name, snapshot.taken_at)
+        if not _is_older(line, pod)
     ]
     said = what_was_said(pod, events, lines)
-    trouble = schedulers.scheduler_trouble(install, scene.as_of, say)
-    findings = [one for one in trouble if one.severity == "critical"]
-    findings += _why_waiting(case, said, scene, say) or [
-        _cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)
-    ]
-    findings += [one for one in trouble if one.severity != "critical"]
-    if nothing := admission.nothing_asked(pod, config, say):
+    no_hami = schedulers.none_found(pod, scene.install, say)
+    trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, scene.as_of, say)
+    if (other := admission.other_scheduler(pod, install, config, said, say)) is not None:
+        return [*([no_hami] if no_hami else []), other], [], gaps
+    case = Case(pod, World(capacity, install, config, scene.as_of))
+    gaps += fit_gaps(case, say)
+    nothing = admission.nothing_asked(case, say)
+    if nothing is not None and pod.spec.scheduler_name != install.scheduler_name:
+        trouble = []
+    findings = _why_waiting(case, said, scene, say)
+    if nothing is not None:
         findings = [nothing] if said.stage == "nothing" else [*findings, nothing]
-    return findings, _tables(case), gaps
+    findings = findings or [_cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)]
+    return _with_trouble(findings, trouble), _tables(case), gaps
+
+
+def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[Finding]:
+    """A scheduler that does not work comes first; one that is unwell does so only where nothing else explains it."""
+    unexplained = findings[0].code == "waiting-for-retry"
+    first = [one for one in trouble if one.severity == "critical" or (unexplained and one.severity == "warning")]
+    return [*first, *findings, *(one for one in trouble if one not in first)]
+
+
+def _is_older(line: LogLine, pod: Pod) -> bool:
+    """Whether a log line is about an earlier pod of the same name."""
+    created = parse_time(pod.metadata.creation_timestamp)
+    return line.at is not None and created is not None and line.at < created
 
 
 def _why_waiting(case: Case, said: Said, scene: Scene, say: Texts) -> list[Finding]:
     quotas = () if isinstance(scene.capacity.quotas, Gap) else scene.capacity.quotas
-    if (silent := binding.extender_silent(said, say)) is not None:
+    if (silent := binding.extender_silent(case, said, say)) is not None:
         return [silent]
     if not case.nodes_seen:
         return _from_words(case, said, scene, say)
-    if case.request.containers or not asked_resources(case.pod, case.config):
-        for finding in (
-            refusals.lost_to_kubernetes(case, said, say),
-            binding.locked(case, said, scene.lock_owners, say),
-            binding.bind_refused(said, say),
-            binding.blocked(case, said, say) if case.fitting else None,
-            binding.waits_for_retry(case, said, say) if case.request.containers else None,
-        ):
-            if finding is not None:
-                return [finding]
-    causes = rank_causes(case, said)
-    found: list[Finding] = []
-    for cause in causes:
+    if other_vendors(case):
+        kubernetes = (cause for cause in rank_causes(case, said) if cause.of_kubernetes)
+        ours = [refusals.refused(case, said, cause, quotas, say) for cause in kubernetes]
+        return _from_words(case, said, scene, say, why="said.vendor") or ours
+    untrusted = unregistered.untrusted(case, said, say)
+    if (passed := _past_the_filter(case, said, scene, untrusted, say)) is not None:
+        return passed
+    found = [untrusted] if untrusted is not None and untrusted.severity != "info" else []
+    for cause in rank_causes(case, said):
         if cause.text == NODE_UNREGISTERED:
-            found += unregistered(case, said, cause, scene.plugin_pods, say)
+            found += unregistered.unregistered(case, said, cause, scene.plugin_pods, say)
         else:
             found.append(refusals.refused(case, said, cause, quotas, say))
     if too_large := refusals.impossible(case, said, say):
         found.insert(0, too_large)
     if found and found[0].code not in ("node-unregistered", "handshake-stale", "handshake-deleted"):
         found[0] = structs.replace(found[0], next_actions=(*refusals.advise(case, say), *found[0].next_actions))
-    return found
+    return found + ([untrusted] if untrusted is not None and untrusted not in found else [])
 
 
-def _from_words(case: Case, said: Said, scene: Scene, say: Texts) -> list[Finding]:
-    """Without the nodes nothing can be tried: the schedulers' words, and no weighing of them."""
+def _past_the_filter(
+    case: Case, said: Said, scene: Scene, untrusted: Finding | None, say: Texts
+) -> list[Finding] | None:
+    """What holds a pod that some node would take, or that the filter let through; None when there is no such node."""
+    for finding in (
+        refusals.lost_to_kubernetes(case, said, say),
+        binding.locked(case, said, scene.lock_owners, say),
+        binding.bind_refused(case, said, say),
+        binding.blocked(case, said, say) if case.fitting else None,
+    ):
+        if finding is not None:
+            return [finding]
+    blamed = untrusted is not None and untrusted.severity != "info"
+    retry = binding.waits_for_retry(case, said, say) if case.request.containers and not blamed else None
+    if retry is None:
+        return None
+    noise = (binding.passing_lock(case, scene.lock_owners, say), untrusted)
+    return [retry, *(one for one in noise if one is not None)]
+
+
+def _from_words(case: Case, said: Said, scene: Scene, say: Texts, why: str = "said.claim") -> list[Finding]:
+    """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
     for finding in (
         binding.locked(case, said, scene.lock_owners, say),
-        binding.bind_refused(said, say),
+        binding.bind_refused(case, said, say),
         binding.blocked(case, said, say),
     ):
         if finding is not None:
             return [finding]
     causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL]
-    return [refusals.in_words(said, cause, say, sure=len(causes) == 1) for cause in causes]
+    telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
+    return [refusals.in_words(said, cause, say, sure=len(causes) == 1, why=why) for cause in telling]
 
 
 def _tables(case: Case) -> list[Table]:
     """The candidates by reason, HAMi's verdict as our fit gives it."""
     grouped: dict[tuple[str, str], list[str]] = {}
-    for name, verdict in case.verdicts.items() if case.request.containers else ():
+    judged = case.request.containers and not other_vendors(case)
+    for name, verdict in case.verdicts.items() if judged else ():
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
         grouped.setdefault((word, verdict.text() or verdict.unknown), []).append(name)
     rows = sorted(grouped.items(), key=lambda one: (one[0][0], -len(one[1]), one[0][1]))

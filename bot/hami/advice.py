@@ -5,9 +5,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.hami import fit
+from bot.hami import fit, mig
 from bot.hami.fit import NodeCards
-from bot.hami.inventory import take_stock
+from bot.hami.inventory import CardState, take_stock
 from bot.hami.ledger import Holding
 from bot.hami.nodestate import Unregistered
 from bot.hami.requests import UNSET_PERCENTAGE, ContainerRequest, PodRequest
@@ -47,7 +47,7 @@ class Slice(NamedTuple):
 
 
 def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slice | None:
-    """The most free memory on a card that passes every check but memory and cores; None when none passes."""
+    """The most free memory on a card that passes every check but quota, memory and cores; None when none passes."""
     best: Slice | None = None
     probe = _with_each(request, count=1, memory_mib=0, percentage=0, cores=0)
     for name in names:
@@ -55,12 +55,20 @@ def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slic
         if isinstance(state, Unregistered):
             continue
         for card in state.cards:
-            if best and card.free_memory_mib <= best.memory_mib:
+            free = max(_amounts(card), default=0)
+            if free <= (best.memory_mib if best else 0):
                 continue
-            alone = NodeCards([card], state.cordoned)
-            if card.free_memory_mib > 0 and view.run(alone, probe).fits:
-                best = Slice(name, card.card.uuid, card.card.type, card.free_memory_mib, card.free_cores)
+            if view.run(NodeCards([card], state.cordoned), probe, frozenset({fit.QUOTA_NOT_FIT})).fits:
+                best = Slice(name, card.card.uuid, card.card.type, free, card.free_cores)
     return best
+
+
+def _amounts(card: CardState) -> set[int]:
+    """The amounts of memory that the card might give: all that is free, or of a MIG card the profiles with a place."""
+    if card.card.mode != "mig":
+        return {card.free_memory_mib} if card.free_memory_mib > 0 else set()
+    placeable = (one.memory_mib for one in card.card.mig_profiles if mig.choose([one], 0, card.placements))
+    return {memory for memory in placeable if 0 < memory <= card.free_memory_mib}
 
 
 def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> list[Change]:
@@ -91,12 +99,12 @@ def _less_memory(view: View, names: Sequence[str], request: PodRequest) -> Chang
     if container is None:
         return None
     best: Change | None = None
-    relax = frozenset({fit.INSUFFICIENT_MEMORY})
+    relax = frozenset({fit.INSUFFICIENT_MEMORY, fit.MIG_INFEASIBLE})
     for name in names:
         state = view.state(name)
         if isinstance(state, Unregistered) or not view.judge(name, request, relax).fits:
             continue
-        for memory in sorted({card.free_memory_mib for card in state.cards if card.free_memory_mib > 0}, reverse=True):
+        for memory in sorted(set[int]().union(*map(_amounts, state.cards)), reverse=True):
             if best and memory <= best.amount:
                 break
             if container.memory_mib and memory >= container.memory_mib:
@@ -114,8 +122,9 @@ def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Chang
         return None
     best: Change | None = None
     for name in names:
-        free = {card.free_cores for card in view.cards(name)}
-        for cores in sorted((one for one in free if 0 < one < container.cores), reverse=True):
+        # One less than asked may be enough too: 100 asks for a card without any other user.
+        free = {min(card.free_cores, container.cores - 1) for card in view.cards(name)}
+        for cores in sorted((one for one in free if one > 0), reverse=True):
             if best and cores <= best.amount:
                 break
             if view.judge(name, _with_each(request, cores=cores)).fits:

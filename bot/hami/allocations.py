@@ -52,20 +52,18 @@ def decode_allocations(text: str, version: Version) -> Containers | None:
             if len(fields) < _FIELDS:
                 return None
             memory, cores = _integer(fields[2]), _integer(fields[3])
-            if strict and not (_fits(memory) and _fits(cores)):
-                return None
+            if memory is None or cores is None or abs(memory) > _INT32 or abs(cores) > _INT32:
+                if strict:
+                    return None
+                memory, cores = _clamped(memory), _clamped(cores)
             uuid = _MIG_SUFFIX.sub("", fields[0]) if suffixed else fields[0]
-            shares.append(Allocation(uuid, _clamped(memory), _clamped(cores)))
+            shares.append(Allocation(uuid, memory, cores))
         containers.append(tuple(shares))
     return tuple(containers)
 
 
 def _integer(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
-
-
-def _fits(number: int | None) -> bool:
-    return number is not None and abs(number) <= _INT32
 
 
 def _clamped(number: int | None) -> int:

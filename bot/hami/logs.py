@@ -13,9 +13,9 @@ from typing import NamedTuple
 _HEADER = re.compile(
     r"([IWEF])(\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{6})\s+(\d+) ([^:\]]+):(\d+)\] (.*)", re.DOTALL
 )
-_MESSAGE = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_MESSAGE = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"')
 # A key's length is bounded, or a long line of words would be tried from each of them to its end.
-_PAIR = re.compile(r'(?:^| )([\w ]{1,60}?)="((?:[^"\\]|\\.)*)"')
+_PAIR = re.compile(r'(?:^| )(\w[\w ]{0,59}?)="([^"\\]*(?:\\.[^"\\]*)*)"')
 _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|.)", re.DOTALL)
 _SHORT_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _SKEW = timedelta(minutes=1)
@@ -52,7 +52,7 @@ def parse_line(raw: str, now: datetime) -> LogLine | None:
     message = _MESSAGE.match(body)
     text = _unquote(message[1]) if message else body
     rest = body[message.end() :] if message else ""
-    values = {key.strip(): _unquote(value) for key, value in _PAIR.findall(rest)}
+    values = {key: _unquote(value) for key, value in _PAIR.findall(rest)}
     return LogLine(raw, found[1], _moment(found, now), f"{found[9]}:{found[10]}", text, values)
 
 
@@ -90,7 +90,7 @@ def pod_key_of(line: LogLine) -> str:
 
 def lines_about(raws: Iterable[str], namespace: str, name: str, now: datetime) -> list[LogLine]:
     """The lines whose own pod key is this pod: `wl-1` is not `wl-10`."""
-    parsed = (parse_line(raw, now) for raw in raws)
+    parsed = (parse_line(raw, now) for raw in raws if name in raw)  # nearly all are of other pods, and this is cheap
     return [line for line in parsed if line is not None and pod_key_of(line) == f"{namespace}/{name}"]
 
 

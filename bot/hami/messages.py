@@ -11,7 +11,7 @@ import msgspec
 from bot.hami.reasons import BY_TEXT, reason_of
 
 _AVAILABLE = re.compile(r"0/(\d+) nodes (?:are )?available: (.*)", re.DOTALL)
-_PREEMPTION = re.compile(r"\s*preemption: .*", re.DOTALL)
+_PREEMPTION = "preemption: "
 _NO_CLAIMS = re.compile(r",?\.? ?(?:no new claims to deallocate|still not schedulable),?\.?$")
 _COUNTED = re.compile(r"(\d+) (.+)", re.DOTALL)
 _CARDS = re.compile(r"(\d+)/(\d+) (\w+)")
@@ -20,8 +20,9 @@ _EVENT_REASON_PREFIX = "EventReason"
 
 _CODE_EVENT = re.compile(r"(\d+) nodes (\w+)\(([^()]*)\)")
 _NONE_FIT = re.compile(r"no available node, (?:(\d+) nodes do not meet|all node scores do not meet)")
-_FIT_NODE = re.compile(r"find fit node\(([^()]+)\)|Successfully filtered to following nodes: \[([^\]]*)\]")
-_GUIDES_FORM = re.compile(r"(\w+) on node (\S+)")
+_FIT_NODE = re.compile(r"find fit node\(([^()]+)\)|Successfully filtered to following nodes: \[([^\[\]]*)\]")
+# Bounded, or a long word would be tried from each of its letters to its end.
+_GUIDES_FORM = re.compile(r"\b(\w{1,64}) on node (\S+)")
 
 
 class CardCount(msgspec.Struct, frozen=True):
@@ -77,14 +78,14 @@ def parse_unschedulable(message: str) -> Unschedulable | None:
     found = _AVAILABLE.search(strip_combined(message))
     if not found:
         return None
-    body = _NO_CLAIMS.sub("", _PREEMPTION.sub("", found[2]).strip()).strip().rstrip(".")
-    pieces: list[str] = []
-    for piece in body.split(", "):
-        if pieces and not _COUNTED.fullmatch(piece):
-            pieces[-1] += f", {piece}"
+    listed = found[2].partition(_PREEMPTION)[0].strip()
+    reasons: list[list[str]] = []
+    for piece in _NO_CLAIMS.sub("", listed).strip().rstrip(".").split(", "):
+        if reasons and not _COUNTED.fullmatch(piece):
+            reasons[-1].append(piece)
         elif piece:
-            pieces.append(piece)
-    counted = (_COUNTED.fullmatch(piece) for piece in pieces)
+            reasons.append([piece])
+    counted = (_COUNTED.fullmatch(", ".join(pieces)) for pieces in reasons)
     return Unschedulable(
         total=_int(found[1]),
         reasons=tuple(NodesReason(_int(one[1]), one[2], read_reason(one[2])) for one in counted if one),

@@ -57,6 +57,11 @@ class Cluster(Protocol):
         """Objects that were skipped because they do not have the API's shape: which, and why."""
         ...
 
+    @property
+    def notes(self) -> Sequence[Gap]:
+        """What is assumed about the cluster as a whole, such as the time of a recording that names none."""
+        ...
+
     def now(self) -> datetime:
         """The moment that answers are about: the clock's for a live cluster, `taken_at` of a recording."""
         ...

@@ -21,6 +21,7 @@ from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.failures import Request, StaleListError, broken, is_cut, quoted, refused
 from bot.kube.models import PODS, Kind, Resource
 from bot.kube.times import parse_time
+from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -105,6 +106,11 @@ class LiveCluster:
         """Closes every connection; nothing can be read afterwards."""
         for link in filter(None, (self._link, self._retired)):
             await link.aclose()
+
+    @property
+    def notes(self) -> tuple[Gap, ...]:
+        """Nothing is assumed of a live cluster."""
+        return ()
 
     @property
     def undecodable(self) -> list[str]:

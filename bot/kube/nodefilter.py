@@ -5,12 +5,22 @@ noderesources). What depends on other pods (free cpu, ports, volumes, pod affini
 larger than the whole node is.
 """
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple
 
-from bot.kube.models import Node, NodeSelectorTerm, Pod, Quantity, SelectorRequirement, Taint, Toleration
-from bot.kube.quantities import parse_quantity, whole
+from bot.kube.models import (
+    Container,
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    Quantity,
+    SelectorRequirement,
+    Taint,
+    Toleration,
+)
+from bot.kube.quantities import parse_quantity
 
 SELECTOR_TEXT = "node(s) didn't match Pod's node affinity/selector"
 TAINT_TEXT = "node(s) had untolerated taint(s)"
@@ -19,6 +29,7 @@ UNSCHEDULABLE_TEXT = "node(s) were unschedulable"
 _UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Obstacle(NamedTuple):
@@ -28,21 +39,34 @@ class Obstacle(NamedTuple):
     detail: str
 
 
+class NodeFilter:
+    """The filters for one pod, to be asked about any number of nodes: what the pod wants is worked out once."""
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+        self._tolerations = pod.spec.tolerations or []
+        amounts = ((resource, _asked(pod, resource)) for resource in _RESOURCES)
+        self._asked = [(resource, amount) for resource, amount in amounts if amount > 0]
+
+    def obstacle(self, node: Node) -> Obstacle | None:
+        """The first filter that drops the node for this pod; None when none of those judged here does."""
+        if node.spec.unschedulable and not _tolerated(_UNSCHEDULABLE_TAINT, self._tolerations):
+            return Obstacle(UNSCHEDULABLE_TEXT, "spec.unschedulable")
+        for taint in node.spec.taints or ():
+            if taint.effect in _HARD_EFFECTS and not _tolerated(taint, self._tolerations):
+                return Obstacle(TAINT_TEXT, taint.key)
+        if missing := _unselected(self._pod, node):
+            return Obstacle(SELECTOR_TEXT, missing)
+        for resource, asked in self._asked:
+            offered = _offered(node, resource)
+            if offered is not None and asked > offered:
+                return Obstacle(f"Insufficient {resource}", resource)
+        return None
+
+
 def obstacle(pod: Pod, node: Node) -> Obstacle | None:
-    """The first filter that drops the node for this pod; None when none of those judged here does."""
-    tolerations = pod.spec.tolerations or []
-    if node.spec.unschedulable and not _tolerated(_UNSCHEDULABLE_TAINT, tolerations):
-        return Obstacle(UNSCHEDULABLE_TEXT, "spec.unschedulable")
-    for taint in node.spec.taints or ():
-        if taint.effect in _HARD_EFFECTS and not _tolerated(taint, tolerations):
-            return Obstacle(TAINT_TEXT, taint.key)
-    if missing := _unselected(pod, node):
-        return Obstacle(SELECTOR_TEXT, missing)
-    for resource in _RESOURCES:
-        asked, offered = _asked(pod, resource), _offered(node, resource)
-        if offered is not None and asked > offered:
-            return Obstacle(f"Insufficient {resource}", resource)
-    return None
+    """What one node holds against one pod; for many nodes make a `NodeFilter` once."""
+    return NodeFilter(pod).obstacle(node)
 
 
 def _tolerated(taint: Taint, tolerations: list[Toleration]) -> bool:
@@ -92,23 +116,38 @@ def _holds(requirement: SelectorRequirement, value: str | None) -> bool:
 
 
 def _compare(value: str | None, values: list[str]) -> int:
-    left, right = whole(value), whole(values[0]) if values else None
-    return 0 if left is None or right is None else (left > right) - (left < right)
+    if value is None or len(values) != 1 or not (_INTEGER.fullmatch(value) and _INTEGER.fullmatch(values[0])):
+        return 0
+    left, right = int(value), int(values[0])
+    return (left > right) - (left < right)
 
 
 def _asked(pod: Pod, resource: str) -> Decimal:
-    """The pod's effective request: the larger of the app containers' sum and any init container, plus overhead."""
-    apps = sum(
-        (_request(one.resources.requests if one.resources else None, resource) for one in pod.spec.containers),
-        Decimal(),
-    )
-    inits = [
-        _request(one.resources.requests if one.resources else None, resource) for one in pod.spec.init_containers or ()
-    ]
-    return max([apps, *inits]) + _request(pod.spec.overhead, resource)
+    """The pod's effective request, overhead included.
+
+    The app containers and sidecars together, or an init container with the sidecars before it where that is more.
+    """
+    sidecars = peak = Decimal()
+    for one in pod.spec.init_containers or ():
+        amount = _request(one, resource)
+        if one.restart_policy == "Always":
+            sidecars += amount
+            peak = max(peak, sidecars)
+        else:
+            peak = max(peak, sidecars + amount)
+    apps = sum((_request(one, resource) for one in pod.spec.containers), sidecars)
+    return max(apps, peak) + _amount(pod.spec.overhead, resource)
 
 
-def _request(amounts: dict[str, Quantity] | None, resource: str) -> Decimal:
+def _request(container: Container, resource: str) -> Decimal:
+    """The request; the API server takes the limit for one that is left out."""
+    if container.resources is None:
+        return Decimal()
+    requests, limits = container.resources.requests, container.resources.limits
+    return _amount(requests if requests and resource in requests else limits, resource)
+
+
+def _amount(amounts: dict[str, Quantity] | None, resource: str) -> Decimal:
     value = (amounts or {}).get(resource)
     return (parse_quantity(value) if value is not None else None) or Decimal()
 

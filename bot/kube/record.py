@@ -15,7 +15,7 @@ import msgspec
 from bot.errors import SourceError, UsageError
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.lists import encode_list
-from bot.kube.models import ALL_KINDS, PODS, Event, Lease, Node, Pod, Resource
+from bot.kube.models import ALL_KINDS, PODS, Event, Kind, Lease, Node, Pod, Resource
 from bot.kube.recording import Meta
 from bot.kube.recording_files import FORMAT, META, archive_stem, log_name
 from bot.kube.redact import COMPONENT_LABEL, EXTENDER, masked_log, redacted
@@ -25,6 +25,7 @@ from bot.report import Gap
 MAX_LOGS = 32 * 1024 * 1024
 """How much log is read, all containers together, in bytes."""
 
+_PRIVATE = ("configmaps", "leases")
 _LOG_PERIOD_S = 3600
 _LATEST = 2**32 - 1  # of a time in a gzip header
 
@@ -47,7 +48,7 @@ async def record(cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, se
     """
     out = _checked(out)
     async with asyncio.TaskGroup() as reading:
-        lists = [reading.create_task(seen(kind.plural, cluster.list(kind))) for kind in ALL_KINDS]
+        lists = [reading.create_task(seen(kind.plural, _all_of(cluster, kind))) for kind in ALL_KINDS]
     files: dict[str, bytes] = {}
     objects: dict[str, int] = {}
     gaps: list[Gap] = []
@@ -74,6 +75,15 @@ async def record(cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, se
     except OSError as error:
         raise UsageError(f"{out} could not be written: {error}", hint="name another place with -o") from error
     return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *log_gaps))
+
+
+async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
+    """All objects of the kind; of what applications keep private, only those where HAMi's scheduler runs."""
+    if kind.plural not in _PRIVATE:
+        return await cluster.list(kind)
+    schedulers = await cluster.list(PODS, labels=f"{COMPONENT_LABEL}=hami-scheduler")
+    found = [await cluster.list(kind, namespace) for namespace in sorted({pod.namespace for pod in schedulers})]
+    return [one for items in found for one in items]
 
 
 def _times(item: Resource) -> Iterator[str | None]:

@@ -93,6 +93,9 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
     ),
     (("--",), re.compile(rf"(--[\w-]{{0,40}}{_SENSITIVE}\s+)(?!-){_VALUE}", re.IGNORECASE), rf"\1{MASK}"),
     (("://",), re.compile(r"(://)[^\s/\"'<>]+@"), rf"\1{MASK}@"),
+    (("cookie",), re.compile(r"(\bcookie:\s*)[^\n]+", re.IGNORECASE), rf"\1{MASK}"),
+    (("hooks.slack.com",), re.compile(r"(hooks\.slack\.com/)[\w/-]+", re.IGNORECASE), rf"\1{MASK}"),
+    (("sig=",), re.compile(r"(\bsig=)[^&\s\"']+", re.IGNORECASE), rf"\1{MASK}"),
     (("eyj",), re.compile(r"\beyJ[\w-]{5,2000}\.[\w-]+(?:\.[\w-]*)?"), MASK),
     (("akia", "asia"), re.compile(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"), MASK),
     (
@@ -127,7 +130,7 @@ def redacted(item: Resource) -> dict[str, Any]:
     """The object as JSON builtins under the API's names, fit to leave the cluster."""
     value = _redacted(msgspec.to_builtins(item), of_hami=False)
     if isinstance(item, ConfigMap) and item.data is not None:
-        kept = _CONFIG_KEYS if _is_config_of_hami(item) else frozenset[str]()
+        kept = _CONFIG_KEYS if item.metadata.label(COMPONENT_LABEL) in HAMI_COMPONENTS else frozenset({DEVICE_CONFIG})
         value["data"] = {key: masked(text) for key, text in item.data.items() if key in kept}
     return value
 
@@ -135,10 +138,6 @@ def redacted(item: Resource) -> dict[str, Any]:
 def is_pod_of_hami(labels: dict[str, str] | None, containers: Iterable[str]) -> bool:
     """Whether a pod with these labels and container names is one of HAMi's own."""
     return (labels or {}).get(COMPONENT_LABEL) in HAMI_COMPONENTS or EXTENDER in containers
-
-
-def _is_config_of_hami(config: ConfigMap) -> bool:
-    return config.metadata.label(COMPONENT_LABEL) in HAMI_COMPONENTS or DEVICE_CONFIG in (config.data or {})
 
 
 def _redacted(value: Any, *, of_hami: bool) -> Any:
@@ -160,6 +159,9 @@ def _redacted(value: Any, *, of_hami: bool) -> Any:
                 kept[key] = _masked_arguments(one)
         elif key == "message":
             kept[key] = masked(one)
+        elif key == "terminated" and not of_hami and isinstance(one, dict):
+            # The last words of a user's program are its own output: no pattern tells what is secret in them.
+            kept[key] = {name: told for name, told in cast("dict[str, Any]", one).items() if name != "message"}
         elif key == "labels":
             kept[key] = one
         else:

@@ -5,9 +5,13 @@ from datetime import UTC, datetime
 
 _RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})", re.ASCII)
 
+_EARLIEST_YEAR, _LATEST_YEAR = 1970, 9000
+
 
 def parse_time(text: str | None) -> datetime | None:
     """The moment that the text names, in UTC; None when there is no text or it is no RFC 3339 time.
+
+    Go's zero time (year 1) and times that no cluster can mean are none either, so sums with them cannot overflow.
 
     As strict as Go's time.RFC3339, which HAMi and Kubernetes read with: a time without a zone names no moment.
     Digits beyond microseconds are cut off.
@@ -15,9 +19,10 @@ def parse_time(text: str | None) -> datetime | None:
     if not text or not _RFC_3339.fullmatch(text):
         return None
     try:
-        return datetime.fromisoformat(text).astimezone(UTC)
+        moment = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+    return moment if _EARLIEST_YEAR <= moment.year <= _LATEST_YEAR else None
 
 
 def format_time(moment: datetime) -> str:

@@ -8,9 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import yaml
-
 from bot.errors import UsageError
+from bot.safe_yaml import parse_documents
 
 if TYPE_CHECKING:
     from bot.settings.schema import Settings
@@ -32,6 +31,7 @@ def load_settings(config: Path | None = None) -> "Settings | None":
     if path is None and not ours:
         return None
     from pydantic import ValidationError  # noqa: PLC0415  # see the module's docstring
+    from pydantic_settings import SettingsError  # noqa: PLC0415
 
     from bot.settings.schema import Settings  # noqa: PLC0415
 
@@ -40,19 +40,26 @@ def load_settings(config: Path | None = None) -> "Settings | None":
         known = ", ".join(sorted(fields))
         raise UsageError(f"unknown setting in the environment: {', '.join(unknown)}", hint=f"Known: {known}.")
     try:
-        return Settings(**(_read(path) if path else {}))
+        return Settings(**(_read(path, set(Settings.model_fields)) if path else {}))
+    except SettingsError as error:
+        raise UsageError(f"a setting in the environment cannot be read: {error}") from None
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise UsageError(f"settings{f' in {path}' if path else ''} are wrong: {problems}") from None
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, known: set[str]) -> dict[str, Any]:
     try:
-        document: object = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document: object = next(iter(parse_documents(path.read_text(encoding="utf-8"))), None)
     except OSError as error:
         raise UsageError(f"the settings file {path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (RecursionError, ValueError) as error:
         raise UsageError(f"the settings file {path} is no YAML: {' '.join(str(error).split())}") from error
     if document is not None and not isinstance(document, dict):
         raise UsageError(f"the settings file {path} holds no mapping of settings")
-    return cast("dict[str, Any]", document or {})
+    settings = cast("dict[Any, Any]", document or {})
+    if unknown := sorted(str(key) for key in settings if key not in known):
+        raise UsageError(
+            f"unknown settings in {path}: {', '.join(unknown)}", hint=f"Known: {', '.join(sorted(known))}."
+        )
+    return settings

@@ -3,15 +3,23 @@
 from bot.hami.install import Install
 from bot.hami.requests import DeviceConfig, asked_resources
 from bot.hami.version import Version
-from bot.kube.models import Pod
-from bot.report import Confidence, Evidence, Finding, NextAction, Scope
+from bot.kube.models import Container, Pod
+from bot.report import Confidence, Evidence, Finding, NextAction, Scope, one_line
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._rules.case import Case
+from playbooks._rules.gaps import other_vendors
+from playbooks._rules.said import Said
 from playbooks._subject import Absent
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _RESPECTS_FOREIGN = Version(2, 7, 0)
+_DENIES_PRIVILEGED = Version(2, 10, 0)
+_OVERWRITE = "force-overwrite-default-scheduler"
 WEBHOOK = "vgpu.hami.io"
+_OPT_OUT = ("hami.io/webhook", "ignore")
+_REMEDIES = {"pod has node assigned": "node", "exceeding resource quota": "quota", "is privileged": "privileged"}
+"""What HAMi's webhook says when it refuses a pod (pkg/scheduler/webhook.go at v2.7 to v2.10), and our advice."""
 
 
 def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
@@ -21,24 +29,38 @@ def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
     event = absent.refusals[0]
     owner = event.involved_object
     by_hami = WEBHOOK in event.message
+    why = _last_part(event.message)
+    claim = say(
+        "admission-denied.hami" if by_hami else "admission-denied.claim",
+        pod=name,
+        owner=f"{owner.kind} {owner.name}",
+        why=why,
+    )
+    describe = f"kubectl -n {event.namespace} describe {owner.kind.lower()} {owner.name}"
+    actions = [NextAction(say("admission-denied.fix"), describe)]
+    remedy = next((key for text, key in _REMEDIES.items() if by_hami and text in why), None)
+    if remedy is not None:
+        about = "resourcequota" if remedy == "quota" else f"{owner.kind.lower()} {owner.name}"
+        actions.insert(
+            0, NextAction(say(f"admission-denied.{remedy}"), f"kubectl -n {event.namespace} get {about} -o yaml")
+        )
     return Finding(
         code="admission-denied",
-        claim=say(
-            "admission-denied.hami" if by_hami else "admission-denied.claim",
-            pod=name,
-            owner=f"{owner.kind} {owner.name}",
-        ),
+        claim=one_line(claim, 400),
         severity="warning",
         confidence="confirmed",
         scope=Scope(),
         evidence=tuple(_evidence.of_event(one) for one in absent.refusals),
-        next_actions=(
-            NextAction(
-                say("admission-denied.fix"),
-                f"kubectl -n {event.namespace} describe {owner.kind.lower()} {owner.name}",
-            ),
-        ),
+        next_actions=tuple(actions),
     )
+
+
+def _last_part(message: str) -> str:
+    """What the webhook or the API said, without what the controller put before it."""
+    for mark in (" denied the request: ", " failed error: ", "Error creating: "):
+        if mark in message:
+            return message.split(mark, 1)[1]
+    return message
 
 
 def gated(pod: Pod, say: Texts) -> Finding | None:
@@ -57,57 +79,95 @@ def gated(pod: Pod, say: Texts) -> Finding | None:
     )
 
 
-def other_scheduler(pod: Pod, install: Install, config: DeviceConfig, say: Texts) -> Finding | None:
+def other_scheduler(pod: Pod, install: Install, config: DeviceConfig, said: Said, say: Texts) -> Finding | None:
     """The pod asks for HAMi's resources and another scheduler was named, or left in place, to handle it."""
     asked = asked_resources(pod, config)
     named = pod.spec.scheduler_name or DEFAULT_SCHEDULER
     if not asked or named == install.scheduler_name:
         return None
     resource, value = next(iter(asked.items()))
-    proofs = [_evidence.of_pod(pod, named, "{.spec.schedulerName}"), _evidence.of_resource(pod, resource, value)]
+    proofs = [
+        _evidence.of_pod(pod, named, "{.spec.schedulerName}")
+        if pod.spec.scheduler_name
+        else _evidence.of_pod(pod, pod.name, "{.metadata.name}"),
+        _evidence.of_resource(pod, resource, value),
+        *([said.evidence] if said.evidence else []),
+    ]
     confidence: Confidence = "confirmed" if install.seen else "suspected"
     version = install.version.version if install.version else None
     recreate = NextAction(
         say("webhook-bypassed.recreate"), f"kubectl -n {pod.namespace} delete pod {pod.name}", changes_cluster=True
     )
-    check = NextAction(say("webhook-bypassed.check"), "kubectl get mutatingwebhookconfigurations -o wide")
-    if named == DEFAULT_SCHEDULER or (version is not None and version < _RESPECTS_FOREIGN):
-        key = (
-            "webhook-bypassed.privileged"
-            if _privileged(pod) and version and version < Version(2, 10)
-            else "webhook-bypassed.claim"
-        )
-        claim = say(key, scheduler=named, hami=install.scheduler_name, resource=resource)
+    if named == DEFAULT_SCHEDULER:
+        left = version is not None and version >= _RESPECTS_FOREIGN and install.flags.get(_OVERWRITE) == "false"
+    else:
+        left = version is None or version >= _RESPECTS_FOREIGN
+    if not left:
+        how = _how_bypassed(pod, config, version)
+        claim = say(f"webhook-bypassed.{how}", scheduler=named, hami=install.scheduler_name, resource=resource)
+        check = NextAction(say("webhook-bypassed.check"), "kubectl get mutatingwebhookconfigurations -o wide")
+        if how == "opted-out":
+            proofs.insert(0, _evidence.of_pod(pod, _OPT_OUT[0], "{.metadata.labels}"))
+        if how != "claim":
+            check = NextAction(
+                say(f"webhook-bypassed.fix-{how}"), f"kubectl -n {pod.namespace} get pod {pod.name} -o yaml"
+            )
         return _finding("webhook-bypassed", claim, proofs, check, recreate, confidence=confidence)
     claim = say("wrong-scheduler.claim", scheduler=named, hami=install.scheduler_name)
     fix = NextAction(
-        say("wrong-scheduler.fix", hami=install.scheduler_name),
+        say(
+            "wrong-scheduler.name" if named == DEFAULT_SCHEDULER else "wrong-scheduler.fix", hami=install.scheduler_name
+        ),
         f"kubectl -n {pod.namespace} get pod {pod.name} -o yaml",
     )
     return _finding("wrong-scheduler", claim, proofs, fix, recreate, confidence=confidence)
 
 
-def nothing_asked(pod: Pod, config: DeviceConfig, say: Texts) -> Finding | None:
-    """The pod asks for no resource that HAMi hands out."""
-    if asked_resources(pod, config):
+def _how_bypassed(pod: Pod, config: DeviceConfig, version: Version | None) -> str:
+    """What of the pod itself keeps the webhook away; else it missed the pod."""
+    if pod.metadata.label(_OPT_OUT[0]) == _OPT_OUT[1]:
+        return "opted-out"
+    asking = [one for one in pod.spec.containers if _asks(one, config)]
+    skipped = bool(asking) and all(one.security_context and one.security_context.privileged for one in asking)
+    return "privileged" if skipped and version is not None and version < _DENIES_PRIVILEGED else "claim"
+
+
+def _asks(container: Container, config: DeviceConfig) -> bool:
+    resources = container.resources
+    asked = (resources.limits, resources.requests) if resources else ()
+    return any(config.manages(name) for amounts in asked for name in amounts or ())
+
+
+def nothing_asked(case: Case, say: Texts) -> Finding | None:
+    """The pod asks for no resource that HAMi hands out, or in amounts that HAMi takes as no request."""
+    pod, config = case.pod, case.config
+    asked = asked_resources(pod, config)
+    if not asked:
+        return _finding(
+            "no-device-request",
+            say("no-device-request.claim", resource=config.count),
+            [
+                _evidence.of_pod(
+                    pod, pod.spec.containers[0].name if pod.spec.containers else pod.name, "{.spec.containers[*].name}"
+                )
+            ],
+            NextAction(
+                say("no-device-request.fix", resource=config.count),
+                f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.spec.containers[*].resources}}'",
+            ),
+        )
+    if any(one.containers for one in case.requests) or other_vendors(case):
         return None
+    amounts = ", ".join(f"{name}: {value}" for name, value in asked.items())
     return _finding(
         "no-device-request",
-        say("no-device-request.claim", resource=config.count),
-        [
-            _evidence.of_pod(
-                pod, pod.spec.containers[0].name if pod.spec.containers else pod.name, "{.spec.containers[*].name}"
-            )
-        ],
+        say("no-device-request.unread", version=str(case.version or ""), asked=one_line(amounts, 80)),
+        [_evidence.of_resource(pod, name, value) for name, value in asked.items()],
         NextAction(
-            say("no-device-request.fix", resource=config.count),
+            say("no-device-request.whole", resource=config.memory),
             f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.spec.containers[*].resources}}'",
         ),
     )
-
-
-def _privileged(pod: Pod) -> bool:
-    return any(one.security_context and one.security_context.privileged for one in pod.spec.containers)
 
 
 def _finding(

@@ -72,6 +72,7 @@ class Case:
         self.nodes = world.facts.nodes
         self.nodes_seen = world.nodes_seen
         self.views = world.views_without(pod.metadata.uid)
+        self._judged: dict[tuple[str, frozenset[str]], Verdict] = {}
         self.requests = [pod_request(pod, world.config, version) for version in world.versions]
 
     @property
@@ -116,6 +117,12 @@ class Case:
 
     def judge(self, name: str, relax: frozenset[str] = frozenset()) -> Verdict:
         """The verdict on a node; unknown where the versions that it could be do not agree."""
+        known = self._judged.get((name, relax))
+        if known is None:
+            known = self._judged[name, relax] = self._judge(name, relax)
+        return known
+
+    def _judge(self, name: str, relax: frozenset[str]) -> Verdict:
         verdicts = [view.judge(name, request, relax) for view, request in zip(self.views, self.requests, strict=True)]
         if len({(one.fits, frozenset(one.codes)) for one in verdicts}) > 1:
             return Verdict(fits=None, unknown="HAMi's version is unknown, and its versions judge this node differently")
@@ -132,8 +139,20 @@ class Case:
         return expects_gpus(self.nodes[name], self.config.count)
 
     @cached_property
+    def unseen_gpu_nodes(self) -> list[str]:
+        """The nodes that should have cards and whose cards cannot be read."""
+        states = ((name, self.view.registration(name)) for name in sorted(self.nodes))
+        unread = (name for name, one in states if isinstance(one, Unregistered) and one.registration is None)
+        return [name for name in unread if self.expects_gpus(name)]
+
+    @cached_property
     def too_large(self) -> bool:
-        """Whether no registered node of the cluster could take the pod even empty, whatever cards it names."""
+        """Whether no registered node of the cluster could take the pod even empty, whatever cards it names.
+
+        Never where the cards of half the nodes that should have some are unseen.
+        """
+        if 2 * len(self.unseen_gpu_nodes) >= sum(1 for name in self.nodes if self.expects_gpus(name)):
+            return False
         shapes: set[object] = set()
         for name in sorted(self.nodes):
             for view, request in zip(self.views, self.requests, strict=True):

@@ -23,10 +23,12 @@ def fit_gaps(case: Case, say: Texts) -> list[Gap]:
     """Where our own fit knows no verdict, it says so."""
     unknown = sorted({one.unknown for one in case.verdicts.values() if one.fits is None and one.unknown})
     gaps = [Gap("fit", why, say("gap.fit-hint")) for why in unknown]
+    vendors = other_vendors(case)
+    return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in vendors]
+
+
+def other_vendors(case: Case) -> list[str]:
+    """The resources of vendors whose fit is not modelled that the pod asks for."""
     nvidia = set(case.config.nvidia_resources)
-    others = [
-        name
-        for name in asked_resources(case.pod, case.config)
-        if name not in nvidia and not name.startswith(_NVIDIA_DOMAIN)
-    ]
-    return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in others]
+    asked = asked_resources(case.pod, case.config)
+    return [name for name in asked if name not in nvidia and not name.startswith(_NVIDIA_DOMAIN)]

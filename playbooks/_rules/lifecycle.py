@@ -1,71 +1,119 @@
 """Pods that are past scheduling: running, finished, failed, or waiting to start."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 
-from bot.hami.allocations import BIND_PHASE_KEY
-from bot.kube.models import ContainerStatus, Event, Pod
-from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, NextAction, Scope, one_line
+from bot.hami.allocations import BIND_PHASE_KEY, reserved_node
+from bot.kube.models import ContainerStatus, Event, Pod, StateWaiting
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence, Finding, NextAction, Scope, Severity, one_line
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._rules.prose import plugin_pods_command
 
 _ALLOCATE_REASON = "UnexpectedAdmissionError"
+_OUT_OF = "OutOf"
 _START_EVENTS = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "Failed", "BackOff", "InspectFailed")
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STARTING = ("ContainerCreating", "PodInitializing", "")
+_STUCK = timedelta(minutes=2)
+"""How long a start without complaint, or a deletion past its deadline, is taken as normal."""
 
 
-def past_scheduling(pod: Pod, events: Iterable[Event], say: Texts) -> Finding | None:
+def past_scheduling(pod: Pod, events: Iterable[Event], now: datetime, say: Texts) -> Finding | None:
     """What a pod that needs no scheduling is doing; None when it still waits for a node."""
-    own = [one for one in events if one.involved_object.uid in ("", pod.metadata.uid)]
+    own = [one for one in events if one.involved_object.uid in ("", pod.metadata.uid) and one.message.strip()]
     if pod.status.phase == "Succeeded":
         return _finding(pod, say, "succeeded", _evidence.of_pod(pod, "Succeeded", "{.status.phase}"))
     if (refused := _allocate_failed(pod, own, say)) is not None:
         return refused
     if pod.status.phase == "Failed":
         return _failed(pod, say)
+    if pod.metadata.deletion_timestamp:
+        return _terminating(pod, now, say)
     if not pod.spec.node_name:
         return None
-    if pod.metadata.deletion_timestamp:
-        return _not_started(pod, own, say)
     statuses = pod.status.container_statuses or []
     crashing = any(one.state.waiting and one.state.waiting.reason not in _STARTING for one in statuses)
     if pod.status.phase == "Running" and not crashing:
         return _finding(
             pod, say, "running", _evidence.of_pod(pod, "Running", "{.status.phase}"), node=pod.spec.node_name
         )
-    return _not_started(pod, own, say)
+    return _not_started(pod, own, now, say)
+
+
+def _terminating(pod: Pod, now: datetime, say: Texts) -> Finding:
+    """Being deleted. The API's deletionTimestamp is when the pod should be gone."""
+    text = pod.metadata.deletion_timestamp or ""
+    deadline = parse_time(text)
+    late = deadline is not None and now - deadline > _STUCK
+    key = "late" if late else "claim" if pod.spec.node_name else "unscheduled"
+    proofs = [_evidence.of_pod(pod, text, "{.metadata.deletionTimestamp}")]
+    describe = NextAction(
+        say("terminating.finalizers"),
+        f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.metadata.finalizers}}'",
+    )
+    return Finding(
+        code="terminating",
+        claim=say(
+            f"terminating.{key}",
+            pod=f"{pod.namespace}/{pod.name}",
+            node=pod.spec.node_name or "?",
+            deadline=format_time(deadline) if deadline else text,
+        ),
+        severity="warning" if late else "info",
+        confidence="confirmed",
+        scope=Scope(nodes=(pod.spec.node_name,) if pod.spec.node_name else ()),
+        evidence=tuple(proofs),
+        next_actions=(describe,) if late else (),
+    )
 
 
 def _allocate_failed(pod: Pod, events: list[Event], say: Texts) -> Finding | None:
-    proofs: list[Evidence] = []
-    if pod.status.reason == _ALLOCATE_REASON or "Allocate failed" in pod.status.message:
-        proofs.append(_evidence.of_pod(pod, pod.status.message or pod.status.reason, "{.status.message}"))
-    proofs += [_evidence.of_event(one) for one in events if one.reason == _ALLOCATE_REASON][-1:]
-    if pod.metadata.annotation(BIND_PHASE_KEY) == "failed" and pod.status.phase != "Running":
-        proofs.append(_evidence.of_pod_annotation(pod, BIND_PHASE_KEY))
+    proofs = _refusals_on_the_node(pod, events)
     if not proofs:
         return None
     node = pod.spec.node_name
+    why = _device_error(proofs[0].quote) if proofs[0].quote != "failed" else say("allocate-failed.no-words")
+    placed = reserved_node(pod.metadata) != ""
+    scheduler = pod.spec.scheduler_name or "?"
+    actions = [NextAction(say("allocate-failed.plugin-log"), plugin_pods_command(node))]
+    if not placed:
+        look = f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.spec.schedulerName}}'"
+        actions.insert(0, NextAction(say("allocate-failed.scheduler"), look))
+    recreate = f"kubectl -n {pod.namespace} delete pod {pod.name}"
+    actions.append(NextAction(say("allocate-failed.recreate"), recreate, changes_cluster=True))
+    key = "allocate-failed.claim" if placed else "allocate-failed.unplaced"
     return Finding(
         code="allocate-failed",
-        claim=one_line(say("allocate-failed.claim", node=node or "?", why=proofs[0].quote), 400),
+        claim=one_line(say(key, node=node or "?", why=why, scheduler=scheduler), 400),
         severity="warning",
         confidence="confirmed",
         scope=Scope(nodes=(node,) if node else ()),
         evidence=tuple(proofs),
-        next_actions=(
-            NextAction(
-                say("allocate-failed.plugin-log"),
-                plugin_pods_command(node),
-            ),
-            NextAction(
-                say("allocate-failed.recreate"),
-                f"kubectl -n {pod.namespace} delete pod {pod.name}",
-                changes_cluster=True,
-            ),
-        ),
+        next_actions=tuple(actions),
     )
+
+
+def _refusals_on_the_node(pod: Pod, events: list[Event]) -> list[Evidence]:
+    """What kubelet or the device plugin said when it refused the pod's devices after Bind."""
+    proofs: list[Evidence] = []
+    reason, message = pod.status.reason, pod.status.message
+    devices = reason.startswith(_OUT_OF) and "/" in reason
+    if reason == _ALLOCATE_REASON or devices or "Allocate failed" in message:
+        proofs.append(_evidence.of_pod(pod, message if message.strip() else reason, "{.status.message}"))
+    proofs += [_evidence.of_event(one) for one in events if one.reason == _ALLOCATE_REASON][-1:]
+    if pod.metadata.annotation(BIND_PHASE_KEY) == "failed" and pod.status.phase != "Running":
+        proofs.append(_evidence.of_pod_annotation(pod, BIND_PHASE_KEY))
+    return proofs
+
+
+def _device_error(message: str) -> str:
+    """The device plugin's own words, without what kubelet and gRPC put around them."""
+    for mark in (" desc = ", "Allocate failed due to ", "Pod was rejected: "):
+        if mark in message:
+            return message.split(mark, 1)[1].removesuffix(", which is unexpected")
+    return message
 
 
 def _failed(pod: Pod, say: Texts) -> Finding:
@@ -85,33 +133,55 @@ def _failed(pod: Pod, say: Texts) -> Finding:
     return _start_failure(pod, say, say("image-or-start-failure.failed", why=why), [_evidence.of_pod(pod, quote, path)])
 
 
-def _not_started(pod: Pod, events: list[Event], say: Texts) -> Finding:
+def _not_started(pod: Pod, events: list[Event], now: datetime, say: Texts) -> Finding:
     statuses: list[ContainerStatus] = [
         *(pod.status.init_container_statuses or ()),
         *(pod.status.container_statuses or ()),
     ]
-    waiting = next((one for one in statuses if one.state.waiting and one.state.waiting.reason not in _STARTING), None)
+    stuck = next((one for one in statuses if one.state.waiting and one.state.waiting.reason not in _STARTING), None)
+    told = [one for one in events if one.reason in _START_EVENTS]
+    last = max(told, key=lambda one: parse_time(one.seen_at) or _LONG_AGO, default=None)
     proofs: list[Evidence] = []
-    if waiting and waiting.state.waiting:
-        why = f"{waiting.state.waiting.reason} {waiting.state.waiting.message}".strip()
-        path = "{.status.containerStatuses[*].state.waiting}"
-        proofs.append(_evidence.of_pod(pod, waiting.state.waiting.message or waiting.state.waiting.reason, path))
+    crashed = False
+    if stuck is not None:
+        why, proofs, crashed = _why_stuck(pod, stuck, say)
+    elif last is not None:
+        why = last.message
+    elif pod.metadata.annotation(BIND_PHASE_KEY) == "allocating":
+        why = say("image-or-start-failure.allocating")
+        proofs.append(_evidence.of_pod_annotation(pod, BIND_PHASE_KEY))
     else:
         why = say("image-or-start-failure.starting")
-    told = [one for one in events if one.reason in _START_EVENTS]
-    if told:
-        last = max(told, key=lambda one: str(parse_time(one.seen_at)))
+    if last is not None:
         proofs.append(_evidence.of_event(last))
-        why = why if waiting else last.message
+    key = "image-or-start-failure.crashing" if crashed else "image-or-start-failure.claim"
+    claim = say(key, node=pod.spec.node_name, why=why)
+    bound = pod.condition("PodScheduled")
+    since = parse_time(bound.last_transition_time if bound else None) or parse_time(pod.metadata.creation_timestamp)
+    calm = stuck is None and last is None and since is not None and now - since <= _STUCK
     proofs = proofs or [_evidence.of_pod(pod, pod.spec.node_name, "{.spec.nodeName}")]
-    return _start_failure(pod, say, say("image-or-start-failure.claim", node=pod.spec.node_name, why=why), proofs)
+    return _start_failure(pod, say, claim, proofs, "info" if calm else "warning")
 
 
-def _start_failure(pod: Pod, say: Texts, claim: str, proofs: list[Evidence]) -> Finding:
+def _why_stuck(pod: Pod, stuck: ContainerStatus, say: Texts) -> tuple[str, list[Evidence], bool]:
+    """Why a container does not start; the last exit code where it did start, which is then told by the third."""
+    waiting = stuck.state.waiting or StateWaiting()
+    path = "{.status.containerStatuses[*].state.waiting}"
+    proofs = [_evidence.of_pod(pod, waiting.message if waiting.message.strip() else waiting.reason, path)]
+    ended = stuck.last_state.terminated
+    if ended is None:
+        return f"{waiting.reason} {waiting.message}".strip(), proofs, False
+    exited = say("image-or-start-failure.exit", container=stuck.name, code=ended.exit_code)
+    path = "{.status.containerStatuses[*].lastState.terminated}"
+    proofs.insert(0, _evidence.of_pod(pod, ended.reason or str(ended.exit_code), path))
+    return f"{exited} {ended.reason} ({waiting.reason})".replace("  ", " "), proofs, True
+
+
+def _start_failure(pod: Pod, say: Texts, claim: str, proofs: list[Evidence], severity: Severity = "warning") -> Finding:
     return Finding(
         code="image-or-start-failure",
         claim=one_line(claim, 400),
-        severity="warning",
+        severity=severity,
         confidence="confirmed",
         scope=Scope(nodes=(pod.spec.node_name,) if pod.spec.node_name else ()),
         evidence=tuple(proofs),

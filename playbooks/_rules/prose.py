@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from msgspec import structs
+
+from bot.hami.install import COMPONENT_LABEL, EXTENDER_CONTAINER, PLUGIN_COMPONENT, Install
+from bot.report import Finding, NextAction
 from bot.texts import Texts
 
 _SHOWN = 3
+_MAX_ACTIONS = 3
 
 
 def names(say: Texts, listed: Sequence[str], shown: int = _SHOWN) -> str:
@@ -23,3 +27,25 @@ def mib(amount: int) -> str:
 def plugin_pods_command(node: str) -> str:
     """The command that shows the device plugin's pods of one node."""
     return f"kubectl get pods -A -l {COMPONENT_LABEL}={PLUGIN_COMPONENT} --field-selector spec.nodeName={node}"
+
+
+def scheduler_log(install: Install, pod: str, say: Texts) -> tuple[NextAction, ...]:
+    """To read what the extender logs about a pod; nothing when no extender was found."""
+    names = [one.name for one in install.pods[:1]] or [f"deploy/{one.name}" for one in (install.deployment,) if one]
+    return tuple(
+        NextAction(
+            say("words.scheduler-log"),
+            f"kubectl -n {install.namespace} logs {name} -c {EXTENDER_CONTAINER} --since=1h | grep {pod}",
+        )
+        for name in names
+    )
+
+
+def few_actions(findings: Sequence[Finding]) -> list[Finding]:
+    """At most three next actions in the whole report, those of the first findings."""
+    left, kept = _MAX_ACTIONS, list[Finding]()
+    for finding in findings:
+        actions = finding.next_actions[:left]
+        left -= len(actions)
+        kept.append(structs.replace(finding, next_actions=actions))
+    return kept

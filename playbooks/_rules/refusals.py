@@ -1,6 +1,9 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
 from collections.abc import Sequence
+from itertools import islice
+
+from msgspec import structs
 
 from bot.hami import fit
 from bot.hami.advice import Change, largest_slice, smallest_changes
@@ -15,10 +18,12 @@ from bot.hami.requests import (
     POLICY_KEY,
     USE_TYPE_KEY,
     USE_UUID_KEY,
+    ContainerRequest,
     asked_resources,
 )
 from bot.hami.vendors import NVIDIA
 from bot.kube.models import Node, Pod, ResourceQuota
+from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
 from bot.texts import Texts
 from playbooks import _evidence
@@ -26,6 +31,9 @@ from playbooks._rules import prose
 from playbooks._rules.case import Case
 from playbooks._rules.causes import Cause, Rank, family, is_unregistered, unexplained
 from playbooks._rules.said import Said
+
+_MAX_TRIED = 20
+_MAX_TAKERS = 3
 
 _POD_KEYS: dict[str, tuple[str, ...]] = {
     fit.TYPE_MISMATCH: (USE_TYPE_KEY, NO_USE_TYPE_KEY, MODE_KEY),
@@ -65,7 +73,11 @@ def refused(case: Case, said: Said, cause: Cause, quotas: Sequence[ResourceQuota
         proofs = words(said)
     claim = say(f"{cause.code}.claim", **_values(case, cause, say))
     proofs = [*proofs, *_object_proofs(case, cause, quotas)]
-    return finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
+    told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
+    if cause.text != fit.QUOTA_NOT_FIT:
+        return told
+    look = f"kubectl -n {case.pod.namespace} get resourcequota -o yaml"
+    return structs.replace(told, next_actions=(NextAction(say("resource-quota-not-fit.look"), look),))
 
 
 def severity_of(cause: Cause) -> Severity:
@@ -73,31 +85,40 @@ def severity_of(cause: Cause) -> Severity:
     return "warning" if cause.rank < Rank.BACKGROUND else "info"
 
 
-def in_words(said: Said, cause: Cause, say: Texts, *, sure: bool) -> Finding:
-    """The finding of one cause when only the schedulers' words are known."""
+def in_words(said: Said, cause: Cause, say: Texts, *, sure: bool, why: str = "said.claim") -> Finding:
+    """The finding of one cause when only the schedulers' words are known; `why` is the text that says why."""
     if reason_of(cause.text) is None:
         claim = say("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
         return finding(
             "kubernetes-filter", claim, "confirmed" if sure else "suspected", (), words(said), severity="warning"
         )
-    claim = say("said.claim", count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
+    claim = say(why, count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
     proofs = said.evidence_for(cause.text) or words(said)
     return finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
 
 
 def lost_to_kubernetes(case: Case, said: Said, say: Texts) -> Finding | None:
-    """HAMi would take the pod on some node, and kube-scheduler's words account for losing as many as that."""
-    lost = unexplained(case, said)
-    if not case.fitting or not lost or sum(count for _, count in lost) < len(case.fitting):
+    """HAMi would take the pod on some node, and kube-scheduler's words account for losing as many as that.
+
+    Only for what objects cannot tell: taints and selectors are judged by the nodes as they are now. One node can lack
+    several resources, so of those the most counts, not the sum.
+    """
+    lost = [one for one in unexplained(case, said) if family(one[0]) not in ("taint", "unschedulable", "selector")]
+    short = [count for text, count in lost if family(text).startswith("insufficient")]
+    rest = [count for text, count in lost if not family(text).startswith("insufficient")]
+    if not case.fitting or not lost or max(short, default=0) + sum(rest) < len(case.fitting):
         return None
     text, count = max(lost, key=lambda one: (one[1], one[0]))
-    claim = say("kubernetes-filter.claim", count=count, text=text)
+    if case.request.containers:
+        claim = say("kubernetes-filter.room", count=count, text=text, nodes=prose.names(say, case.fitting))
+    else:
+        claim = say("kubernetes-filter.claim", count=count, text=text)
     return finding("kubernetes-filter", claim, "confirmed", (), words(said), severity="warning")
 
 
 def advise(case: Case, say: Texts) -> list[NextAction]:
     """What would make the pod fit, each tried against the filter; at most three."""
-    if not case.candidates or len(case.views) != 1 or case.view.ledger is None:
+    if not case.request.containers or not case.candidates or len(case.views) != 1 or case.view.ledger is None:
         return []
     names = [name for name in case.candidates if is_unregistered(case, name) is None]
     return [_action(case.pod, change, say) for change in smallest_changes(case.view, names, case.request)[:3]]
@@ -105,7 +126,7 @@ def advise(case: Case, say: Texts) -> list[NextAction]:
 
 def _action(pod: Pod, change: Change, say: Texts) -> NextAction:
     label = say(f"change.{change.what}", node=change.node, amount=f"{change.amount:,}", pod=change.pod)
-    namespace, name = change.pod.split("/") if change.pod else (pod.namespace, pod.name)
+    namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
     return NextAction(label, f"kubectl -n {namespace} get pod {name} -o yaml")
 
 
@@ -115,15 +136,27 @@ def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Seve
         for one in (said.unschedulable.by_kubernetes if said.unschedulable else ())
         if family(one.text) == family(cause.text)
     ]
-    text = told[0].text if told else cause.text
-    proofs = words(said) if told else []
-    first = case.nodes[cause.nodes[0]]
+    takers = _takers(case, cause)
+    first = case.nodes[(takers or cause.nodes)[0]]
     detail = case.obstacles[first.name].detail
-    proofs.append(_obstacle_proof(case, first, detail))
-    claim = say("kubernetes-filter.claim", count=len(cause.nodes), text=text)
+    texts = sorted({one.text for one in told}, key=lambda text: (detail not in text, text)) or [cause.text]
+    text = "; ".join(texts)
+    if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
+        text = f"{text} ({detail})"
+    proofs = [*(words(said) if told else []), _obstacle_proof(case, first, detail)]
+    key = "kubernetes-filter.room" if takers else "kubernetes-filter.claim"
+    claim = say(key, count=len(cause.nodes), text=text, nodes=", ".join(takers))
     return finding(
         "kubernetes-filter", claim, "confirmed" if told else "suspected", cause.nodes, proofs, severity=severity
     )
+
+
+def _takers(case: Case, cause: Cause) -> list[str]:
+    """Some of the nodes that HAMi would give the pod if kubernetes let it: enough to name."""
+    if not case.request.containers or not cause.unlocked:
+        return []
+    tried = (name for name in cause.nodes[:_MAX_TRIED] if case.judge(name).fits)
+    return list(islice(tried, _MAX_TAKERS))
 
 
 def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
@@ -148,7 +181,6 @@ def words(said: Said) -> list[Evidence]:
 
 
 def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
-    container = case.request.containers[0] if case.request.containers else None
     wanted = case.request.constraints
     slice_ = largest_slice(case.view, cause.nodes, case.request) if cause.text == fit.INSUFFICIENT_MEMORY else None
     return {
@@ -156,36 +188,53 @@ def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
         "count": len(cause.nodes),
         "reason": cause.text,
         "asked": _asked(case, say),
-        "cards": container.count if container else 0,
-        "cores": container.cores if container else 0,
+        "cards": max((one.count for one in case.request.containers), default=0),
+        "cores": max((one.cores for one in case.request.containers), default=0),
         "memory": _memory(case, say),
         "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
         if slice_
         else say("words.none"),
-        "types": wanted.use_type or wanted.no_use_type or wanted.mode or "",
+        "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
         "namespace": case.pod.namespace,
-        **_quota(case),
+        **(_quota(case, say) if cause.text == fit.QUOTA_NOT_FIT else {}),
     }
 
 
-def _quota(case: Case) -> dict[str, str]:
+def _quota(case: Case, say: Texts) -> dict[str, str]:
     """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
     room = case.view.quota_room(case.pod.namespace)
     if room is None:
         return {"resource": case.config.memory, "limit": "?", "used": "?"}
     cores = sum(one.cores * one.count for one in case.request.containers)
     memory = sum(one.memory_mib * one.count for one in case.request.containers)
+    if _over_cores_only(case):
+        limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
+        return {"resource": case.config.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
+    limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
+    asked = prose.mib(memory) if len(case.request.containers) > 1 else _asked(case, say)
+    return {"resource": case.config.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
+
+
+def _over_cores_only(case: Case) -> bool:
+    """Whether of the namespace's quotas only the cores' would be exceeded."""
+    room = case.view.quota_room(case.pod.namespace)
+    if room is None:
+        return False
+    cores = sum(one.cores * one.count for one in case.request.containers)
+    memory = sum(one.memory_mib * one.count for one in case.request.containers)
     by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
     by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
-    if by_cores and not by_memory:
-        return {"resource": case.config.cores, "limit": f"{room.cores_limit:,}", "used": f"{room.cores_used:,}"}
-    limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
-    return {"resource": case.config.memory, "limit": limit, "used": f"{room.memory_used_mib:,}"}
+    return by_cores and not by_memory
+
+
+def _largest(case: Case) -> ContainerRequest | None:
+    """The container that asks for the most memory of a card: of several it is the one that is hard to place."""
+    return max(case.request.containers, key=lambda one: (one.memory_mib, one.percentage, one.count), default=None)
 
 
 def _memory(case: Case, say: Texts) -> str:
-    container = case.request.containers[0] if case.request.containers else None
+    container = _largest(case)
     if container is None:
         return "?"
     return (
@@ -196,7 +245,7 @@ def _memory(case: Case, say: Texts) -> str:
 
 
 def _asked(case: Case, say: Texts) -> str:
-    container = case.request.containers[0] if case.request.containers else None
+    container = _largest(case)
     return say("words.asked", cards=container.count, memory=_memory(case, say)) if container else "?"
 
 
@@ -219,26 +268,36 @@ def _object_proofs(case: Case, cause: Cause, quotas: Sequence[ResourceQuota]) ->
         fit.INSUFFICIENT_CORE: (case.config.cores,),
         fit.EXCLUSIVE_CONFLICT: (case.config.cores,),
         fit.NODE_INSUFFICIENT: (case.config.count,),
-        fit.QUOTA_NOT_FIT: (case.config.memory, case.config.cores),
+        fit.QUOTA_NOT_FIT: _quota_order(case),
     }.get(cause.text, (case.config.count,))
     proofs += [_evidence.of_resource(pod, name, asked[name]) for name in wanted if name in asked][:1]
     if cause.text == fit.QUOTA_NOT_FIT:
-        proofs += [_quota_proof(one, case) for one in quotas if one.namespace == pod.namespace and one.spec.hard][:1]
+        proofs += _quota_proofs(case, quotas)
     if cause.nodes:
         proofs += _card_proof(case, case.nodes[cause.nodes[0]], cause.text)
     return proofs
 
 
-def _quota_proof(quota: ResourceQuota, case: Case) -> Evidence:
-    key = f"limits.{case.config.memory}"
-    value = (quota.spec.hard or {}).get(key)
-    return Evidence(
-        source="quota",
-        object=f"ResourceQuota {quota.namespace}/{quota.name}",
-        at=None,
-        quote=str(value) if value is not None else quota.name,
-        command=f"kubectl -n {quota.namespace} get resourcequota {quota.name} -o jsonpath='{{.spec.hard}}'",
-    )
+def _quota_order(case: Case) -> tuple[str, str]:
+    """The resource whose quota is exceeded, then the other."""
+    memory, cores = case.config.memory, case.config.cores
+    return (cores, memory) if _over_cores_only(case) else (memory, cores)
+
+
+def _quota_proofs(case: Case, quotas: Sequence[ResourceQuota]) -> list[Evidence]:
+    """The namespace's limit on the resource that is exceeded."""
+    key = f"limits.{_quota_order(case)[0]}"
+    return [
+        Evidence(
+            source="quota",
+            object=f"ResourceQuota {one.namespace}/{one.name}",
+            at=None,
+            quote=str(one.spec.hard[key]),
+            command=f"kubectl -n {one.namespace} get resourcequota {one.name} -o jsonpath='{{.spec.hard}}'",
+        )
+        for one in quotas
+        if one.namespace == case.pod.namespace and one.spec.hard and key in one.spec.hard
+    ][:1]
 
 
 def _card_proof(case: Case, node: Node, text: str) -> list[Evidence]:

@@ -1,5 +1,6 @@
 """What the schedulers themselves said about a pod, newest first: old words never beat newer ones."""
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
@@ -8,6 +9,7 @@ from bot.hami.logs import LogLine, NodeRefusal, last_refusals
 from bot.hami.messages import (
     CardCount,
     CodeEvent,
+    NodesReason,
     Unschedulable,
     event_reason,
     parse_code_event,
@@ -30,10 +32,16 @@ _ATTEMPT = timedelta(seconds=15)
 _EVENT_LAG = timedelta(minutes=2)
 """HAMi's own events come up to two minutes late (its client is limited to 5 requests/s); kube-scheduler's do not."""
 
+_EVENT_TEXT_LIMIT = 1000
+"""Just below the 1,024 bytes that events.k8s.io keeps of a note [k8s.io/api/events/v1 types.go]."""
+
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STAGED = ("FailedScheduling", "FilteringFailed", "FilteringSucceed", "BindingFailed")
 _PLACED = ("Scheduled", "BindingSucceed", "Pulling", "Pulled", "Created", "Started")
-_TRANSPORT = ('Post "http', "context deadline exceeded", "connection refused")
+_EXTENDER_LOST = re.compile(
+    r"/filter\b|^(?!running |.*https?://).*(?:context deadline exceeded|connection refused)", re.DOTALL
+)
+"""The call of the extender's filter failed. Other calls name another URL, kube-scheduler's plugins themselves."""
 
 
 class Said(NamedTuple):
@@ -84,7 +92,7 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
     With an empty pod (one that could not be read) the events of whichever pod had the name are taken.
     """
     uid = pod.metadata.uid
-    own = [one for one in events if not uid or one.involved_object.uid in ("", uid)]
+    own = [one for one in events if one.message.strip() and (not uid or one.involved_object.uid in ("", uid))]
     own.sort(key=lambda one: (_when(one) or _LONG_AGO, one.name))
     said = _newest(pod, own)
     codes = [
@@ -95,6 +103,8 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
     newest = max((when for _, one in codes if (when := _when(one))), default=None)
     recent = [(code, one) for code, one in codes if newest and (_when(one) or newest) >= newest - _ATTEMPT]
     none_fit = [one for one in own if event_reason(one.reason) == "FilteringFailed" and says_none_fit(one.message)]
+    if said.at is not None:
+        recent = [one for one in recent if (_when(one[1]) or said.at) >= said.at - _EVENT_LAG]
     if said.stage == "filter":
         said = said._replace(
             code_events=tuple((code, _evidence.of_event(one)) for code, one in _agreeing(recent, said)),
@@ -121,8 +131,10 @@ def _when(event: Event) -> datetime | None:
 def _newest(pod: Pod, events: list[Event]) -> Said:
     """The PodScheduled condition is rewritten with every attempt; without it the newest event stands in."""
     condition = pod.condition("PodScheduled")
-    if condition is not None and condition.status == "False" and condition.message:
-        same = [one for one in events if one.reason == "FailedScheduling" and one.message == condition.message]
+    if condition is not None and condition.status == "False" and condition.message.strip():
+        same = [
+            one for one in events if one.reason == "FailedScheduling" and _same_text(one.message, condition.message)
+        ]
         at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
         evidence = _evidence.of_condition(pod, condition, format_time(at) if at else None)
         said = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
@@ -136,12 +148,18 @@ def _newest(pod: Pod, events: list[Event]) -> Said:
     last = staged[-1]
     if event_reason(last.reason) == "FilteringSucceed":
         return _filtered(last)
-    told = [one for one in staged if one.reason in ("FailedScheduling", "BindingFailed")]
+    told = [one for one in staged if event_reason(one.reason) in ("FailedScheduling", "BindingFailed")]
     if told and (_when(last) or _LONG_AGO) - (_when(told[-1]) or _LONG_AGO) <= _EVENT_LAG:
         last = told[-1]
     return _classify(
         last.message, _when(last), _evidence.of_event(last), bind=event_reason(last.reason) != "FilteringFailed"
     )
+
+
+def _same_text(event: str, condition: str) -> bool:
+    """Whether an event tells what the condition tells: an event's text is cut at 1,024 bytes, a condition's is not."""
+    cut = event.removesuffix("...").rstrip()
+    return event == condition or (len(event.encode()) >= _EVENT_TEXT_LIMIT and condition.startswith(cut))
 
 
 def _filtered(event: Event) -> Said:
@@ -151,14 +169,22 @@ def _filtered(event: Event) -> Said:
 def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bool) -> Said:
     message = strip_combined(message)
     if (unschedulable := parse_unschedulable(message)) is not None:
-        return Said("filter", at, evidence, unschedulable)
+        return Said("filter", at, evidence, _with_common_reason(unschedulable, message))
     if (lock := lock_complaint(message)) is not None:
         return Said("bind", at, evidence, lock=lock)
-    if any(mark in message for mark in _TRANSPORT) and "/bind" not in message:
+    if _EXTENDER_LOST.search(message):
         return Said("extender", at, evidence)
     if parse_code_event(message) or says_none_fit(message):
         return Said("filter", at, evidence)
     return Said("bind" if bind else "unclear", at, evidence)
+
+
+def _with_common_reason(unschedulable: Unschedulable, message: str) -> Unschedulable:
+    """A reason without a count is about every node: `0/3 nodes are available: pod has unbound immediate …`."""
+    reason = message.partition("available: ")[2].partition(". preemption:")[0].strip().rstrip(".")
+    if unschedulable.reasons or not reason:
+        return unschedulable
+    return unschedulable._replace(reasons=(NodesReason(unschedulable.total, reason),))
 
 
 def _agreeing(codes: list[tuple[CodeEvent, Event]], said: Said) -> list[tuple[CodeEvent, Event]]:

@@ -2,13 +2,21 @@
 
 from datetime import datetime, timedelta
 
-from bot.hami.install import COMPONENT_LABEL, ROLE_LABEL, SCHEDULER_COMPONENT, Install, is_ready
+from bot.hami.install import (
+    COMPONENT_LABEL,
+    EXTENDER_CONTAINER,
+    ROLE_LABEL,
+    SCHEDULER_COMPONENT,
+    Install,
+    is_ready,
+)
 from bot.hami.version import Version
-from bot.kube.models import Pod
+from bot.kube.models import Pod, StateTerminated
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, Scope
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._gather import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
 
 _LEADS_SINCE = Version(2, 8, 0)
 _LEASE_GRACE = timedelta(seconds=60)
@@ -24,41 +32,96 @@ def scheduler_trouble(install: Install, now: datetime, say: Texts) -> list[Findi
     return [one for one in found if one is not None]
 
 
+def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:
+    """Deployments and pods were read, and none of them is HAMi's scheduler."""
+    if seen.install.seen or any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in seen.gaps):
+        return None
+    name = pod.spec.scheduler_name or pod.name
+    return Finding(
+        code="scheduler-down",
+        claim=say("scheduler-down.none"),
+        severity="critical",
+        confidence="suspected",
+        scope=Scope(),
+        evidence=(_evidence.of_pod(pod, name, "{.spec.schedulerName}"),),
+        next_actions=(
+            NextAction(
+                say("scheduler-down.search"), f"kubectl get deploy -A -l {COMPONENT_LABEL}={SCHEDULER_COMPONENT}"
+            ),
+        ),
+    )
+
+
 def _down(install: Install, say: Texts) -> Finding | None:
     if install.ready_pods or not install.seen:
         return None
-    proofs = [_evidence.of_pod(pod, pod.status.phase, "{.status.phase}") for pod in install.pods]
+    if install.pods:
+        return _not_ready(install, say)
     deployment = install.deployment
-    if not proofs and deployment is not None:
-        if deployment.status.ready_replicas or deployment.status.replicas:
-            return None
-        proofs.append(
+    if deployment is None or deployment.status.ready_replicas:
+        return None
+    what = f"kubectl -n {deployment.namespace}"
+    to_zero = deployment.spec.replicas == 0
+    scale = NextAction(
+        say("scheduler-down.scale"), f"{what} scale deployment {deployment.name} --replicas=1", changes_cluster=True
+    )
+    describe = NextAction(say("scheduler-down.describe"), f"{what} describe deployment {deployment.name}")
+    return Finding(
+        code="scheduler-down",
+        claim=say(
+            "scheduler-down.scaled" if to_zero else "scheduler-down.claim",
+            namespace=install.namespace,
+            name=deployment.name,
+            why="",
+        ),
+        severity="critical",
+        confidence="confirmed",
+        scope=Scope(),
+        evidence=(
             Evidence(
                 source="deployment",
                 object=f"Deployment {deployment.namespace}/{deployment.name}",
                 at=None,
-                quote=deployment.name,
-                command=f"kubectl -n {deployment.namespace} get deployment {deployment.name}",
-            )
-        )
+                quote=str(deployment.spec.replicas) if to_zero else deployment.name,
+                command=f"{what} get deployment {deployment.name} -o jsonpath='{{.spec.replicas}}'",
+            ),
+        ),
+        next_actions=(scale,) if to_zero else (describe,),
+    )
+
+
+def _not_ready(install: Install, say: Texts) -> Finding:
+    """There are pods, none of them is ready."""
+    worst = [_what_ails(pod) for pod in install.pods]
+    names = " ".join(pod.name for pod in install.pods)
+    kubectl = f"kubectl -n {install.namespace}"
     return Finding(
         code="scheduler-down",
-        claim=say("scheduler-down.claim", namespace=install.namespace),
+        claim=say("scheduler-down.claim", namespace=install.namespace, why=f" ({worst[0].quote})"),
         severity="critical",
         confidence="confirmed",
         scope=Scope(),
-        evidence=tuple(proofs),
+        evidence=tuple(worst),
         next_actions=(
-            NextAction(
-                say("scheduler-down.describe"),
-                _kubectl(install, "describe pods"),
-            ),
+            NextAction(say("scheduler-down.describe"), f"{kubectl} describe pods {names}"),
             NextAction(
                 say("scheduler-down.logs"),
-                _kubectl(install, "logs", "--all-containers --previous --tail=50"),
+                f"{kubectl} logs {install.pods[0].name} --all-containers --previous --tail=50",
             ),
         ),
     )
+
+
+def _what_ails(pod: Pod) -> Evidence:
+    """What the pod's status says is wrong: a container that waits, else why it is not ready, else its phase."""
+    waiting = [one.state.waiting for one in pod.status.container_statuses or () if one.state.waiting]
+    if waiting and waiting[0].reason:
+        return _evidence.of_pod(pod, waiting[0].reason, "{.status.containerStatuses[*].state.waiting.reason}")
+    for kind in ("Ready", "PodScheduled"):
+        condition = pod.condition(kind)
+        if condition is not None and condition.status == "False" and (condition.message or condition.reason):
+            return _evidence.of_condition(pod, condition, _evidence.clock(condition.last_transition_time))
+    return _evidence.of_pod(pod, pod.status.phase or pod.name, "{.status.phase}")
 
 
 def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
@@ -92,7 +155,7 @@ def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
         next_actions=(
             NextAction(
                 say("scheduler-no-leader.pods"),
-                _kubectl(install, "get pods", f"-L {ROLE_LABEL}"),
+                f"kubectl -n {install.namespace} get pods {' '.join(one.name for one in install.pods)} -L {ROLE_LABEL}",
             ),
         ),
     )
@@ -100,8 +163,9 @@ def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
 
 def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
     for pod in install.pods:
-        if (quote := _recent_crash(pod, now)) is not None:
-            path = "{.status.containerStatuses[*].lastState.terminated.reason}"
+        if (ended := _recent_crash(pod, now)) is not None:
+            field, quote = ("reason", ended.reason) if ended.reason else ("exitCode", str(ended.exit_code))
+            path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
             return Finding(
                 code="scheduler-degraded",
                 claim=say("scheduler-degraded.claim", pod=pod.name, why=quote),
@@ -112,10 +176,12 @@ def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
                 next_actions=(
                     NextAction(
                         say("scheduler-degraded.logs"),
-                        f"kubectl -n {pod.namespace} logs {pod.name} -c vgpu-scheduler-extender --previous --tail=50",
+                        f"kubectl -n {pod.namespace} logs {pod.name} -c {EXTENDER_CONTAINER} --previous --tail=50",
                     ),
                 ),
             )
+    if not install.ready_pods:
+        return None
     unready = [pod for pod in install.pods if not is_ready(pod)]
     if not unready:
         return None
@@ -130,14 +196,10 @@ def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
     )
 
 
-def _kubectl(install: Install, verb: str, more: str = "") -> str:
-    return f"kubectl -n {install.namespace} {verb} -l {COMPONENT_LABEL}={SCHEDULER_COMPONENT} {more}".rstrip()
-
-
-def _recent_crash(pod: Pod, now: datetime) -> str | None:
+def _recent_crash(pod: Pod, now: datetime) -> StateTerminated | None:
     for status in pod.status.container_statuses or ():
         ended = status.last_state.terminated
         finished = parse_time(ended.finished_at) if ended else None
         if ended and status.restart_count and finished and now - finished <= _RESTART_WINDOW:
-            return ended.reason or "Error"
+            return ended
     return None

@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from bot.hami import fit
+from bot.hami.handshake import GUIDES_THRESHOLD, parse_handshake
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.hami.nodestate import GPU_LABEL, Unregistered
+from bot.hami.vendors import NVIDIA
 from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
@@ -15,6 +18,9 @@ from playbooks._rules.case import Case
 from playbooks._rules.causes import Cause, is_unregistered
 from playbooks._rules.refusals import finding, severity_of, words
 from playbooks._rules.said import Said
+
+_EMPTY = ("", "[]", "null", ":")
+"""Registrations without a card."""
 
 PluginPods = Mapping[str, Sequence[Pod] | Gap]
 """The device plugin's pods on unregistered nodes, by node."""
@@ -29,7 +35,7 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
     for name in expected:
         state = is_unregistered(case, name)
         if state is not None:
-            by_why.setdefault(_handshake_code(state), []).append(name)
+            by_why.setdefault(_code_and_why(case, name, state), []).append(name)
     proofs = said.evidence_for(fit.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda one: (-len(one[1]), one[0])):
@@ -44,8 +50,8 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
                 severity=severity,
             )
         )
-        action = _plugin_action(names[0], plugins.get(names[0]), say)
-        found[-1] = structs.replace(found[-1], next_actions=(action,))
+        actions = _actions(names[0], why, plugins.get(names[0]), say)
+        found[-1] = structs.replace(found[-1], next_actions=actions)
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
         claim = say("node-unregistered.normal", nodes=prose.names(say, normal))
@@ -63,22 +69,74 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
     return found
 
 
-def _handshake_code(state: Unregistered) -> tuple[str, str]:
+def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
+    """Nodes that would take the pod, but for a unix-seconds handshake that is too old by the guides' rule.
+
+    It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
+    """
+    stale = [name for name in case.candidates if _too_old(case, name) and case.expects_gpus(name)]
+    blamed = [name for name in case.fitting if name in stale]
+    explains = said.stage == "filter" and bool(blamed) and len(blamed) == len(case.fitting)
+    if said.stage in ("bind", "filtered") or not stale:
+        return None
+    names = blamed if explains else stale
+    proofs = said.evidence_for(fit.NODE_UNREGISTERED)
+    threshold = int(GUIDES_THRESHOLD.total_seconds())
+    text = case.nodes[names[0]].metadata.annotation(NVIDIA.handshake) or ""
+    told = finding(
+        "handshake-stale",
+        say("handshake-stale.guides", nodes=prose.names(say, names), threshold=threshold),
+        "confirmed" if proofs and explains else "suspected",
+        names,
+        [*(proofs or words(said)), _evidence.of_node_annotation(case.nodes[names[0]], NVIDIA.handshake, text)],
+        severity="warning" if explains else "info",
+    )
+    return structs.replace(told, next_actions=(_plugin_action(names[0], None, say),) if explains else ())
+
+
+def _too_old(case: Case, name: str) -> bool:
+    text = case.nodes[name].metadata.annotation(NVIDIA.handshake) or ""
+    handshake = parse_handshake(text) if text[:1].isdigit() else None
+    if handshake is None or handshake.state != "unix" or handshake.at is None:
+        return False
+    return case.now - handshake.at > GUIDES_THRESHOLD
+
+
+def _code_and_why(case: Case, name: str, state: Unregistered) -> tuple[str, str]:
     if state.why in ("stale", "deleted"):
         return f"handshake-{state.why}", "claim"
-    return "node-unregistered", "outside" if state.key.startswith("--") else state.why
+    if state.key.startswith("--"):
+        return "node-unregistered", "outside"
+    register = case.nodes[name].metadata.annotation(NVIDIA.register) or ""
+    if state.why == "unreadable" and register.strip() in _EMPTY:
+        return "node-unregistered", "empty"
+    return "node-unregistered", state.why
 
 
 def _registration_proofs(case: Case, name: str) -> list[Evidence]:
     node = case.nodes[name]
     state = is_unregistered(case, name)
-    if state is not None and state.quote and not state.key.startswith("--"):
+    text = node.metadata.annotation(state.key) if state is not None else None
+    if state is not None and text and state.quote in text:
         return [_evidence.of_node_annotation(node, state.key, state.quote)]
     if case.config.count in (node.status.allocatable or {}):
         return [_evidence.of_allocatable(node, case.config.count)]
     if node.metadata.label(GPU_LABEL[0]):
         return [_evidence.of_label(node, GPU_LABEL[0])]
     return [_evidence.of_node(node, node.name, "{.metadata.name}")]
+
+
+def _actions(name: str, why: str, pods: Sequence[Pod] | Gap | None, say: Texts) -> tuple[NextAction, ...]:
+    """What to do about one way of being unregistered; the device plugin is what it is about unless told otherwise."""
+    if why == "outside":
+        return (NextAction(say("node-unregistered.labels", node=name), f"kubectl get node {name} --show-labels"),)
+    if why == "other-format":
+        both = f"{COMPONENT_LABEL} in ({SCHEDULER_COMPONENT},{PLUGIN_COMPONENT})"
+        columns = "NAME:.metadata.name,IMAGES:.spec.containers[*].image"
+        return (
+            NextAction(say("node-unregistered.images"), f"kubectl get pods -A -l '{both}' -o custom-columns={columns}"),
+        )
+    return (_plugin_action(name, pods, say),)
 
 
 def _plugin_action(name: str, pods: Sequence[Pod] | Gap | None, say: Texts) -> NextAction:

@@ -53,7 +53,6 @@ def test_less_memory_is_the_most_that_some_node_would_give():
 
 
 def test_less_memory_on_a_mig_card_is_a_profile_s():
-    cluster = view([gpu_node("n1", mig_card())], [])
     # 24,576 MiB need the whole card, where a place of one slice is taken.
     holders = [
         holder(
@@ -68,6 +67,9 @@ def test_less_memory_on_a_mig_card_is_a_profile_s():
         )
     ]
     cluster = view([gpu_node("n1", mig_card())], holders)
+    best = largest_slice(cluster, ["n1"], request(wants(memory=16000)))
+    assert best is not None
+    assert best.memory_mib == 12288
     assert changes(cluster, request(wants(memory=16000)))["memory"] == Change("memory", "n1", 12288)
 
 

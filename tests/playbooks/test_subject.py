@@ -1,0 +1,179 @@
+"""Whom a question is about: names as people type them, what is found for them, and what is said when nothing is."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.errors import UsageError
+from playbooks._subject import SubjectRequest, parse_subject
+from tests.playbooks.world import (
+    Object,
+    ago,
+    ask,
+    cause,
+    cluster,
+    codes,
+    commands,
+    gpu,
+    gpu_node,
+    owner,
+    pod,
+    quotes,
+    running,
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("trainer-0", SubjectRequest("Pod", "", "trainer-0")),
+        ("  trainer-0 ", SubjectRequest("Pod", "", "trainer-0")),
+        ("ml/trainer-0", SubjectRequest("Pod", "ml", "trainer-0")),
+        ("pod/trainer-0", SubjectRequest("Pod", "", "trainer-0")),
+        ("deploy/trainer", SubjectRequest("Deployment", "", "trainer")),
+        ("ml/deploy/trainer", SubjectRequest("Deployment", "ml", "trainer")),
+        ("StatefulSet/db", SubjectRequest("StatefulSet", "", "db")),
+        ("job/train", SubjectRequest("Job", "", "train")),
+        ("ds/agent", SubjectRequest("DaemonSet", "", "agent")),
+        ("rs/trainer-6d5f", SubjectRequest("ReplicaSet", "", "trainer-6d5f")),
+    ],
+)
+def test_a_subject_is_understood_as_people_type_it(typed: str, meant: SubjectRequest) -> None:
+    assert parse_subject(typed) == meant
+
+
+def test_a_namespace_given_apart_is_the_subject_s() -> None:
+    assert parse_subject("deploy/trainer", "ml") == SubjectRequest("Deployment", "ml", "trainer")
+    assert parse_subject("ml/trainer-0", "ml") == SubjectRequest("Pod", "ml", "trainer-0")
+
+
+def test_two_namespaces_that_differ_are_refused() -> None:
+    with pytest.raises(UsageError, match="another namespace"):
+        parse_subject("ml/trainer-0", "dev")
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "/", "a/b/c/d", "ml/", "Trainer", "-x", "a b", "x" * 300, "$(reboot)", "svc/x/y"]
+)
+def test_what_is_no_name_is_refused_with_an_example(typed: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_subject(typed)
+    assert len(refused.value.message) < 200
+
+
+def test_a_name_without_a_namespace_is_found_where_it_is(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(running("trainer-0", "gpu-1", namespace="team-a")), "trainer-0")
+    assert (report.subject.namespace, report.subject.name) == ("team-a", "trainer-0")
+
+
+def test_a_name_in_several_namespaces_is_asked_back(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(pod("trainer-0"), pod("trainer-0", namespace="dev")), "trainer-0")
+    assert codes(report) == ["not-found"]
+    assert "dev/trainer-0" in report.verdict
+    assert "ml/trainer-0" in report.verdict
+    assert commands(report) == ["why dev/trainer-0", "why ml/trainer-0"]
+
+
+def test_a_unique_prefix_is_enough(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(running("trainer-0", "gpu-1"), running("web-1", "gpu-1")), "train")
+    assert report.subject.name == "trainer-0"
+
+
+def test_a_prefix_of_several_pods_offers_them(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(pod("trainer-0"), pod("trainer-1")), "ml/trainer")
+    assert codes(report) == ["not-found"]
+    assert commands(report) == ["why ml/trainer-0", "why ml/trainer-1"]
+
+
+def test_a_misspelt_name_offers_the_near_one(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(pod("trainer-0")), "ml/trianer-0")
+    assert "did you mean ml/trainer-0" in report.verdict
+
+
+def test_a_misspelt_owner_offers_the_near_one(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(owner("Deployment", "trainer")), "deploy/trianer")
+    assert commands(report) == ["why ml/deployment/trainer"]
+
+
+def test_a_name_that_nothing_is_near_is_simply_not_there(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(pod("trainer-0")), "ml/qqq")
+    assert codes(report) == ["not-found"]
+    assert report.verdict.startswith('pods "qqq" not found')
+
+
+def test_a_deployment_that_wants_no_pods_says_so(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(owner("Deployment", "trainer", wants=0)), "deploy/trainer")
+    assert report.verdict == 'deployments "trainer" has no pod, and wants 0 replicas.'
+
+
+def test_an_owner_in_several_namespaces_is_asked_back_by_kind(tmp_path: Path) -> None:
+    objects = cluster(owner("Job", "train"), owner("Job", "train", namespace="dev"))
+    assert commands(ask(tmp_path, objects, "job/train")) == ["why dev/job/train", "why ml/job/train"]
+
+
+# ------------------------------------------------------------------------------------ which pod of an owner
+
+
+def deployment(*states: Object) -> list[Object]:
+    """A Deployment, its ReplicaSet, and these as its pods."""
+    top = owner("Deployment", "trainer", wants=len(states), has=len(states))
+    middle = owner("ReplicaSet", "trainer-6d5f", of=top, wants=len(states), has=len(states))
+    refers = [{"kind": "ReplicaSet", "name": "trainer-6d5f", "uid": middle["metadata"]["uid"], "controller": True}]
+    for one in states:
+        one["metadata"]["ownerReferences"] = refers
+    return [top, middle, *states]
+
+
+def crashing(name: str) -> Object:
+    one = running(name, "gpu-1")
+    one["status"]["containerStatuses"] = [{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]
+    return one
+
+
+def failed(name: str, **fields: object) -> Object:
+    one = pod(name, nodeName="gpu-1", **fields)
+    one["status"] = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+    return one
+
+
+def test_of_a_deployment_the_pod_that_waits_for_a_node_is_explained(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(), *deployment(running("t-a", "gpu-1"), crashing("t-b"), pod("t-c"), failed("t-d")))
+    assert ask(tmp_path, objects, "deploy/trainer").subject.name == "t-c"
+
+
+def test_of_a_deployment_a_crashing_pod_comes_before_a_failed_one_and_those_before_healthy_ones(tmp_path: Path) -> None:
+    objects = cluster(*deployment(running("t-a", "gpu-1"), failed("t-d"), crashing("t-b")))
+    assert ask(tmp_path, objects, "deploy/trainer").subject.name == "t-b"
+
+
+def test_of_a_deployment_a_pod_that_is_going_away_is_the_last_choice(tmp_path: Path) -> None:
+    leaving = pod("t-a", deleted=ago(5), age=900)
+    objects = cluster(*deployment(leaving, running("t-b", "gpu-1")))
+    assert codes(ask(tmp_path, objects, "deploy/trainer")) == ["running"]
+
+
+def test_of_several_waiting_pods_the_oldest_is_explained(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(), *deployment(pod("t-a", age=10), pod("t-b", age=500), pod("t-c", age=100)))
+    assert ask(tmp_path, objects, "deploy/trainer").subject.name == "t-b"
+
+
+def test_a_statefulset_s_own_pods_are_found(tmp_path: Path) -> None:
+    top = owner("StatefulSet", "db", has=1)
+    report = ask(tmp_path, cluster(top, running("db-0", "gpu-1", owner=top)), "sts/db")
+    assert (codes(report), report.subject.name) == (["running"], "db-0")
+
+
+def test_another_owner_s_pods_with_a_like_name_are_not_taken(tmp_path: Path) -> None:
+    other = owner("ReplicaSet", "trainer-extra-1")
+    objects = cluster(*deployment(running("t-a", "gpu-1")), pod("trainer-extra-1-x", owner=other))
+    assert ask(tmp_path, objects, "deploy/trainer").subject.name == "t-a"
+
+
+def test_a_pod_that_cannot_be_read_is_a_gap_and_not_an_absence(tmp_path: Path) -> None:
+    broken = pod("wl", limits=gpu())
+    broken["metadata"]["annotations"] = {"a": ["not text"]}
+    report = ask(tmp_path, cluster(broken))
+    assert codes(report) == ["not-enough-evidence"]
+    assert [gap.source for gap in report.gaps] == ["pod"]
+    assert cause(report).confidence == "suspected"
+    assert quotes(report) == []
