@@ -1,33 +1,36 @@
 """YAML from people and clusters: whatever is in it, it gives plain values or a ValueError."""
 
-import re
 from typing import Any
 
 import yaml
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
-_DEEPEST = 500
-_BRACKET = re.compile(r"[\[\]{}]")
-_NESTED_ON_ONE_LINE = re.compile(r"(?:[-?][ \t]+){100}")
+_DEEPEST = 200
 
 
 def parse_documents(text: str) -> list[Any]:
     """Every document of the text, times left as the text they are in the API. Raises ValueError with a short reason."""
-    if _nested_too_deeply(text):
-        raise ValueError("nested too deeply")  # libyaml's loader recurses until the process dies
+    loader = _loader()
     try:
-        return list(yaml.load_all(text, Loader=_loader()))  # pyright: ignore[reportUnknownArgumentType]
+        deep = _is_deep(text, loader)
+        documents: list[Any] = [] if deep else list(yaml.load_all(text, Loader=loader))
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
         # The safe loader answers an explicit tag on a wrong value (`!!bool maybe`) with whatever it stumbles over.
         raise ValueError(" ".join(f"{type(error).__name__}: {error}".split())[:200]) from error
+    if deep:
+        raise ValueError("nested too deeply")
+    return documents
 
 
-def _nested_too_deeply(text: str) -> bool:
-    if _NESTED_ON_ONE_LINE.search(text):
-        return True
+def _is_deep(text: str, loader: Any) -> bool:
+    """Whether to refuse the text unread: libyaml's loader recurses until the process dies, its parser does not."""
     depth = 0
-    for bracket in _BRACKET.finditer(text):
-        depth = depth + 1 if bracket[0] in "[{" else max(0, depth - 1)
+    parser: Any = yaml
+    for event in parser.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
         if depth > _DEEPEST:
             return True
     return False

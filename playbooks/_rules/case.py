@@ -12,7 +12,7 @@ from bot.hami.requests import DeviceConfig, PodRequest, pod_request
 from bot.hami.version import Version
 from bot.hami.view import Facts, View, versions_to_try
 from bot.kube.models import Node, Pod
-from bot.kube.nodefilter import Obstacle, obstacle
+from bot.kube.nodefilter import NodeFilter, Obstacle
 from bot.report import Gap
 from playbooks._gather import Capacity
 
@@ -92,7 +92,8 @@ class Case:
     @cached_property
     def obstacles(self) -> dict[str, Obstacle]:
         """The nodes that kube-scheduler itself drops, as far as objects alone tell."""
-        found = ((name, obstacle(self.pod, node)) for name, node in sorted(self.nodes.items()))
+        drops = NodeFilter(self.pod)
+        found = ((name, drops.obstacle(node)) for name, node in sorted(self.nodes.items()))
         return {name: one for name, one in found if one is not None}
 
     @cached_property

@@ -140,7 +140,7 @@ def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Seve
     first = case.nodes[(takers or cause.nodes)[0]]
     detail = case.obstacles[first.name].detail
     texts = sorted({one.text for one in told}, key=lambda text: (detail not in text, text)) or [cause.text]
-    text = "; ".join(texts)
+    text = texts[0] if len(texts) == 1 else f"{texts[0]}; …"
     if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
         text = f"{text} ({detail})"
     proofs = [*(words(said) if told else []), _obstacle_proof(case, first, detail)]

@@ -279,7 +279,7 @@ def test_a_config_that_refers_to_itself_ends():
     assert isinstance(read_device_config("a: &x\n  resourceName: b\n  again: *x\n"), DeviceConfig)
 
 
-@pytest.mark.parametrize("opener", ["[", "{", "- ", "? ", "[a, ", "-\t"])
+@pytest.mark.parametrize("opener", ["[", "{", "- ", "? ", "[a, ", '["]",'])
 def test_a_config_of_great_depth_is_refused_before_it_can_do_harm(opener):
     assert str(read_device_config(opener * 60000)).startswith("nested too deeply")
     assert not str(read_device_config(opener * 50)).startswith("nested too deeply")
