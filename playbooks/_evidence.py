@@ -43,7 +43,9 @@ def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
 
 
 def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
-    """A value of the pod's own; `path` is the JSONPath that shows it."""
+    """A value of the pod's own; `path` is the JSONPath that shows it. An empty one is shown by the pod's name."""
+    if not quote.strip():
+        quote, path = pod.name, "{.metadata.name}"
     return Evidence(
         source="pod",
         object=pod_name(pod),
@@ -64,7 +66,9 @@ def of_resource(pod: Pod, resource: str, value: str) -> Evidence:
 
 
 def of_node(node: Node, quote: str, path: str) -> Evidence:
-    """A value of the node."""
+    """A value of the node. An empty one is shown by the node's name."""
+    if not quote.strip():
+        quote, path = node.name, "{.metadata.name}"
     return Evidence(
         source="node", object=f"Node {node.name}", at=None, quote=quote[:_LONGEST], command=_node_path(node.name, path)
     )

@@ -278,7 +278,7 @@ def _why_waiting(case: Case, said: Said, scene: Scene, say: Texts) -> list[Findi
     quotas = () if isinstance(scene.capacity.quotas, Gap) else scene.capacity.quotas
     if (silent := binding.extender_silent(case, said, say)) is not None:
         return [silent]
-    if not case.nodes_seen:
+    if not case.nodes_seen or _words_know_better(case, said):
         return _from_words(case, said, scene, say)
     if other_vendors(case):
         kubernetes = (cause for cause in rank_causes(case, said) if cause.of_kubernetes)
@@ -318,6 +318,13 @@ def _past_the_filter(
         return None
     noise = (binding.passing_lock(case, scene.lock_owners, say), untrusted)
     return [retry, *(one for one in noise if one is not None)]
+
+
+def _words_know_better(case: Case, said: Said) -> bool:
+    """Whether HAMi gave reasons for nodes that our own fit cannot judge: weighing the rest would miss the cause."""
+    unknown = [name for name, one in case.verdicts.items() if one.fits is None and not said.cards_on(name)]
+    reasons = said.unschedulable.by_hami if said.unschedulable else ()
+    return bool(unknown) and any(card.of for reason in reasons for card in reason.cards)
 
 
 def _from_words(case: Case, said: Said, scene: Scene, say: Texts, why: str = "said.claim") -> list[Finding]:

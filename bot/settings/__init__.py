@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PREFIX = "HAMI_BOT_"
 CONFIG_VARIABLE = "HAMI_BOT_CONFIG"
+_SERVICE_VARIABLES = ("HAMI_BOT_SERVICE_", "HAMI_BOT_PORT")
+"""What kubelet sets in every pod of a namespace with a Service called hami-bot."""
 _NOT_SETTINGS = (CONFIG_VARIABLE, "HAMI_BOT_TEST_KUBECONFIG")
 
 
@@ -25,7 +27,11 @@ def load_settings(config: Path | None = None) -> "Settings | None":
     Raises UsageError that names every bad key; values are not repeated, they may be secret.
     """
     environment = os.environ  # noqa: TID251  # this module is the one reader
-    ours = sorted(name for name in environment if name.upper().startswith(PREFIX) and name not in _NOT_SETTINGS)
+    ours = sorted(
+        name
+        for name in environment
+        if name.upper().startswith(PREFIX) and name not in _NOT_SETTINGS and not name.startswith(_SERVICE_VARIABLES)
+    )
     named = environment.get(CONFIG_VARIABLE)
     path = config or (Path(named) if named else None)
     if path is None and not ours:

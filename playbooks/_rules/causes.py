@@ -121,7 +121,7 @@ def _hami_causes(case: Case, reasons: dict[str, tuple[CardCount, ...]]) -> Itera
     ranked: dict[str, list[Rank]] = defaultdict(list)
     tried: dict[tuple[str, tuple[CardCount, ...]], list[Rank]] = defaultdict(list)
     for name, cards in reasons.items():
-        for text in {card.code for card in cards}:
+        for text in _telling(cards):
             known = tried[text, cards]
             if len(known) < _SAMPLE:
                 known.append(_rank_on(case, name, text))
@@ -130,6 +130,14 @@ def _hami_causes(case: Case, reasons: dict[str, tuple[CardCount, ...]]) -> Itera
     for text, names in nodes.items():
         best = min(ranked[text])
         yield Cause(best, text, tuple(names), ranked[text].count(best) if best < Rank.UNSEEN else 0)
+
+
+def _telling(cards: tuple[CardCount, ...]) -> set[str]:
+    """The codes of a node that tell something: cards that the pod rules out itself do not where others are left."""
+    codes = {card.code for card in cards}
+    natures = {code: reason.nature for code in codes if (reason := reason_of(code))}
+    others = {"use", "card"} & set(natures.values())
+    return {code for code in codes if not (others and natures.get(code) == "pod")}
 
 
 def _rank_on(case: Case, name: str, text: str) -> Rank:

@@ -67,7 +67,8 @@ def test_a_refusal_without_a_reason_is_explained_by_the_cards(tmp_path: Path, ve
 
 
 def test_a_line_of_the_scheduler_s_log_is_quoted(tmp_path: Path) -> None:
-    line = '''I1121 04:59:00.123456       1 score.go:275] "NodeUnfitPod" pod="ml/wl" node="gpu-1" reason="1/1 CardInsufficientMemory"'''
+    told = '"NodeUnfitPod" pod="ml/wl" node="gpu-1" reason="1/1 CardInsufficientMemory"'
+    line = f"I1121 04:59:00.123456       1 score.go:275] {told}"
     other = line.replace("ml/wl", "ml/wl-2").replace("Memory", "Core")
     report = ask(tmp_path, cluster(*full(), pod(limits=WANTS)), logs=f"{other}\n{line}\n", missing=["events"])
     assert (codes(report), cause(report).confidence) == (["card-insufficient-memory"], "confirmed")

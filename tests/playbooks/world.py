@@ -304,7 +304,8 @@ def record(folder: Path, objects: Sequence[Object], *, missing: Sequence[str] = 
             (path / file).write_text(json.dumps({"kind": "List", "items": items}, ensure_ascii=False), encoding="utf-8")
     if "logs" not in missing:
         for one in objects:
-            if one["kind"] == "Pod" and any(part["name"] == EXTENDER for part in one["spec"].get("containers", ())):
+            containers = one.get("spec", {}).get("containers", ()) if one["kind"] == "Pod" else ()
+            if any(part["name"] == EXTENDER for part in containers):
                 file = path / "logs" / one["metadata"]["namespace"] / one["metadata"]["name"] / f"{EXTENDER}.log"
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(logs, encoding="utf-8")
