@@ -12,6 +12,21 @@ _LONGEST = 4000
 """Of a longer text the beginning is quoted: an annotation may have 256 KiB."""
 
 
+def kubectl(*words: str) -> str:
+    """A command to copy. Names are quoted where a shell would read more into them: a recording may hold any."""
+    return " ".join(("kubectl", *map(_quoted, words)))
+
+
+def kubectl_pod(pod: Pod, verb: str, *more: str) -> str:
+    """The same, about one pod: `kubectl_pod(pod, "get", "-o", "yaml")`."""
+    return kubectl("-n", pod.namespace, verb, "pod", pod.name, *more)
+
+
+def _quoted(word: str) -> str:
+    option, equals, value = word.partition("=")
+    return f"{option}={shlex.quote(value)}" if equals and option == "jsonpath" else shlex.quote(word)
+
+
 def clock(text: str | None) -> str | None:
     """An API time as reports write it, None when there is none."""
     moment = parse_time(text)
@@ -27,7 +42,7 @@ def of_event(event: Event) -> Evidence:
         object=f"{about.kind} {namespace}/{about.name}",
         at=clock(event.seen_at),
         quote=event.message[:_LONGEST],
-        command=f"kubectl -n {_q(namespace)} get events --field-selector involvedObject.name={_q(about.name)}",
+        command=kubectl("-n", namespace, "get", "events", "--field-selector", f"involvedObject.name={about.name}"),
     )
 
 
@@ -97,11 +112,14 @@ def of_log(line: LogLine, scheduler: Pod, about: Pod) -> Evidence:
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
         at=format_time(line.at) if line.at else None,
         quote=line.raw.rstrip("\n")[:_LONGEST],
-        command=(
-            f"kubectl -n {_q(scheduler.namespace)} logs {_q(scheduler.name)} -c {EXTENDER_CONTAINER} --since=1h"
-            f" | grep {_q(about.name)}"
-        ),
+        command=extender_log(scheduler.namespace, scheduler.name, about.name),
     )
+
+
+def extender_log(namespace: str, scheduler: str, about: str) -> str:
+    """The command that shows what the extender of a scheduler pod logs about a pod."""
+    log = kubectl("-n", namespace, "logs", scheduler, "-c", EXTENDER_CONTAINER, "--since=1h")
+    return f"{log} | grep {shlex.quote(about)}"
 
 
 def pod_name(pod: Pod) -> str:
@@ -117,12 +135,8 @@ def _escape(key: str) -> str:
 
 
 def _pod_path(pod: Pod, path: str) -> str:
-    return f"kubectl -n {_q(pod.namespace)} get pod {_q(pod.name)} -o jsonpath={_q(path)}"
+    return kubectl_pod(pod, "get", "-o", f"jsonpath={path}")
 
 
 def _node_path(name: str, path: str) -> str:
-    return f"kubectl get node {_q(name)} -o jsonpath={_q(path)}"
-
-
-def _q(text: str) -> str:
-    return shlex.quote(text)
+    return kubectl("get", "node", name, "-o", f"jsonpath={path}")

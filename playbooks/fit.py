@@ -30,6 +30,7 @@ from bot.report import (
 )
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._evidence import kubectl
 from playbooks._gather import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks._manifest import Manifest, ManifestFile, read_pods
 from playbooks._playbook import Playbook, Sources
@@ -182,7 +183,7 @@ def _finding(case: Case, name: str, confidence: Confidence, say: Texts) -> Findi
     actions = [
         NextAction(
             say(f"change.{one.what}", node=one.node, amount=f"{one.amount:,}", pod=one.pod),
-            f"kubectl get node {one.node} -o jsonpath='{{.metadata.annotations.hami\\.io/node-nvidia-register}}'",
+            kubectl("get", "node", one.node, "-o", "jsonpath={.metadata.annotations.hami\\.io/node-nvidia-register}"),
         )
         for one in changes
     ]

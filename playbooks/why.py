@@ -27,6 +27,7 @@ from bot.kube.times import format_time, parse_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._evidence import kubectl
 from playbooks._gather import (
     Capacity,
     InstallSeen,
@@ -224,7 +225,8 @@ def _cannot_tell(snapshot: Snapshot, proofs: Sequence[Evidence], say: Texts) -> 
         evidence=tuple(proofs),
         next_actions=(
             NextAction(
-                say("not-enough-evidence.describe"), f"kubectl -n {namespace or 'NAMESPACE'} describe pod {name}"
+                say("not-enough-evidence.describe"),
+                kubectl("-n", namespace or "NAMESPACE", "describe", "pod", name),
             ),
         ),
     )

@@ -2,6 +2,7 @@
 
 from bot.report import Evidence, Finding, NextAction, Scope, Subject, one_line
 from bot.texts import Texts
+from playbooks._evidence import kubectl
 from playbooks._rules import prose
 from playbooks._rules.admission import denied
 from playbooks._subject import Absent
@@ -28,7 +29,7 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts) -> Finding:
                 f"{one.kind} {full}",
                 None,
                 one.name,
-                f"kubectl -n {one.namespace} get {one.kind.lower()}s",
+                kubectl("-n", one.namespace, "get", f"{one.kind.lower()}s"),
             )
             for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         ),

@@ -7,6 +7,7 @@ from bot.kube.models import Container, Pod
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, one_line
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._evidence import kubectl, kubectl_pod
 from playbooks._rules.case import Case
 from playbooks._rules.gaps import other_vendors
 from playbooks._rules.said import Said
@@ -36,14 +37,13 @@ def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
         owner=f"{owner.kind} {owner.name}",
         why=why,
     )
-    describe = f"kubectl -n {event.namespace} describe {owner.kind.lower()} {owner.name}"
+    describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
     actions = [NextAction(say("admission-denied.fix"), describe)]
     remedy = next((key for text, key in _REMEDIES.items() if by_hami and text in why), None)
     if remedy is not None:
-        about = "resourcequota" if remedy == "quota" else f"{owner.kind.lower()} {owner.name}"
-        actions.insert(
-            0, NextAction(say(f"admission-denied.{remedy}"), f"kubectl -n {event.namespace} get {about} -o yaml")
-        )
+        about = ("resourcequota",) if remedy == "quota" else (owner.kind.lower(), owner.name)
+        look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
+        actions.insert(0, NextAction(say(f"admission-denied.{remedy}"), look))
     return Finding(
         code="admission-denied",
         claim=one_line(claim, 400),
@@ -74,7 +74,7 @@ def gated(pod: Pod, say: Texts) -> Finding | None:
         [_evidence.of_pod(pod, gate, "{.spec.schedulingGates[*].name}") for gate in gates],
         NextAction(
             say("scheduling-gated.owner"),
-            f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.metadata.managedFields[*].manager}}'",
+            kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}"),
         ),
     )
 
@@ -96,7 +96,9 @@ def other_scheduler(pod: Pod, install: Install, config: DeviceConfig, said: Said
     confidence: Confidence = "confirmed" if install.seen else "suspected"
     version = install.version.version if install.version else None
     recreate = NextAction(
-        say("webhook-bypassed.recreate"), f"kubectl -n {pod.namespace} delete pod {pod.name}", changes_cluster=True
+        say("webhook-bypassed.recreate"),
+        kubectl_pod(pod, "delete"),
+        changes_cluster=True,
     )
     if named == DEFAULT_SCHEDULER:
         left = version is not None and version >= _RESPECTS_FOREIGN and install.flags.get(_OVERWRITE) == "false"
@@ -110,7 +112,8 @@ def other_scheduler(pod: Pod, install: Install, config: DeviceConfig, said: Said
             proofs.insert(0, _evidence.of_pod(pod, _OPT_OUT[0], "{.metadata.labels}"))
         if how != "claim":
             check = NextAction(
-                say(f"webhook-bypassed.fix-{how}"), f"kubectl -n {pod.namespace} get pod {pod.name} -o yaml"
+                say(f"webhook-bypassed.fix-{how}"),
+                kubectl_pod(pod, "get", "-o", "yaml"),
             )
         return _finding("webhook-bypassed", claim, proofs, check, recreate, confidence=confidence)
     claim = say("wrong-scheduler.claim", scheduler=named, hami=install.scheduler_name)
@@ -118,7 +121,7 @@ def other_scheduler(pod: Pod, install: Install, config: DeviceConfig, said: Said
         say(
             "wrong-scheduler.name" if named == DEFAULT_SCHEDULER else "wrong-scheduler.fix", hami=install.scheduler_name
         ),
-        f"kubectl -n {pod.namespace} get pod {pod.name} -o yaml",
+        kubectl_pod(pod, "get", "-o", "yaml"),
     )
     return _finding("wrong-scheduler", claim, proofs, fix, recreate, confidence=confidence)
 
@@ -153,7 +156,7 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
             ],
             NextAction(
                 say("no-device-request.fix", resource=config.count),
-                f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.spec.containers[*].resources}}'",
+                kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
             ),
         )
     if any(one.containers for one in case.requests) or other_vendors(case):
@@ -165,7 +168,7 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
         [_evidence.of_resource(pod, name, value) for name, value in asked.items()],
         NextAction(
             say("no-device-request.whole", resource=config.memory),
-            f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.spec.containers[*].resources}}'",
+            kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
         ),
     )
 

@@ -1,5 +1,6 @@
 """Pods that the filter let through: locked nodes, refused binds, and waiting for the next attempt."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Scope, Severity, one_line
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._evidence import kubectl, kubectl_pod
 from playbooks._rules import prose
 from playbooks._rules.case import Case
 from playbooks._rules.said import Said
@@ -24,6 +26,10 @@ UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
 """kube-scheduler retries an unschedulable pod at the latest after this (--pod-max-in-unschedulable-pods-duration)."""
 
 _RELEASES_DANGLING = Version(2, 7, 0)
+_MAX_LOCKS_SHOWN = 3
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|m|s)")
+_SECONDS = {"h": 3600, "m": 60, "s": 1}
+_LONGEST_S = 10**9
 
 Owners = Mapping[tuple[str, str], Pod | Gap | None]
 """The pods that locks name: None = read, and not there."""
@@ -81,13 +87,14 @@ def _lock_finding(
 ) -> Finding:
     names = [name for name in locks if name]
     held = next(iter(locks.values()))
-    texts = [(case.nodes[name], case.nodes[name].metadata.annotation(LOCK_KEY)) for name in names if name in case.nodes]
+    shown = [case.nodes[name] for name in names if name in case.nodes][:_MAX_LOCKS_SHOWN]
+    texts = [(node, node.metadata.annotation(LOCK_KEY)) for node in shown]
     actions: list[NextAction] = []
     if names:
-        look = f"kubectl get node {names[0]} -o jsonpath='{{.metadata.annotations.hami\\.io/mutex\\.lock}}'"
+        look = kubectl("get", "node", names[0], "-o", "jsonpath={.metadata.annotations.hami\\.io/mutex\\.lock}")
         actions.append(NextAction(say("node-lock.look"), look))
         if held.code != "node-lock-held":
-            release = f"kubectl annotate node {names[0]} {LOCK_KEY}-"
+            release = kubectl("annotate", "node", names[0], f"{LOCK_KEY}-")
             actions.append(NextAction(say("node-lock.release"), release, changes_cluster=True))
     return Finding(
         code=held.code,
@@ -110,25 +117,40 @@ def _judge(case: Case, name: str, owners: Owners, say: Texts) -> _Held | None:
     if lock is None:
         claim = say("node-lock-malformed.claim", node=name, value=one_line(text, 80))
         return _Held("node-lock-malformed", claim)
-    age = case.now - lock.taken_at
+    age, expiry = case.now - lock.taken_at, _expiry(case)
     told = {
         "node": name,
         "owner": f"{lock.namespace}/{lock.pod}",
-        "age": int(age.total_seconds()),
-        "expires": format_time(lock.taken_at + DEFAULT_EXPIRY),
+        "age": max(0, int(age.total_seconds())),
+        "expires": format_time(_after(lock.taken_at, expiry)),
     }
-    if age > DEFAULT_EXPIRY:
+    if age > expiry:
         key = "expired" if lock.pod else "nameless"
         return _Held("node-lock-dangling", say(f"node-lock-dangling.{key}", **told), passing=True)
     if not lock.pod:
         return _Held("node-lock-held", say("node-lock-held.nameless", **told))
     unread = Gap("lock owner", "")
     owner = owners.get((lock.namespace, lock.pod), unread)
-    if owner is None and (case.version is None or case.version >= _RELEASES_DANGLING):
+    if owner is None and case.version is not None and case.version >= _RELEASES_DANGLING:
         return _Held("node-lock-dangling", say("node-lock-dangling.claim", **told), passing=True)
     if owner is None or (isinstance(owner, Pod) and is_finished(owner)):
         return _Held("node-lock-dangling", say("node-lock-dangling.kept", **told))
     return _Held("node-lock-held", say("node-lock-held.claim", **told))
+
+
+def _expiry(case: Case) -> timedelta:
+    """How long this scheduler keeps a lock: 5 minutes, or its --node-lock-timeout (2.7 and later)."""
+    pieces = _DURATION.findall(case.install.flags.get("node-lock-timeout", ""))
+    seconds = sum(float(amount) * _SECONDS[unit] for amount, unit in pieces)
+    return timedelta(seconds=min(seconds, _LONGEST_S)) if seconds else DEFAULT_EXPIRY
+
+
+def _after(moment: datetime, wait: timedelta) -> datetime:
+    """The moment so much later; the end of time for one that is there already."""
+    try:
+        return moment + wait
+    except OverflowError:
+        return moment
 
 
 def bind_refused(case: Case, said: Said, say: Texts) -> Finding | None:
@@ -160,7 +182,7 @@ def extender_silent(case: Case, said: Said, say: Texts) -> Finding | None:
         actions=(
             NextAction(
                 say("scheduler-degraded.pods"),
-                f"kubectl -n {case.install.namespace} get pods {' '.join(one.name for one in case.install.pods)}",
+                kubectl("-n", case.install.namespace, "get", "pods", *(one.name for one in case.install.pods)),
             ),
         )
         if case.install.pods
@@ -182,7 +204,8 @@ def blocked(case: Case, said: Said, say: Texts) -> Finding | None:
         severity="warning",
         actions=(
             NextAction(
-                say("blocked-after-filter.look"), f"kubectl -n {case.pod.namespace} describe pod {case.pod.name}"
+                say("blocked-after-filter.look"),
+                kubectl_pod(case.pod, "describe"),
             ),
         ),
     )
@@ -212,7 +235,7 @@ def waits_for_retry(case: Case, said: Said, say: Texts) -> Finding | None:
 
 
 def _tried_at(case: Case, tried: datetime, say: Texts) -> str:
-    due = tried + UNSCHEDULABLE_FLUSH
+    due = _after(tried, UNSCHEDULABLE_FLUSH)
     key = "waiting-for-retry.overdue" if due <= case.now else "waiting-for-retry.claim"
     return say(key, nodes=prose.names(say, case.fitting), tried=format_time(tried), due=format_time(due))
 

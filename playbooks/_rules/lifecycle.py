@@ -9,6 +9,7 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, Scope, Severity, one_line
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._evidence import kubectl_pod
 from playbooks._rules.prose import plugin_pods_command
 
 _ALLOCATE_REASON = "UnexpectedAdmissionError"
@@ -51,7 +52,7 @@ def _terminating(pod: Pod, now: datetime, say: Texts) -> Finding:
     proofs = [_evidence.of_pod(pod, text, "{.metadata.deletionTimestamp}")]
     describe = NextAction(
         say("terminating.finalizers"),
-        f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.metadata.finalizers}}'",
+        kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.finalizers}"),
     )
     return Finding(
         code="terminating",
@@ -79,9 +80,9 @@ def _allocate_failed(pod: Pod, events: list[Event], say: Texts) -> Finding | Non
     scheduler = pod.spec.scheduler_name or "?"
     actions = [NextAction(say("allocate-failed.plugin-log"), plugin_pods_command(node))]
     if not placed:
-        look = f"kubectl -n {pod.namespace} get pod {pod.name} -o jsonpath='{{.spec.schedulerName}}'"
+        look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.schedulerName}")
         actions.insert(0, NextAction(say("allocate-failed.scheduler"), look))
-    recreate = f"kubectl -n {pod.namespace} delete pod {pod.name}"
+    recreate = kubectl_pod(pod, "delete")
     actions.append(NextAction(say("allocate-failed.recreate"), recreate, changes_cluster=True))
     key = "allocate-failed.claim" if placed else "allocate-failed.unplaced"
     return Finding(
@@ -186,7 +187,10 @@ def _start_failure(pod: Pod, say: Texts, claim: str, proofs: list[Evidence], sev
         scope=Scope(nodes=(pod.spec.node_name,) if pod.spec.node_name else ()),
         evidence=tuple(proofs),
         next_actions=(
-            NextAction(say("image-or-start-failure.describe"), f"kubectl -n {pod.namespace} describe pod {pod.name}"),
+            NextAction(
+                say("image-or-start-failure.describe"),
+                kubectl_pod(pod, "describe"),
+            ),
         ),
     )
 

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from bot.hami.install import COMPONENT_LABEL, EXTENDER_CONTAINER, PLUGIN_COMPONENT, Install
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, Install
 from bot.report import Finding, NextAction
 from bot.texts import Texts
+from playbooks import _evidence
+from playbooks._evidence import kubectl
 
 _SHOWN = 3
 _MAX_ACTIONS = 3
@@ -26,7 +28,9 @@ def mib(amount: int) -> str:
 
 def plugin_pods_command(node: str) -> str:
     """The command that shows the device plugin's pods of one node."""
-    return f"kubectl get pods -A -l {COMPONENT_LABEL}={PLUGIN_COMPONENT} --field-selector spec.nodeName={node}"
+    return kubectl(
+        "get", "pods", "-A", "-l", f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}", "--field-selector", f"spec.nodeName={node}"
+    )
 
 
 def scheduler_log(install: Install, pod: str, say: Texts) -> tuple[NextAction, ...]:
@@ -35,7 +39,7 @@ def scheduler_log(install: Install, pod: str, say: Texts) -> tuple[NextAction, .
     return tuple(
         NextAction(
             say("words.scheduler-log"),
-            f"kubectl -n {install.namespace} logs {name} -c {EXTENDER_CONTAINER} --since=1h | grep {pod}",
+            _evidence.extender_log(install.namespace, name, pod),
         )
         for name in names
     )

@@ -27,6 +27,7 @@ from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._evidence import kubectl
 from playbooks._rules import prose
 from playbooks._rules.case import Case
 from playbooks._rules.causes import Cause, Rank, family, is_unregistered, unexplained
@@ -76,7 +77,7 @@ def refused(case: Case, said: Said, cause: Cause, quotas: Sequence[ResourceQuota
     told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
     if cause.text != fit.QUOTA_NOT_FIT:
         return told
-    look = f"kubectl -n {case.pod.namespace} get resourcequota -o yaml"
+    look = kubectl("-n", case.pod.namespace, "get", "resourcequota", "-o", "yaml")
     return structs.replace(told, next_actions=(NextAction(say("resource-quota-not-fit.look"), look),))
 
 
@@ -127,7 +128,7 @@ def advise(case: Case, say: Texts) -> list[NextAction]:
 def _action(pod: Pod, change: Change, say: Texts) -> NextAction:
     label = say(f"change.{change.what}", node=change.node, amount=f"{change.amount:,}", pod=change.pod)
     namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
-    return NextAction(label, f"kubectl -n {namespace} get pod {name} -o yaml")
+    return NextAction(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
 
 
 def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Severity) -> Finding:
@@ -293,7 +294,7 @@ def _quota_proofs(case: Case, quotas: Sequence[ResourceQuota]) -> list[Evidence]
             object=f"ResourceQuota {one.namespace}/{one.name}",
             at=None,
             quote=str(one.spec.hard[key]),
-            command=f"kubectl -n {one.namespace} get resourcequota {one.name} -o jsonpath='{{.spec.hard}}'",
+            command=kubectl("-n", one.namespace, "get", "resourcequota", one.name, "-o", "jsonpath={.spec.hard}"),
         )
         for one in quotas
         if one.namespace == case.pod.namespace and one.spec.hard and key in one.spec.hard

@@ -16,6 +16,7 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, Scope
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._evidence import kubectl
 from playbooks._gather import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
 
 _LEADS_SINCE = Version(2, 8, 0)
@@ -46,7 +47,8 @@ def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:
         evidence=(_evidence.of_pod(pod, name, "{.spec.schedulerName}"),),
         next_actions=(
             NextAction(
-                say("scheduler-down.search"), f"kubectl get deploy -A -l {COMPONENT_LABEL}={SCHEDULER_COMPONENT}"
+                say("scheduler-down.search"),
+                kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}"),
             ),
         ),
     )
@@ -60,12 +62,14 @@ def _down(install: Install, say: Texts) -> Finding | None:
     deployment = install.deployment
     if deployment is None or deployment.status.ready_replicas:
         return None
-    what = f"kubectl -n {deployment.namespace}"
+    what = "-n", deployment.namespace
     to_zero = deployment.spec.replicas == 0
     scale = NextAction(
-        say("scheduler-down.scale"), f"{what} scale deployment {deployment.name} --replicas=1", changes_cluster=True
+        say("scheduler-down.scale"),
+        kubectl(*what, "scale", "deployment", deployment.name, "--replicas=1"),
+        changes_cluster=True,
     )
-    describe = NextAction(say("scheduler-down.describe"), f"{what} describe deployment {deployment.name}")
+    describe = NextAction(say("scheduler-down.describe"), kubectl(*what, "describe", "deployment", deployment.name))
     return Finding(
         code="scheduler-down",
         claim=say(
@@ -83,7 +87,7 @@ def _down(install: Install, say: Texts) -> Finding | None:
                 object=f"Deployment {deployment.namespace}/{deployment.name}",
                 at=None,
                 quote=str(deployment.spec.replicas) if to_zero else deployment.name,
-                command=f"{what} get deployment {deployment.name} -o jsonpath='{{.spec.replicas}}'",
+                command=kubectl(*what, "get", "deployment", deployment.name, "-o", "jsonpath={.spec.replicas}"),
             ),
         ),
         next_actions=(scale,) if to_zero else (describe,),
@@ -93,8 +97,7 @@ def _down(install: Install, say: Texts) -> Finding | None:
 def _not_ready(install: Install, say: Texts) -> Finding:
     """There are pods, none of them is ready."""
     worst = [_what_ails(pod) for pod in install.pods]
-    names = " ".join(pod.name for pod in install.pods)
-    kubectl = f"kubectl -n {install.namespace}"
+    what = "-n", install.namespace
     return Finding(
         code="scheduler-down",
         claim=say("scheduler-down.claim", namespace=install.namespace, why=f" ({worst[0].quote})"),
@@ -103,10 +106,13 @@ def _not_ready(install: Install, say: Texts) -> Finding:
         scope=Scope(),
         evidence=tuple(worst),
         next_actions=(
-            NextAction(say("scheduler-down.describe"), f"{kubectl} describe pods {names}"),
+            NextAction(
+                say("scheduler-down.describe"),
+                kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods)),
+            ),
             NextAction(
                 say("scheduler-down.logs"),
-                f"{kubectl} logs {install.pods[0].name} --all-containers --previous --tail=50",
+                kubectl(*what, "logs", install.pods[0].name, "--all-containers", "--previous", "--tail=50"),
             ),
         ),
     )
@@ -149,13 +155,13 @@ def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
                 object=f"Lease {lease.namespace}/{lease.name}",
                 at=format_time(renewed) if renewed else None,
                 quote=lease.spec.renew_time or lease.name,
-                command=f"kubectl -n {lease.namespace} get lease {lease.name} -o jsonpath='{{.spec.renewTime}}'",
+                command=kubectl("-n", lease.namespace, "get", "lease", lease.name, "-o", "jsonpath={.spec.renewTime}"),
             ),
         ),
         next_actions=(
             NextAction(
                 say("scheduler-no-leader.pods"),
-                f"kubectl -n {install.namespace} get pods {' '.join(one.name for one in install.pods)} -L {ROLE_LABEL}",
+                kubectl("-n", install.namespace, "get", "pods", *(one.name for one in install.pods), "-L", ROLE_LABEL),
             ),
         ),
     )
@@ -176,7 +182,9 @@ def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
                 next_actions=(
                     NextAction(
                         say("scheduler-degraded.logs"),
-                        f"kubectl -n {pod.namespace} logs {pod.name} -c {EXTENDER_CONTAINER} --previous --tail=50",
+                        kubectl(
+                            "-n", pod.namespace, "logs", pod.name, "-c", EXTENDER_CONTAINER, "--previous", "--tail=50"
+                        ),
                     ),
                 ),
             )

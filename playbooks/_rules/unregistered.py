@@ -13,6 +13,7 @@ from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks._evidence import kubectl, kubectl_pod
 from playbooks._rules import prose
 from playbooks._rules.case import Case
 from playbooks._rules.causes import Cause, is_unregistered
@@ -129,12 +130,15 @@ def _registration_proofs(case: Case, name: str) -> list[Evidence]:
 def _actions(name: str, why: str, pods: Sequence[Pod] | Gap | None, say: Texts) -> tuple[NextAction, ...]:
     """What to do about one way of being unregistered; the device plugin is what it is about unless told otherwise."""
     if why == "outside":
-        return (NextAction(say("node-unregistered.labels", node=name), f"kubectl get node {name} --show-labels"),)
+        return (NextAction(say("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
     if why == "other-format":
         both = f"{COMPONENT_LABEL} in ({SCHEDULER_COMPONENT},{PLUGIN_COMPONENT})"
         columns = "NAME:.metadata.name,IMAGES:.spec.containers[*].image"
         return (
-            NextAction(say("node-unregistered.images"), f"kubectl get pods -A -l '{both}' -o custom-columns={columns}"),
+            NextAction(
+                say("node-unregistered.images"),
+                kubectl("get", "pods", "-A", "-l", both, "-o", f"custom-columns={columns}"),
+            ),
         )
     return (_plugin_action(name, pods, say),)
 
@@ -145,7 +149,7 @@ def _plugin_action(name: str, pods: Sequence[Pod] | Gap | None, say: Texts) -> N
         pod = pods[0]
         return NextAction(
             say("node-unregistered.restart", node=name),
-            f"kubectl -n {pod.namespace} delete pod {pod.name}",
+            kubectl_pod(pod, "delete"),
             changes_cluster=True,
         )
     return NextAction(

@@ -24,6 +24,7 @@ from tests.playbooks.world import (
     quotes,
     refused,
     running,
+    scheduler,
 )
 
 CONTENTION = bind_error("node gpu-1 has been locked within 5m0s", 20)
@@ -77,6 +78,14 @@ def test_a_lock_past_its_expiry_dangles_even_with_a_live_owner(tmp_path: Path) -
     report = refused_by(tmp_path, f"{ago(400)},ml,other", "2.10.0", bound())
     assert codes(report) == ["node-lock-dangling"]
     assert "expired at 2026-11-21T04:58:20Z" in report.verdict
+
+
+@pytest.mark.parametrize(("timeout", "code"), [("10m", "node-lock-held"), ("1m30s", "node-lock-dangling")])
+def test_the_scheduler_s_own_lock_timeout_counts(tmp_path: Path, timeout: str, code: str) -> None:
+    install = scheduler(flags=[f"--node-lock-timeout={timeout}"])
+    node = locked(f"{ago(400)},ml,other", "2.10.0")
+    report = ask(tmp_path, [*install, node, bound(), pod(annotations=RESERVED, said=CONTENTION)])
+    assert codes(report) == [code]
 
 
 def test_an_owner_that_cannot_be_read_is_not_called_gone(tmp_path: Path) -> None:

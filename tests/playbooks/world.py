@@ -184,12 +184,7 @@ def event(about: Object, reason: str, message: str, seconds: float = 60, **field
     return {
         "kind": "Event",
         "metadata": {"name": name, "namespace": metadata["namespace"], "creationTimestamp": ago(seconds)},
-        "involvedObject": {
-            "kind": about["kind"],
-            "namespace": metadata["namespace"],
-            "name": metadata["name"],
-            "uid": metadata["uid"],
-        },
+        "involvedObject": {"kind": about["kind"]} | {key: metadata[key] for key in ("namespace", "name", "uid")},
         "type": "Warning",
         "reason": reason,
         "message": message,
@@ -295,9 +290,7 @@ def record(folder: Path, objects: Sequence[Object], *, missing: Sequence[str] = 
     """The objects as a recording: every kind's file is there but the `missing` (by plural). `logs`: the extender's."""
     path = folder / "recording"
     (path / "objects").mkdir(parents=True, exist_ok=True)
-    (path / "meta.json").write_text(
-        json.dumps({"format": "hami-bot.recording/v1", "taken_at": ago(0), "cluster": "lab"})
-    )
+    (path / "meta.json").write_text(json.dumps({"taken_at": ago(0), "cluster": "lab"}))
     for kind, file in _FILES.items():
         if file.removeprefix("objects/").split(".")[0] not in missing:
             items = [one for one in objects if one["kind"] == kind]
