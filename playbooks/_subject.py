@@ -36,6 +36,7 @@ _OWNERS: dict[str, tuple[str, Kind[Workload]]] = {
 }
 _POD_ALIASES = ("po", "pod", "pods")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_NAMED = re.compile(r"(?:([a-z0-9][a-z0-9-]{0,62})/)?([a-z0-9][a-z0-9.-]{0,251}[a-z0-9])(?![a-z0-9])")
 _MAX_CANDIDATES = 20
 _CREATED_POD = re.compile(r"create Pod (\S+) in StatefulSet")
 _MAX_REFUSALS = 3
@@ -103,7 +104,8 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
         try:
             return Found(await cluster.get(PODS, wanted.name, wanted.namespace))
         except NotFound as error:
-            return await _by_prefix(cluster, wanted, error.message)
+            found = await _by_prefix(cluster, wanted, error.message)
+            return found if isinstance(found, Found) or found.candidates else await _elsewhere(cluster, wanted, found)
     try:
         exact = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
     except SourceError:
@@ -115,6 +117,33 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
     if exact:
         return Absent(f'pods "{wanted.name}" is in several namespaces', _subjects(exact))
     return await _by_prefix(cluster, wanted, f'pods "{wanted.name}" not found')
+
+
+async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: Absent) -> Absent:
+    """What is not in the namespace that was asked for may be in another one."""
+    try:
+        same = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
+    except SourceError:
+        return absent
+    return absent._replace(candidates=_subjects(same))
+
+
+async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
+    """The pods of the cluster that a text of people or alerts names in full, at most 20 words of it looked up.
+
+    Raises SourceError when pods cannot be read.
+    """
+    pods: dict[tuple[str, str], Pod] = {}
+    words = dict.fromkeys(one for one in _NAMED.findall(text.lower()) if _like_a_pod(one[1]))
+    for namespace, name in list(words)[:_MAX_CANDIDATES]:
+        found = await cluster.list(PODS, namespace, fields=f"metadata.name={name}")
+        pods |= {(one.namespace, one.name): one for one in found}
+    return _subjects(pods.values())
+
+
+def _like_a_pod(word: str) -> bool:
+    """Pods of controllers have a hyphen in their name, most others one or a digit; plain words of a sentence do not."""
+    return "-" in word or any(one.isdigit() for one in word)
 
 
 async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, answer: str) -> Found | Absent:

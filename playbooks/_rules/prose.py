@@ -1,5 +1,6 @@
 """Small pieces that claims and actions share: lists of names, amounts, commands."""
 
+import shlex
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -31,6 +32,16 @@ def plugin_pods_command(node: str) -> str:
     return kubectl(
         "get", "pods", "-A", "-l", f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}", "--field-selector", f"spec.nodeName={node}"
     )
+
+
+def command(*words: str) -> str:
+    """A command of ours to copy or to click: names are quoted, since a recording may hold any."""
+    return shlex.join(words)
+
+
+def see_cards(node: str, say: Texts) -> tuple[NextAction, ...]:
+    """To look at a node's cards and their holders."""
+    return (NextAction(say("gpus.see", node=node), command("gpus", "--node", node)),)
 
 
 def scheduler_log(install: Install, pod: str, say: Texts) -> tuple[NextAction, ...]:

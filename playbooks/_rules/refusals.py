@@ -42,6 +42,20 @@ _POD_KEYS: dict[str, tuple[str, ...]] = {
     fit.NUMA_NOT_FIT: (NUMA_BIND_KEY,),
     fit.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
 }
+_OF_CARDS = frozenset(
+    {
+        fit.INSUFFICIENT_MEMORY,
+        fit.INSUFFICIENT_CORE,
+        fit.COMPUTE_UNITS_EXHAUSTED,
+        fit.TIME_SLICING_EXHAUSTED,
+        fit.EXCLUSIVE_CONFLICT,
+        fit.MIG_INFEASIBLE,
+        fit.ALLOCATED_INSUFFICIENT,
+        fit.NOT_HEALTHY,
+        fit.CORDONED,
+    }
+)
+"""Reasons that a look at the cards and their holders explains."""
 
 
 def impossible(case: Case, said: Said, say: Texts) -> Finding | None:
@@ -75,6 +89,8 @@ def refused(case: Case, said: Said, cause: Cause, quotas: Sequence[ResourceQuota
     claim = say(f"{cause.code}.claim", **_values(case, cause, say))
     proofs = [*proofs, *_object_proofs(case, cause, quotas)]
     told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
+    if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
+        return structs.replace(told, next_actions=prose.see_cards(cause.nodes[0], say))
     if cause.text != fit.QUOTA_NOT_FIT:
         return told
     look = kubectl("-n", case.pod.namespace, "get", "resourcequota", "-o", "yaml")
@@ -118,11 +134,11 @@ def lost_to_kubernetes(case: Case, said: Said, say: Texts) -> Finding | None:
 
 
 def advise(case: Case, say: Texts) -> list[NextAction]:
-    """What would make the pod fit, each tried against the filter; at most three."""
+    """What would make the pod fit, each tried against the filter; at most two, the third is to look at the cards."""
     if not case.request.containers or not case.candidates or len(case.views) != 1 or case.view.ledger is None:
         return []
     names = [name for name in case.candidates if is_unregistered(case, name) is None]
-    return [_action(case.pod, change, say) for change in smallest_changes(case.view, names, case.request)[:3]]
+    return [_action(case.pod, change, say) for change in smallest_changes(case.view, names, case.request)[:2]]
 
 
 def _action(pod: Pod, change: Change, say: Texts) -> NextAction:

@@ -1,0 +1,343 @@
+"""The cards of a report as a picture: a bar per card, filled as far as its memory is given. In English, as its font is.
+
+What a fill means shows without colour too: solid is given, blank is free, hatched is free and out of reach, dotted is
+not known. The same report gives the same bytes.
+"""
+
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from PIL import Image, ImageDraw
+
+from bot.render.lettering import Ink, fitted, wide, write
+from bot.render.words import visible
+from bot.report import Report
+
+_CARDS_TABLE = "cards"
+_SLICES_TABLE = "largest free slice by type"
+_FREE = "free"
+_LOST = "unregistered"
+_DOTTED = ("unknown", _LOST)
+
+_PAPER = (255, 255, 255)
+_FRAME = (118, 118, 118)
+"""Stands out from white and from black alike, wherever the picture is shown."""
+_INK = (32, 32, 32)
+_FAINT = (96, 96, 96)
+_GIVEN = (0, 84, 148)
+_HATCH = (196, 78, 0)
+_DOTS = (94, 60, 153)
+_BLANK = (240, 246, 240)
+
+_MARGIN = 28
+_HEAD = 102
+_FOOT = 62
+_TALLEST = 2000
+_TITLE, _TEXT, _SMALL = 26, 18, 13
+_THINNEST = 4
+_GAP = 3
+_STRIP = (1600, 64)
+_NARROWEST_WITH_TEXT = 66
+_MIB_PER_GIB = 1024
+_MANY_GIB = 1000
+
+_Box = tuple[int, int, int, int]
+"""Left, top, right, bottom; the last two are outside."""
+
+
+class _Bar(NamedTuple):
+    """One card. Memory in MiB; `used` is None where it is not known."""
+
+    name: str
+    type: str
+    used: int | None
+    total: int
+    slots: str
+    state: str
+    holders: str
+
+    @property
+    def room(self) -> int:
+        """The memory that a pod could get."""
+        return max(self.total - self.used, 0) if self.state == _FREE and self.used is not None else 0
+
+    @property
+    def says(self) -> str:
+        """What stands in the bar if it fits."""
+        return _amount(self.room) if self.state == _FREE else self.state
+
+
+class _Row(NamedTuple):
+    """A line of bars: a node, or one card where there is only one node. `note` is written below, `says` after them."""
+
+    label: str
+    note: str
+    bars: tuple[_Bar, ...]
+    says: str
+
+    @property
+    def room(self) -> int:
+        return sum(bar.room for bar in self.bars)
+
+
+class _Layout(NamedTuple):
+    """Pixels: the picture's width, the height of a row and of its bars, the font's; room for labels and for sums."""
+
+    width: int
+    columns: int
+    row: int
+    bar: int
+    font: int
+    label: int
+    says: int
+
+
+class _Sizes(NamedTuple):
+    """A layout with the widths that follow from what is shown: of a column, its labels, all its bars, and one card."""
+
+    layout: _Layout
+    column: int
+    label: int
+    bars: int
+    card: int
+
+
+_LAYOUTS = (
+    (24, _Layout(1200, 1, 58, 34, 17, 230, 130)),
+    (40, _Layout(1200, 1, 40, 28, 16, 210, 125)),
+    (130, _Layout(1600, 2, 27, 20, 15, 180, 115)),
+)
+"""Up to so many rows; what is more has the densest."""
+_DENSEST = _Layout(1600, 3, 17, 13, 12, 130, 90)
+
+
+def picture(report: Report) -> bytes | None:
+    """The PNG, at most 1600 x 2000 pixels; None for a report that has none.
+
+    Many nodes are sorted by their free memory; how many are left out is said.
+    """
+    by_node = _by_node(report)
+    if not by_node:
+        return None
+    rows = _rows(by_node)
+    layout = next((one for most, one in _LAYOUTS if len(rows) <= most), _DENSEST)
+    per_column = min(-(-len(rows) // layout.columns), (_TALLEST - _HEAD - _FOOT) // layout.row)
+    shown = rows[: per_column * layout.columns]
+    sizes = _sizes(layout, shown)
+    image = Image.new("RGB", (layout.width, _HEAD + per_column * layout.row + _FOOT), _PAPER)
+    ImageDraw.Draw(image).rectangle((0, 0, image.width - 1, image.height - 1), outline=_FRAME, width=2)
+    _draw_head(image, report, [bar for bars in by_node.values() for bar in bars])
+    for number, row in enumerate(shown):
+        column, line = divmod(number, per_column)
+        _draw_row(image, row, sizes, (_MARGIN + column * (sizes.column + _MARGIN), _HEAD + line * layout.row))
+    _draw_foot(image, len(rows) - len(shown))
+    written = io.BytesIO()
+    image.quantize(palette=_palette(), dither=Image.Dither.NONE).save(written, "PNG", compress_level=4)
+    return written.getvalue()
+
+
+def alt_text(report: Report) -> str:
+    """What the picture shows, for those who cannot see it: the finding, in the report's language."""
+    return visible(report.verdict)
+
+
+# --------------------------------------------------------------------------------------------------------- rows
+
+
+def _by_node(report: Report) -> dict[str, list[_Bar]]:
+    """The cards by node, in the table's order."""
+    found: dict[str, list[_Bar]] = {}
+    for row in _dicts(report, _CARDS_TABLE) if report.playbook == "gpus" else ():
+        bar = _Bar(
+            name=row["card"],
+            type=row["type"],
+            used=int(row["memory used"]) if row["memory used"].isdecimal() else None,
+            total=int(row["memory total"]),
+            slots=row["slots"],
+            state=row["state"],
+            holders=row["holders"],
+        )
+        found.setdefault(row["node"], []).append(bar)
+    return found
+
+
+def _dicts(report: Report, title: str) -> Iterator[dict[str, str]]:
+    """The rows of a table by column."""
+    for table in report.tables:
+        for row in table.rows if table.title == title else ():
+            yield dict(zip(table.columns, map(visible, row), strict=True))
+
+
+def _rows(by_node: dict[str, list[_Bar]]) -> list[_Row]:
+    """A row per node; per card where there is only one node, for then its holders can be told too."""
+    if len(by_node) == 1:
+        return [
+            _Row(bar.name, ", ".join(filter(None, (bar.type, bar.holders))), (bar,), f"slots {bar.slots}")
+            for bars in by_node.values()
+            for bar in bars
+        ]
+    rows = [_Row(node, _types(bars), tuple(bars), _sum(bars)) for node, bars in by_node.items()]
+    return sorted(rows, key=lambda row: -row.room) if len(rows) > _LAYOUTS[0][0] else rows
+
+
+def _sum(bars: Sequence[_Bar]) -> str:
+    if all(bar.state == _LOST for bar in bars):
+        return "dropped"
+    if all(bar.used is None or bar.state in _DOTTED for bar in bars):
+        return "not known"
+    room = sum(bar.room for bar in bars)
+    return f"{_amount(room)} free" if room else "none free"
+
+
+def _types(bars: Iterable[_Bar]) -> str:
+    return ", ".join(f"{count} x {kind}" for kind, count in Counter(bar.type for bar in bars).items())
+
+
+def _amount(mib: int) -> str:
+    """`13.5 GiB`; MiB below one, whole ones from a thousand on."""
+    if mib < _MIB_PER_GIB:
+        return f"{mib} MiB"
+    if mib >= _MANY_GIB * _MIB_PER_GIB:
+        return f"{mib // _MIB_PER_GIB:,} GiB"
+    return f"{mib / _MIB_PER_GIB:,.1f}".removesuffix(".0") + " GiB"
+
+
+def _sizes(layout: _Layout, rows: Sequence[_Row]) -> _Sizes:
+    column = (layout.width - _MARGIN) // layout.columns - _MARGIN
+    label = min(layout.label, max(wide(row.label, layout.font) for row in rows) + 14)
+    bars = column - label - layout.says
+    return _Sizes(layout, column, label, bars, max(bars // max(len(row.bars) for row in rows), _THINNEST))
+
+
+# ------------------------------------------------------------------------------------------------------ drawing
+
+
+def _draw_head(image: Image.Image, report: Report, cards: Sequence[_Bar]) -> None:
+    name, room = visible(report.subject.name), image.width - 2 * _MARGIN
+    what = f"Cards of {name}" if report.subject.kind == "Node" else f"Cards of type {name}" if name else "GPU cards"
+    taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
+    title = ", ".join(filter(None, (what, f"cluster {visible(report.cluster)}" if report.cluster else "", taken)))
+    write(image, (_MARGIN, 20), fitted(title, _TITLE, room), size=_TITLE, ink=_INK)
+    write(image, (_MARGIN, 58), fitted(_facts(report, cards), _TEXT, room), size=_TEXT, ink=_FAINT)
+
+
+def _facts(report: Report, cards: Sequence[_Bar]) -> str:
+    known = [bar for bar in cards if bar.state != _LOST]
+    if all(bar.used is None for bar in cards):
+        return f"{len(known):,} cards are registered; what is given of them was not seen"
+    slices = [one["largest slice"] for one in _dicts(report, _SLICES_TABLE)]
+    largest = max((int(one) for one in slices if one.isdecimal()), default=0)
+    facts = f"{sum(bar.state == _FREE for bar in known):,} of {len(known):,} cards can still take work"
+    if unknown := sum(bar.state in _DOTTED for bar in known):
+        facts += f" ({unknown:,} not known)"
+    return f"{facts}; the largest free slice is {_amount(largest)}" if largest else facts
+
+
+def _draw_row(image: Image.Image, row: _Row, sizes: _Sizes, at: tuple[int, int]) -> None:
+    left, top = at
+    layout, start, end = sizes.layout, left + sizes.label, left + sizes.label + sizes.bars
+    line = top + (layout.bar - layout.font) // 2 - 1
+    write(image, (left, line), fitted(row.label, layout.font, sizes.label - 12), size=layout.font, ink=_INK)
+    if layout.row - layout.bar > _SMALL:
+        note = fitted(row.note, _SMALL, sizes.bars + layout.says)
+        write(image, (start, top + layout.bar + 3), note, size=_SMALL, ink=_FAINT)
+    bars = row.bars[: sizes.bars // sizes.card]
+    gap = _GAP if sizes.card > 2 * _GAP else 1
+    for number, bar in enumerate(bars):
+        x = start + number * sizes.card
+        _draw_bar(image, bar, (x, top, x + sizes.card - gap, top + layout.bar), layout.font - 2)
+    says = row.says if len(bars) == len(row.bars) else f"+{len(row.bars) - len(bars)}; {row.says}"
+    write(image, (end + 10, line), fitted(says, layout.font, layout.says - 14), size=layout.font, ink=_INK)
+
+
+def _draw_bar(image: Image.Image, bar: _Bar, box: _Box, size: int) -> None:
+    left, top, right, bottom = box
+    edge = left + _filled(bar, right - left)
+    if edge < right:
+        if bar.used is None or bar.state in _DOTTED:
+            image.paste(_dots().crop((0, 0, right - edge, bottom - top)), (edge, top))
+        elif bar.state == _FREE:
+            image.paste(_BLANK, (edge, top, right, bottom))
+        else:
+            image.paste(_hatch().crop((0, 0, right - edge, bottom - top)), (edge, top))
+    image.paste(_GIVEN, (left, top, edge, bottom))
+    ImageDraw.Draw(image).rectangle((left, top, right - 1, bottom - 1), outline=_FRAME)
+    if right - left >= _NARROWEST_WITH_TEXT:
+        _draw_words(image, bar, (edge, top, right, bottom), size)
+
+
+def _filled(bar: _Bar, room: int) -> int:
+    """The pixels that stand for what is given. That some is given shows at any scale, and so does that some is not."""
+    if not bar.used or bar.used < 0 or not bar.total or bar.state == _LOST:
+        return 0
+    return room if bar.used >= bar.total else min(max(room * bar.used // bar.total, 2), room - 2)
+
+
+def _draw_words(image: Image.Image, bar: _Bar, box: _Box, size: int) -> None:
+    """What the bar says, in what is left of it beside the filled part, if there is room."""
+    left, top, right, bottom = box
+    taken = wide(bar.says, size)
+    if taken + 12 > right - left:
+        return
+    x, y = right - taken - 7, top + (bottom - top - size) // 2 - 1
+    if bar.state != _FREE:
+        image.paste(_PAPER, (x - 3, y, right - 4, y + size + 3))
+    write(image, (x, y), bar.says, size=size, ink=_INK)
+
+
+def _draw_foot(image: Image.Image, left_out: int) -> None:
+    x, y = _MARGIN, image.height - _FOOT + 20
+    box = (0, 0, 26, 18)
+    legend = (
+        (Image.new("RGB", box[2:], _GIVEN), "given"),
+        (Image.new("RGB", box[2:], _BLANK), "free"),
+        (_hatch().crop(box), "free, but no pod can get it"),
+        (_dots().crop(box), "not known, or dropped by HAMi"),
+    )
+    for swatch, words in legend:
+        image.paste(swatch, (x, y))
+        ImageDraw.Draw(image).rectangle((x, y, x + box[2] - 1, y + box[3] - 1), outline=_FRAME)
+        x = write(image, (x + box[2] + 8, y), words, size=15, ink=_INK) + 28
+    if left_out:
+        words = f"{left_out:,} more nodes with less room are not shown"
+        write(image, (x, y), fitted(words, 15, image.width - x - _MARGIN), size=15, ink=_INK)
+
+
+@lru_cache(maxsize=1)
+def _hatch() -> Image.Image:
+    """Free memory that no pod can get."""
+    image = Image.new("RGB", _STRIP, _PAPER)
+    draw = ImageDraw.Draw(image)
+    for x in range(-_STRIP[1], _STRIP[0], 7):
+        draw.line((x, _STRIP[1], x + _STRIP[1], 0), fill=_HATCH, width=2)
+    return image
+
+
+@lru_cache(maxsize=1)
+def _dots() -> Image.Image:
+    """What is not known."""
+    image = Image.new("RGB", _STRIP, _PAPER)
+    draw = ImageDraw.Draw(image)
+    for y in range(2, _STRIP[1], 5):
+        for x in range(2 + y % 2 * 2, _STRIP[0], 5):
+            draw.rectangle((x, y, x + 1, y + 1), fill=_DOTS)
+    return image
+
+
+@lru_cache(maxsize=1)
+def _palette() -> Image.Image:
+    """The few colours there are, and the shades at the edges of letters: half the file in half the time."""
+    colours = [_PAPER, _FRAME, _GIVEN, _HATCH, _DOTS, _BLANK]
+    colours += [shade for ink, steps in ((_INK, 16), (_FAINT, 12)) for shade in _shades(ink, steps)]
+    image = Image.new("P", (1, 1))
+    image.putpalette([part for one in colours for part in one])
+    return image
+
+
+def _shades(ink: Ink, steps: int) -> Iterator[Ink]:
+    for step in range(steps):
+        red, green, blue = (part + (255 - part) * step // steps for part in ink)
+        yield red, green, blue
