@@ -22,7 +22,7 @@ def main() -> None:
     and again, which takes a third of the time on 5,000 nodes.
     """
     gc.disable()
-    sys.exit(shell(Wiring(open_sources, language, write_recording), sys.argv[1:]))
+    sys.exit(shell(Wiring(open_sources, language, write_recording, serve, demo), sys.argv[1:]))
 
 
 @asynccontextmanager
@@ -36,6 +36,23 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
 
     async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
         yield Sources(cluster, *names)
+
+
+async def serve(where: Where) -> None:
+    """The bot, until it is told to stop."""
+    from bot.serve import serve as run  # noqa: PLC0415  # slack-bolt and SQLAlchemy take half a second
+
+    settings = load_settings(where.config)
+    gc.enable()
+    await run(settings, lambda cluster: open_sources(where._replace(cluster=cluster or where.cluster)))
+
+
+async def demo(port: int) -> None:
+    """The bot beside a pretended Slack and a pretended cluster, until it is told to stop."""
+    from sandbox.demo import run  # noqa: PLC0415  # the one command that knows the sandbox
+
+    gc.enable()
+    await run(port)
 
 
 def language(where: Where) -> Language:

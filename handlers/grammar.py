@@ -63,6 +63,16 @@ class Grammar(click.Group):
         )
 
 
+def explain(ctx: click.Context, verb: str | None) -> str:
+    """The help of a verb, or of all; `ctx` is that of the help command. Raises UsageError for an unknown verb."""
+    parent = ctx.parent
+    grammar = parent.command if parent else None
+    if parent is None or not isinstance(grammar, Grammar) or verb is None:
+        return parent.get_help() if parent else ""
+    name, command, _ = grammar.resolve_command(parent, [verb])
+    return click.Context(command, info_name=name, parent=parent).get_help() if command else ""
+
+
 def unknown_verb(word: str, verbs: Sequence[str], program: str) -> UsageError:
     """The error for a verb that does not exist: the nearest one and an example."""
     near = difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
@@ -76,8 +86,19 @@ def unknown_verb(word: str, verbs: Sequence[str], program: str) -> UsageError:
 def read(grammar: Grammar, words: Sequence[str]) -> Any:
     """What the words ask for: an `Asked`, or what a surface's own command returns. Raises UsageError."""
     try:
-        return grammar.main(list(words), prog_name=grammar.name, standalone_mode=False)
+        return grammar.main(_options_last(grammar, words), prog_name=grammar.name, standalone_mode=False)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         usage = context.get_usage() if context else f"Usage: {grammar.name} VERB …"
         raise UsageError(error.format_message(), hint=f"{usage}\nMore: {grammar.name} help") from error
+
+
+def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:
+    """The options before the verb moved behind it, where the verb's own parser reads them."""
+    words = list(words)
+    flags = {flag for option in grammar.options() for flag in option.opts if option.param_type_name == "option"}
+    moved: list[str] = []
+    while words and words[0].split("=")[0] in flags:
+        taken = 1 if "=" in words[0] or len(words) == 1 else 2
+        moved, words = moved + words[:taken], words[taken:]
+    return [*words[:1], *moved, *words[1:]] if words else moved

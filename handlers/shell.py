@@ -6,7 +6,7 @@ Exit codes: 0 a report was produced, whatever it says; 2 the command was wrong; 
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -14,18 +14,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from bot.bugs import bugs_as_errors
 from bot.errors import BotError, UsageError
 from bot.report import Report
 from bot.texts import LANGUAGES, Language, Texts
-from handlers.grammar import Asked, Grammar, read
+from handlers.grammar import Asked, Grammar, explain, read
 from playbooks._playbook import Sources
 
 PROGRAM = "hami-bot"
-FORMATS = ("text", "json", "markdown")
+FORMATS = ("text", "json", "slack", "markdown")
 _PATIENCE_S = 1.0
 _INTERRUPTED = 130
-_BUG = 1
-_REPORT_BUG = "Please report it with the command and, if you can, a recording (hami-bot record)."
 
 T = TypeVar("T")
 
@@ -46,12 +45,22 @@ class Wiring(NamedTuple):
     open_sources: Callable[[Where], AbstractAsyncContextManager[Sources]]
     language: Callable[[Where], Language]
     record: Callable[[Sources, Path, tuple[str, str] | None], Awaitable[str]]
+    serve: Callable[[Where], Coroutine[Any, Any, None]]
+    demo: Callable[[int], Coroutine[Any, Any, None]]
 
 
 class _Record(NamedTuple):
     out: Path
     pod: tuple[str, str] | None
     options: dict[str, Any]
+
+
+class _Serve(NamedTuple):
+    where: Where
+
+
+class _Demo(NamedTuple):
+    port: int
 
 
 class _Say(NamedTuple):
@@ -83,6 +92,8 @@ def build_grammar() -> Grammar:
     )
     grammar.callback = _without_verb
     grammar.add_command(_record_command())
+    grammar.add_command(_serve_command())
+    grammar.add_command(_demo_command())
     grammar.add_command(click.Command("version", callback=_version, help="Print the version."))
     grammar.add_command(
         click.Command(
@@ -106,12 +117,7 @@ def _version() -> _Say:
 
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None) -> _Say:
-    parent = ctx.parent
-    grammar = parent.command if parent else None
-    if parent is None or not isinstance(grammar, Grammar) or verb is None:
-        return _Say(parent.get_help() if parent else "")
-    name, command, _ = grammar.resolve_command(parent, [verb])
-    return _Say(click.Context(command, info_name=name, parent=parent).get_help() if command else "")
+    return _Say(explain(ctx, verb))
 
 
 def _record_command() -> click.Command:
@@ -135,6 +141,31 @@ def _record_command() -> click.Command:
     )
 
 
+def _serve_command() -> click.Command:
+    wanted = ("cluster", "kubeconfig", "context", "recording", "config")
+    return click.Command(
+        "serve",
+        callback=_read_serve,
+        help="Run the Slack bot until it is told to stop.",
+        epilog=f"Example: {PROGRAM} serve --config hami-bot.yaml",
+        params=[one for one in _global_options() if one.name in wanted],
+    )
+
+
+def _read_serve(**options: Any) -> _Serve:
+    return _Serve(_where(options))
+
+
+def _demo_command() -> click.Command:
+    return click.Command(
+        "demo",
+        callback=_Demo,
+        help="Try the bot in a browser: no Slack workspace, no cluster, no GPU.",
+        epilog=f"Example: {PROGRAM} demo",
+        params=[click.Option(["--port"], type=int, default=8400, show_default=True, help="On 127.0.0.1; 0 for any.")],
+    )
+
+
 def _read_record(out: Path, pod: str | None, **options: Any) -> _Record:
     namespace, _, name = (pod or "").partition("/")
     if pod and not (namespace and name):
@@ -148,18 +179,21 @@ def _read_record(out: Path, pod: str | None, **options: Any) -> _Record:
 def main(wiring: Wiring, words: Sequence[str]) -> int:
     """Do what the words ask; the exit code. Reports go to stdout, everything else to stderr."""
     try:
-        return _run(wiring, words)
+        with bugs_as_errors():
+            return _until_nobody_reads(wiring, words)
     except BotError as error:
         _tell(f"{PROGRAM}: {error}\n")
         return error.exit_code
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _INTERRUPTED
+
+
+def _until_nobody_reads(wiring: Wiring, words: Sequence[str]) -> int:
+    try:
+        return _run(wiring, words)
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
         return 0
-    except Exception as error:  # noqa: BLE001  # the one catch-all: a bug is told, never shown as a traceback
-        _tell(f"{PROGRAM}: a bug: {_where_it_broke(error)}\n{_REPORT_BUG}\n")
-        return _BUG
 
 
 def _tell(text: str) -> None:
@@ -168,16 +202,8 @@ def _tell(text: str) -> None:
     sys.stderr.flush()
 
 
-def _where_it_broke(error: Exception) -> str:
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    place = f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})" if trace else ""
-    return f"{type(error).__name__}: {error}{place}"
-
-
 def _run(wiring: Wiring, words: Sequence[str]) -> int:
-    asked = read(build_grammar(), _options_last(words))
+    asked = read(build_grammar(), words)
     if isinstance(asked, _Say):
         _print(asked.text)
     elif isinstance(asked, Asked):
@@ -187,18 +213,11 @@ def _run(wiring: Wiring, words: Sequence[str]) -> int:
         _print(_render(report, asked.options["output"] or "text", say))
     elif isinstance(asked, _Record):
         _print(asyncio.run(_write_recording(wiring, asked)))
+    elif isinstance(asked, _Serve):
+        asyncio.run(wiring.serve(asked.where))
+    elif isinstance(asked, _Demo):
+        asyncio.run(wiring.demo(asked.port))
     return 0
-
-
-def _options_last(words: Sequence[str]) -> list[str]:
-    """The options before the verb moved behind it, where the verb's own parser reads them."""
-    words = list(words)
-    flags = {flag for option in _global_options() for flag in option.opts if option.param_type_name == "option"}
-    moved: list[str] = []
-    while words and words[0].split("=")[0] in flags:
-        taken = 1 if "=" in words[0] or len(words) == 1 else 2
-        moved, words = moved + words[:taken], words[taken:]
-    return [*words[:1], *moved, *words[1:]] if words else moved
 
 
 def _where(options: dict[str, Any]) -> Where:

@@ -7,7 +7,7 @@ of any text, each word that could mean something to a reader of Markdown stands 
 import re
 from collections.abc import Iterator, Sequence
 
-from bot.render.terminal import heading, shell_command, some_names, subject_name, visible, where
+from bot.render.words import heading, shell_command, some_names, subject_name, visible, where
 from bot.report import Evidence, Finding, Gap, NextAction, Report, Table
 from bot.texts import Texts
 

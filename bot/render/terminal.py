@@ -6,31 +6,33 @@ quote that looks like a command cannot be taken for one.
 """
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from functools import lru_cache
 from typing import NamedTuple
 
+from bot.render.words import (
+    cells,
+    heading,
+    is_numeric,
+    moment,
+    notes,
+    shell_command,
+    some_names,
+    subject_name,
+    visible,
+    where,
+)
 from bot.report import Evidence, Finding, Gap, NextAction, Report, Severity, Table
 from bot.texts import Texts
 
 _NARROWEST = 40
-_NAMES_SHOWN = 3
 _NAMES_SHOWN_OF_CAUSE = 8
 _LONGEST_NAME = 40
 _COLUMN_GAP = 2
-
-# Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
-# paragraph separators, and what this Unicode version does not know and so cannot measure.
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
-_VARIATION_SELECTOR_16 = "\ufe0f"
 
 _HEADING, _LABEL, _COMMAND = "bold", "dim", "cyan"
 _SEVERITY_STYLES: dict[Severity, str] = {"info": "bold green", "warning": "bold yellow", "critical": "bold red"}
 
 _MARK = re.compile(r"(?<=[,;/])")
-_NUMERIC = re.compile(r"-?[\d,.]+( ?(%|[KMGT]i?B?))?")
 _NOT_AT_LINE_START = frozenset(",.;:!?)]}%，。；：！？）】》」』、…’”\ufe0f")
 _NOT_AT_LINE_END = frozenset("（【《「『‘“")
 
@@ -78,7 +80,7 @@ def _head(report: Report, cause: Finding | None, say: Texts, width: int) -> list
         facts.append(("finding", f"{cause.code}, {say(f'render.{cause.confidence}')}"))
         if cause.scope.nodes:
             facts.append(("nodes", some_names(cause.scope.nodes, say, _NAMES_SHOWN_OF_CAUSE)))
-    facts.append(("seen", _moment(report.taken_at, None, say)))
+    facts.append(("seen", moment(report.taken_at, None, say)))
     labels = {key: say(f"render.{key}") for key, _ in facts}
     wide = max(map(cells, labels.values()))
     lines.append(Line())
@@ -92,7 +94,7 @@ def _evidence(evidence: Sequence[Evidence], taken_at: str, say: Texts, width: in
     lines: list[Line] = []
     for one in evidence:
         lines.append(Line() if lines else Line(say("render.evidence"), lead_style=_HEADING))
-        place = filter(None, (where(one), _moment(one.at, taken_at, say) if one.at else ""))
+        place = filter(None, (where(one), moment(one.at, taken_at, say) if one.at else ""))
         lines += _prose(", ".join(place), width, "  ", rest="    ", style=_LABEL)
         lines += _prose(one.quote or say("render.empty"), width, "    | ", rest="    | ", lead_style=_LABEL)
         lines += _command(one.command, "    ")
@@ -125,13 +127,8 @@ def _background(findings: Sequence[Finding], say: Texts, width: int) -> list[Lin
 
 
 def _brief(finding: Finding, lead: str, lead_style: str, say: Texts, width: int) -> list[Line]:
-    """The claim, its code, and the nodes if the claim does not name them; its actions below."""
-    notes = finding.code
-    if finding.confidence == "suspected":
-        notes += f", {say('render.suspected')}"
-    if not all(name in finding.claim for name in finding.scope.nodes[: _NAMES_SHOWN - 1]):
-        notes += f": {some_names(finding.scope.nodes, say, _NAMES_SHOWN)}"
-    lines = _prose(f"{finding.claim} [{notes}]", width, lead, lead_style=lead_style)
+    """The claim with its notes; its actions below."""
+    lines = _prose(f"{finding.claim} [{notes(finding, say)}]", width, lead, lead_style=lead_style)
     for action in finding.next_actions:
         lines += _action(action, " " * cells(lead) + "-> ", say, width)
     return lines
@@ -166,7 +163,7 @@ def _table(table: Table, say: Texts, width: int) -> list[Line]:
             for number, (column, cell) in enumerate(zip(header, row, strict=True)):
                 lines += _prose(f"{column}: {cell}", width, "    " if number else "  - ", rest="      ")
         return lines
-    right = [all(_NUMERIC.fullmatch(cell) for cell in column) for column in zip(*rows, strict=True)]
+    right = [is_numeric(column) for column in zip(*rows, strict=True)]
     lines += [Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
     return lines + [Line("  ", text) for row in rows for text in _row(row, widths, right)]
 
@@ -236,27 +233,6 @@ def _painter() -> Callable[[Line], str]:
 # --------------------------------------------------------------------------------------------------------- text
 
 
-def visible(text: str) -> str:
-    r"""The text on one line, with what acts instead of showing written out: `\x1b`, `\n`, `\u202e`."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(ascii(one)[1:-1] if unicodedata.category(one) in _INVISIBLE else one for one in text)
-
-
-def cells(text: str) -> int:
-    """The columns a terminal gives to visible text: two for an East Asian wide character, none for a combining mark."""
-    return len(text) if text.isascii() else sum(map(_cells, text))
-
-
-@lru_cache(maxsize=4096)
-def _cells(character: str) -> int:
-    if character == _VARIATION_SELECTOR_16:
-        return 1  # it makes the character before it wide: one column there, one here
-    if unicodedata.east_asian_width(character) in ("W", "F"):
-        return 2
-    return 0 if unicodedata.category(character) in ("Mn", "Me") else 1
-
-
 def wrap(text: str, room: int, later: int | None = None) -> list[str]:
     """Visible text as one line or more: the first of at most `room` cells, further ones of at most `later` (or `room`).
 
@@ -290,77 +266,14 @@ def _units(text: str, room: int) -> Iterator[str]:
 def _may_break(before: str, after: str) -> bool:
     if after == " " or before == " ":
         return after != " "
-    if before in _NOT_AT_LINE_END or after in _NOT_AT_LINE_START or not _cells(after):
+    if before in _NOT_AT_LINE_END or after in _NOT_AT_LINE_START or not cells(after):
         return False
-    return 2 in (_cells(before), _cells(after))
+    return 2 in (cells(before), cells(after))
 
 
 def _edge(word: str, room: int) -> int:
     """How many characters of a word that is wider than `room` cells fit into them."""
     edge = used = 0
-    while (used := used + _cells(word[edge])) <= room:
+    while (used := used + cells(word[edge])) <= room:
         edge += 1
     return edge
-
-
-# -------------------------------------------------------------------------------------------- shared with markdown
-
-
-def subject_name(report: Report) -> str:
-    """`Pod ml/trainer-0`."""
-    subject = report.subject
-    name = "/".join(filter(None, (subject.namespace, subject.name)))
-    return " ".join(filter(None, (subject.kind, name)))
-
-
-def heading(title: str) -> str:
-    """A table's title as it stands among our own headings."""
-    return title[:1].upper() + title[1:]
-
-
-def some_names(names: Sequence[str], say: Texts, shown: int) -> str:
-    """`a, b, c` or `a, b and 5 more`: at most `shown` parts."""
-    if len(names) <= shown:
-        return ", ".join(names)
-    return say("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
-
-
-def where(evidence: Evidence) -> str:
-    """`event, Pod ml/trainer-0`; a source that is the object itself is not named twice."""
-    itself = evidence.object.lower().startswith(f"{evidence.source.lower()} ")
-    return evidence.object if itself else ", ".join(filter(None, (evidence.source, evidence.object)))
-
-
-def shell_command(action: NextAction) -> str:
-    """The action's command as a shell takes it: ours are written without the program's name."""
-    return (
-        action.command if not action.command or action.command.startswith("kubectl ") else f"hami-bot {action.command}"
-    )
-
-
-def _moment(at: str, taken_at: str | None, say: Texts) -> str:
-    """`05:00:00 UTC, 20 s earlier`, with the date where it is another; what is no time in UTC stands as it is."""
-    moment, taken = _parse(at), _parse(taken_at or "")
-    if moment is None:
-        return at
-    date = "" if taken and taken.date() == moment.date() else f"{moment:%Y-%m-%d} "
-    shown = f"{date}{moment:%H:%M:%S} UTC"
-    if taken is None or moment > taken:
-        return shown
-    return say("render.earlier", moment=shown, age=_age(int((taken - moment).total_seconds())))
-
-
-def _parse(text: str) -> datetime | None:
-    if not text.endswith("Z"):
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
-def _age(seconds: int) -> str:
-    for unit, size, until in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172800)):
-        if seconds < until:
-            return f"{seconds // size} {unit}"
-    return f"{seconds // 86400} d"

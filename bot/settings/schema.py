@@ -1,8 +1,11 @@
 """What may be set, and what it means."""
 
+import ipaddress
 from pathlib import Path
+from typing import Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.texts import Language
@@ -25,6 +28,63 @@ class ClusterSettings(BaseModel):
     scheduler_deployment: str = ""
 
 
+class SlackSettings(BaseModel):
+    """How the bot reaches its Slack workspace. Socket Mode needs no address that Slack can reach; HTTP mode does.
+
+    `api_url` is Slack's own unless a stand-in is meant; plain http only on loopback, so that no token leaves in clear.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    mode: Literal["socket", "http"] = "socket"
+    bot_token: SecretStr = SecretStr("")
+    app_token: SecretStr = SecretStr("")
+    signing_secret: SecretStr = SecretStr("")
+    api_url: str = "https://slack.com/api/"
+
+    @field_validator("api_url")
+    @classmethod
+    def _never_in_clear(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+            return url if url.endswith("/") else url + "/"
+        raise ValueError("must begin with https:// (http:// only on loopback)")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if not self.bot_token.get_secret_value():
+            raise ValueError("bot_token is missing: the Bot User OAuth Token, xoxb-…")
+        if self.mode == "socket" and not self.app_token.get_secret_value():
+            raise ValueError("app_token is missing: Socket Mode needs an app-level token, xapp-…")
+        if self.mode == "http" and not self.signing_secret.get_secret_value():
+            raise ValueError("signing_secret is missing: HTTP mode proves with it that a request is Slack's")
+        return self
+
+
+class HttpSettings(BaseModel):
+    """The bot's own port: /livez and /readyz, and in HTTP mode POST /slack/events. `bind` is HOST:PORT."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bind: str = "0.0.0.0:8080"  # kubelet's probes come from outside the pod
+
+    @field_validator("bind")
+    @classmethod
+    def _host_and_port(cls, bind: str) -> str:
+        host, _, port = bind.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65535:
+            raise ValueError("must be HOST:PORT, such as 0.0.0.0:8080")
+        return bind
+
+
+class StoreSettings(BaseModel):
+    """Where the bot keeps what must survive a restart: an SQLAlchemy URL. SQLite beside the process by default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: SecretStr = SecretStr("sqlite+aiosqlite:///state/hami-bot.db")
+
+
 class Settings(BaseSettings):
     """All settings, checked; unknown keys are errors."""
 
@@ -32,6 +92,9 @@ class Settings(BaseSettings):
 
     clusters: dict[str, ClusterSettings] = Field(default_factory=dict)
     language: Language = "en"
+    slack: SlackSettings | None = None
+    http: HttpSettings = HttpSettings()
+    store: StoreSettings = StoreSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -45,3 +108,12 @@ class Settings(BaseSettings):
         """The environment first, then the file, which `load_settings` names."""
         del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

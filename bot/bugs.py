@@ -1,0 +1,39 @@
+"""The one catch-all of the project: what nobody foresaw becomes an error that a person can read and report."""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bot.errors import BotError
+
+REPORT = "Please report it with the command and, if you can, a recording (hami-bot record)."
+
+log = logging.getLogger(__name__)
+
+
+class Bug(BotError):  # noqa: N818  # what the person is told
+    """Something that must not happen."""
+
+
+@contextmanager
+def bugs_as_errors() -> Generator[None]:
+    """Inside it nothing but a BotError escapes, and what is no Exception: interrupts and cancellation pass.
+
+    The traceback goes to the log; the person is told the place only.
+    """
+    try:
+        yield
+    except BotError:
+        raise
+    except Exception as error:  # the one catch-all
+        log.info("a bug", exc_info=error)  # below what Python prints by itself: a shell shows no traceback
+        raise Bug(f"a bug: {_place(error)}", hint=REPORT) from error
+
+
+def _place(error: Exception) -> str:
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    place = f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})" if trace else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -1,0 +1,114 @@
+"""Words that every way of showing a report shares: names, moments, commands, and text made fit to be seen."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+
+from bot.report import Evidence, Finding, NextAction, Report
+from bot.texts import Texts
+
+# Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
+# paragraph separators, and what this Unicode version does not know and so cannot measure.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+_VARIATION_SELECTOR_16 = "\ufe0f"
+
+_NAMES_SHOWN = 3
+_NUMERIC = re.compile(r"-?[\d,.]+( ?(%|[KMGT]i?B?))?")
+
+
+def visible(text: str) -> str:
+    r"""The text on one line, with what acts instead of showing written out: `\x1b`, `\n`, `\u202e`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(ascii(one)[1:-1] if unicodedata.category(one) in _INVISIBLE else one for one in text)
+
+
+def cells(text: str) -> int:
+    """The columns a terminal gives to visible text: two for an East Asian wide character, none for a combining mark."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+@lru_cache(maxsize=4096)
+def _cells(character: str) -> int:
+    if character == _VARIATION_SELECTOR_16:
+        return 1  # it makes the character before it wide: one column there, one here
+    if unicodedata.east_asian_width(character) in ("W", "F"):
+        return 2
+    return 0 if unicodedata.category(character) in ("Mn", "Me") else 1
+
+
+def subject_name(report: Report) -> str:
+    """`Pod ml/trainer-0`."""
+    subject = report.subject
+    name = "/".join(filter(None, (subject.namespace, subject.name)))
+    return " ".join(filter(None, (subject.kind, name)))
+
+
+def heading(title: str) -> str:
+    """A table's title as it stands among our own headings."""
+    return title[:1].upper() + title[1:]
+
+
+def some_names(names: Sequence[str], say: Texts, shown: int) -> str:
+    """`a, b, c` or `a, b and 5 more`: at most `shown` parts."""
+    if len(names) <= shown:
+        return ", ".join(names)
+    return say("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
+
+
+def notes(finding: Finding, say: Texts) -> str:
+    """What a line with the claim adds to it: the code, a doubt, and the nodes if the claim does not name them."""
+    shown = finding.code
+    if finding.confidence == "suspected":
+        shown += f", {say('render.suspected')}"
+    if not all(name in finding.claim for name in finding.scope.nodes[: _NAMES_SHOWN - 1]):
+        shown += f": {some_names(finding.scope.nodes, say, _NAMES_SHOWN)}"
+    return shown
+
+
+def is_numeric(column: Sequence[str]) -> bool:
+    """Whether the cells are all numbers, which stand at the right."""
+    return all(_NUMERIC.fullmatch(cell) for cell in column)
+
+
+def where(evidence: Evidence) -> str:
+    """`event, Pod ml/trainer-0`; a source that is the object itself is not named twice."""
+    itself = evidence.object.lower().startswith(f"{evidence.source.lower()} ")
+    return evidence.object if itself else ", ".join(filter(None, (evidence.source, evidence.object)))
+
+
+def shell_command(action: NextAction) -> str:
+    """The action's command as a shell takes it: ours are written without the program's name."""
+    return (
+        action.command if not action.command or action.command.startswith("kubectl ") else f"hami-bot {action.command}"
+    )
+
+
+def moment(at: str, taken_at: str | None, say: Texts) -> str:
+    """`05:00:00 UTC, 20 s earlier`, with the date where it is another; what is no time in UTC stands as it is."""
+    then, taken = _read(at), _read(taken_at or "")
+    if then is None:
+        return at
+    date = "" if taken and taken.date() == then.date() else f"{then:%Y-%m-%d} "
+    shown = f"{date}{then:%H:%M:%S} UTC"
+    if taken is None or then > taken:
+        return shown
+    return say("render.earlier", moment=shown, age=_age(int((taken - then).total_seconds())))
+
+
+def _read(text: str) -> datetime | None:
+    if not text.endswith("Z"):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _age(seconds: int) -> str:
+    for unit, size, until in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172800)):
+        if seconds < until:
+            return f"{seconds // size} {unit}"
+    return f"{seconds // 86400} d"

@@ -1,0 +1,80 @@
+"""The real slack-bolt app, made so that no listener asks Slack who it is and no request goes unanswered."""
+
+import logging
+from typing import Any
+
+from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_bolt.response import BoltResponse
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.errors import BotError
+from bot.slack.gateway import Identity
+
+NEEDED_SCOPES = {
+    "app_mentions:read": "hears @hami-bot in channels and threads",
+    "channels:history": "looks an answer up whose outcome is unknown, so that it is not posted twice",
+    "chat:write": "answers",
+    "commands": "/hami and the message shortcut",
+    "files:write": "attaches what is too long for a message, and pictures",
+    "groups:history": "the same as channels:history, in private channels",
+    "im:history": "hears messages sent to the bot directly, and looks its own up there",
+    "reactions:write": "marks a question as seen, done or failed",
+}
+"""Every bot scope and why it is asked for. `deploy/slack-manifest.json` is made from this table."""
+
+App = Any
+"""An AsyncApp to register listeners with: its decorators carry no annotations."""
+
+log = logging.getLogger(__name__)
+
+
+class WrongInstall(BotError):  # noqa: N818  # what the person is told
+    """The Slack app is not installed as the bot needs it."""
+
+    exit_code = 3
+
+
+def check_scopes(granted: frozenset[str]) -> None:
+    """Raises WrongInstall that names what is missing and why it is needed."""
+    missing = sorted(NEEDED_SCOPES.keys() - granted)
+    if missing:
+        reasons = "; ".join(f"{scope} ({NEEDED_SCOPES[scope]})" for scope in missing)
+        raise WrongInstall(
+            f"the bot token lacks scopes: {reasons}",
+            hint="Update the app from deploy/slack-manifest.json, reinstall it to the workspace and use the new token.",
+        )
+
+
+def build_app(api_url: str, bot_token: str, identity: Identity, *, signing_secret: str = "") -> AsyncApp:
+    """An app without listeners. Requests must be signed with `signing_secret` when it is given (HTTP mode).
+
+    It has no token of its own: bolt would call auth.test for every first request, and tell a person that the app is
+    not installed when that fails once (slack.md 1.3).
+    """
+
+    async def authorize(**_: Any) -> AuthorizeResult:
+        return AuthorizeResult(
+            enterprise_id=None,
+            team_id=identity.team_id,
+            bot_token=bot_token,
+            bot_user_id=identity.user_id,
+            bot_id=identity.bot_id,
+        )
+
+    app = AsyncApp(
+        client=AsyncWebClient(base_url=api_url, retry_handlers=[]),
+        authorize=authorize,
+        signing_secret=signing_secret or "unused in Socket Mode",
+        request_verification_enabled=bool(signing_secret),
+        logger=logging.getLogger("slack_bolt"),
+    )
+    app.error(_last_net)
+    return app
+
+
+async def _last_net(error: Exception, request: AsyncBoltRequest) -> BoltResponse:
+    """A listener failed before its ack; without an answer Slack shows operation_timeout (slack.md 1.5)."""
+    log.error("a listener failed on %s", request.body.get("type") or request.body.get("command"), exc_info=error)
+    return BoltResponse(status=200, body="")

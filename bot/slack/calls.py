@@ -1,0 +1,152 @@
+"""How the gateway calls Slack: each call waits its turn, and whatever is no success is a `SlackFailure`."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.slack.failures import Problem, SlackFailure, answered, broken
+from bot.slack.pacing import Pacer
+
+Json = dict[str, Any]
+Headers = Mapping[str, str]
+
+TIMEOUT = aiohttp.ClientTimeout(total=15, sock_connect=5)
+UPLOAD_TIMEOUT = aiohttp.ClientTimeout(total=120, sock_connect=5)
+INTERACTIVE = 3.0
+"""Seconds that a person's answer may wait for its turn; whoever can come back later passes `patience=0`."""
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_BREATH = 0.2
+_REPEATABLE = frozenset(
+    {
+        *("auth.test", "apps.connections.open", "chat.update", "views.update", "views.publish", "reactions.add"),
+        *("reactions.remove", "conversations.history", "conversations.replies", "conversations.open"),
+        *("conversations.join", "files.getUploadURLExternal"),
+    }
+)
+"""Done twice is the same as done once."""
+
+
+def is_safe(url: str) -> bool:
+    """Whether what is sent there is encrypted on its way, or stays on this machine."""
+    parts = urlsplit(url)
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))
+
+
+class Calls:
+    """Calls of Slack's methods and posts to the addresses it gives. Raises only SlackFailure."""
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        session: aiohttp.ClientSession,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._session = session
+        self._clock = clock
+        self._sleep = sleep
+        self._pacer = Pacer()
+
+    async def call(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        body: Json | None = None,
+        verb: str = "POST",
+        channel: str = "",
+        patience: float = INTERACTIVE,
+    ) -> tuple[Json, Headers]:
+        """The answer and its headers. Waits for its turn for at most `patience` seconds, second tries included.
+
+        `channel` is the one to pace by. What was certainly not done, or may be done twice, gets one second try.
+        """
+        deadline, fresh = self._clock() + patience, patience > 0
+        while True:
+            await self._turn(method, channel, deadline)
+            try:
+                return await self._ask(method, params, body, verb)
+            except SlackFailure as failure:
+                if failure.problem is Problem.RATE_LIMITED:
+                    self._pacer.pause(method, channel, self._clock() + failure.retry_after)
+                elif failure.problem is Problem.TRANSIENT and fresh and self._clock() < deadline:
+                    fresh = False
+                    await self._sleep(_BREATH)
+                else:
+                    raise
+
+    async def _turn(self, method: str, channel: str, deadline: float) -> None:
+        now = self._clock()
+        left = max(deadline - now, 0.0)
+        wait = self._pacer.reserve(method, channel, now, left)
+        if wait > left:
+            where = f" to {channel}" if channel else ""
+            text = f"{method}{where}: its next turn is in {wait:.1f} s"
+            raise SlackFailure(text, Problem.RATE_LIMITED, error="ratelimited", retry_after=wait)
+        if wait:
+            await self._sleep(wait)
+
+    async def _ask(self, method: str, params: Json | None, body: Json | None, verb: str) -> tuple[Json, Headers]:
+        repeatable = method in _REPEATABLE
+        client: Any = self._client  # its annotations are too loose to be of use
+        said: Any
+        try:
+            response = await client.api_call(method, http_verb=verb, params=params and dict(params), json=body)
+        except SlackClientError as error:
+            # An AsyncSlackResponse, or aiohttp's own response where the body was not JSON.
+            said = getattr(error, "response", None)
+            status = int(getattr(said, "status_code", 0) or getattr(said, "status", 0))
+            headers = cast("Headers", getattr(said, "headers", {}))
+            raise answered(method, status, headers, getattr(said, "data", None), repeatable=repeatable) from error
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise broken(method, error, repeatable=repeatable) from error
+        except (AttributeError, ValueError, RecursionError) as error:
+            # What the SDK stumbles over when the answer is a JSON list, a text, no UTF-8 or nested without end.
+            raise answered(method, 200, {}, None, repeatable=repeatable) from error
+        said = response.data
+        if not isinstance(said, dict):
+            raise answered(method, 200, {}, None, repeatable=repeatable)
+        return cast("Json", said), response.headers
+
+    async def send(
+        self,
+        url: str,
+        content: bytes,
+        content_type: str,
+        what: str,
+        limits: aiohttp.ClientTimeout,
+        *,
+        repeatable: bool = False,
+    ) -> tuple[int, Headers, Any]:
+        """Posts to an address that Slack gave: status, headers, and the body as JSON where it is some, else as text."""
+        if not is_safe(url):
+            raise SlackFailure(f"{what}: Slack gave an address without https", Problem.BAD_REQUEST)
+        request = self._session.post(
+            url,
+            data=content,
+            headers={"Content-Type": content_type},
+            timeout=limits,
+            proxy=None if urlsplit(url).hostname in LOOPBACK else self._client.proxy,
+            allow_redirects=False,
+        )
+        try:
+            async with request as response:
+                text = (await response.read()).decode(errors="replace").strip()
+                return response.status, response.headers, _decoded(text)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise broken(what, error, repeatable=repeatable) from error
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,328 @@
+"""The only module that calls Slack: paced, every failure a `SlackFailure`, nothing said twice by a retry.
+
+What can be done twice without harm gets one quick second try. A post is repeated only when it was certainly not made:
+bots have no idempotency key, so after an unknown outcome somebody has to look first (`Gateway.find`).
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar, cast
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
+
+import aiohttp
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.errors import UsageError
+from bot.slack.calls import INTERACTIVE, LOOPBACK, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json, is_safe
+from bot.slack.failures import Problem, SlackFailure, answered
+from bot.slack.message import File, Message
+from bot.slack.render.degrade import degraded
+
+T = TypeVar("T")
+
+LOOKING = 60.0
+"""Seconds that a look through a channel's history may wait for its turns."""
+EVENT_TYPE = "hami_bot"
+_PAGE = 999  # the most that conversations.history and .replies give at once
+_TOO_MUCH = frozenset(
+    {
+        *("invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "unsupported_block"),
+        *("invalid_attachments", "only_one_table_allowed"),
+    }
+)
+"""What Slack says of blocks that it does not take, for what they are or for their size."""
+
+
+class Identity(NamedTuple):
+    """Who the bot is in which workspace, and what it was allowed there."""
+
+    team_id: str
+    team: str
+    user_id: str
+    bot_id: str
+    url: str
+    scopes: frozenset[str]
+
+
+class Posted(NamedTuple):
+    """Where a message is. `channel` is the conversation's own id, also when it was posted to a user."""
+
+    channel: str
+    ts: str
+
+
+@contextlib.asynccontextmanager
+async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[AsyncWebClient, aiohttp.ClientSession]]:
+    """Slack's client and the session it shares with `Gateway`. Raises UsageError for an address that tells the token.
+
+    The SDK takes a proxy from the environment and never reads NO_PROXY: here a loopback address is always direct, and
+    NO_PROXY counts.
+    """
+    host = urlsplit(api_url).hostname or ""
+    if not is_safe(api_url):
+        raise UsageError(
+            f"the address of Slack's API is {api_url!r}",
+            hint="it has to begin with https:// (http:// only on loopback)",
+        )
+    async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
+        client = AsyncWebClient(bot_token, base_url=api_url, session=session, retry_handlers=[])
+        if host in LOOPBACK or proxy_bypass(host):
+            client.proxy = None
+        yield client, session
+
+
+class Gateway:
+    """Everything that the bot does in Slack. Every method raises only SlackFailure.
+
+    `client` is built with `retry_handlers=[]`. `degraded` counts the steps of the ladder that were taken (1 = the first
+    simpler form). `clock` and `sleep` are in seconds.
+    """
+
+    def __init__(
+        self,
+        client: AsyncWebClient,
+        session: aiohttp.ClientSession,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._calls = Calls(client, session, clock, sleep)
+        self._conversations: dict[str, str] = {}
+        self.degraded: Counter[int] = Counter()
+
+    async def identity(self) -> Identity:
+        """Who the token belongs to, and its scopes."""
+        said, headers = await self._calls.call("auth.test")
+        scopes = frozenset(scope.strip() for scope in headers.get("x-oauth-scopes", "").split(",") if scope.strip())
+        names = ("team_id", "team", "user_id", "bot_id", "url")
+        return Identity(*(str(said.get(name, "")) for name in names), scopes=scopes)
+
+    async def probe_socket(self, app_token: str) -> None:
+        """Raises SlackFailure when Socket Mode cannot be had with this token."""
+        await self._calls.call("apps.connections.open", {"token": app_token})
+
+    async def post(
+        self, channel: str, message: Message, *, thread_ts: str = "", key: str = "", patience: float = INTERACTIVE
+    ) -> Posted:
+        """Posts the message, in simpler forms if Slack takes no other, and its files into its thread.
+
+        `channel` may be a user's id. A file that cannot be shared is named in the thread and raises nothing.
+        """
+        posted, form = await self.say(channel, message, thread_ts=thread_ts, key=key, patience=patience)
+        for file in form.files:
+            try:
+                await self.upload(posted.channel, file, thread_ts=thread_ts or posted.ts)
+            except SlackFailure as failure:
+                with contextlib.suppress(SlackFailure):
+                    note = Message(f"`{file.name}` could not be attached: {failure.message}")
+                    await self.say(posted.channel, note, thread_ts=thread_ts or posted.ts)
+        return posted
+
+    async def say(
+        self, channel: str, message: Message, *, thread_ts: str = "", key: str = "", patience: float = INTERACTIVE
+    ) -> tuple[Posted, Message]:
+        """Posts the message without its files; also returns the form that Slack took, whose files are to be shared."""
+
+        async def send(form: Message) -> Posted:
+            body: Json = {**_content(form), "channel": channel, "unfurl_links": False, "unfurl_media": False}
+            if thread_ts:
+                body["thread_ts"] = thread_ts
+            if key:
+                body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": key}}
+            said, _ = await self._calls.call("chat.postMessage", body=body, channel=channel, patience=patience)
+            if not said.get("ts"):
+                raise answered("chat.postMessage", 200, {}, None)
+            posted = Posted(str(said.get("channel") or channel), str(said["ts"]))
+            if posted.channel != channel:
+                self._conversations[channel] = posted.channel
+            return posted
+
+        try:
+            return await self.fit(message, send)
+        except SlackFailure as failure:
+            if failure.error != "not_in_channel":
+                raise
+            try:
+                await self._calls.call("conversations.join", {"channel": channel}, channel=channel)
+            except SlackFailure:
+                raise failure from None
+        return await self.fit(message, send)
+
+    async def update(self, channel: str, ts: str, message: Message, *, patience: float = INTERACTIVE) -> None:
+        """Replaces what a message of the bot says. Files are not touched."""
+
+        async def send(form: Message) -> None:
+            body: Json = {"blocks": [], **_content(form), "channel": channel, "ts": ts}
+            await self._calls.call("chat.update", body=body, channel=channel, patience=patience)
+
+        channel = await self._conversation(channel)
+        await self.fit(message, send)
+
+    async def ephemeral(self, channel: str, user: str, message: Message, *, thread_ts: str = "") -> None:
+        """Shows the message to one user only; its files cannot be carried. Slack unfurls nothing in these."""
+
+        async def send(form: Message) -> None:
+            body: Json = {**_content(form), "channel": channel, "user": user}
+            if thread_ts:
+                body["thread_ts"] = thread_ts
+            await self._calls.call("chat.postEphemeral", body=body, channel=channel)
+
+        await self.fit(message, send)
+
+    async def fit(self, message: Message, send: Callable[[Message], Awaitable[T]]) -> tuple[T, Message]:
+        """Sends the message, or the first simpler form of it that Slack takes; returns that form as well."""
+        forms, step = degraded(message), 0
+        while True:
+            try:
+                return await send(message), message
+            except SlackFailure as failure:
+                simpler = next(forms, None)
+                if failure.error not in _TOO_MUCH or simpler is None:
+                    raise
+            message, step = simpler, step + 1
+            self.degraded[step] += 1
+
+    async def upload(self, channel: str, file: File, *, thread_ts: str = "") -> str:
+        """Shares the file in the channel or thread; returns its id."""
+        file_id = await self.stage(file)
+        await self.share(await self._conversation(channel), file_id, file.title, thread_ts=thread_ts)
+        return file_id
+
+    async def stage(self, file: File) -> str:
+        """Brings the file's bytes to Slack, where nobody sees them until they are shared; returns the file's id."""
+        method = "files.getUploadURLExternal"
+        args: Json = {"filename": file.name, "length": len(file.content)}
+        if file.alt_text:
+            args["alt_txt"] = file.alt_text
+        said, _ = await self._calls.call(method, args)
+        url = str(said.get("upload_url") or "")
+        # Staging again does no harm, so whatever happens to the bytes is a transient failure.
+        status, headers, body = await self._calls.send(
+            url, file.content, "application/octet-stream", "the upload", UPLOAD_TIMEOUT, repeatable=True
+        )
+        if status != 200 or isinstance(body, dict) or str(body).startswith("<"):  # Slack says "OK - 1234"
+            raise answered("the upload", status, headers, body, repeatable=True)
+        return str(said.get("file_id") or "")
+
+    async def share(self, channel: str, file_id: str, title: str, *, thread_ts: str = "") -> None:
+        """Makes a staged file a message. Not to be repeated without a look (`shared`)."""
+        args = {"files": json.dumps([{"id": file_id, "title": title}]), "channel_id": channel}
+        if thread_ts:
+            args["thread_ts"] = thread_ts
+        await self._calls.call("files.completeUploadExternal", args)
+
+    async def shared(self, channel: str, file_id: str, *, thread_ts: str) -> bool:
+        """Whether the file stands in the thread."""
+        async for reply in self._messages(await self._conversation(channel), thread_ts=thread_ts):
+            files = cast("list[Json]", reply.get("files") or [])
+            if any(file.get("id") == file_id for file in files):
+                return True
+        return False
+
+    async def find(self, channel: str, key: str, *, oldest: float, thread_ts: str = "") -> Posted | None:
+        """The bot's message with that key among those since `oldest` (seconds since 1970), if there is one."""
+        conversation = await self._conversation(channel)
+        async for message in self._messages(conversation, thread_ts=thread_ts, oldest=oldest):
+            metadata: Json = message.get("metadata") or {}
+            payload: Json = metadata.get("event_payload") or {}
+            if metadata.get("event_type") == EVENT_TYPE and payload.get("key") == key:
+                return Posted(conversation, str(message.get("ts", "")))
+        return None
+
+    async def react(self, channel: str, ts: str, name: str) -> None:
+        """Adds the bot's reaction, which may be there already."""
+        await self._reaction("reactions.add", "already_reacted", channel, ts, name)
+
+    async def unreact(self, channel: str, ts: str, name: str) -> None:
+        """Takes the bot's reaction back, which may be gone already."""
+        await self._reaction("reactions.remove", "no_reaction", channel, ts, name)
+
+    async def _reaction(self, method: str, fine: str, channel: str, ts: str, name: str) -> None:
+        try:
+            await self._calls.call(method, {"channel": channel, "timestamp": ts, "name": name})
+        except SlackFailure as failure:
+            if failure.error != fine:
+                raise
+
+    async def open_view(self, trigger_id: str, view: Json) -> str:
+        """Opens a modal; returns its id. A trigger serves once, for about 3 s: open something at once, update later."""
+        said, _ = await self._calls.call("views.open", body={"trigger_id": trigger_id, "view": view})
+        return _view_id(said)
+
+    async def update_view(self, view_id: str, view: Json, *, hash: str = "") -> None:  # noqa: A002  # Slack's name
+        """Replaces a modal. With `hash`, only if nobody else did meanwhile (error `hash_conflict`)."""
+        body: Json = {"view_id": view_id, "view": view}
+        await self._calls.call("views.update", body={**body, "hash": hash} if hash else body)
+
+    async def publish_home(self, user: str, view: Json) -> None:
+        """Replaces the user's Home tab."""
+        await self._calls.call("views.publish", body={"user_id": user, "view": view})
+
+    async def respond(
+        self,
+        url: str,
+        message: Message,
+        *,
+        replace: bool = False,
+        in_channel: bool = False,
+        delete: bool = False,
+        thread_ts: str = "",
+        timeout: float = TIMEOUT.total or 15.0,  # noqa: ASYNC109  # it is aiohttp's, which closes the connection
+    ) -> None:
+        """One use of a response_url (of 5 in 30 minutes): one request, no second try and no simpler form."""
+        body: Json = {**_content(message), "response_type": "in_channel" if in_channel else "ephemeral"}
+        body |= {"replace_original": replace, "unfurl_links": False, "unfurl_media": False}
+        if thread_ts:
+            body["thread_ts"] = thread_ts
+        if delete:
+            body = {"delete_original": True}
+        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=TIMEOUT.sock_connect)
+        status, headers, said = await self._calls.send(
+            url, json.dumps(body).encode(), "application/json; charset=utf-8", "response_url", limits
+        )
+        done = cast("Json", said).get("ok") if isinstance(said, dict) else said in ("ok", "")
+        if status != 200 or not done:
+            raise _response_refused(status, headers, said)
+
+    async def _conversation(self, channel: str) -> str:
+        """The id under which a channel can be read: a user's is that of the bot's direct messages with them."""
+        if channel.startswith(("U", "W")) and channel not in self._conversations:
+            said, _ = await self._calls.call("conversations.open", {"users": channel})
+            self._conversations[channel] = str(cast("Json", said.get("channel") or {}).get("id", ""))
+        return self._conversations.get(channel, channel)
+
+    async def _messages(self, channel: str, *, thread_ts: str = "", oldest: float = 0.0) -> AsyncIterator[Json]:
+        method = "conversations.replies" if thread_ts else "conversations.history"
+        args: Json = {"channel": channel, "limit": _PAGE, "include_all_metadata": True, "oldest": f"{oldest:.6f}"}
+        if thread_ts:
+            args["ts"] = thread_ts
+        while True:
+            page, _ = await self._calls.call(method, args, verb="GET", patience=LOOKING)
+            for message in cast("list[Json]", page.get("messages") or []):
+                yield message
+            cursor = str(cast("Json", page.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor:
+                return
+            args["cursor"] = cursor
+
+
+def _content(message: Message) -> Json:
+    return {"text": message.text, "blocks": list(message.blocks)} if message.blocks else {"text": message.text}
+
+
+def _view_id(said: Json) -> str:
+    return str(cast("Json", said.get("view") or {}).get("id", ""))
+
+
+def _response_refused(status: int, headers: Headers, said: Any) -> SlackFailure:
+    """Refusals of a response_url are a bare word or JSON; 404 and 410 mean used up or expired, whatever they say."""
+    word = said if isinstance(said, str) and said.replace("_", "").isalnum() and len(said) < 60 else ""
+    body: Any = {"error": word} if word else said
+    if status in {404, 410}:
+        return SlackFailure(f"response_url: HTTP {status} {word}".strip(), Problem.GONE, error=word or "expired_url")
+    return answered("response_url", status, headers, body)

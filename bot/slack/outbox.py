@@ -1,0 +1,348 @@
+"""What must reach Slack, whatever happens: kept in the store first, sent by one sender for each channel.
+
+Nothing is posted twice by this: a row is noted as being sent before Slack is called, and if no answer came, or the
+process died, its key is looked up in the channel's history before any second try. The exceptions are said where they
+are made.
+"""
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.gateway import Gateway, Posted
+from bot.slack.message import File, Message
+from bot.store import Store, StoreError
+from bot.store.outbox_rows import SPACING, Queued, StoredFile, stored_file
+
+Severity = Literal["critical", "warning", "info"]
+_TURN: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
+
+LEASE = 120.0
+"""Seconds that a row is its sender's: more than a post with all its simpler forms can take (5 x 15 s)."""
+UPLOAD_LEASE = 180.0
+CLOCK_SKEW = 600.0
+"""Seconds that Slack's clock may be behind ours: so much older messages are looked at as well."""
+SETTLING = 3.0
+"""Seconds before looking for a message whose outcome is unknown: Slack may still be at it."""
+FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
+REFUSED_WAIT = 60.0
+"""Seconds between tries while Slack refuses the token: the app may be installed again at any time."""
+LOOK_AGAIN = 10.0
+"""Seconds after which rows that another process left are noticed."""
+
+_SOON = 0.05
+
+log = logging.getLogger(__name__)
+
+_NO_LOOKING = frozenset({Problem.FORBIDDEN, Problem.GONE, Problem.BAD_REQUEST})
+
+
+@dataclass
+class _Lane:
+    """One channel's sender: nothing before `ready_at` (on the outbox's clock)."""
+
+    ready_at: float = 0.0
+    failures: int = 0
+    broken: bool = False
+
+
+class Outbox:
+    """Messages to Slack that are not lost. `ready` is False while Slack refuses the bot's token.
+
+    `now` gives seconds since 1970 (leases, ages), `clock` and `sleep` are for waiting, in seconds. `owner` is this
+    process's name and no other's; with a name that it keeps when it is started again, what it was sending goes on at
+    once and not when the lease has lapsed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        gateway: Gateway,
+        *,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+        owner: str = "",
+    ) -> None:
+        self._rows = store.outbox
+        self._gateway = gateway
+        self._now = now
+        self._clock = clock
+        self._sleep = sleep
+        self._jitter = jitter
+        self._owner = owner or uuid.uuid4().hex
+        self._lanes: defaultdict[str, _Lane] = defaultdict(_Lane)
+        self._refused_until = 0.0
+        self.ready = True
+        self._waiting = 0
+        self._wake = asyncio.Event()
+        self._empty = asyncio.Event()
+
+    async def put(
+        self,
+        key: str,
+        channel: str,
+        message: Message,
+        *,
+        thread_ts: str = "",
+        severity: Severity = "info",
+        update_ts: str = "",
+    ) -> None:
+        """Durable when it returns; raises StoreError if it could not be kept.
+
+        `key` names one message of the channel: put again, it replaces what is waiting, or edits what was posted, and
+        the same content again does nothing. With `update_ts` it edits that message. `channel` may be a user's id.
+        """
+        content = {"text": message.text, "blocks": list(message.blocks)}
+        await self._rows.put(
+            channel,
+            key,
+            content,
+            list(map(_stored, message.files)),
+            thread_ts=thread_ts,
+            severity=_TURN[severity],
+            update_ts=update_ts,
+            now=self._now(),
+        )
+        self._empty.clear()
+        await self._count()
+        self._wake.set()
+
+    def waiting(self) -> int:
+        """Rows not settled when this process last looked: at every `put` and every step of a sender."""
+        return self._waiting
+
+    async def settled(self) -> None:
+        """Returns once nothing waits to be sent. While `run` is not running that may be never."""
+        await self._count()
+        await self._empty.wait()
+
+    async def run(self) -> None:
+        """Sends until it is cancelled."""
+        senders: dict[str, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._wake.clear()
+                try:
+                    channels = await self._rows.channels()
+                except StoreError:
+                    log.exception("the outbox cannot be read")
+                    channels = []
+                senders = {channel: sender for channel, sender in senders.items() if not sender.done()}
+                for channel in channels:
+                    if channel not in senders:
+                        senders[channel] = group.create_task(self._drain(channel))
+                try:
+                    async with asyncio.timeout(LOOK_AGAIN):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+
+    async def _drain(self, channel: str) -> None:
+        wait: float | None = 0.0
+        while wait is not None:
+            if wait:
+                await self._sleep(wait)
+            try:
+                wait = await self.step(channel)
+            except StoreError:
+                log.exception("the outbox cannot be used")
+                wait = self._backoff(self._lanes[channel])
+        self._wake.set()  # a row that was put just now saw this sender still at work
+
+    async def step(self, channel: str) -> float | None:
+        """At most one message or file to the channel. Seconds until there is more to do; None: nothing is waiting."""
+        lane = self._lanes[channel]
+        if wait := self._wait(lane):
+            return wait
+        row = await self._rows.unsettled(channel, self._owner, self._now(), LEASE)
+        in_doubt = row is not None and row.sent_version < row.tried_version
+        row = row or await self._rows.claim(channel, self._owner, self._now(), LEASE)
+        if row is None:
+            turn = await self._rows.next_turn(channel, self._owner, self._now())
+            return self._rest(channel) if turn is None else min(max(turn, _SOON), LOOK_AGAIN)
+        if row.sent_version < row.version:
+            await self._message(lane, row, in_doubt=in_doubt)
+        else:
+            await self._file(lane, row)
+        await self._count()
+        return self._wait(lane)
+
+    def _wait(self, lane: _Lane) -> float:
+        return max(lane.ready_at - self._clock(), self._refused_until - self._clock(), 0.0)
+
+    def _rest(self, channel: str) -> None:
+        if not self._lanes[channel].broken:
+            del self._lanes[channel]
+
+    async def _message(self, lane: _Lane, row: Queued, *, in_doubt: bool) -> None:
+        target = row.update_ts or row.posted_ts
+        if in_doubt and not target:
+            try:
+                found = await self._find(row)
+            except SlackFailure as failure:
+                self._held_up(lane, failure)  # and it stays in doubt
+                return
+            if found:
+                await self._sent(lane, row, found)
+                return
+        trying = await self._rows.trying(row, self._now(), LEASE)
+        if trying is None:
+            return
+        files = tuple(map(_read, await self._rows.open_files(trying)))
+        message = Message(trying.content["text"], tuple(trying.content["blocks"]), files)
+        try:
+            if target:
+                posted, form = Posted(row.posted_channel or row.channel, target), message
+                await self._gateway.update(posted.channel, posted.ts, message, patience=0)
+            else:
+                posted, form = await self._gateway.say(
+                    row.channel, message, thread_ts=row.thread_ts, key=row.key, patience=0
+                )
+        except SlackFailure as failure:
+            await self._not_sent(lane, trying, failure)
+        else:
+            await self._sent(lane, trying, posted, form.files)
+
+    async def _find(self, row: Queued) -> Posted | None:
+        """The row's message, if an earlier try brought it to Slack.
+
+        Where the history may not be read there is no telling: then it is sent again, for a message twice is the lesser
+        harm than one that is lost.
+        """
+        since = row.claimed_at - CLOCK_SKEW
+        try:
+            return await self._gateway.find(row.channel, row.key, oldest=since, thread_ts=row.thread_ts)
+        except SlackFailure as failure:
+            if failure.problem not in _NO_LOOKING:
+                raise
+            log.warning("%s may be posted to %s a second time: %s", row.key, row.channel, failure.message)
+            return None
+
+    async def _sent(self, lane: _Lane, row: Queued, posted: Posted, files: tuple[File, ...] = ()) -> None:
+        """`files`: those of the form that Slack took, which has the whole answer as one if its blocks were too much."""
+        self._went_well(lane)
+        noted = await self._rows.sent(row, posted.channel, posted.ts, list(map(_stored, files)))
+        if noted and not await self._rows.open_files(noted):
+            await self._rows.settle(noted)
+
+    def _went_well(self, lane: _Lane) -> None:
+        lane.failures, lane.broken, self.ready = 0, False, True
+        lane.ready_at = self._clock() + SPACING
+
+    async def _not_sent(self, lane: _Lane, row: Queued, failure: SlackFailure) -> None:
+        if self._held_up(lane, failure):
+            if failure.problem is not Problem.UNKNOWN_OUTCOME:
+                await self._rows.release(row)
+            return
+        lane.ready_at = self._clock() + SPACING
+        await self._rows.fail(row, failure.message)
+        if failure.problem is Problem.BAD_REQUEST or not lane.broken:
+            log.error("%s cannot be posted to %s and is given up: %s", row.key, row.channel, failure)
+        lane.broken = lane.broken or failure.problem is not Problem.BAD_REQUEST
+
+    def _held_up(self, lane: _Lane, failure: SlackFailure) -> bool:
+        """Whether it is to be tried again, and if so from when on."""
+        match failure.problem:
+            case Problem.AUTH:
+                if self.ready:
+                    log.error("nothing is sent to Slack until the bot's token is valid again: %s", failure)
+                self.ready = False
+                self._refused_until = self._clock() + REFUSED_WAIT
+            case Problem.RATE_LIMITED:
+                lane.ready_at = self._clock() + failure.retry_after
+            case Problem.TRANSIENT:
+                lane.ready_at = self._clock() + self._backoff(lane)
+            case Problem.UNKNOWN_OUTCOME:
+                lane.ready_at = self._clock() + max(self._backoff(lane), SETTLING)
+            case _:
+                return False
+        return True
+
+    def _backoff(self, lane: _Lane) -> float:
+        """Doubles up to `LONGEST_WAIT`; half of it is random, so that channels and processes do not come at once."""
+        wait = min(FIRST_WAIT * 2.0 ** min(lane.failures, 10), LONGEST_WAIT)
+        lane.failures += 1
+        return wait * (0.5 + 0.5 * self._jitter())
+
+    async def _file(self, lane: _Lane, row: Queued) -> None:
+        files = await self._rows.open_files(row)
+        if not files:
+            await self._rows.settle(row)
+            return
+        stored = files[0]
+        thread = row.thread_ts or row.posted_ts or row.update_ts
+        try:
+            if stored.state == "new":
+                staged = await self._stage(row, stored)
+            elif await self._is_shared(row, stored, thread):
+                await self._file_done(lane, row, stored)
+                return
+            else:
+                staged = stored
+            await self._gateway.share(row.posted_channel, staged.file_id, stored.about["title"], thread_ts=thread)
+        except SlackFailure as failure:
+            await self._not_shared(lane, row, stored, failure)
+        else:
+            await self._file_done(lane, row, staged)
+
+    async def _stage(self, row: Queued, stored: StoredFile) -> StoredFile:
+        """The file with its bytes at Slack. Its id is kept before anybody can see it, to look for it after a crash."""
+        await self._note(row, stored, "new", "")  # an upload may take longer than the lease has left
+        file_id = await self._gateway.stage(_read(stored))
+        await self._note(row, stored, "staged", file_id)
+        return stored._replace(state="staged", file_id=file_id)
+
+    async def _is_shared(self, row: Queued, stored: StoredFile, thread: str) -> bool:
+        """Whether an earlier try brought the file into the thread; where that cannot be read, as in `_find`."""
+        try:
+            return await self._gateway.shared(row.posted_channel, stored.file_id, thread_ts=thread)
+        except SlackFailure as failure:
+            if failure.problem not in _NO_LOOKING:
+                raise
+            log.warning("%s may be shared in %s a second time: %s", row.key, row.channel, failure.message)
+            return False
+
+    async def _file_done(self, lane: _Lane, row: Queued, stored: StoredFile) -> None:
+        self._went_well(lane)
+        await self._note(row, stored, "done", stored.file_id)
+        if not await self._rows.open_files(row):
+            await self._rows.settle(row)
+
+    async def _not_shared(self, lane: _Lane, row: Queued, stored: StoredFile, failure: SlackFailure) -> None:
+        if self._held_up(lane, failure):
+            return
+        lane.ready_at = self._clock() + SPACING
+        if failure.error == "file_not_found" and stored.state == "staged":
+            await self._note(row, stored, "new", "")  # Slack forgets what is staged and not shared
+            return
+        name = stored.about["name"]
+        log.error("%s of %s cannot be shared in %s and is given up: %s", name, row.key, row.channel, failure)
+        await self._note(row, stored, "failed", stored.file_id, failure.message)
+
+    async def _note(self, row: Queued, stored: StoredFile, state: str, file_id: str, reason: str = "") -> None:
+        now = self._now()
+        await self._rows.note_file(row, stored, state, file_id=file_id, reason=reason, now=now, lease=UPLOAD_LEASE)
+
+    async def _count(self) -> None:
+        self._waiting = await self._rows.waiting()
+        if self._waiting:
+            self._empty.clear()
+        else:
+            self._empty.set()
+
+
+def _stored(file: File) -> StoredFile:
+    return stored_file({"name": file.name, "title": file.title, "alt_text": file.alt_text}, file.content)
+
+
+def _read(stored: StoredFile) -> File:
+    return File(content=stored.content, **stored.about)

@@ -1,0 +1,159 @@
+"""Blocks, elements and views as plain dicts within Slack's limits: what is too long is cut, what is too many left out.
+
+Text given as `str` is shown as it is, whoever wrote it: `plain_text` without pictures. Only `Mrkdwn` is parsed.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bot.slack.message import Block
+from bot.slack.render import rules
+from bot.slack.render.text import Mrkdwn, cut, inert
+
+Element = dict[str, Any]
+
+_NO_LABEL = "-"
+
+
+def plain(text: str, most: int) -> Element:
+    """A text object in which nothing is parsed; Slack refuses an empty one."""
+    return {"type": "plain_text", "text": inert(text, most) if text.strip() else _NO_LABEL, "emoji": False}
+
+
+# --------------------------------------------------------------------------------------------------------- blocks
+
+
+def section(text: Mrkdwn, *, accessory: Element | None = None) -> Block:
+    """Words of ours, made by `bot.slack.render.text`; they must not be empty."""
+    return _section({"type": "mrkdwn", "text": text, "verbatim": True}, accessory)
+
+
+def plain_section(text: str, *, accessory: Element | None = None) -> Block:
+    """Anybody's words."""
+    return _section(plain(text, rules.SECTION), accessory)
+
+
+def _section(text: Element, accessory: Element | None) -> Block:
+    block: Block = {"type": "section", "text": text}
+    return block if accessory is None else {**block, "accessory": accessory}
+
+
+def header(text: str) -> Block:
+    return {"type": "header", "text": plain(text, rules.HEADER)}
+
+
+def divider() -> Block:
+    return {"type": "divider"}
+
+
+def context(*texts: str) -> Block:
+    """Small print, one piece per text; at least one."""
+    return {"type": "context", "elements": [plain(one, rules.SECTION) for one in texts[: rules.CONTEXT_ELEMENTS]]}
+
+
+def actions(*elements: Element, block_id: str = "") -> Block:
+    """At least one element, each with its own action_id."""
+    return _named({"type": "actions", "elements": list(elements[: rules.ACTIONS_ELEMENTS])}, block_id)
+
+
+def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
+    """Rows of what `cell` gives, the heading first; `right` says for each column whether it stands at the right."""
+    aligned = [{"is_wrapped": True, "align": "right" if one else "left"} for one in right[: rules.TABLE_COLUMNS]]
+    shown = [list(row[: rules.TABLE_COLUMNS]) for row in rows[: rules.TABLE_ROWS]]
+    return {"type": "table", "rows": shown, "column_settings": aligned}
+
+
+def cell(text: str) -> Element:
+    """A cell of a table with inert text."""
+    return {"type": "raw_text", "text": text if text.strip() else _NO_LABEL}
+
+
+def asking(label: str, element: Element, block_id: str, *, hint: str = "", optional: bool = False) -> Block:
+    """An `input` block around an element of a modal."""
+    block: Block = {"type": "input", "label": plain(label, rules.LABEL), "element": element, "optional": optional}
+    if hint:
+        block["hint"] = plain(hint, rules.LABEL)
+    return _named(block, block_id)
+
+
+def _named(block: Block, block_id: str) -> Block:
+    return {**block, "block_id": block_id} if block_id else block
+
+
+# ------------------------------------------------------------------------------------------------------- elements
+
+
+def button(label: str, action_id: str, value: str = "", *, style: str = "", confirm: Element | None = None) -> Element:
+    """A button; `value` is not cut, since half of one means something else. Style: `primary` or `danger`."""
+    element: Element = {"type": "button", "text": plain(label, rules.BUTTON_TEXT), "action_id": action_id}
+    optional = {"value": value, "style": style, "confirm": confirm}
+    return {**element, **{name: one for name, one in optional.items() if one}}
+
+
+def confirm(title: str, text: str, yes: str, no: str) -> Element:
+    """The question before a button acts."""
+    return {
+        "title": plain(title, rules.CONFIRM_TITLE),
+        "text": plain(text, rules.CONFIRM_TEXT),
+        "confirm": plain(yes, rules.CONFIRM_BUTTON),
+        "deny": plain(no, rules.CONFIRM_BUTTON),
+        "style": "danger",
+    }
+
+
+def option(text: str, value: str) -> Element:
+    """One choice of a select; `value` has at most 150 characters."""
+    return {"text": plain(text, rules.OPTION_TEXT), "value": value}
+
+
+def select(action_id: str, choices: Sequence[tuple[str, str]], *, initial: str = "", placeholder: str = "") -> Element:
+    """A menu of (text, value), of which the first 100 with a possible value are offered; at least one must be given."""
+    offered = [option(*one) for one in choices if 0 < len(one[1]) <= rules.OPTION_VALUE][: rules.OPTIONS]
+    chosen = next((one for one in offered if one["value"] == initial), None)
+    element = _placed({"type": "static_select", "action_id": action_id, "options": offered}, placeholder)
+    return element if chosen is None else {**element, "initial_option": chosen}
+
+
+def external_select(action_id: str, *, placeholder: str = "", initial: str = "", typed: int = 1) -> Element:
+    """A menu that asks us for its choices once `typed` characters are typed; `initial` is both text and value."""
+    element = _placed({"type": "external_select", "action_id": action_id, "min_query_length": typed}, placeholder)
+    usable = 0 < len(initial) <= rules.OPTION_VALUE
+    return {**element, "initial_option": option(initial, initial)} if usable else element
+
+
+def text_input(action_id: str, *, initial: str = "", placeholder: str = "", multiline: bool = False) -> Element:
+    element = _placed({"type": "plain_text_input", "action_id": action_id, "multiline": multiline}, placeholder)
+    return {**element, "initial_value": cut(initial, rules.SECTION)} if initial else element
+
+
+def _placed(element: Element, placeholder: str) -> Element:
+    return {**element, "placeholder": plain(placeholder, rules.PLACEHOLDER)} if placeholder else element
+
+
+# ---------------------------------------------------------------------------------------------------------- views
+
+
+def modal(
+    title: str,
+    blocks: Sequence[Block],
+    *,
+    close: str,
+    submit: str = "",
+    callback_id: str = "",
+    private_metadata: str = "",
+) -> Element:
+    """A modal; one with an input block needs `submit`. `private_metadata`: at most 3,000 characters, never cut."""
+    view: Element = {
+        "type": "modal",
+        "title": plain(title, rules.VIEW_TITLE),
+        "close": plain(close, rules.VIEW_TITLE),
+        "blocks": list(blocks[: rules.BLOCKS_OF_VIEW]),
+    }
+    if submit:
+        view["submit"] = plain(submit, rules.VIEW_TITLE)
+    optional = {"callback_id": callback_id, "private_metadata": private_metadata}
+    return {**view, **{name: one for name, one in optional.items() if one}}
+
+
+def home(blocks: Sequence[Block]) -> Element:
+    return {"type": "home", "blocks": list(blocks[: rules.BLOCKS_OF_VIEW])}

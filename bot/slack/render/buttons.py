@@ -1,0 +1,72 @@
+"""Buttons that say what they ask: their value holds the words, so a click needs nothing that we would have to keep.
+
+A value makes a round trip through the client of whoever clicks: it is read like anything a stranger sends.
+"""
+
+import json
+from typing import Any, NamedTuple, cast
+
+from bot.report import NextAction
+from bot.slack.render import blocks
+from bot.slack.render.rules import BUTTON_VALUE
+from bot.texts import Texts
+
+ASK = "ask:"
+POST = "post-to-channel"
+
+_VERSION = 1
+
+
+class Ask(NamedTuple):
+    """What a button asks: the words after the command, and the cluster of the answer that it stood under."""
+
+    words: str
+    cluster: str
+
+
+def ask_value(words: str, cluster: str) -> str:
+    """The value of a button; a value of more than 2,000 characters is refused by Slack."""
+    return json.dumps({"v": _VERSION, "ask": words, "cluster": cluster}, separators=(",", ":"))
+
+
+def read_value(text: str) -> Ask | None:
+    """What the value asks, or None if it is none of ours."""
+    if len(text) > BUTTON_VALUE:
+        return None
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    value = cast("dict[str, Any]", value)
+    words, cluster = value.get("ask"), value.get("cluster")
+    is_ours = type(value.get("v")) is int and value["v"] == _VERSION and len(value) == 3
+    if is_ours and isinstance(words, str) and isinstance(cluster, str) and words.strip():
+        return Ask(words, cluster)
+    return None
+
+
+def is_ours(action: NextAction) -> bool:
+    """Whether the action is a verb of the bot, which a button can ask, and no command for a shell."""
+    return bool(action.command.strip()) and not action.command.startswith("kubectl ")
+
+
+def action_button(action: NextAction, cluster: str, number: int, say: Texts) -> blocks.Element | None:
+    """The button that asks for the action, which must be ours; None where it does not fit into a button."""
+    value = ask_value(action.command, cluster)
+    if len(value) > BUTTON_VALUE:
+        return None
+    if not action.changes_cluster:
+        return blocks.button(action.command, f"{ASK}{number}", value)
+    question = blocks.confirm(say("slack.sure"), action.label, say("slack.yes"), say("slack.no"))
+    return blocks.button(action.command, f"{ASK}{number}", value, style="danger", confirm=question)
+
+
+def closing_buttons(words: str, cluster: str, number: int, say: Texts, *, post: bool) -> list[blocks.Element]:
+    """[Look again], and [Post to channel] if wanted; none where the question does not fit into a button."""
+    value = ask_value(words, cluster)
+    if not words.strip() or len(value) > BUTTON_VALUE:
+        return []
+    again = blocks.button(say("slack.again"), f"{ASK}{number}", value)
+    return [again, blocks.button(say("slack.post"), POST, value)] if post else [again]

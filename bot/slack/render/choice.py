@@ -1,0 +1,16 @@
+"""A question with several possible answers: one button for each."""
+
+from collections.abc import Sequence
+
+from bot.slack.message import Message
+from bot.slack.render import blocks, rules
+from bot.slack.render.buttons import ASK, ask_value
+from bot.slack.render.text import escape
+
+
+def render_choice(question: str, asks: Sequence[str], cluster: str) -> Message:
+    """`asks` are questions as typed after the command; at most 25 are offered, those too long for a button never."""
+    offered = [(words, value) for words in asks if len(value := ask_value(words, cluster)) <= rules.BUTTON_VALUE]
+    buttons = [blocks.button(words, f"{ASK}{number}", value) for number, (words, value) in enumerate(offered)]
+    spoken = escape(f"{question} {', '.join(words for words, _ in offered)}")
+    return Message(spoken, (blocks.plain_section(question), *([blocks.actions(*buttons)] if buttons else [])))

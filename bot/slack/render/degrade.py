@@ -1,0 +1,107 @@
+"""Ever simpler forms of a message, for a workspace that refuses one that should be fine.
+
+Kinds of blocks arrive at workspaces at different times, and the limit of all text together is not documented.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bot.render.words import cells
+from bot.slack.message import Block, File, Message
+from bot.slack.render.files import WHOLE_ANSWER, whole_answers
+from bot.slack.render.limits import length, total_text
+from bot.slack.render.rich import preformatted, rich_text
+from bot.slack.render.text import cut
+
+_OLD = frozenset({"section", "header", "divider", "context", "actions", "input", "image", "rich_text"})
+_WIDEST_CELL = 40
+_SMALLEST = 40  # more than the words of preformatted text around its text
+_SECTION = 2500
+_SECTIONS_TOTAL = 6000
+
+
+def degraded(message: Message) -> Iterator[Message]:
+    """The ladder, each form simpler than the one before: no new kinds of blocks, then plain sections, then text alone.
+
+    The last two have the whole answer as a file: the message's own, or else what the blocks said.
+    """
+    if not message.blocks:
+        return
+    if any(block["type"] not in _OLD for block in message.blocks):
+        kept = (_older(block) for block in message.blocks)
+        yield message._replace(blocks=tuple(block for block in kept if block is not None))
+    files = (*_whole(message), *(one for one in message.files if one not in whole_answers(message.files)))
+    sections = tuple(_sections(message.blocks))
+    if sections != message.blocks:
+        yield Message(message.text, sections, files)
+    yield Message(message.text, (), files)
+
+
+def _older(block: Block) -> Block | None:
+    """The block, a table as preformatted text that is no longer, nothing for any other new kind."""
+    if block["type"] == "table":
+        room = max(_SMALLEST, total_text(block) - _SMALLEST)
+        return rich_text(preformatted(cut("\n".join(_aligned(block["rows"])), room)))
+    return block if block["type"] in _OLD else None
+
+
+def _aligned(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
+    texts = [[_said(cell) for cell in row] for row in rows]
+    wide = [min(_WIDEST_CELL, max(map(cells, column))) for column in zip(*texts, strict=True)]
+    for row in texts:
+        padded = (text + " " * max(0, room - cells(text)) for text, room in zip(row, wide, strict=True))
+        yield "  ".join(padded).rstrip()
+
+
+def _whole(message: Message) -> Sequence[File]:
+    if found := whole_answers(message.files):
+        return found
+    text = "\n\n".join(filter(None, map(_told, message.blocks)))
+    return [File(f"{WHOLE_ANSWER}.txt", text.encode("utf-8"), WHOLE_ANSWER)]
+
+
+def _sections(given: Sequence[Block]) -> Iterator[Block]:
+    """What the blocks say, as few sections of plain text; shorter than what was refused."""
+    told = cut("\n\n".join(filter(None, map(_told, given))), _SECTIONS_TOTAL)
+    text = ""
+    for line in told.split("\n"):
+        if length(text) + length(line) > _SECTION and text.strip():
+            yield _verbatim(text)
+            text = ""
+        text += f"{line}\n"
+    if text.strip():
+        yield _verbatim(text)
+
+
+def _verbatim(text: str) -> Block:
+    """A section whose lines are ours and whose words were inert before."""
+    return {"type": "section", "text": {"type": "plain_text", "text": cut(text.strip("\n"), _SECTION), "emoji": False}}
+
+
+# ------------------------------------------------------------------------------------------------- what blocks say
+
+
+def _told(block: Block) -> str:
+    """What a reader reads in the block, and what the button beside a text would have asked."""
+    if block["type"] == "table":
+        return "\n".join(_aligned(block["rows"]))
+    if block["type"] == "rich_text":
+        return "\n".join(map(_part, block["elements"]))
+    if block["type"] == "context":
+        return "\n".join(map(_said, block["elements"]))
+    asked = block.get("accessory", {}).get("text")
+    return _said(block.get("text", "")) + (f"\n    {_said(asked)}" if asked else "")
+
+
+def _part(part: dict[str, Any]) -> str:
+    if part["type"] == "rich_text_list":
+        return "\n".join(f"- {_said(one)}" for one in part["elements"])
+    lead = {"rich_text_quote": "| ", "rich_text_preformatted": "    "}.get(part["type"], "")
+    return lead + _said(part).replace("\n", f"\n{lead}")
+
+
+def _said(value: Any) -> str:
+    """The text of a text object, a cell, or a part of rich text."""
+    if isinstance(value, str):
+        return value
+    return value["text"] if isinstance(value.get("text"), str) else "".join(map(_said, value.get("elements", ())))

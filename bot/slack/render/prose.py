@@ -1,0 +1,38 @@
+"""Messages that are no report: what went wrong, how to ask, what is going on."""
+
+from bot.errors import BotError
+from bot.render.words import visible
+from bot.slack.message import Message
+from bot.slack.render.limits import TOTAL_BUDGET
+from bot.slack.render.rich import line, preformatted, rich_text, words
+from bot.slack.render.text import cut, escape, inert, lines
+from bot.texts import Texts
+
+_MESSAGE, _HINT, _EXAMPLE = 1000, 1000, 300
+_ALOUD = 900
+_HELP = 6000
+
+
+def render_error(error: BotError, say: Texts, example: str = "") -> Message:
+    """What was wrong, what to do about it, and an example as it is typed (`/hami why ml/trainer-0`)."""
+    message = inert(error.message, _MESSAGE).strip() or type(error).__name__
+    hint = inert(error.hint, _HINT).strip()
+    example = inert(example, _EXAMPLE).strip()
+    pieces = [words(message, "bold"), *([words(f"\n{hint}")] if hint else [])]
+    parts = [line(*pieces, *([words(f"\n{say('slack.example')}")] if example else []))]
+    parts += [preformatted(example)] if example else []
+    aloud = [message, hint, f"{say('slack.example')} {example}" if example else ""]
+    return Message(lines([escape(one, _ALOUD) for one in aloud if one]), (rich_text(*parts),))
+
+
+def render_help(text: str) -> Message:
+    """Help as the grammar writes it: several lines whose columns are aligned."""
+    told = [visible(one).rstrip() for one in text[:TOTAL_BUDGET].strip("\n").split("\n")]
+    shown = cut("\n".join(told), _HELP).strip("\n") or "-"
+    first = next(one for one in told if one) if any(told) else "-"
+    return Message(escape(first), (rich_text(preformatted(shown)),))
+
+
+def progress(text: str) -> Message:
+    """One line that says what is going on."""
+    return Message(escape(text))

@@ -1,0 +1,59 @@
+"""How much of an answer a message has room for: what is taken, and what had to be left out."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from bot.render.words import visible
+from bot.slack.render.limits import total_text
+from bot.slack.render.text import cut
+
+T = TypeVar("T")
+Shown = TypeVar("Shown", bound=dict[str, Any] | list[Any])
+
+
+class Room:
+    """The characters that are left; every text and every part of an answer passes through it on its way to a block."""
+
+    def __init__(self, characters: int) -> None:
+        self.characters = characters
+        self.left_out: Counter[str] = Counter()
+        self.cut = False
+
+    def text(self, raw: str, most: int) -> str:
+        """The text made inert, or the beginning of it: that the rest is missing is kept in mind."""
+        whole = visible(raw[: most + 1])
+        shown = cut(whole, most)
+        self.cut = self.cut or shown != whole
+        return shown
+
+    def whole(self, raw: str, most: int) -> str:
+        """The text made inert, or nothing: what is copied, such as a command, is never cut."""
+        shown = visible(raw[: most + 1])
+        if len(shown) <= most:
+            return shown
+        self.cut = True
+        return ""
+
+    def take(self, part: Shown) -> Shown:
+        """The part, which is shown whatever is left."""
+        self.characters -= total_text(part)
+        return part
+
+    def fill(
+        self, kind: str, items: Sequence[T], show: Callable[[int, T], Shown], *, share: int, most: int
+    ) -> list[Shown]:
+        """The first items as `show(number, item)` gives them: at most so many, in at most `share` characters together.
+
+        The others are counted under `kind`.
+        """
+        limit = min(share, self.characters)
+        shown: list[Shown] = []
+        for number, item in enumerate(items[:most], 1):
+            part = show(number, item)
+            limit -= total_text(part)
+            if limit < 0:
+                break
+            shown.append(self.take(part))
+        self.left_out[kind] += len(items) - len(shown)
+        return shown

@@ -1,0 +1,81 @@
+"""Text that nobody can make act in Slack: what came from a cluster or a person is inert before it is anywhere.
+
+`Mrkdwn` is the only type that Slack parses, and only `escape`, `code` and `lines` make it. What is not our own words
+belongs into rich text or `plain_text`, where nothing is parsed; both take what `inert` gives.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import NewType
+
+from bot.render.words import visible
+from bot.slack.render.limits import length
+from bot.slack.render.rules import SECTION
+
+Mrkdwn = NewType("Mrkdwn", str)
+
+_ELLIPSIS = "…"
+_ZERO_WIDTH_SPACE = "\u200b"
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+# Slack has no escape for these: two at the edges of words could format what is between them, so they become characters
+# that look like them. Inside a word they do nothing, as in `pod_name_0`; a backtick may mean something anywhere.
+_LOOKALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}
+_FORMATS = re.compile(r"(?<![A-Za-z0-9])[*_~]+|[*_~]+(?![A-Za-z0-9])|`+")
+_QUOTED = re.compile(r"^\s*>")
+# `:name:` is a picture; a time such as 05:00:00 is not. A bare address becomes a link, also after `www.`.
+_ACTS_AFTER = re.compile(r":(?!\d\d:)(?=[\w+'-]+:)|:(?=//)|\bwww(?=\.)", re.IGNORECASE)
+
+
+def inert(raw: str, most: int) -> str:
+    r"""The text on one line of at most `most` characters, with what acts instead of showing written out: `\u202e`."""
+    return cut(visible(raw[: most + 1]), most)
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its beginning and an ellipsis if it has more than `most` characters."""
+    if length(text) <= most:
+        return text
+    shown = text[: most - 1]
+    while (over := length(shown) - most + 1) > 0:
+        shown = shown[: -max(1, over // 2)]
+    return shown + _ELLIPSIS
+
+
+def escape(raw: str, most: int = SECTION) -> Mrkdwn:
+    """The text as words alone, on one line: no mention, no link, no formatting, no picture comes out of it."""
+    text = visible(raw[: most + 1])
+    text = _unformatted(text)
+    text = _QUOTED.sub("›", text)
+    text = _ACTS_AFTER.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, text)
+    return Mrkdwn(_cut_entities(_entities(text), most))
+
+
+def code(raw: str, most: int = SECTION) -> Mrkdwn:
+    """The text as inline code; backticks in it become characters that look like them."""
+    text = visible(raw[: most + 1]).replace("`", "ˋ").strip() or " "
+    return Mrkdwn(f"`{_cut_entities(_entities(text), most - 2)}`")
+
+
+def lines(parts: Iterable[Mrkdwn]) -> Mrkdwn:
+    """The parts one below the other: no formatting reaches from one line into the next."""
+    return Mrkdwn("\n".join(parts))
+
+
+def _unformatted(text: str) -> str:
+    counted = Counter("".join(_FORMATS.findall(text)))
+    acting = str.maketrans({one: _LOOKALIKES[one] for one, count in counted.items() if count > 1 or one == "`"})
+    return _FORMATS.sub(lambda found: found[0].translate(acting), text)
+
+
+def _entities(text: str) -> str:
+    return "".join(_ENTITIES.get(one, one) for one in text)
+
+
+def _cut_entities(text: str, most: int) -> str:
+    shown = cut(text, most)
+    if shown is text:
+        return text
+    start, entity, rest = shown.rpartition("&")
+    return start + _ELLIPSIS if entity and ";" not in rest else shown

@@ -1,0 +1,162 @@
+"""The answer to one command, click or shortcut: by its response_url while that serves, else by another way.
+
+Only the person who asked sees it, whichever way it takes. Should an answer's fate be unknown it is given again: seen
+twice by one person, it does less harm than unseen.
+"""
+
+import asyncio
+import hashlib
+import logging
+import uuid
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.gateway import Gateway
+from bot.slack.message import Message
+from bot.slack.outbox import Outbox
+from bot.store import StoreError
+
+USES = 5
+LIFE = 30 * 60.0
+"""How often, and for how many seconds, Slack takes answers at a response_url."""
+_MARGIN = 30.0
+_PROGRESS_TIMEOUT = 3.0
+
+log = logging.getLogger(__name__)
+
+
+class Delivery(StrEnum):
+    """Which way an answer took."""
+
+    RESPONSE_URL = "response-url"
+    EPHEMERAL = "ephemeral"
+    DIRECT = "direct"
+    """It is in the outbox, and will be a direct message."""
+    LOST = "lost"
+    """Neither Slack nor the store took it; it is in the log that it was so."""
+
+
+class Words(NamedTuple):
+    """What is said about files, which an answer that one person sees cannot carry. Escaped mrkdwn."""
+
+    where: str = "The files of this answer are in your direct messages with me."
+    line: str = "Here are the files of the answer that you asked for."
+
+
+class Responder:
+    """One interaction. `now` is a clock in seconds and `url` was new when the responder was made.
+
+    `replaces`: what is said takes the place of what the url showed before. For the url of a click that is the message
+    with the button, which should stay.
+    Neither method raises for anything that Slack or the store does.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        outbox: Outbox,
+        url: str,
+        channel: str,
+        user: str,
+        *,
+        thread_ts: str = "",
+        replaces: bool = True,
+        now: Callable[[], float],
+        words: Words = Words(),  # noqa: B008  # it is a constant
+    ) -> None:
+        self._gateway = gateway
+        self._outbox = outbox
+        self._url = url
+        self._channel = channel
+        self._user = user
+        self._thread_ts = thread_ts
+        self._replaces = replaces
+        self._now = now
+        self._words = words
+        self._expires_at = now() + LIFE - _MARGIN
+        self._left = USES if url else 0
+        self._answers = 0
+        self._name = hashlib.sha256(url.encode()).hexdigest()[:24] if url else uuid.uuid4().hex
+        self._one_at_a_time = asyncio.Lock()
+
+    async def progress(self, text: str) -> None:
+        """Replaces what is shown, if there was no answer yet and a use is left for it. `text` is escaped mrkdwn."""
+        async with self._one_at_a_time:  # or it might arrive after the answer, and replace it
+            if self._answers or self._left < 2 or self._now() >= self._expires_at:
+                return
+            self._left -= 1
+            try:
+                await self._gateway.respond(
+                    self._url, Message(text), replace=self._replaces, timeout=_PROGRESS_TIMEOUT
+                )
+            except SlackFailure as failure:
+                log.info("no progress was shown: %s", failure.message)
+
+    async def answer(self, message: Message) -> Delivery:
+        """Shows the message to the person who asked; says how.
+
+        Files go into the person's direct messages with the bot, and the message says so.
+        """
+        async with self._one_at_a_time:
+            self._answers += 1
+            try:
+                return await self._first_way_open(message)
+            except StoreError as error:
+                log.exception("an answer to %s is lost: %s", self._user, error.message)
+                return Delivery.LOST
+
+    async def _first_way_open(self, message: Message) -> Delivery:
+        async def respond(form: Message) -> None:
+            await self._respond(await self._with_files_elsewhere(form))
+
+        for way, send in ((Delivery.RESPONSE_URL, respond), (Delivery.EPHEMERAL, self._ephemeral)):
+            try:
+                await self._gateway.fit(message, send)
+            except SlackFailure as failure:
+                log.info("no answer by %s: %s", way, failure.message)
+            else:
+                return way
+        await self._direct(message)
+        return Delivery.DIRECT
+
+    async def _respond(self, shown: Message) -> None:
+        try:
+            await self._use(shown)
+        except SlackFailure as failure:
+            if failure.problem not in {Problem.TRANSIENT, Problem.UNKNOWN_OUTCOME}:
+                raise
+            await self._use(shown)
+
+    async def _use(self, shown: Message) -> None:
+        if self._left < 1 or self._now() >= self._expires_at:
+            raise SlackFailure("response_url: it is used up or expired", Problem.GONE, error="expired_url")
+        self._left -= 1
+        try:
+            await self._gateway.respond(self._url, shown, replace=self._replaces, thread_ts=self._thread_ts)
+        except SlackFailure as failure:
+            if failure.problem is Problem.GONE:
+                self._left = 0
+            raise
+
+    async def _ephemeral(self, form: Message) -> None:
+        shown = await self._with_files_elsewhere(form)
+        await self._gateway.ephemeral(self._channel, self._user, shown, thread_ts=self._thread_ts)
+
+    async def _with_files_elsewhere(self, form: Message) -> Message:
+        if not form.files:
+            return form
+        try:
+            await self._direct(Message(self._words.line, files=form.files))
+        except StoreError as error:
+            log.exception("the files of an answer to %s are lost: %s", self._user, error.message)
+            return form._replace(files=())
+        note = {"type": "context", "elements": [{"type": "mrkdwn", "text": self._words.where}]}
+        if form.blocks:
+            return Message(form.text, (*form.blocks, note))
+        return Message(f"{form.text}\n{self._words.where}")
+
+    async def _direct(self, message: Message) -> None:
+        """By the outbox. One key for each answer, so that the whole of it takes the place of its files' line."""
+        await self._outbox.put(f"answer:{self._name}:{self._answers}", self._user, message, severity="warning")

@@ -1,0 +1,113 @@
+"""Opens the database: what SQLite needs stands here and nowhere else."""
+
+import asyncio
+import contextlib
+import importlib.util
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, event, func, insert, inspect, make_url, select
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from bot.errors import BotError
+from bot.store.tables import SCHEMA, metadata, schema_version
+
+_DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
+
+
+class StoreError(BotError):
+    """The store could not be read or written."""
+
+    exit_code = 3
+
+
+@contextlib.contextmanager
+def told(what: str) -> Generator[None]:
+    """Raises StoreError for whatever the database says while `what` is done."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        reason = getattr(error, "orig", None) or error
+        raise StoreError(f"{what}: {reason}", hint=_hint(str(reason))) from error
+    except OSError as error:
+        raise StoreError(f"{what}: {error}", hint="check that the database can be reached from here") from error
+
+
+def _hint(reason: str) -> str:
+    if "locked" in reason:
+        return "another process holds the file: end it, or use PostgreSQL for more than one"
+    if "not a database" in reason or "malformed" in reason:
+        return "the file is damaged or something else: move it away, and a new one is made"
+    if "full" in reason:
+        return "make room on its disk"
+    return "check the store's address, and that its file may be written"
+
+
+@contextlib.asynccontextmanager
+async def open_engine(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
+    """The database with its tables made. SQLite waits `patience` seconds for another process's lock."""
+    address = _address(url)
+    shown = address.render_as_string(hide_password=True)
+    with told(f"opening the store {shown}"):
+        engine = await _engine(address, patience)
+    try:
+        with told(f"opening the store {shown}"):
+            await _prepare(engine, shown)
+        yield engine
+    finally:
+        await engine.dispose()
+
+
+def _address(url: str) -> URL:
+    try:
+        address = make_url(url)
+        address = address.set(drivername=_DRIVERS.get(address.drivername, address.drivername))
+        driver = address.get_dialect().driver
+    except (ArgumentError, NoSuchModuleError) as error:
+        text = "the store's address cannot be read"  # not repeated: it may hold a password
+        raise StoreError(text, hint="e.g. sqlite:////var/lib/hami-bot/state.db or postgresql://host/hami") from error
+    if importlib.util.find_spec(driver) is None:
+        raise StoreError(f"{driver} is not installed", hint="pip install 'hami-bot[postgres]'")
+    return address
+
+
+async def _engine(address: URL, patience: float) -> AsyncEngine:
+    if address.get_backend_name() != "sqlite":
+        return create_async_engine(address, pool_pre_ping=True)
+    if address.database and address.database != ":memory:":
+        folder = Path(address.database).parent
+        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+    # One connection: SQLite has one writer anyway, and so this process never waits for its own lock.
+    engine = create_async_engine(address, poolclass=AsyncAdaptedQueuePool, pool_size=1, max_overflow=0)
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:  # pyright: ignore[reportUnusedFunction]  # the event calls it
+        connection.isolation_level = None  # the driver begins no transactions of its own accord: `begin` does
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")  # a message that was accepted survives a power cut
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin(connection: Any) -> None:  # pyright: ignore[reportUnusedFunction]  # the event calls it
+        # One that reads first and writes later would be refused, not kept waiting, if another wrote meanwhile.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+async def _prepare(engine: AsyncEngine, shown: str) -> None:
+    async with engine.begin() as connection:
+        known = await connection.run_sync(lambda sync: inspect(sync).has_table(schema_version.name))
+        found = await connection.scalar(select(func.max(schema_version.c.version))) if known else None
+        if found is not None and found > SCHEMA:
+            text = f"the store {shown} was written by a newer hami-bot (schema {found}, this one knows {SCHEMA})"
+            raise StoreError(text, hint="run that version again, or give this one another store")
+        await connection.run_sync(metadata.create_all)
+        if found is None:
+            await connection.execute(insert(schema_version).values(version=SCHEMA))

@@ -1,0 +1,303 @@
+"""The rows of the outbox: what is to be said in Slack, and how far each message and file has come.
+
+A row goes new -> sending -> done or failed. Whoever sends it owns it until `lease_until`; a row still `sending` after
+that was left by a process that died, and whoever takes it over has to look what became of it. `version` counts its
+contents: the newest one is what Slack shall show, so `sent_version < version` is work to do.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row, RowMapping, and_, delete, exists, func, insert, not_, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from bot.store.engine import told
+from bot.store.tables import outbox, outbox_files
+
+SPACING = 1.0
+"""Seconds between two messages to one channel: Slack's limit."""
+DONE_KEPT = 7 * 86400.0
+"""Seconds that a sent row still makes the same key a repetition."""
+FAILED_KEPT = 90 * 86400.0
+
+Values = dict[str, Any]
+
+
+class StoredFile(NamedTuple):
+    """A file of a row. `about` is {"name", "title", "alt_text"}, `state` new, staged (Slack has it), done, failed."""
+
+    digest: str
+    about: Values
+    content: bytes
+    state: str = "new"
+    file_id: str = ""
+    reason: str = ""
+
+
+class Queued(NamedTuple):
+    """A row, see `bot.store.tables`. `content` is {"text", "blocks"}."""
+
+    id: int
+    channel: str
+    key: str
+    thread_ts: str
+    content: Values
+    severity: int
+    update_ts: str
+    queued_at: float
+    state: str
+    version: int
+    tried_version: int
+    sent_version: int
+    owner: str
+    lease_until: float
+    claimed_at: float
+    sent_at: float
+    posted_channel: str
+    posted_ts: str
+    reason: str
+
+
+def stored_file(about: Values, content: bytes) -> StoredFile:
+    """A new file, named by what it is and says."""
+    digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\0" + content).hexdigest()
+    return StoredFile(digest, about, content)
+
+
+class OutboxRows:
+    """Each method is one transaction and raises only StoreError. `now` is seconds since 1970."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def put(
+        self,
+        channel: str,
+        key: str,
+        content: Values,
+        files: Sequence[StoredFile],
+        *,
+        thread_ts: str,
+        severity: int,
+        update_ts: str,
+        now: float,
+    ) -> None:
+        """Makes this what the channel's message `key` says. The same again changes nothing, unless it had failed."""
+        values = {
+            "content": json.dumps(content),
+            "thread_ts": thread_ts,
+            "severity": severity,
+            "update_ts": update_ts,
+        }
+        fresh: Values = dict.fromkeys(("tried_version", "sent_version", "lease_until", "claimed_at", "sent_at"), 0)
+        fresh |= dict.fromkeys(("owner", "posted_channel", "posted_ts", "reason"), "")
+        fresh |= {"channel": channel, "key": key, "queued_at": now, "state": "new", "version": 1}
+        here = and_(outbox.c.channel == channel, outbox.c.key == key)
+        with told("queueing a message"):
+            with contextlib.suppress(IntegrityError):
+                async with self._engine.begin() as connection:
+                    inserted = await connection.execute(insert(outbox).values(**fresh, **values))
+                    assert inserted.inserted_primary_key
+                    await _add_files(connection, inserted.inserted_primary_key[0], files)
+                return
+            async with self._engine.begin() as connection:
+                old = _queued((await connection.execute(select(outbox).where(here).with_for_update())).mappings().one())
+                await _renew(connection, old, values, files, now)
+
+    async def waiting(self) -> int:
+        """How many rows are not settled."""
+        with told("counting the outbox"):
+            async with self._engine.connect() as connection:
+                return await connection.scalar(select(func.count()).where(_waiting)) or 0
+
+    async def channels(self) -> list[str]:
+        """The channels for which something is not settled."""
+        with told("reading the outbox"):
+            async with self._engine.connect() as connection:
+                return list((await connection.scalars(select(outbox.c.channel).where(_waiting).distinct())).all())
+
+    async def next_turn(self, channel: str, owner: str, now: float) -> float | None:
+        """Seconds until `unsettled` or `claim` may find something for the channel; None if nothing waits there."""
+        here = outbox.c.channel == channel
+        theirs = and_(here, outbox.c.state == "sending", outbox.c.owner != owner)
+        with told("reading the outbox"):
+            async with self._engine.connect() as connection:
+                if not await connection.scalar(select(exists(select(outbox.c.id).where(here, _waiting)))):
+                    return None
+                lease = await connection.scalar(select(func.min(outbox.c.lease_until)).where(theirs))
+                last = await connection.scalar(select(func.max(outbox.c.sent_at)).where(here, outbox.c.sent_at <= now))
+        return max((lease or 0.0) - now, (last or 0.0) + SPACING - now, 0.0)
+
+    async def unsettled(self, channel: str, owner: str, now: float, lease: float) -> Queued | None:
+        """The channel's row that the owner is sending, or one that was left behind, taken over for `lease` seconds."""
+        free = or_(outbox.c.owner == owner, outbox.c.lease_until <= now)
+        with told("taking over a message"):
+            async with self._engine.begin() as connection:
+                wanted = and_(outbox.c.channel == channel, outbox.c.state == "sending", free)
+                found = await connection.scalar(select(outbox.c.id).where(wanted).order_by(*_turn).limit(1))
+                if found is None:
+                    return None
+                mine = and_(outbox.c.id == found, outbox.c.state == "sending", free)
+                return await _change(connection, mine, {"owner": owner, "lease_until": now + lease})
+
+    async def claim(self, channel: str, owner: str, now: float, lease: float) -> Queued | None:
+        """The channel's most severe, then oldest new row, now `sending` and the owner's for `lease` seconds.
+
+        None if there is none, or if somebody else is sending to the channel or did less than `SPACING` ago.
+        """
+        other = outbox.alias()
+        theirs = select(other.c.id).where(other.c.channel == channel)
+        sending = and_(other.c.state == "sending", other.c.lease_until > now, other.c.owner != owner)
+        just_sent = and_(other.c.sent_at > now - SPACING, other.c.sent_at <= now)
+        busy = or_(exists(theirs.where(sending)), exists(theirs.where(just_sent)))
+        with told("claiming a message"):
+            async with self._engine.begin() as connection:
+                wanted = and_(outbox.c.channel == channel, outbox.c.state == "new", not_(busy))
+                found = await connection.scalar(select(outbox.c.id).where(wanted).order_by(*_turn).limit(1))
+                if found is None:
+                    return None
+                still = and_(outbox.c.id == found, outbox.c.state == "new", not_(busy))
+                values = {"state": "sending", "owner": owner, "lease_until": now + lease, "claimed_at": now}
+                return await _change(connection, still, values)
+
+    async def trying(self, row: Queued, now: float, lease: float) -> Queued | None:
+        """Notes, before Slack is called, that the newest content is being sent; None if the row was taken away."""
+        return await self._mine(row, {"tried_version": outbox.c.version, "sent_at": now, "lease_until": now + lease})
+
+    async def sent(self, row: Queued, channel: str, ts: str, files: Sequence[StoredFile] = ()) -> Queued | None:
+        """Notes where the message is, that it says what was tried last, and which more files belong to it."""
+        values = {"sent_version": row.tried_version, "posted_channel": channel, "posted_ts": ts}
+        with told("noting a message as sent"):
+            async with self._engine.begin() as connection:
+                changed = await _change(connection, _owned(row), values)
+                if changed:
+                    known = select(outbox_files.c.digest).where(outbox_files.c.row_id == row.id)
+                    have = set((await connection.scalars(known)).all())
+                    await _add_files(connection, row.id, [file for file in files if file.digest not in have])
+                return changed
+
+    async def release(self, row: Queued) -> None:
+        """Puts the row back: nothing of what was tried reached Slack, or only older content did."""
+        await self._mine(row, {"state": "new", "owner": ""})
+
+    async def settle(self, row: Queued) -> None:
+        """Done; or new again, if there is newer content by now."""
+        with told("settling a message"):
+            async with self._engine.begin() as connection:
+                mine = _owned(row)
+                newer = outbox.c.version > outbox.c.sent_version
+                if not await _change(connection, and_(mine, newer), {"state": "new", "owner": ""}):
+                    await _change(connection, mine, {"state": "done", "owner": ""})
+
+    async def fail(self, row: Queued, reason: str) -> None:
+        """Nothing can be done for the row; it is kept with the reason."""
+        await self._mine(row, {"state": "failed", "owner": "", "reason": reason})
+
+    async def open_files(self, row: Queued) -> list[StoredFile]:
+        """The row's files that are neither shared nor given up, in their order."""
+        open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(("new", "staged")))
+        with told("reading the files of a message"):
+            async with self._engine.connect() as connection:
+                query = select(outbox_files).where(open_).order_by(outbox_files.c.position)
+                return [_file(found) for found in (await connection.execute(query)).all()]
+
+    async def note_file(
+        self,
+        row: Queued,
+        file: StoredFile,
+        state: str,
+        *,
+        file_id: str = "",
+        reason: str = "",
+        now: float,
+        lease: float,
+    ) -> None:
+        """Notes how far a file has come, and renews the row's lease. Its content is dropped once it is done."""
+        values: Values = {"state": state, "file_id": file_id, "reason": reason}
+        if state == "done":
+            values["content"] = b""
+        here = and_(outbox_files.c.row_id == row.id, outbox_files.c.digest == file.digest)
+        with told("noting a file of a message"):
+            async with self._engine.begin() as connection:
+                if await _change(connection, _owned(row), {"sent_at": now, "lease_until": now + lease}):
+                    await connection.execute(update(outbox_files).where(here).values(**values))
+
+    async def failed(self) -> list[Queued]:
+        """The rows that were given up, oldest first."""
+        with told("reading the outbox"):
+            async with self._engine.connect() as connection:
+                query = select(outbox).where(outbox.c.state == "failed").order_by(outbox.c.id)
+                return [_queued(row) for row in (await connection.execute(query)).mappings().all()]
+
+    async def sweep(self, now: float) -> None:
+        """Forgets what was settled long ago."""
+        old = or_(
+            and_(outbox.c.state == "done", outbox.c.queued_at <= now - DONE_KEPT),
+            and_(outbox.c.state == "failed", outbox.c.queued_at <= now - FAILED_KEPT),
+        )
+        with told("sweeping the outbox"):
+            async with self._engine.begin() as connection:
+                await connection.execute(delete(outbox).where(old))
+
+    async def _mine(self, row: Queued, values: Values) -> Queued | None:
+        with told("noting how far a message has come"):
+            async with self._engine.begin() as connection:
+                return await _change(connection, _owned(row), values)
+
+
+_waiting = outbox.c.state.in_(("new", "sending"))
+_turn = (outbox.c.severity, outbox.c.queued_at, outbox.c.id)
+
+
+def _owned(row: Queued) -> Any:
+    return and_(outbox.c.id == row.id, outbox.c.state == "sending", outbox.c.owner == row.owner)
+
+
+async def _change(connection: AsyncConnection, where: Any, values: Values) -> Queued | None:
+    """The one row that was changed, as it is now."""
+    changed = (
+        (await connection.execute(update(outbox).where(where).values(**values).returning(outbox))).mappings().first()
+    )
+    return _queued(changed) if changed else None
+
+
+async def _renew(
+    connection: AsyncConnection, old: Queued, values: Values, files: Sequence[StoredFile], now: float
+) -> None:
+    """Gives a row that exists its newest content."""
+    here = outbox_files.c.row_id == old.id
+    kept = set((await connection.scalars(select(outbox_files.c.digest).where(here))).all())
+    wanted = {file.digest for file in files}
+    same = values["content"] == json.dumps(old.content) and wanted <= kept
+    same = same and (values["thread_ts"], values["update_ts"]) == (old.thread_ts, old.update_ts)
+    if same and old.state != "failed":
+        return
+    changes: Values = {**values, "version": old.version + 1}
+    if old.state in {"done", "failed"}:
+        changes |= {"state": "new", "queued_at": now, "reason": ""}
+    await connection.execute(update(outbox).where(outbox.c.id == old.id).values(**changes))
+    await connection.execute(
+        delete(outbox_files).where(here, outbox_files.c.digest.not_in(wanted), outbox_files.c.state != "done")
+    )
+    again = and_(here, outbox_files.c.digest.in_(wanted), outbox_files.c.state == "failed")
+    await connection.execute(update(outbox_files).where(again).values(state="new", file_id="", reason=""))
+    await _add_files(connection, old.id, [file for file in files if file.digest not in kept])
+
+
+async def _add_files(connection: AsyncConnection, row_id: int, files: Sequence[StoredFile]) -> None:
+    unique = {file.digest: file for file in files}
+    for position, file in enumerate(unique.values()):
+        values = {**file._asdict(), "about": json.dumps(file.about), "row_id": row_id, "position": position}
+        await connection.execute(insert(outbox_files).values(**values))
+
+
+def _queued(row: RowMapping) -> Queued:
+    return Queued(**{**dict(row), "content": json.loads(row["content"])})
+
+
+def _file(row: Row[Any]) -> StoredFile:
+    return StoredFile(row.digest, json.loads(row.about), row.content, row.state, row.file_id, row.reason)

@@ -1,0 +1,113 @@
+"""What was seen, what a thread is about, and the rows of the outbox."""
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable
+
+from sqlalchemy import and_, delete, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from bot.store.engine import open_engine, told
+from bot.store.outbox_rows import OutboxRows
+from bot.store.tables import outbox, seen, threads
+
+RUNNING = 150.0
+"""Seconds that a claim holds without a `done`: more than work on a delivery may take, and a dead process never says."""
+TRIES = 3
+"""Work that ended its process so many times is not begun again."""
+REMEMBERED = 3600.0
+"""Seconds that something done is a duplicate. Slack repeats an event for about six minutes."""
+THREADS_KEPT = 90 * 86400.0
+
+
+class Store:
+    """The bot's memory. Every method is one transaction and raises only StoreError."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._now = now
+        self.outbox = OutboxRows(engine)
+
+    async def claim(self, key: str, payload: str = "") -> bool:
+        """Whether the work on `key` is the caller's: False if it was done, or somebody is at it.
+
+        `payload` is what another process needs to do it, should this one die (`unfinished`).
+        """
+        now = self._now()
+        fresh = {"state": "running", "expires_at": now + RUNNING}
+        with told("claiming a delivery"):
+            with contextlib.suppress(IntegrityError):
+                async with self._engine.begin() as connection:
+                    await connection.execute(insert(seen).values(key=key, payload=payload, tries=1, **fresh))
+                return True
+            async with self._engine.begin() as connection:
+                lapsed = and_(seen.c.key == key, seen.c.expires_at <= now, seen.c.tries < TRIES)
+                again = update(seen).where(lapsed).values(tries=seen.c.tries + 1, **fresh)
+                return (await connection.execute(again)).rowcount == 1
+
+    async def unfinished(self) -> list[tuple[str, str]]:
+        """The key and payload of work that was claimed and not done, by nobody who is still at it."""
+        lapsed = and_(seen.c.state == "running", seen.c.expires_at <= self._now(), seen.c.tries < TRIES)
+        wanted = select(seen.c.key, seen.c.payload).where(lapsed, seen.c.payload != "")
+        with told("looking for unfinished work"):
+            async with self._engine.connect() as connection:
+                return [(row.key, row.payload) for row in await connection.execute(wanted)]
+
+    async def done(self, key: str) -> None:
+        """The work on `key` need not be done again."""
+        with told("noting a delivery as done"):
+            async with self._engine.begin() as connection:
+                values = {"state": "done", "payload": "", "expires_at": self._now() + REMEMBERED}
+                await connection.execute(update(seen).where(seen.c.key == key).values(**values))
+
+    async def remember_thread(self, channel: str, thread_ts: str, words: str, cluster: str) -> None:
+        """The question (`words`, as typed) that the thread is about; a later one replaces it.
+
+        For an answer that is not posted yet, `thread_ts` is its key in the outbox.
+        """
+        here = and_(threads.c.channel == channel, threads.c.thread_ts == thread_ts)
+        # A database takes neither half a surrogate pair nor, if it is PostgreSQL, a NUL.
+        storable = words.encode(errors="replace").decode().replace("\0", "")
+        values = {"words": storable, "cluster": cluster, "at": self._now()}
+        with told("remembering a thread"):
+            with contextlib.suppress(IntegrityError):
+                async with self._engine.begin() as connection:
+                    if (await connection.execute(update(threads).where(here).values(**values))).rowcount == 0:
+                        await connection.execute(insert(threads).values(channel=channel, thread_ts=thread_ts, **values))
+                return
+            async with self._engine.begin() as connection:  # another process was first
+                await connection.execute(update(threads).where(here).values(**values))
+
+    async def thread(self, channel: str, thread_ts: str) -> tuple[str, str] | None:
+        """(words, cluster) of the thread's question, also where an answer out of the outbox is the thread's head."""
+        here = and_(threads.c.channel == channel, threads.c.thread_ts == thread_ts)
+        heads = select(outbox.c.key).where(outbox.c.posted_channel == channel, outbox.c.posted_ts == thread_ts)
+        known = select(threads.c.words, threads.c.cluster).where(or_(here, threads.c.thread_ts.in_(heads)))
+        with told("looking up a thread"):
+            async with self._engine.connect() as connection:
+                row = (await connection.execute(known.order_by(threads.c.at.desc()))).first()
+        return (row.words, row.cluster) if row else None
+
+    async def sweep(self, now: float) -> None:
+        """Forgets what is of no use any more; call it now and then."""
+        with told("sweeping the store"):
+            async with self._engine.begin() as connection:
+                await connection.execute(delete(seen).where(seen.c.expires_at <= now - REMEMBERED))
+                await connection.execute(delete(threads).where(threads.c.at <= now - THREADS_KEPT))
+        await self.outbox.sweep(now)
+
+
+@contextlib.asynccontextmanager
+async def open_store(url: str, *, now: Callable[[], float] = time.time, patience: float = 5.0) -> AsyncGenerator[Store]:
+    """Opens the store, e.g. `sqlite:////var/lib/hami-bot/state.db`; makes its folder and tables if there are none.
+
+    `now` gives seconds since 1970. Raises StoreError if it cannot be used, or was written by a newer version.
+    """
+    async with open_engine(url, patience) as engine:
+        if engine.dialect.name == "sqlite":  # one process at a time: what was running died with the last one
+            with told("looking for unfinished work"):
+                async with engine.begin() as connection:
+                    died = update(seen).where(seen.c.state == "running").values(expires_at=0.0)
+                    await connection.execute(died)
+        yield Store(engine, now)

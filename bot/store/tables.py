@@ -1,0 +1,83 @@
+"""The tables. Times are seconds since 1970; nothing here is specific to one database."""
+
+from sqlalchemy import (
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+SCHEMA = 1
+"""What this program reads and writes; a higher number in a database means that a newer program was there."""
+
+metadata = MetaData()
+
+schema_version = Table("schema_version", metadata, Column("version", Integer, primary_key=True))
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("channel", String(64), nullable=False),
+    Column("key", String(255), nullable=False),
+    Column("thread_ts", String(32), nullable=False),
+    Column("content", Text, nullable=False),  # JSON in ASCII, so that no database minds any character
+    Column("severity", Integer, nullable=False),  # 0 goes first
+    Column("update_ts", String(32), nullable=False),  # the message to replace, "" to post
+    Column("queued_at", Double, nullable=False),
+    Column("state", String(16), nullable=False),  # new, sending, done, failed
+    Column("version", Integer, nullable=False),  # of the content
+    Column("tried_version", Integer, nullable=False),  # the last one given to Slack
+    Column("sent_version", Integer, nullable=False),  # the last one known to be in Slack
+    Column("owner", String(64), nullable=False),  # the process that is sending it
+    Column("lease_until", Double, nullable=False),  # until when nobody else may
+    Column("claimed_at", Double, nullable=False),
+    Column("sent_at", Double, nullable=False),  # when something was last given to Slack for this row
+    Column("posted_channel", String(64), nullable=False),
+    Column("posted_ts", String(32), nullable=False),
+    Column("reason", Text, nullable=False),  # why it failed
+    UniqueConstraint("channel", "key"),
+    Index("outbox_by_turn", "channel", "state", "severity", "queued_at"),
+    Index("outbox_by_time", "channel", "sent_at"),
+    Index("outbox_by_state", "state"),
+)
+
+outbox_files = Table(
+    "outbox_files",
+    metadata,
+    Column("row_id", Integer, ForeignKey("outbox.id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", String(64), primary_key=True),  # of what it is and says
+    Column("position", Integer, nullable=False),
+    Column("about", Text, nullable=False),  # JSON in ASCII
+    Column("content", LargeBinary, nullable=False),  # empty once it is done
+    Column("state", String(16), nullable=False),  # new, staged, done, failed
+    Column("file_id", String(32), nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+seen = Table(
+    "seen",
+    metadata,
+    Column("key", String(255), primary_key=True),
+    Column("state", String(16), nullable=False),  # running, done
+    Column("expires_at", Double, nullable=False),
+    Column("payload", Text, nullable=False),  # the work itself, until it is done
+    Column("tries", Integer, nullable=False),
+)
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("channel", String(64), primary_key=True),
+    Column("thread_ts", String(255), primary_key=True),  # or the outbox key of the message that will be its head
+    Column("words", Text, nullable=False),
+    Column("cluster", String(255), nullable=False),
+    Column("at", Double, nullable=False),
+)

@@ -1,0 +1,62 @@
+"""Buttons under an answer: ask the next question, or post the answer for everyone.
+
+A button carries the words of a question and nothing else. On a click they are read like any other words, so that a
+forged value can ask only what its sender may type.
+"""
+
+import re
+from typing import Any
+
+from bot.slack.app import App
+from bot.slack.render.buttons import ASK, POST, read_value
+from handlers.desk import Desk, Question
+from handlers.words import join_words, split_words
+
+
+def register(app: App, desk: Desk) -> None:
+    """Listens to the buttons that `bot.slack.render.buttons` makes."""
+
+    async def asked(ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        _ask(desk, body, public=not _is_ephemeral(body), beside=True)
+
+    async def posted(ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        _ask(desk, body, public=True, beside=False)
+
+    app.action(re.compile(f"^{re.escape(ASK)}"))(asked)
+    app.action(POST)(posted)
+
+
+def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool) -> None:
+    container, channel = _part(body, "container"), _part(body, "channel")
+    message = _part(body, "message")
+    # A reply to a message of everyone's belongs into its thread; an ephemeral one may itself stand in a thread.
+    thread_ts: str = message.get("thread_ts") or container.get("thread_ts") or ""
+    if not thread_ts and not _is_ephemeral(body):
+        thread_ts = container.get("message_ts", "")
+    value = read_value(body["actions"][0].get("value", ""))
+    words = value.words if value else ""
+    if value and value.cluster in desk.lent.clusters and len(desk.lent.clusters) > 1:
+        words = join_words([*split_words(words), "--cluster", value.cluster])
+    desk.ask(
+        body["trigger_id"],
+        Question(
+            words=words,
+            user=body["user"]["id"],
+            channel=channel.get("id") or body["user"]["id"],
+            asked_at=desk.lent.now(),
+            thread_ts=thread_ts,
+            public=public,
+            response_url=body.get("response_url", ""),
+            beside=beside,
+        ),
+    )
+
+
+def _part(body: dict[str, Any], name: str) -> dict[str, Any]:
+    return body.get(name) or {}
+
+
+def _is_ephemeral(body: dict[str, Any]) -> bool:
+    return bool(body["container"].get("is_ephemeral"))

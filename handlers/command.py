@@ -1,0 +1,37 @@
+"""`/hami VERB …`: the answer is shown to the person who asked alone, with a button that posts it."""
+
+from typing import Any
+
+from bot.errors import UsageError
+from bot.slack.app import App
+from handlers.desk import Desk, Question
+from handlers.fit_form import open_fit_form
+from handlers.questions import COMMAND, ManifestWanted, understand
+from handlers.words import split_words
+
+
+def register(app: App, desk: Desk) -> None:
+    """Listens to the slash command."""
+
+    async def asked(ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        question = Question(
+            words=body.get("text", ""),
+            user=body["user_id"],
+            channel=body["channel_id"],
+            asked_at=desk.lent.now(),
+            response_url=body.get("response_url", ""),
+        )
+        if _wants_form(question.words):
+            open_fit_form(desk, body["trigger_id"], question)
+        else:
+            desk.ask(body["trigger_id"], question)
+
+    app.command(COMMAND)(asked)
+
+
+def _wants_form(words: str) -> bool:
+    try:
+        return isinstance(understand(split_words(words)), ManifestWanted)
+    except UsageError:
+        return False

@@ -1,0 +1,213 @@
+"""Where questions from Slack are answered: each is kept until it is, and its answer goes where it was asked."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from bot.errors import BotError, UsageError
+from bot.render.picture import alt_text, picture
+from bot.report import Report, one_line
+from bot.slack.gateway import Gateway
+from bot.slack.message import File, Message
+from bot.slack.outbox import Outbox
+from bot.slack.render.choice import render_choice
+from bot.slack.render.prose import render_error, render_help
+from bot.slack.render.report import render_report
+from bot.slack.responder import Responder
+from bot.slack.work import Job, Work
+from bot.store import Store
+from bot.texts import Texts
+from handlers.grammar import Asked
+from handlers.questions import ManifestWanted, example, understand
+from handlers.replies import Privately, Publicly, Reply
+from handlers.words import join_words, plain_text, split_words
+from playbooks._manifest import Manifest
+from playbooks._playbook import Sources, find, load
+from playbooks._subject import pods_named_in
+
+DONE, FAILED = "white_check_mark", "x"
+_SHOWN_WORDS = 80
+TOO_LATE_S = 30 * 60.0
+"""Nobody waits for an answer any more; a response_url has expired too."""
+
+log = logging.getLogger(__name__)
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A question as asked, complete enough to be answered by another process after a restart.
+
+    `public` answers stand in the channel or thread for everyone, others are shown to `user` alone. `asked_ts` is the
+    message that asked, if one did. `asked_at` is in unix seconds. `beside`: what the
+    response_url belongs to stays, the answer stands beside it. `manifest` is the pod of a `fit`; `about` is a
+    message that names a pod, for a question without words.
+    """
+
+    words: str
+    user: str
+    channel: str
+    asked_at: float
+    thread_ts: str = ""
+    public: bool = False
+    response_url: str = ""
+    asked_ts: str = ""
+    beside: bool = False
+    manifest: str = ""
+    about: str = ""
+
+
+class NoPodNamed(BotError):  # noqa: N818  # what the person is told
+    """A message names no pod of the cluster."""
+
+
+class Lent(NamedTuple):
+    """What the composition root lends to everything that listens to Slack."""
+
+    gateway: Gateway
+    outbox: Outbox
+    store: Store
+    work: Work
+    open_sources: Callable[[str], AbstractAsyncContextManager[Sources]]
+    clusters: tuple[str, ...]
+    say: Texts
+    bot_user: str
+    now: Callable[[], float]
+
+
+class Desk:
+    """Takes questions from all surfaces of Slack."""
+
+    def __init__(self, lent: Lent) -> None:
+        self.lent = lent
+
+    def ask(self, key: str, question: Question) -> None:
+        """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery."""
+        reply = self._reply(key, question)
+        payload = msgspec.json.encode(question).decode()
+        self.lent.work.start(
+            key, partial(self._answer, key, question, reply), partial(self._tell, reply), payload=payload
+        )
+
+    def do(self, key: str, job: Job, question: Question) -> None:
+        """Does something else than answering, once; a failure is told where the question was asked."""
+        self.lent.work.start(key, job, partial(self._tell, self._reply(key, question)))
+
+    async def resume(self) -> int:
+        """Answers what an earlier process had taken and not answered; how many."""
+        taken = 0
+        for key, payload in await self.lent.store.unfinished():
+            question = _read_question(payload)
+            if question is None or self.lent.now() - question.asked_at > TOO_LATE_S:
+                log.warning("the question %s is dropped: it is too old, or of another version", key)
+                await self.lent.store.done(key)
+                continue
+            self.ask(key, question)
+            taken += 1
+        return taken
+
+    async def _answer(self, key: str, question: Question, reply: Reply) -> None:
+        async with reply.expecting(self.lent.say("desk.progress", words=one_line(question.words, _SHOWN_WORDS))):
+            message = await self._message(key, question)
+        await reply.answer(message, mark=DONE)
+
+    async def _message(self, key: str, question: Question) -> Message:
+        """Raises BotError for what cannot be answered."""
+        if question.about:
+            return await self._about_message(key, question)
+        words = await self._with_thread(question)
+        asked = understand(words)
+        if isinstance(asked, ManifestWanted):
+            if not question.manifest:
+                raise UsageError("fit needs a manifest", hint="/hami fit opens a form to paste one into.")
+            fit = find("fit")
+            manifest = [Manifest("the pasted manifest", question.manifest)]
+            asked = Asked(fit, fit.request(file=manifest, namespace=asked.namespace), {})
+        if not isinstance(asked, Asked):
+            return render_help(asked.text)
+        say = Texts(asked.options["lang"]) if asked.options.get("lang") else self.lent.say
+        async with self.lent.open_sources(asked.options.get("cluster") or "") as sources:
+            snapshot = await asked.playbook.gather(asked.request, sources)
+        report = await asyncio.to_thread(asked.playbook.diagnose, snapshot, say)
+        asked_again = "" if question.manifest else join_words(words)
+        if question.public and asked_again:
+            thread = question.thread_ts or key
+            await self.lent.store.remember_thread(question.channel, thread, asked_again, report.cluster)
+        message = render_report(report, say, channel_buttons=not question.public, words=asked_again)
+        return await asyncio.to_thread(_with_picture, message, report)
+
+    async def _about_message(self, key: str, question: Question) -> Message:
+        """The answer about the one pod that the message names, or the choice between several."""
+        async with self.lent.open_sources("") as sources:
+            named = await pods_named_in(sources.cluster, plain_text(question.about))
+        asks = [f"why {one.namespace}/{one.name}" for one in named]
+        if len(asks) == 1:
+            return await self._message(key, msgspec.structs.replace(question, words=asks[0], about=""))
+        if asks:
+            return render_choice(self.lent.say("desk.several-pods"), asks, sources.cluster.name)
+        raise NoPodNamed(self.lent.say("desk.no-pod-named"), hint=f"For example: {example(())}")
+
+    async def _with_thread(self, question: Question) -> list[str]:
+        """The words; in a thread about a pod, a question that names none is about that pod."""
+        words = split_words(question.words)
+        if not question.thread_ts or len(words) > 1 or (words and not _wants_pod(words[0])):
+            return words
+        known = await self.lent.store.thread(question.channel, question.thread_ts)
+        if known is None:
+            return words
+        about = split_words(known[0])
+        return [*words, *about[1:]] if words and about and _wants_pod(about[0]) else words or about
+
+    async def _tell(self, reply: Reply, error: BotError) -> None:
+        """Says in Slack what went wrong."""
+        shown = "" if "For example" in error.hint or not isinstance(error, UsageError) else example(())
+        await reply.answer(render_error(error, self.lent.say, example=shown), mark=FAILED)
+
+    def _reply(self, key: str, question: Question) -> Reply:
+        lent = self.lent
+        if question.public:
+            return Publicly(
+                lent.gateway,
+                lent.outbox,
+                key,
+                question.channel,
+                thread_ts=question.thread_ts,
+                asked_ts=question.asked_ts,
+                shown_url="" if question.beside else question.response_url,
+            )
+        return Privately(
+            Responder(
+                lent.gateway,
+                lent.outbox,
+                question.response_url,
+                question.channel,
+                question.user,
+                thread_ts=question.thread_ts,
+                replaces=not question.beside,
+                now=lent.now,
+            )
+        )
+
+
+def _read_question(payload: str) -> Question | None:
+    try:
+        return msgspec.json.decode(payload, type=Question)
+    except msgspec.DecodeError:
+        return None
+
+
+def _wants_pod(verb: str) -> bool:
+    """Whether the verb's question is about one pod."""
+    return verb in load() and any(one.name == "pod" for one in find(verb).parameters)
+
+
+def _with_picture(message: Message, report: Report) -> Message:
+    """The message with the report's picture, if it has one. Drawing takes a while: not for the event loop."""
+    drawn = picture(report)
+    if drawn is None:
+        return message
+    file = File(f"{report.playbook}.png", drawn, report.verdict, alt_text(report))
+    return message._replace(files=(*message.files, file))

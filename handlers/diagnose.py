@@ -1,0 +1,51 @@
+"""The message shortcut "Diagnose with HAMi": why is the pod pending that this message names?"""
+
+from typing import Any, cast
+
+from bot.slack.app import App
+from handlers.desk import Desk, Question
+
+CALLBACK = "diagnose"
+
+
+def register(app: App, desk: Desk) -> None:
+    """Listens to the shortcut in a message's menu."""
+
+    async def diagnose(ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        message = body["message"]
+        desk.ask(
+            body["trigger_id"],
+            Question(
+                words="",
+                user=body["user"]["id"],
+                channel=body["channel"]["id"],
+                asked_at=desk.lent.now(),
+                thread_ts=message.get("thread_ts") or message.get("ts", ""),
+                response_url=body.get("response_url", ""),
+                beside=True,
+                about=_text_of(message) or " ",
+            ),
+        )
+
+    app.shortcut({"type": "message_action", "callback_id": CALLBACK})(diagnose)
+
+
+def _text_of(message: dict[str, Any]) -> str:
+    """All that the message says: alerts often say it in blocks or attachments only."""
+    strings: list[str] = []
+    waiting: list[Any] = [message.get("attachments"), message.get("blocks"), message.get("text")]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list):
+            waiting += reversed(cast("list[Any]", one))
+        elif isinstance(one, dict):
+            parts = cast("dict[str, Any]", one)
+            waiting += [parts[key] for key in ("fields", "elements", "rows", "fallback", "text") if key in parts]
+        elif isinstance(one, str):
+            strings.append(one)
+    return "\n".join(strings)[:_LONGEST]
+
+
+_LONGEST = 40_000
+"""Slack's own limit of a message."""

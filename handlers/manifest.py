@@ -1,0 +1,61 @@
+"""The Slack app's manifest, made from what the code listens to and the scopes it needs.
+
+`python -m handlers.manifest` prints it; `deploy/slack-manifest.json` is what it prints.
+"""
+
+import json
+import sys
+from typing import Any
+
+from bot.slack.app import NEEDED_SCOPES
+from handlers import diagnose
+from handlers.questions import COMMAND
+from playbooks._playbook import load
+
+EVENTS = ("app_home_opened", "app_mention", "message.im")
+
+
+def manifest() -> dict[str, Any]:
+    """A manifest as api.slack.com/apps takes it (manifest-schema 2), for Socket Mode: no public address is needed."""
+    return {
+        "display_information": {
+            "name": "hami-bot",
+            "description": "Why is this GPU pod pending? The cause, the proof and the next step, from your cluster.",
+        },
+        "features": {
+            "app_home": {
+                "home_tab_enabled": True,
+                "messages_tab_enabled": True,
+                "messages_tab_read_only_enabled": False,
+            },
+            "bot_user": {"display_name": "hami-bot", "always_online": True},
+            "slash_commands": [
+                {
+                    "command": COMMAND,
+                    "description": "Ask about pods that wait for GPUs",
+                    "usage_hint": f"why <pod> | {' | '.join(verb for verb in sorted(load()) if verb != 'why')} | help",
+                    "should_escape": False,
+                }
+            ],
+            "shortcuts": [
+                {
+                    "name": "Diagnose with HAMi",
+                    "type": "message",
+                    "callback_id": diagnose.CALLBACK,
+                    "description": "Why is the pod pending that this message names?",
+                }
+            ],
+        },
+        "oauth_config": {"scopes": {"bot": sorted(NEEDED_SCOPES)}},
+        "settings": {
+            "event_subscriptions": {"bot_events": list(EVENTS)},
+            "interactivity": {"is_enabled": True},
+            "org_deploy_enabled": False,
+            "socket_mode_enabled": True,
+            "token_rotation_enabled": False,
+        },
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(manifest(), indent=2) + "\n")

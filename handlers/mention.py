@@ -1,0 +1,39 @@
+"""`@hami-bot VERB …` in channels and threads, and messages sent to the bot directly: answered for everyone there."""
+
+from typing import Any
+
+from bot.slack.app import App
+from handlers.desk import Desk, Question
+from handlers.words import without_mention
+
+
+def register(app: App, desk: Desk) -> None:
+    """Listens to mentions and direct messages. Both are acked by bolt before these run."""
+
+    async def mentioned(body: dict[str, Any], event: dict[str, Any]) -> None:
+        if _is_from_person(event):
+            desk.ask(body["event_id"], _question(desk, event, thread_ts=event.get("thread_ts") or event["ts"]))
+
+    async def told(body: dict[str, Any], event: dict[str, Any]) -> None:
+        if event.get("channel_type") == "im" and _is_from_person(event):
+            desk.ask(body["event_id"], _question(desk, event, thread_ts=event.get("thread_ts", "")))
+
+    app.event("app_mention")(mentioned)
+    app.event("message")(told)
+
+
+def _is_from_person(event: dict[str, Any]) -> bool:
+    """Not a bot's message (two bots would talk for ever), nor an edit, deletion or join."""
+    return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
+
+
+def _question(desk: Desk, event: dict[str, Any], *, thread_ts: str) -> Question:
+    return Question(
+        words=without_mention(event.get("text", ""), desk.lent.bot_user),
+        user=event["user"],
+        channel=event["channel"],
+        asked_at=desk.lent.now(),
+        thread_ts=thread_ts,
+        public=True,
+        asked_ts=event["ts"],
+    )

@@ -1,0 +1,95 @@
+"""What may be asked in Slack: the grammar of the shell without what reads the bot's own files."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from bot.errors import UsageError
+from bot.texts import LANGUAGES
+from handlers.grammar import Asked, Grammar, explain, read
+from playbooks._playbook import find, load
+
+COMMAND = "/hami"
+_HELP_FLAGS = ("--help", "-h", "?", "--version")
+
+
+class Help(NamedTuple):
+    """The text of the help that was asked for."""
+
+    text: str
+
+
+class ManifestWanted(NamedTuple):
+    """`fit` in Slack: the manifest is pasted into a form."""
+
+    namespace: str
+
+
+def understand(words: Sequence[str]) -> Asked | Help | ManifestWanted:
+    """What the words ask for. Raises UsageError, whose hint ends with an example."""
+    if flag := next((word for word in words if word in _HELP_FLAGS), None):
+        words = ["help", *(word for word in words if word != flag and word in load())][:2]
+    try:
+        return read(build_grammar(), list(words) or ["help"])
+    except UsageError as error:
+        raise UsageError(error.message, hint=_short(error.hint, words)) from error
+
+
+def example(words: Sequence[str]) -> str:
+    """A question that works, for the verb that was meant."""
+    verb = words[0] if words and words[0] in load() else "why"
+    return f"{COMMAND} {find(verb).example}"
+
+
+def build_grammar() -> Grammar:
+    """All verbs of Slack."""
+    grammar = Grammar(COMMAND, _options, help="Ask about pods that wait for GPUs.", context_settings=_NO_HELP_FLAG)
+    grammar.add_command(
+        click.Command(
+            "help",
+            callback=_help,
+            params=[click.Argument(["verb"], required=False)],
+            help="Explain a verb, or list them.",
+        )
+    )
+    grammar.add_command(
+        click.Command(
+            "fit",
+            callback=ManifestWanted,
+            params=[click.Option(["-n", "--namespace"], default="", metavar="NS", help="For pods that name none.")],
+            help="Would a pod fit now, and where? A form opens for its manifest.",
+            epilog=f"Example: {COMMAND} fit",
+        )
+    )
+    return grammar
+
+
+# click prints the help of its own flag to standard output, where nobody in Slack would read it.
+_NO_HELP_FLAG: dict[str, list[str]] = {"help_option_names": []}
+
+
+def _options() -> list[click.Parameter]:
+    return [
+        click.Option(["--cluster"], default="", metavar="NAME", help="A cluster of the settings."),
+        click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of the answer."),
+    ]
+
+
+@click.pass_context
+def _help(ctx: click.Context, verb: str | None) -> Help:
+    if verb is not None:
+        return Help(explain(ctx, verb))
+    examples = {find(one).example: find(one).summary for one in sorted(load(), reverse=True) if one != "fit"}
+    examples |= {"fit": find("fit").summary, "help why": "More about a verb."}
+    wide = max(map(len, examples))
+    asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]
+    return Help("\n".join(["You can ask, for example:", *asked]))
+
+
+def _short(hint: str, words: Sequence[str]) -> str:
+    """The hint's own advice without click's usage lines, then an example."""
+    advice = [line for line in hint.splitlines() if not line.startswith(("Usage:", "More:"))]
+    if any("For example" in line for line in advice):
+        return " ".join(advice)
+    return " ".join([*advice, f"For example: {example(words)}"])

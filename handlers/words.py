@@ -1,0 +1,41 @@
+"""The words of a question as Slack delivers them: escaped, with typographic quotes and dashes, links and mentions."""
+
+import html
+import re
+import shlex
+from collections.abc import Sequence
+
+from bot.errors import UsageError
+
+LONGEST = 2000
+_TYPOGRAPHIC = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "–": "-", "—": "--", "\u00a0": " "})
+"""Phones write these by themselves; two hyphens become one long dash."""
+_ENTITY = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
+
+
+def split_words(text: str) -> list[str]:
+    """The words as typed. Slack's own markup is undone: `<http://a.b|a.b>` is `a.b`, `<#C1|ops>` is `ops`.
+
+    Raises UsageError for text that is too long, or whose quotes do not match.
+    """
+    if len(text) > LONGEST:
+        raise UsageError(f"that is {len(text):,} characters long; a question has at most {LONGEST:,}")
+    try:
+        return shlex.split(plain_text(text).translate(_TYPOGRAPHIC))
+    except ValueError as error:
+        raise UsageError(f"the quotes do not match: {error}") from error
+
+
+def plain_text(text: str) -> str:
+    """The text as a person reads it, without Slack's markup and escapes."""
+    return html.unescape(_ENTITY.sub(lambda found: found[2] or found[1].lstrip("@#!"), text))
+
+
+def join_words(words: Sequence[str]) -> str:
+    """One text that `split_words` takes apart again."""
+    return shlex.join(words)
+
+
+def without_mention(text: str, bot_user: str) -> str:
+    """The text after the bot's own mention, wherever that stands."""
+    return re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", " ", text).strip()

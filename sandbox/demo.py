@@ -1,0 +1,125 @@
+"""`hami-bot demo`: a pretended Slack and a pretended cluster on loopback, the real bot as a process between them."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import yaml
+
+from bot.errors import BotError
+from playbooks._playbook import find, load
+from sandbox.apiserver import ApiServer
+from sandbox.slack import SlackServer
+from sandbox.slack.seed import Seed, Verb
+
+RECORDING = Path(__file__).parent / "recordings" / "hami-2.10.tar.gz"
+POD = "s03-card-insufficient-memory"
+_PATIENCE_S = 60.0
+
+WELCOME = (
+    "This workspace and its cluster are pretended, on this machine only. The bot is the real one, reading a recording of "
+    f"a real HAMi scheduler. `{POD}` is a pod that waits there for a GPU."
+)
+THINGS_TO_TRY = (
+    f"In #gpu-oncall type  /hami why {POD}  and press Enter: only you see the answer; “Post to channel” shares it.",
+    "In a thread write  @hami-bot gpus  (slash commands do not work in threads, there as here).",
+    "In the menu of Ada's message in #gpu-oncall choose “Diagnose with HAMi”.",
+)
+
+
+class BotStopped(BotError):  # noqa: N818  # what the person is told
+    """The bot's process ended although nobody told it to."""
+
+
+async def run(port: int) -> None:
+    """Runs until SIGINT or SIGTERM. Raises BotStopped when the bot ends before."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with demo(port) as (url, bot):
+        click.echo(_invitation(url))
+        ended = asyncio.create_task(bot.wait())
+        stopping = asyncio.create_task(stopped.wait())
+        await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            stopping.cancel()
+            raise BotStopped(f"the bot ended with exit code {ended.result()}", hint="What it said stands above.")
+        click.echo("\nstopping")
+        ended.cancel()
+
+
+@asynccontextmanager
+async def demo(port: int = 0) -> AsyncGenerator[tuple[str, asyncio.subprocess.Process]]:
+    """The sandbox with the bot connected to it; yields the page's address and the bot's process."""
+    cluster = ApiServer.from_recording(RECORDING, shift_to=datetime.now(UTC))  # noqa: TID251  # it plays a cluster
+    async with cluster, SlackServer(port=port, seed=_seed()) as slack:
+        with tempfile.TemporaryDirectory(prefix="hami-bot-demo-") as folder:
+            async with _bot(Path(folder), cluster, slack) as bot:
+                yield slack.url, bot
+
+
+@asynccontextmanager
+async def _bot(folder: Path, cluster: ApiServer, slack: SlackServer) -> AsyncGenerator[asyncio.subprocess.Process]:
+    bot = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bot", "serve", "--config", str(_settings(folder, cluster, slack))),
+        env=_environment(),
+        start_new_session=True,  # Ctrl-C is for us: the bot is told when it is time
+    )
+    try:
+        await _connected(bot, slack)
+        yield bot
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            bot.terminate()
+        await bot.wait()
+
+
+def _settings(folder: Path, cluster: ApiServer, slack: SlackServer) -> Path:
+    """The bot's settings file: it is told addresses and credentials, nothing else."""
+    kubeconfig = folder / "kubeconfig"
+    kubeconfig.write_text(cluster.kubeconfig())
+    settings = {
+        "slack": {"bot_token": slack.bot_token, "app_token": slack.app_token, "api_url": slack.api_url},
+        "clusters": {"lab": {"kubeconfig": str(kubeconfig)}},
+        "store": {"url": f"sqlite+aiosqlite:///{folder / 'bot.db'}"},
+        "http": {"bind": "127.0.0.1:0"},
+    }
+    path = folder / "hami-bot.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+def _environment() -> dict[str, str]:
+    """Ours without settings of the bot: those of a real workspace must not reach this one."""
+    return {name: value for name, value in os.environ.items() if not name.upper().startswith("HAMI_BOT_")}  # noqa: TID251
+
+
+async def _connected(bot: asyncio.subprocess.Process, slack: SlackServer) -> None:
+    ended = asyncio.create_task(bot.wait())
+    connecting = asyncio.create_task(slack.wait_for(lambda: slack.connected, seconds=_PATIENCE_S))
+    done, _ = await asyncio.wait((ended, connecting), timeout=_PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    for task in (ended, connecting):
+        task.cancel()
+    if connecting not in done:
+        how = f"ended with exit code {ended.result()}" if ended in done else f"did not connect in {_PATIENCE_S:.0f} s"
+        raise BotStopped(f"the bot {how}", hint="What it said stands above.")
+
+
+def _seed() -> Seed:
+    usage = {verb: find(verb).example for verb in load()} | {"why": f"why {POD}", "fit": "fit", "gpus": "gpus"}
+    verbs = tuple(Verb(verb, usage[verb], find(verb).summary) for verb in sorted(usage, reverse=True))
+    return replace(Seed(), verbs=verbs, welcome=WELCOME)
+
+
+def _invitation(url: str) -> str:
+    things = "\n".join(f"  {number}. {thing}" for number, thing in enumerate(THINGS_TO_TRY, 1))
+    return f"\nOpen {url} in a browser. Three things to try:\n{things}\nCtrl-C ends it."

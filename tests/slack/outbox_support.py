@@ -1,0 +1,126 @@
+"""The bot's side of Slack against the sandbox's server, in virtual time."""
+
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bot.slack.gateway import Gateway, open_client
+from bot.slack.message import Message
+from bot.slack.outbox import Outbox
+from bot.store import Store, open_store
+from sandbox.slack import App, Seed, SlackServer, VirtualClock
+
+ONCALL, GENERAL, BUDGET = "C0GPUONC01", "C0GENERAL1", "C0BUDGET01"
+ADA, GRACE = "U0ADA00001", "U0GRACE001"
+START = 1_800_000_000.0
+SCOPES = (*App().scopes, "im:write", "channels:join")
+
+
+@dataclass
+class Bot:
+    """One process of the bot. Its waiting moves the clock, so nothing here takes time."""
+
+    slack: SlackServer
+    clock: VirtualClock
+    session: aiohttp.ClientSession
+    gateway: Gateway
+    naps: list[float] = field(default_factory=list)
+
+
+def seed(**changes: Any) -> Seed:
+    return Seed(app=replace(App(), **{"scopes": SCOPES, **changes}))
+
+
+@contextlib.asynccontextmanager
+async def a_bot(
+    slack: SlackServer, *, token: str = "", api_url: str = "", total: float | None = None
+) -> AsyncGenerator[Bot]:
+    clock: VirtualClock = slack.clock
+    naps: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        await clock.advance(seconds)
+
+    async with open_client(api_url or slack.api_url, token or slack.bot_token) as (client, session):
+        if total is not None:
+            session._timeout = aiohttp.ClientTimeout(total=total)
+        yield Bot(slack, clock, session, Gateway(client, session, clock=clock.now, sleep=sleep), naps)
+
+
+@contextlib.asynccontextmanager
+async def a_workspace(start: Seed | None = None, **options: Any) -> AsyncGenerator[Bot]:
+    async with (
+        SlackServer(clock=VirtualClock(START), seed=start or seed()) as slack,
+        a_bot(slack, **options) as bot,
+    ):
+        yield bot
+
+
+@contextlib.asynccontextmanager
+async def an_outbox(bot: Bot, folder: Path, **options: Any) -> AsyncGenerator[tuple[Outbox, Store]]:
+    async with open_store(f"sqlite:///{folder}/state.db", now=bot.clock.now) as store:
+        yield outbox_of(bot, store, **options), store
+
+
+def outbox_of(bot: Bot, store: Store, **options: Any) -> Outbox:
+    return Outbox(store, bot.gateway, now=bot.clock.now, clock=bot.clock.now, jitter=lambda: 1.0, **options)
+
+
+async def drain(
+    store: Store, clock: VirtualClock, *outboxes: Outbox, until: Callable[[], bool] = lambda: False
+) -> None:
+    """Lets the senders of all outboxes do what they have to, in turns, moving the clock while all of them wait."""
+    start = clock.now()
+    while not until() and clock.now() < start + 7200:
+        waits = [
+            wait
+            for channel in sorted(await store.outbox.channels())
+            for outbox in outboxes
+            if (wait := await outbox.step(channel)) is not None
+        ]
+        if not waits:
+            return
+        await clock.advance(min(waits))
+
+
+def texts(bot: Bot, channel: str) -> list[str]:
+    """What the bot said in the channel and in its threads, in order."""
+    return [message["text"] for message in said(bot, channel)]
+
+
+def said(bot: Bot, channel: str) -> list[dict[str, Any]]:
+    workspace = bot.slack.workspace
+    channel = workspace.open_dm(channel).id if channel.startswith("U") else channel
+    return [
+        message
+        for only_for, message in workspace.everything(channel)
+        if not only_for and message.get("bot_id") and "files" not in message
+    ]
+
+
+def shared(bot: Bot, channel: str) -> list[tuple[str, str]]:
+    """(file name, thread) of every file that the bot shared in the channel."""
+    workspace = bot.slack.workspace
+    channel = workspace.open_dm(channel).id if channel.startswith("U") else channel
+    return [
+        (file["name"], message.get("thread_ts", ""))
+        for _, message in workspace.everything(channel)
+        for file in message.get("files", [])
+    ]
+
+
+def ephemerals(bot: Bot, channel: str, user: str) -> list[dict[str, Any]]:
+    return [message for only_for, message in bot.slack.workspace.everything(channel) if only_for == user]
+
+
+def line(text: str) -> Message:
+    return Message(text, ({"type": "section", "text": {"type": "mrkdwn", "text": text}},))
+
+
+def calls(bot: Bot, method: str) -> int:
+    return len(bot.slack.journal.of("api", method))

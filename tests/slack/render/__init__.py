@@ -1,0 +1,112 @@
+"""What Slack would make of a message: enough of its parsing to see whether foreign text acts."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bot.report import Report
+from bot.slack.message import Message
+from bot.slack.render.limits import TOTAL_BUDGET, total_text, validate_blocks
+from tests.cases_support import Scenario, scenarios
+
+EXPECTED = Path(__file__).parent / "expected"
+
+_SEQUENCE = re.compile(r"<([^<>]*)>")
+_PICTURE = re.compile(r":(?!\d\d:)[\w+'-]+:")
+_FORMATTED = re.compile(
+    r"(?<![A-Za-z0-9])([*_~])(?=\S)(.+?)(?<=\S)\1(?![A-Za-z0-9])|`[^`]+`|^\s*(>|&gt;)", re.MULTILINE
+)
+_ADDRESS = re.compile(r"\w+://\S|\bwww\.\S", re.IGNORECASE)
+_ACT = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_ENTITY = re.compile(r"&(?!amp;|lt;|gt;)")
+
+
+class Read(NamedTuple):
+    """What acts in a text that Slack parses."""
+
+    sequences: list[str]
+    pictures: list[str]
+    formatted: list[str]
+    addresses: list[str]
+    broken: list[str]
+
+
+def read(mrkdwn: str) -> Read:
+    """The `<…>` sequences, `:pictures:`, formatting, bare addresses and halves of entities in it."""
+    formatted = [found[0] for found in _FORMATTED.finditer(mrkdwn)]
+    found = [one.findall(mrkdwn) for one in (_SEQUENCE, _PICTURE, _ADDRESS, _ENTITY)]
+    return Read(found[0], found[1], formatted, found[2], found[3])
+
+
+NOTHING = Read([], [], [], [], [])
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    """All objects in it, outer ones first."""
+    if isinstance(value, dict):
+        yield value
+        for one in value.values():
+            yield from objects(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from objects(one)
+
+
+def parsed(message: Message) -> list[str]:
+    """Every text of the message that Slack parses."""
+    return [message.text, *(one["text"] for one in objects(message.blocks) if one.get("type") == "mrkdwn")]
+
+
+def texts(message: Message) -> list[str]:
+    """Every text that the blocks show."""
+    return [one["text"] for one in objects(message.blocks) if isinstance(one.get("text"), str)]
+
+
+def assert_fits(message: Message) -> None:
+    """Slack takes the message, and it is within our budget."""
+    assert validate_blocks(list(message.blocks)) == []
+    assert total_text(message.blocks) <= TOTAL_BUDGET
+    assert len(message.blocks) <= 45
+    assert message.text.strip()
+    assert len(message.text) <= 3000
+
+
+def assert_inert(message: Message) -> None:
+    """Nothing in the message pings, links, formats or shows a picture, and no control character is in it."""
+    for text in parsed(message):
+        assert read(text) == NOTHING, text
+    parts = "text rich_text_section rich_text_list rich_text_quote rich_text_preformatted rich_text raw_text plain_text"
+    allowed = {*parts.split(), "header", "section", "context", "actions", "button", "table"}
+    for one in objects(message.blocks):
+        assert one.get("type", "text") in allowed
+        assert one.get("type") != "plain_text" or one["emoji"] is False
+    for text in [*texts(message), message.text]:
+        assert not any(unicodedata.category(one) in _ACT and one not in "\n\u200b" for one in text), text
+        text.encode("utf-8")
+
+
+def report_of(scenario: Scenario) -> Report:
+    """The report that is expected for a recorded pod."""
+    return msgspec.json.decode(scenario.expected.read_bytes(), type=Report)
+
+
+SCENARIOS = scenarios()
+
+# One each of: no card fits, a lock, an unregistered node, a pod that another scheduler has, a quota, all well.
+CHOSEN = [
+    one
+    for one in SCENARIOS
+    if (one.version, one.pod)
+    in {
+        ("hami-2.10", "ml/s01-fit-a100"),
+        ("hami-2.9.0", "ml/s03-card-insufficient-memory"),
+        ("hami-2.8.1", "ml/s09-node-unregistered"),
+        ("hami-2.7.1", "ml/s14-wrong-scheduler"),
+        ("hami-2.9.0", "ml/s28-lock-dangling"),
+        ("hami-2.9.0", "quota-ns/s08-quota-filter"),
+    }
+]

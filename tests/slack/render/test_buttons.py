@@ -1,0 +1,48 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.report import NextAction
+from bot.slack.render.buttons import Ask, ask_value, is_ours, read_value
+from tests.render import any_text
+
+
+@given(any_text(), any_text())
+def test_what_a_button_asks_is_read_as_it_was_written(words, cluster):
+    assert read_value(ask_value(words, cluster)) == (Ask(words, cluster) if words.strip() else None)
+
+
+@given(st.text())
+def test_any_value_is_read_without_an_error(text):
+    assert read_value(text) is None or isinstance(read_value(text), Ask)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "[]",
+        "1",
+        "{",
+        "[" * 1900,
+        '{"v":2,"ask":"why ml/x","cluster":"lab"}',
+        '{"v":true,"ask":"why ml/x","cluster":"lab"}',
+        '{"v":1,"ask":["why"],"cluster":"lab"}',
+        '{"v":1,"ask":"why ml/x"}',
+        '{"v":1,"ask":"why ml/x","cluster":null}',
+        '{"v":1,"ask":"why ml/x","cluster":"lab","user":"U1"}',
+        '{"v":1,"ask":" ","cluster":"lab"}',
+        ask_value("why " + "x" * 2000, "lab"),
+        json.dumps({"v": 1e999, "ask": "why ml/x", "cluster": "lab"}),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_a_value_that_is_none_of_ours_asks_nothing(value):
+    assert read_value(value) is None
+
+
+def test_a_command_of_kubectl_or_none_is_no_verb_of_ours():
+    asked = [is_ours(NextAction("x", command)) for command in ("gpus --node gpu-1", "kubectl get pods", "", " ")]
+    assert asked == [True, False, False, False]

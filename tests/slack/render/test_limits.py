@@ -1,0 +1,275 @@
+import pytest
+
+from bot.slack.render.limits import TOTAL_REFUSED, total_text, validate_blocks, validate_view
+
+
+def plain(size, text="x"):
+    return {"type": "plain_text", "text": text * size}
+
+
+def mrkdwn(size):
+    return {"type": "mrkdwn", "text": "x" * size}
+
+
+def section(**changed):
+    return {"type": "section", "text": mrkdwn(1)} | changed
+
+
+def button(**changed):
+    return {"type": "button", "text": plain(1), "action_id": "a"} | changed
+
+
+def actions(*elements):
+    return {"type": "actions", "elements": list(elements)}
+
+
+def select(options, **changed):
+    return {"type": "static_select", "action_id": "a", "options": [option()] * options} | changed
+
+
+def offered(one):
+    return {"type": "static_select", "action_id": "a", "options": [one]}
+
+
+def option(**changed):
+    return {"text": plain(1), "value": "v"} | changed
+
+
+def choices(kind, options):
+    return select(options, type=kind)
+
+
+def table(rows, columns, text="x"):
+    return {"type": "table", "rows": [[{"type": "raw_text", "text": text}] * columns] * rows}
+
+
+def image(**changed):
+    return {"type": "image", "image_url": "https://example.org/a.png", "alt_text": "a card"} | changed
+
+
+def asking(**changed):
+    return {"type": "input", "label": plain(1), "element": {"type": "plain_text_input", "action_id": "a"}} | changed
+
+
+def rich(*pieces):
+    return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": list(pieces)}]}
+
+
+def confirm(**sizes):
+    usual = {"title": 1, "text": 1, "confirm": 1, "deny": 1} | sizes
+    return {name: plain(size) for name, size in usual.items()}
+
+
+def pointers(blocks):
+    return [one.pointer for one in validate_blocks(blocks)]
+
+
+# Each rule: what Slack takes, what it refuses, where it says so.
+RULES = {
+    "blocks of a message": ([section()] * 50, [section()] * 51, ""),
+    "text of a section": ([section(text=mrkdwn(3000))], [section(text=mrkdwn(3001))], "/0/text/text"),
+    "an empty text": ([section()], [section(text=mrkdwn(0))], "/0/text/text"),
+    "fields": (
+        [{"type": "section", "fields": [mrkdwn(2000)] * 5}],
+        [{"type": "section", "fields": [mrkdwn(1)] * 11}],
+        "/0/fields",
+    ),
+    "text of a field": (
+        [{"type": "section", "fields": [mrkdwn(2000)]}],
+        [{"type": "section", "fields": [mrkdwn(2001)]}],
+        "/0/fields/0/text",
+    ),
+    "a section says something": ([section()], [{"type": "section"}], "/0"),
+    "header": ([{"type": "header", "text": plain(150)}], [{"type": "header", "text": plain(151)}], "/0/text/text"),
+    "a header is plain": (
+        [{"type": "header", "text": plain(1)}],
+        [{"type": "header", "text": mrkdwn(1)}],
+        "/0/text/type",
+    ),
+    "context": (
+        [{"type": "context", "elements": [mrkdwn(1)] * 10}],
+        [{"type": "context", "elements": [mrkdwn(1)] * 11}],
+        "/0/elements",
+    ),
+    "actions": (
+        [actions(*(button(action_id=f"a{one}") for one in range(25)))],
+        [actions(*(button(action_id=f"a{one}") for one in range(26)))],
+        "/0/elements",
+    ),
+    "label of a button": (
+        [actions(button(text=plain(75)))],
+        [actions(button(text=plain(76)))],
+        "/0/elements/0/text/text",
+    ),
+    "an astral character counts twice": (
+        [actions(button(text=plain(37, "😀")))],
+        [actions(button(text=plain(38, "😀")))],
+        "/0/elements/0/text/text",
+    ),
+    "value of a button": (
+        [actions(button(value="x" * 2000))],
+        [actions(button(value="x" * 2001))],
+        "/0/elements/0/value",
+    ),
+    "address of a button": (
+        [actions(button(url="https://x"))],
+        [actions(button(url="javascript:x"))],
+        "/0/elements/0/url",
+    ),
+    "style of a button": (
+        [actions(button(style="danger"))],
+        [actions(button(style="red"))],
+        "/0/elements/0/style",
+    ),
+    "a field that no button has": ([actions(button())], [actions(button(disabled=True))], "/0/elements/0/disabled"),
+    "accessibility_label": (
+        [actions(button(accessibility_label="x" * 75))],
+        [actions(button(accessibility_label="x" * 76))],
+        "/0/elements/0/accessibility_label",
+    ),
+    "title of a dialog": (
+        [actions(button(confirm=confirm(title=100)))],
+        [actions(button(confirm=confirm(title=101)))],
+        "/0/elements/0/confirm/title/text",
+    ),
+    "text of a dialog": (
+        [actions(button(confirm=confirm(text=300)))],
+        [actions(button(confirm=confirm(text=301)))],
+        "/0/elements/0/confirm/text/text",
+    ),
+    "answer of a dialog": (
+        [actions(button(confirm=confirm(deny=30)))],
+        [actions(button(confirm=confirm(deny=31)))],
+        "/0/elements/0/confirm/deny/text",
+    ),
+    "action_id": (
+        [actions(button(action_id="x" * 255))],
+        [actions(button(action_id="x" * 256))],
+        "/0/elements/0/action_id",
+    ),
+    "the same action_id in a block": ([actions(button())] * 2, [actions(button(), button())], "/0"),
+    "block_id": ([section(block_id="x" * 255)], [section(block_id="x" * 256)], "/0/block_id"),
+    "the same block_id": (
+        [section(block_id="a"), section(block_id="b")],
+        [section(block_id="a"), section(block_id="a")],
+        "/1/block_id",
+    ),
+    "options": ([actions(select(100))], [actions(select(101))], "/0/elements/0/options"),
+    "no options": ([actions(select(1))], [actions(select(0))], "/0/elements/0/options"),
+    "neither options nor groups": (
+        [actions(select(1))],
+        [actions({"type": "static_select", "action_id": "a"})],
+        "/0/elements/0",
+    ),
+    "overflow": ([actions(choices("overflow", 5))], [actions(choices("overflow", 6))], "/0/elements/0/options"),
+    "radio": (
+        [actions(choices("radio_buttons", 10))],
+        [actions(choices("radio_buttons", 11))],
+        "/0/elements/0/options",
+    ),
+    "text of an option": (
+        [actions(offered(option(text=plain(75))))],
+        [actions(offered(option(text=plain(76))))],
+        "/0/elements/0/options/0/text/text",
+    ),
+    "value of an option": (
+        [actions(offered(option(value="x" * 150)))],
+        [actions(offered(option(value="x" * 151)))],
+        "/0/elements/0/options/0/value",
+    ),
+    "placeholder": (
+        [actions(select(1, placeholder=plain(150)))],
+        [actions(select(1, placeholder=plain(151)))],
+        "/0/elements/0/placeholder/text",
+    ),
+    "image without words": ([image()], [{"type": "image", "image_url": "https://x"}], "/0/alt_text"),
+    "words of an image": ([image(alt_text="x" * 2000)], [image(alt_text="x" * 2001)], "/0/alt_text"),
+    "address of an image": (
+        [image(image_url=f"https://{'x' * 2992}")],
+        [image(image_url=f"https://{'x' * 2993}")],
+        "/0/image_url",
+    ),
+    "image of a file": (
+        [{"type": "image", "slack_file": {"id": "F1"}, "alt_text": "a"}],
+        [{"type": "image", "alt_text": "a"}],
+        "/0",
+    ),
+    "label of an input": ([asking(label=plain(2000))], [asking(label=plain(2001))], "/0/label/text"),
+    "an input asks for something": ([asking()], [{"type": "input", "label": plain(1)}], "/0/element"),
+    "rows": ([table(100, 2)], [table(101, 2)], "/0/rows"),
+    "columns": ([table(2, 20)], [table(1, 21)], "/0/rows/0"),
+    "an empty cell": ([table(1, 1)], [table(1, 1, "")], "/0/rows/0/0/text"),
+    "two tables": ([table(1, 1)], [table(1, 1)] * 2, "/1"),
+    "markdown": (
+        [{"type": "markdown", "text": "x" * 12_000}],
+        [{"type": "markdown", "text": "x" * 6_001}, {"type": "markdown", "text": "x" * 6_000}],
+        "",
+    ),
+    "rich text": ([rich({"type": "text", "text": "x"})], [rich({"type": "text", "text": ""})], None),
+    "a piece that rich text does not have": ([rich({"type": "text", "text": "x"})], [rich({"type": "mrkdwn"})], None),
+    "a kind of block that there is not": ([{"type": "divider"}], [{"type": "graph"}], "/0/type"),
+    "a block without a kind": ([{"type": "divider"}], [{}], "/0/type"),
+    "no block": ([{"type": "divider"}], [1], "/0"),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_slack_takes_is_taken_and_what_it_refuses_is_refused_where_it_stands(rule):
+    taken, refused, pointer = RULES[rule]
+    assert validate_blocks(taken) == []
+    assert len(validate_blocks(refused)) == 1
+    assert pointer in (None, *pointers(refused))
+
+
+def test_no_blocks_are_fine_and_what_is_no_list_is_not():
+    assert validate_blocks([]) == []
+    assert [one.constraint["type"] for one in validate_blocks({"blocks": []})] == ["array"]
+
+
+def test_all_text_of_a_message_together_has_a_limit():
+    blocks = [section(text=mrkdwn(2500)) for _ in range(5)]
+    assert validate_blocks(blocks) == []
+    codes = [one.code for one in validate_blocks([*blocks, section(text=mrkdwn(500))])]
+    assert total_text(blocks) < TOTAL_REFUSED
+    assert codes == ["msg_blocks_too_long"]
+
+
+def test_a_violation_has_the_fields_of_blocks_validate():
+    (found,) = validate_blocks([{"type": "header", "text": plain(151)}])
+    assert found._asdict() == {
+        "code": "failed_constraint",
+        "message": "must be less than 151 characters",
+        "field": "text",
+        "pointer": "/0/text/text",
+        "constraint": {"type": "max_length", "max": 150},
+    }
+
+
+def modal(*blocks, **changed):
+    return {"type": "modal", "title": plain(24), "blocks": list(blocks)} | changed
+
+
+VIEWS = {
+    "title": (modal(), modal(title=plain(25)), "/title/text"),
+    "no title": (modal(), {"type": "modal", "blocks": []}, "/title"),
+    "submit": (modal(submit=plain(24)), modal(submit=plain(25)), "/submit/text"),
+    "blocks of a view": (modal(*[section()] * 100), modal(*[section()] * 101), "/blocks"),
+    "private_metadata": (modal(private_metadata="x" * 3000), modal(private_metadata="x" * 3001), "/private_metadata"),
+    "callback_id": (modal(callback_id="x" * 255), modal(callback_id="x" * 256), "/callback_id"),
+    "an input needs submit": (modal(asking(), submit=plain(1)), modal(asking()), "/submit"),
+    "no table in a modal": ({"type": "home", "blocks": [table(1, 1)]}, modal(table(1, 1)), "/blocks/0/type"),
+    "no markdown at home": (
+        {"type": "home", "blocks": [section()]},
+        {"type": "home", "blocks": [{"type": "markdown", "text": "x"}]},
+        "/blocks/0/type",
+    ),
+    "a kind of view that there is not": (modal(), {"type": "window", "blocks": []}, "/type"),
+    "no view": (modal(), [], ""),
+}
+
+
+@pytest.mark.parametrize("rule", VIEWS)
+def test_a_view_is_held_against_the_same_table(rule):
+    taken, refused, pointer = VIEWS[rule]
+    assert validate_view(taken) == []
+    assert [one.pointer for one in validate_view(refused)] == [pointer]

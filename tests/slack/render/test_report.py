@@ -1,0 +1,301 @@
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from bot.report import Gap, NextAction, Scope, Subject, Table
+from bot.slack.message import Message
+from bot.slack.render.as_json import slack_json
+from bot.slack.render.degrade import degraded
+from bot.slack.render.report import render_report
+from bot.texts import LANGUAGES, Texts
+from tests.render import SAY, any_text, evidence, finding, report, reports, typical
+from tests.slack.render import CHOSEN, EXPECTED, SCENARIOS, assert_fits, assert_inert, objects, report_of, texts
+
+by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: f"{one.version} {one.pod}")
+HUGE = "n" * 200_000
+
+
+def shown(one, *, words="why ml/trainer-0", channel_buttons=True, say=SAY) -> Message:
+    return render_report(one, say, channel_buttons=channel_buttons, words=words)
+
+
+def kinds(message):
+    return [block["type"] for block in message.blocks]
+
+
+def buttons(message):
+    return [one for one in objects(message.blocks) if one.get("type") == "button"]
+
+
+def names(message):
+    return [file.name for file in message.files]
+
+
+# ------------------------------------------------------------------------------------------------ recorded pods
+
+
+@pytest.mark.parametrize("scenario", CHOSEN, ids=lambda one: one.pod)
+def test_the_message_is_the_expected_one(scenario):
+    expected = EXPECTED.joinpath(scenario.expected.name).read_text(encoding="utf-8")
+    assert slack_json(report_of(scenario), SAY) == expected
+
+
+@by_name
+def test_the_answer_about_a_recorded_pod_is_shown_whole(scenario):
+    message = shown(report_of(scenario))
+    assert_fits(message)
+    assert_inert(message)
+    assert message.files == ()
+
+
+@by_name
+def test_the_notification_begins_with_the_whole_verdict(scenario):
+    one = report_of(scenario)
+    assert shown(one).text.split("\n")[0] == one.verdict.replace(">", "&gt;").replace("<", "&lt;")
+
+
+# ---------------------------------------------------------------------------------------------------- the layout
+
+
+def test_the_verdict_leads_and_the_buttons_close():
+    message = shown(typical())
+    assert kinds(message)[:2] == ["header", "rich_text"]
+    assert kinds(message)[-2:] == ["context", "actions"]
+    assert message.blocks[0]["text"]["text"].startswith("Warning: No usable card of gpu-1")
+
+
+def test_the_parts_stand_in_the_order_in_which_they_are_needed():
+    told = "\n".join(texts(shown(typical())))
+    marks = [
+        "Warning: ",
+        "About:",
+        "Evidence",
+        "Next",
+        "Also found",
+        "Background",
+        "Candidate nodes",
+        "Could not be seen",
+    ]
+    places = [told.index(mark) for mark in [*marks, "Seen 2026-11-21 05:00:00 UTC", "Look again"]]
+    assert places == sorted(places)
+
+
+def test_the_notification_reads_well_aloud():
+    assert shown(typical()).text == (
+        "No usable card of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2.\n"
+        "Warning, Pod ml/trainer-0, cluster lab\n"
+        "1. Ask for at most 16,384 MiB per card (gpu-2 would take it)\n"
+        "2. Recreate the pod once it asks for less"
+    )
+
+
+def test_a_quote_a_command_and_a_name_are_shown_raw():
+    proof = evidence(quote='"a" <b> & `c`', object="Pod <x>", command="kubectl get pod 'a&b' > /dev/null")
+    told = texts(shown(report(finding(evidence=(proof,)))))
+    assert '"a" <b> & `c`' in told
+    assert "kubectl get pod 'a&b' > /dev/null" in told
+    assert any("Pod <x>" in one for one in told)
+
+
+def test_a_verdict_too_long_for_a_header_is_bold_text():
+    message = shown(report(verdict="<" * 140))
+    assert kinds(message)[0] == "rich_text"
+    assert "Info: " + "<" * 140 in texts(message)
+
+
+def test_a_claim_that_is_not_the_verdict_is_a_fact():
+    assert "Another cause." in texts(shown(report(finding(claim="Another cause."), verdict="One of two causes.")))
+
+
+def test_what_was_said_when_is_told_with_its_age():
+    assert "event, Pod ml/trainer-0, 04:59:40 UTC, 20 s earlier" in texts(shown(typical()))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_report_fits_in_every_language(language):
+    message = shown(typical(), say=Texts(language))
+    assert_fits(message)
+    assert_inert(message)
+
+
+# ------------------------------------------------------------------------------------------------------- buttons
+
+
+def test_only_a_verb_of_ours_is_a_button_and_a_shell_command_is_text_to_copy():
+    message = shown(typical())
+    assert [one["text"]["text"] for one in buttons(message)] == ["gpus --node gpu-2", "Look again", "Post to channel"]
+    assert "kubectl -n ml delete pod trainer-0" in texts(message)
+
+
+def test_a_button_that_changes_the_cluster_is_red_and_asks_first():
+    change = NextAction("Free the lock of gpu-1", "unlock gpu-1", changes_cluster=True)
+    button, *_ = buttons(shown(report(finding(next_actions=(change,)))))
+    assert button["style"] == "danger"
+    assert button["confirm"]["text"]["text"] == "Free the lock of gpu-1"
+
+
+def test_a_question_that_does_not_fit_into_a_button_is_text():
+    ask = NextAction("Ask", "why " + "x" * 600 + "字" * 300)
+    message = shown(report(finding(next_actions=(ask,))), words="why " + "x" * 2000)
+    assert buttons(message) == []
+
+
+def test_a_button_of_the_channel_is_only_where_it_is_asked_for():
+    assert [one["action_id"] for one in buttons(shown(typical(), channel_buttons=False))] == ["ask:1", "ask:100"]
+    assert [one["action_id"] for one in buttons(shown(typical(), words=""))] == ["ask:1"]
+
+
+# ----------------------------------------------------------------------------------------------------- overflow
+
+
+def assert_told(message, what):
+    assert any(what in text for text in texts(message)), texts(message)
+
+
+def test_rows_that_have_no_room_are_counted_and_in_a_spreadsheet():
+    rows = tuple((f"gpu-{number}", "8") for number in range(10_000))
+    message = shown(report(finding(), tables=(Table("free cards", ("node", "cards"), rows),)))
+    assert_fits(message)
+    (table,) = (block for block in message.blocks if block["type"] == "table")
+    assert len(table["rows"]) > 30
+    assert_told(message, f"Not shown here: table rows ({10_001 - len(table['rows'])}). The whole answer is attached.")
+    assert names(message) == ["answer.md", "free-cards-1.csv"]
+    assert message.files[1].content.decode("utf-8-sig").splitlines()[10_000] == "gpu-9999,8"
+
+
+def test_numbers_stand_at_the_right():
+    message = shown(report(tables=(Table("t", ("node", "free"), (("gpu-1", "24,000"), ("gpu-2", "50%"))),)))
+    (table,) = (block for block in message.blocks if block["type"] == "table")
+    assert [one["align"] for one in table["column_settings"]] == ["left", "right"]
+
+
+def test_a_second_table_is_a_spreadsheet():
+    small = Table("one", ("a",), (("1",),))
+    message = shown(report(tables=(small, structs.replace(small, title="two"))))
+    assert kinds(message).count("table") == 1
+    assert names(message) == ["answer.md", "two-2.csv"]
+    assert_told(message, "tables (1)")
+
+
+def test_columns_beyond_what_a_table_has_are_in_a_spreadsheet():
+    columns = tuple(f"c{number}" for number in range(25))
+    message = shown(report(tables=(Table("wide", columns, (columns,)),)))
+    assert_fits(message)
+    assert_told(message, "table columns (5)")
+    assert names(message) == ["answer.md", "wide-1.csv"]
+
+
+def test_a_table_without_rows_says_so():
+    assert_told(shown(report(tables=(Table("cards", ("node",), ()),))), "none")
+
+
+def test_the_least_important_findings_are_left_out_first():
+    cause = finding(next_actions=(NextAction("Do this", "kubectl get pods"),))
+    quiet = [finding(severity="info", claim=f"Quiet {number}.") for number in range(250)]
+    loud = [finding(claim=f"Loud {number}.") for number in range(250)]
+    message = shown(report(cause, *loud, *quiet))
+    assert_fits(message)
+    for kept in ("Do this", "2 nodes CardInsufficientMemory(gpu-1,gpu-2)"):
+        assert kept in "\n".join(texts(message))
+    assert_told(message, "findings (")
+    assert names(message) == ["answer.md"]
+    assert b"Quiet 249." in message.files[0].content
+
+
+def test_a_long_quote_is_cut_and_whole_in_the_file():
+    message = shown(report(finding(evidence=(evidence(quote="word " * 2000),))))
+    assert_fits(message)
+    assert_told(message, "Long texts are cut here. The whole answer is attached.")
+    assert b"word " * 1999 in message.files[0].content
+
+
+def test_a_command_is_shown_whole_or_not_at_all():
+    command = "kubectl get pods " + "x" * 1000
+    message = shown(report(finding(evidence=(evidence(command=command),), next_actions=(NextAction("Do", command),))))
+    assert not any("kubectl" in text for text in texts(message))
+    assert command.encode() in message.files[0].content
+
+
+# ------------------------------------------------------------------------------------------------ hostile reports
+
+HOSTILE = (
+    "<!channel> <!here> <!subteam^S1>",
+    "<@U123>",
+    "<http://evil|x>",
+    "```",
+    "`x` ``` y",
+    "*b* _i_ ~s~",
+    "> quote\n> quote",
+    "&lt;!here&gt;",
+    ":rotating_light: :+1:",
+    "http://evil www.evil.example",
+    "\u202ereversed\u2066",
+    "zero\u200bwidth\ufeff",
+    "\x00\x1b[31m\r\n",
+    "\ud800",
+    "@channel #general",
+    "",
+    " ",
+    HUGE,
+    "<" * 200_000,
+    "\u202e" * 20_000,
+    "😀" * 5_000,
+    "字" * 5_000,
+)
+
+
+def everywhere(text):
+    """A report whose every text is this one, with several of everything."""
+    few = (text,) * 3
+    action = (
+        NextAction(text, text),
+        NextAction(text, f"kubectl {text}", changes_cluster=True),
+        NextAction(text, "", True),
+    )
+    proof = evidence(source=text, object=text, at=text, quote=text, command=text)
+    one = finding(code=text, claim=text, scope=Scope(few), evidence=(proof,) * 3, next_actions=action)
+    return report(
+        one,
+        one,
+        structs.replace(one, severity="info"),
+        playbook=text,
+        cluster=text,
+        taken_at=text,
+        subject=Subject(text, text, text),
+        verdict=text,
+        tables=(Table(text, few, (few, few)), Table(text, few, ()), Table(text, few, (few,))),
+        gaps=(Gap(text, text, text),) * 3,
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:20]))
+def test_hostile_text_everywhere_gives_a_message_that_fits_and_in_which_nothing_acts(text):
+    message = shown(everywhere(text), words=text)
+    for one in (message, *degraded(message)):
+        assert_fits(one)
+        assert_inert(one)
+
+
+@given(reports(any_text()), any_text())
+@settings(deadline=None)
+@example(report(), "")
+def test_whatever_a_report_says_nothing_acts_in_its_message(one, words):
+    message = shown(one, words=words)
+    assert_fits(message)
+    assert_inert(message)
+
+
+_LARGE = any_text() | st.integers(0, 500).map(lambda size: "x&" * size)
+
+
+@given(reports(_LARGE), st.integers(1, 20), st.integers(1, 120))
+@settings(deadline=None, max_examples=30)
+def test_whatever_the_size_of_a_report_its_message_fits(one, often, rows):
+    tables = tuple(structs.replace(table, rows=table.rows * rows) for table in one.tables)
+    many = [structs.replace(each, evidence=each.evidence * often) for each in one.findings]
+    large = structs.replace(one, findings=tuple(many), tables=tables, gaps=one.gaps * often)
+    message = shown(large)
+    assert_fits(message)
+    for simpler in degraded(message):
+        assert_fits(simpler)

@@ -1,0 +1,16 @@
+"""Writes the messages that are expected: `python -m tests.slack.render.update_expected`, then read the diff."""
+
+from bot.slack.render.as_json import slack_json
+from tests.render import SAY
+from tests.slack.render import CHOSEN, EXPECTED, report_of
+
+
+def main() -> None:
+    """Rewrite every expected message."""
+    EXPECTED.mkdir(exist_ok=True)
+    for scenario in CHOSEN:
+        EXPECTED.joinpath(scenario.expected.name).write_text(slack_json(report_of(scenario), SAY), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

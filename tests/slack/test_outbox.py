@@ -1,0 +1,411 @@
+"""What the outbox promises, with Slack's own client and a real server, in virtual time."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.slack.message import File, Message
+from bot.slack.outbox import LEASE, Outbox
+from bot.store import Store
+from sandbox.slack import Fault, Seed
+from tests.slack.outbox_support import (
+    ADA,
+    GENERAL,
+    ONCALL,
+    Bot,
+    a_bot,
+    a_workspace,
+    an_outbox,
+    calls,
+    drain,
+    line,
+    outbox_of,
+    said,
+    seed,
+    shared,
+    texts,
+)
+
+POST = "chat.postMessage"
+CSV = File("use.csv", b"gpu-1,100", "Use")
+PICTURE = File("use.png", b"\x89PNG", "Use", alt_text="gpu-1 is full")
+
+
+def with_outbox(folder: Path, work: Callable[[Bot, Outbox, Store], Awaitable[None]], start: Seed | None = None) -> None:
+    async def main() -> None:
+        async with a_workspace(start) as bot, an_outbox(bot, folder) as (outbox, store):
+            await work(bot, outbox, store)
+
+    asyncio.run(main())
+
+
+def test_what_was_put_is_sent_by_run(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        sender = asyncio.create_task(outbox.run())
+        await outbox.put("a", ONCALL, line("to on-call"))
+        await outbox.put("b", ADA, line("to Ada"))
+        assert outbox.waiting() == 2
+        await outbox.settled()
+        sender.cancel()
+        assert (texts(bot, ONCALL), texts(bot, ADA)) == (["to on-call"], ["to Ada"])
+        assert outbox.waiting() == 0
+
+    with_outbox(tmp_path, work)
+
+
+def test_the_most_severe_goes_first_then_the_oldest_and_one_a_second(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        for number, severity in enumerate(("info", "warning", "critical", "info", "critical")):
+            await outbox.put(f"{number}", ONCALL, line(f"{severity} {number}"), severity=severity)
+            await bot.clock.advance(1)
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["critical 2", "critical 4", "warning 1", "info 0", "info 3"]
+        times = [entry.at for entry in bot.slack.journal.of("api", POST)]
+        assert [later - earlier for earlier, later in itertools.pairwise(times)] == [1.0] * 4
+
+    with_outbox(tmp_path, work)
+
+
+def test_the_same_key_again_is_one_message_that_says_the_newest(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        for state in ("3 pods", "5 pods", "9 pods", "9 pods"):
+            await outbox.put("incident-1", ONCALL, line(state))
+        assert outbox.waiting() == 1
+        await drain(store, bot.clock, outbox)
+        await outbox.put("incident-1", ONCALL, line("9 pods"))
+        assert outbox.waiting() == 0
+        await outbox.put("incident-1", ONCALL, line("resolved"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["resolved"]
+        assert (calls(bot, POST), calls(bot, "chat.update")) == (1, 1)
+
+    with_outbox(tmp_path, work)
+
+
+def test_what_is_put_while_its_message_is_being_posted_becomes_an_edit(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("reset_after", POST))
+        await outbox.put("incident-1", ONCALL, line("3 pods"))
+        await outbox.step(ONCALL)
+        await outbox.put("incident-1", ONCALL, line("5 pods"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["5 pods"]
+        assert calls(bot, "chat.update") == 1
+
+    with_outbox(tmp_path, work)
+
+
+def test_edits_of_one_message_coalesce(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        head = await bot.gateway.post(ONCALL, line("3 pods"))
+        for state in ("5 pods", "9 pods", "resolved"):
+            await outbox.put("incident-1:state", ONCALL, line(state), update_ts=head.ts)
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["resolved"]
+        assert calls(bot, "chat.update") == 1
+
+    with_outbox(tmp_path, work)
+
+
+def test_files_follow_their_message_into_its_thread_once(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        message = line("gpu-1 is full")._replace(files=(CSV, PICTURE))
+        await outbox.put("a", ONCALL, message)
+        await drain(store, bot.clock, outbox)
+        await outbox.put("a", ONCALL, message)
+        await outbox.put("a", ONCALL, message._replace(text="gpu-1 is free"))
+        await drain(store, bot.clock, outbox)
+        head = said(bot, ONCALL)[0]
+        assert head["text"] == "gpu-1 is free"
+        assert shared(bot, ONCALL) == [("use.csv", head["ts"]), ("use.png", head["ts"])]
+
+    with_outbox(tmp_path, work)
+
+
+def test_a_direct_message_with_files_needs_only_the_users_id(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("reset_after", POST))
+        await outbox.put("a", ADA, line("for you")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ADA) == ["for you"]
+        assert len(shared(bot, ADA)) == 1
+
+    with_outbox(tmp_path, work)
+
+
+def test_the_file_that_a_simpler_form_brings_is_shared_too(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        await outbox.put("a", ONCALL, line("the whole verdict")._replace(files=(CSV,)))
+        bot.slack.faults.append(Fault("error", POST, error="msg_blocks_too_long"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["the whole verdict"]
+        assert "use.csv" in [name for name, _ in shared(bot, ONCALL)]
+        assert len(shared(bot, ONCALL)) == 2
+
+    with_outbox(tmp_path, work)
+
+
+# faults
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *(Fault("status", status=status) for status in (500, 502, 503)),
+        *(Fault("html"), Fault("reset"), Fault("reset_after"), Fault("rate_limited", retry_after="1.5")),
+        *(Fault("rate_limited", retry_after="soon"), Fault("error", error="ratelimited")),
+        *(Fault("error", error="fatal_error"), Fault("error", error="internal_error")),
+    ],
+    ids=lambda fault: f"{fault.kind}-{fault.status}-{fault.error}",
+)
+@pytest.mark.parametrize("where", [POST, "files.getUploadURLExternal", "upload/", "files.completeUploadExternal"])
+def test_no_passing_fault_loses_or_doubles_anything(tmp_path: Path, where: str, fault: Fault):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(replace(fault, where=where, times=3))
+        await outbox.put("a", ONCALL, line("first")._replace(files=(CSV, PICTURE)))
+        await outbox.put("b", ONCALL, line("second"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["first", "second"]
+        assert sorted(name for name, _ in shared(bot, ONCALL)) == ["use.csv", "use.png"]
+        assert await store.outbox.failed() == []
+
+    with_outbox(tmp_path, work)
+
+
+def test_a_hang_is_given_up_and_what_happened_behind_it_is_found(tmp_path: Path):
+    async def main() -> None:
+        async with a_workspace(total=0.2) as bot, an_outbox(bot, tmp_path) as (outbox, store):
+            bot.slack.faults.append(Fault("hang", POST))
+            await outbox.put("a", ONCALL, line("first"))
+            await drain(store, bot.clock, outbox)
+            assert texts(bot, ONCALL) == ["first"]
+
+    asyncio.run(main())
+
+
+def test_a_look_that_fails_leaves_the_message_in_doubt(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("reset_after", POST))
+        bot.slack.faults.append(Fault("status", "conversations.history", times=5))
+        bot.slack.faults.append(Fault("rate_limited", "conversations.history", times=3, retry_after="90"))
+        await outbox.put("a", ONCALL, line("first"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["first"]
+        assert len(bot.slack.journal.of("api", POST)) <= 2
+
+    with_outbox(tmp_path, work)
+
+
+def test_a_429_holds_its_channel_and_no_other(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("rate_limited", POST, retry_after="30"))
+        await outbox.put("a", GENERAL, line("held"))
+        await outbox.put("b", ONCALL, line("free"))
+        assert await outbox.step(GENERAL) == pytest.approx(30)
+        await outbox.step(ONCALL)
+        assert (texts(bot, GENERAL), texts(bot, ONCALL)) == ([], ["free"])
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, GENERAL) == ["held"]
+
+    with_outbox(tmp_path, work)
+
+
+def test_tries_during_an_outage_become_rare(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("outage", until=bot.clock.now() + 600))
+        for number in range(50):
+            await outbox.put(f"{number}", ONCALL, line(f"{number}"))
+        tries: list[float] = []
+        while bot.clock.now() < bot.slack.faults._faults[0].until:
+            wait = await outbox.step(ONCALL)
+            assert wait is not None
+            tries.append(wait)
+            await bot.clock.advance(wait)
+        assert len(tries) < 25
+        assert max(tries) <= 60
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == [f"{number}" for number in range(50)]
+
+    with_outbox(tmp_path, work)
+
+
+@pytest.mark.parametrize("error", ["token_revoked", "invalid_auth", "account_inactive"])
+def test_a_refused_token_stops_everything_and_keeps_every_row(
+    tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture
+):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        revoked = bot.slack.faults.append(Fault("error", "api/", error=error, times=None))
+        for channel in (ONCALL, GENERAL):
+            await outbox.put("a", channel, line("kept"))
+        assert outbox.ready
+        assert await outbox.step(ONCALL) == 60
+        assert not outbox.ready
+        assert await outbox.step(GENERAL) == 60  # without a call
+        await drain(store, bot.clock, outbox, until=lambda: len(bot.slack.journal.entries) > 5)
+        assert outbox.waiting() == 2
+        assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+        bot.slack.faults.remove(revoked)
+        await drain(store, bot.clock, outbox)
+        assert outbox.ready
+        assert (texts(bot, ONCALL), texts(bot, GENERAL)) == (["kept"], ["kept"])
+
+    with_outbox(tmp_path, work)
+
+
+@pytest.mark.parametrize("error", ["channel_not_found", "is_archived", "restricted_action", "cannot_dm_bot"])
+def test_rows_of_a_channel_that_is_gone_are_kept_with_the_reason_and_told_once(
+    tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture
+):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("error", POST, error=error, times=3))
+        for number in range(3):
+            await outbox.put(f"{number}", ONCALL, line(f"{number}")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox)
+        assert outbox.waiting() == 0
+        dead = await store.outbox.failed()
+        assert [row.content["text"] for row in dead] == ["0", "1", "2"]
+        assert all(error in row.reason for row in dead)
+        assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
+        await outbox.put("0", ONCALL, line("0"))  # put again, it is tried again
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["0"]
+
+    with_outbox(tmp_path, work)
+
+
+@pytest.mark.parametrize("error", ["msg_too_long", "no_text", "invalid_arguments"])
+def test_a_message_that_slack_never_takes_does_not_hold_up_the_next(tmp_path: Path, error: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("error", POST, error=error))
+        await outbox.put("a", ONCALL, line("bad"))
+        await outbox.put("b", ONCALL, line("good"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["good"]
+        assert [row.content["text"] for row in await store.outbox.failed()] == ["bad"]
+
+    with_outbox(tmp_path, work)
+
+
+def test_the_bot_joins_a_public_channel_for_what_it_has_to_say(tmp_path: Path):
+    away = replace(seed(), channels=tuple(replace(room, with_app=False) for room in seed().channels), messages=())
+
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        await outbox.put("a", ONCALL, line("hello"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["hello"]
+
+    with_outbox(tmp_path, work, away)
+
+
+def test_a_message_somebody_deleted_is_not_edited_for_ever(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        head = await bot.gateway.post(ONCALL, line("3 pods"))
+        bot.slack.workspace.remove(ONCALL, head.ts)
+        await outbox.put("a", ONCALL, line("5 pods"), update_ts=head.ts)
+        await drain(store, bot.clock, outbox)
+        assert "message_not_found" in (await store.outbox.failed())[0].reason
+
+    with_outbox(tmp_path, work)
+
+
+def test_a_staged_file_that_slack_forgot_is_uploaded_again(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("reset", "files.completeUploadExternal"))
+        bot.slack.faults.append(Fault("error", "files.completeUploadExternal", error="file_not_found"))
+        await outbox.put("a", ONCALL, line("first")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox)
+        assert len(shared(bot, ONCALL)) == 1
+
+    with_outbox(tmp_path, work)
+
+
+def test_a_file_that_cannot_be_shared_is_given_up_and_its_message_stays(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        await outbox.put("a", ONCALL, line("first")._replace(files=(CSV,)))
+        await outbox.put("b", ONCALL, line("second"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["first", "second"]
+        assert shared(bot, ONCALL) == []
+        assert outbox.waiting() == 0
+
+    with_outbox(tmp_path, work, seed(scopes=("chat:write", "channels:history")))
+
+
+def test_where_the_history_may_not_be_read_a_message_twice_is_better_than_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("reset", POST))
+        await outbox.put("a", ONCALL, line("first"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["first"]
+        assert "a second time" in caplog.text
+
+    with_outbox(tmp_path, work, seed(scopes=("chat:write", "files:write")))
+
+
+# processes
+
+
+def test_two_processes_with_one_store_send_each_row_once(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        async with a_bot(bot.slack) as second_bot, an_outbox(second_bot, tmp_path) as (second, second_store):
+            for number in range(12):
+                await (outbox, second)[number % 2].put(f"{number}", ONCALL, line(f"{number}"))
+                await outbox.put(f"{number}", GENERAL, line(f"{number}"))
+            while channels := await store.outbox.channels():
+                steps = (one.step(channel) for channel in channels for one in (outbox, second))
+                waits = [wait for wait in await asyncio.gather(*steps) if wait is not None]
+                await bot.clock.advance(min(waits, default=0.0))
+            assert await second_store.outbox.channels() == []
+        for channel in (ONCALL, GENERAL):
+            assert sorted(texts(bot, channel), key=int) == [f"{number}" for number in range(12)]
+        assert all(entry.status != 429 for entry in bot.slack.journal.of("api"))
+        for channel in (ONCALL, GENERAL):
+            times = [entry.at for entry in bot.slack.journal.of("api", POST) if entry.request["channel"] == channel]
+            assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(times)), times
+
+    with_outbox(tmp_path, work)
+
+
+def test_another_process_takes_over_when_the_lease_has_lapsed_and_not_before(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("reset_after", POST))
+        await outbox.put("a", ONCALL, line("first"))
+        began = bot.clock.now()
+        await outbox.step(ONCALL)  # and this process is never heard of again
+        heir = outbox_of(bot, store)
+        await drain(store, bot.clock, heir)
+        assert texts(bot, ONCALL) == ["first"]
+        assert LEASE <= bot.clock.now() - began < LEASE + 11
+
+    with_outbox(tmp_path, work)
+
+
+def test_a_process_that_comes_back_under_its_own_name_goes_on_at_once(tmp_path: Path):
+    async def work(bot: Bot, _: Outbox, store: Store) -> None:
+        before = outbox_of(bot, store, owner="hami-bot-0")
+        bot.slack.faults.append(Fault("reset_after", POST))
+        await before.put("a", ONCALL, line("first"))
+        began = bot.clock.now()
+        await before.step(ONCALL)
+        await drain(store, bot.clock, outbox_of(bot, store, owner="hami-bot-0"))
+        assert texts(bot, ONCALL) == ["first"]
+        assert bot.clock.now() - began < 10
+
+    with_outbox(tmp_path, work)
+
+
+def test_any_text_can_be_kept_and_sent(tmp_path: Path):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        for number, text in enumerate(("ünïcödé 🚀", "half a pair \ud83d", "x" * 30_000)):
+            await outbox.put(f"{number}", ONCALL, Message(text))
+        await drain(store, bot.clock, outbox)
+        assert [text[:11] for text in texts(bot, ONCALL)] == ["ünïcödé 🚀"[:11], "half a pair", "x" * 11]
+
+    with_outbox(tmp_path, work)

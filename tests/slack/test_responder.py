@@ -1,0 +1,231 @@
+"""The answer to one interaction, whatever becomes of its response_url."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.slack.message import File, Message
+from bot.slack.outbox import Outbox
+from bot.slack.responder import LIFE, Delivery, Responder
+from bot.store import Store
+from sandbox.slack import Fault
+from tests.slack.outbox_support import (
+    ADA,
+    BUDGET,
+    GRACE,
+    ONCALL,
+    Bot,
+    a_workspace,
+    an_outbox,
+    drain,
+    ephemerals,
+    line,
+    shared,
+    texts,
+)
+
+URL = "commands/"
+CSV = File("use.csv", b"gpu-1,100", "Use")
+
+
+class Desk:
+    """A bot, its outbox, and somebody who asks."""
+
+    def __init__(self, bot: Bot, outbox: Outbox, store: Store) -> None:
+        self.bot = bot
+        self.outbox = outbox
+        self.store = store
+
+    def asked(self, channel: str = ONCALL, user: str = ADA) -> Responder:
+        path = self.bot.slack._world.responses.issue("commands", channel, user, follows=True).path
+        url = self.bot.slack.url + path
+        return Responder(self.bot.gateway, self.outbox, url, channel, user, now=self.bot.clock.now)
+
+    def seen(self, channel: str = ONCALL, user: str = ADA) -> list[str]:
+        """What the user alone is shown in the channel."""
+        return [message["text"] for message in ephemerals(self.bot, channel, user)]
+
+    def uses(self) -> int:
+        return len(self.bot.slack.journal.of("response_url"))
+
+    async def drain(self) -> None:
+        await drain(self.store, self.bot.clock, self.outbox)
+
+
+def at_the_desk(folder: Path, work: Callable[[Desk], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        async with a_workspace(**options) as bot, an_outbox(bot, folder) as (outbox, store):
+            await work(Desk(bot, outbox, store))
+
+    asyncio.run(main())
+
+
+def test_progress_and_the_answer_are_one_message(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        responder = desk.asked()
+        await responder.progress("Looking at ml/x")
+        assert desk.seen() == ["Looking at ml/x"]
+        assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
+        assert desk.seen() == ["gpu-1 is full"]
+
+    at_the_desk(tmp_path, work)
+
+
+def test_progress_never_takes_the_last_use_nor_the_answers_place(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        responder = desk.asked()
+        for number in range(9):
+            await responder.progress(f"step {number}")
+        assert desk.uses() == 4
+        assert await responder.answer(line("found")) is Delivery.RESPONSE_URL
+        await responder.progress("too late")
+        assert desk.seen() == ["found"]
+
+    at_the_desk(tmp_path, work)
+
+
+def test_an_answer_waits_for_progress_that_is_under_way(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        responder = desk.asked()
+        await asyncio.gather(responder.progress("looking"), responder.answer(line("found")))
+        assert desk.seen() == ["found"]
+
+    at_the_desk(tmp_path, work)
+
+
+def test_the_sixth_answer_takes_the_next_way(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        responder = desk.asked()
+        ways = [await responder.answer(line(f"{number}"), replace=False) for number in range(6)]
+        assert ways == [Delivery.RESPONSE_URL] * 5 + [Delivery.EPHEMERAL]
+        assert desk.seen() == ["0", "1", "2", "3", "4", "5"]
+        assert desk.uses() == 5
+
+    at_the_desk(tmp_path, work)
+
+
+def test_after_half_an_hour_the_url_is_not_even_tried(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        responder = desk.asked()
+        await desk.bot.clock.advance(LIFE)
+        await responder.progress("still looking")
+        assert await responder.answer(line("found")) is Delivery.EPHEMERAL
+        assert desk.seen() == ["found"]
+        assert desk.uses() == 0
+
+    at_the_desk(tmp_path, work)
+
+
+def test_a_url_that_others_used_up_is_found_out(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        responder = desk.asked()
+        for number in range(5):
+            await desk.bot.gateway.respond(responder._url, line(f"{number}"))
+        assert await responder.answer(line("found")) is Delivery.EPHEMERAL
+        assert desk.seen()[-1] == "found"
+
+    at_the_desk(tmp_path, work)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *(Fault("status", URL, status=status) for status in (404, 410)),
+        *(Fault("status", URL, times=2), Fault("html", URL, times=2), Fault("reset", URL, times=2)),
+        *(Fault("rate_limited", URL, retry_after="1.5"), Fault("error", URL, error="no_text")),
+    ],
+    ids=lambda fault: f"{fault.kind}-{fault.status}",
+)
+def test_a_url_that_fails_is_followed_by_an_ephemeral_message(tmp_path: Path, fault: Fault):
+    async def work(desk: Desk) -> None:
+        desk.bot.slack.faults.append(fault)
+        assert await desk.asked().answer(line("found")) is Delivery.EPHEMERAL
+        assert desk.seen() == ["found"]
+
+    at_the_desk(tmp_path, work)
+
+
+@pytest.mark.parametrize("kind", ["status", "html", "reset"])
+def test_a_fault_that_passes_costs_only_a_second_use(tmp_path: Path, kind: Any):
+    async def work(desk: Desk) -> None:
+        desk.bot.slack.faults.append(Fault(kind, URL))
+        assert await desk.asked().answer(line("found")) is Delivery.RESPONSE_URL
+        assert desk.seen() == ["found"]
+
+    at_the_desk(tmp_path, work)
+
+
+def test_blocks_that_are_refused_come_simpler(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        desk.bot.slack.faults.append(Fault("error", URL, error="invalid_blocks"))
+        assert await desk.asked().answer(line("the whole verdict")) is Delivery.RESPONSE_URL
+        assert desk.seen() == ["the whole verdict"]
+        assert desk.bot.gateway.degraded == {1: 1}
+
+    at_the_desk(tmp_path, work)
+
+
+def test_where_the_bot_is_not_it_answers_by_the_url_and_else_directly(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        assert await desk.asked(BUDGET, GRACE).answer(line("found")) is Delivery.RESPONSE_URL
+        assert desk.seen(BUDGET, GRACE) == ["found"]
+        desk.bot.slack.faults.append(Fault("status", URL, status=404))
+        assert await desk.asked(BUDGET, GRACE).answer(line("found again")) is Delivery.DIRECT
+        await desk.drain()
+        assert texts(desk.bot, GRACE) == ["found again"]
+
+    at_the_desk(tmp_path, work)
+
+
+def test_an_answer_while_slack_is_away_is_in_the_direct_messages_when_it_is_back(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        desk.bot.slack.faults.append(Fault("outage", until=desk.bot.clock.now() + 600))
+        responder = desk.asked()
+        await responder.progress("looking")
+        assert await responder.answer(line("found")._replace(files=(CSV,))) is Delivery.DIRECT
+        await desk.drain()
+        assert texts(desk.bot, ADA) == ["found"]
+        assert len(shared(desk.bot, ADA)) == 1
+
+    at_the_desk(tmp_path, work)
+
+
+def test_files_of_a_private_answer_are_in_the_direct_messages_and_it_says_so(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        message = line("gpu-1 is full")._replace(files=(CSV,))
+        assert await desk.asked().answer(message) is Delivery.RESPONSE_URL
+        await desk.drain()
+        blocks = ephemerals(desk.bot, ONCALL, ADA)[0]["blocks"]
+        assert "direct messages" in blocks[-1]["elements"][0]["text"]
+        assert len(texts(desk.bot, ADA)) == 1
+        assert [name for name, _ in shared(desk.bot, ADA)] == ["use.csv"]
+        assert shared(desk.bot, ONCALL) == []
+
+    at_the_desk(tmp_path, work)
+
+
+def test_a_store_that_cannot_be_written_costs_the_files_and_not_the_answer(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        async with desk.store._engine.begin() as connection:
+            await connection.exec_driver_sql("DROP TABLE outbox_files")
+            await connection.exec_driver_sql("DROP TABLE outbox")
+        assert await desk.asked().answer(line("found")._replace(files=(CSV,))) is Delivery.RESPONSE_URL
+        assert desk.seen() == ["found"]
+        desk.bot.slack.faults.append(Fault("outage"))
+        assert await desk.asked().answer(Message("lost")) is Delivery.LOST
+
+    at_the_desk(tmp_path, work)
+
+
+def test_answers_without_a_response_url_are_not_taken_for_each_other(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        for number in range(2):
+            responder = Responder(desk.bot.gateway, desk.outbox, "", BUDGET, GRACE, now=desk.bot.clock.now)
+            assert await responder.answer(line(f"{number}")) is Delivery.DIRECT
+        await desk.drain()
+        assert texts(desk.bot, GRACE) == ["0", "1"]
+
+    at_the_desk(tmp_path, work)

@@ -1,0 +1,242 @@
+"""What a person can do in Slack, over Socket Mode and over signed HTTP alike, with the real slack-bolt."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from sandbox.slack.content import elements_of, strings_of
+from tests.slack.bot import POD, VERDICT, Here, Mode, a_bot
+
+MODES = ["socket", "http"]
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> Mode:
+    return request.param
+
+
+def played(tmp_path: Path, mode: Mode, scene) -> None:
+    """Plays the scene with a bot that is connected."""
+
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(tmp_path, mode) as here:
+            await scene(here)
+            assert here.slack.unknown_methods == []
+
+    asyncio.run(play())
+
+
+def text_of(message) -> str:
+    return "\n".join(strings_of(message))
+
+
+def button(message, action: str) -> str:
+    """The action id of the first button whose id begins so."""
+    ids = [one["action_id"] for block in message["blocks"] for one in elements_of(block) if "action_id" in one]
+    return next(one for one in ids if one.startswith(action))
+
+
+def test_a_command_is_answered_to_the_person_who_asked_alone(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        ack = await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        assert ack.ok
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        assert answer["ephemeral"]
+        assert answer["text"].startswith(VERDICT)
+        assert VERDICT not in "\n".join(map(text_of, here.slack.messages("gpu-oncall", "grace")))
+
+    played(tmp_path, mode, scene)
+
+
+def test_post_to_channel_shows_the_answer_to_everyone(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
+        posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+        assert "ephemeral" not in posted
+        await here.slack.wait_for(lambda: not [one for one in here.slack.messages("gpu-oncall") if "ephemeral" in one])
+
+    played(tmp_path, mode, scene)
+
+
+def test_a_mention_is_answered_in_its_thread_and_marked_as_done(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+        assert answer["thread_ts"] == asked.ts
+
+        def marks() -> list[str]:
+            question = next(one for one in here.slack.messages("gpu-oncall", "grace") if one["ts"] == asked.ts)
+            return [one["name"] for one in question.get("reactions", [])]
+
+        await here.slack.wait_for(lambda: marks() == ["white_check_mark"])
+
+    played(tmp_path, mode, scene)
+
+
+def test_in_a_thread_about_a_pod_the_pod_need_not_be_named_again(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+        first = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+        await here.slack.mention("ada", "gpu-oncall", "why", thread_ts=asked.ts)
+
+        def second():
+            replies = here.slack.messages("gpu-oncall", "ada", asked.ts)
+            return [one for one in replies if VERDICT in one["text"] and one["ts"] != first["ts"]]
+
+        await here.slack.wait_for(second)
+
+    played(tmp_path, mode, scene)
+
+
+def test_a_thread_under_a_posted_answer_knows_its_pod(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
+        posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+        await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=posted["ts"])
+
+        def reply():
+            replies = here.slack.messages("gpu-oncall", "grace", posted["ts"])
+            return [one for one in replies if VERDICT in one["text"] and one["ts"] != posted["ts"]]
+
+        await here.slack.wait_for(reply)
+
+    played(tmp_path, mode, scene)
+
+
+def test_a_message_to_the_bot_itself_is_answered_there(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.say("linus", here.slack.dm("linus"), f"why {POD}")
+        await here.slack.wait_for(channel=here.slack.dm("linus"), containing=VERDICT)
+
+    played(tmp_path, mode, scene)
+
+
+def test_the_message_shortcut_finds_the_pod_that_a_message_names(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        said = await here.slack.say("grace", "gpu-oncall", f"`ml/{POD}` hangs again, anybody?")
+        await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        assert answer["ephemeral"]
+
+    played(tmp_path, mode, scene)
+
+
+def test_the_message_shortcut_lets_choose_between_several_pods(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        said = await here.slack.say("grace", "gpu-oncall", f"{POD} and s01-fit-a100")
+        await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+        choice = await here.slack.wait_for(channel="gpu-oncall", containing="why ml/s01-fit-a100", user="ada")
+        ids = [
+            one["action_id"]
+            for block in choice["blocks"]
+            for one in block.get("elements", [])
+            if POD in str(one.get("value"))
+        ]
+        await here.slack.click("ada", ids[0], channel="gpu-oncall", message_ts=choice["ts"])
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+
+    played(tmp_path, mode, scene)
+
+
+def test_the_message_shortcut_says_when_no_pod_is_named(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        said = await here.slack.say("grace", "gpu-oncall", "lunch?")
+        await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+        await here.slack.wait_for(channel="gpu-oncall", containing="/hami why", user="ada")
+
+    played(tmp_path, mode, scene)
+
+
+def test_a_next_action_is_one_click(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+        await here.slack.click("grace", button(answer, "ask:"), channel="gpu-oncall", message_ts=answer["ts"])
+
+        def picture():
+            replies = here.slack.messages("gpu-oncall", "grace", asked.ts)
+            return [file for one in replies for file in one.get("files", []) if file["mimetype"] == "image/png"]
+
+        assert (await here.slack.wait_for(picture))[0]["alt_txt"]
+
+    played(tmp_path, mode, scene)
+
+
+def test_a_forged_button_can_ask_no_more_than_its_sender_may_type(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+        forged = json.dumps({"v": 1, "ask": "fit -f /etc/passwd", "cluster": ""})
+        where = {"channel": "gpu-oncall", "message_ts": answer["ts"]}
+        await here.slack.click("grace", button(answer, "ask:"), **where, value=forged)
+        refused = await here.slack.wait_for(channel="gpu-oncall", containing="No such option", thread_ts=asked.ts)
+        assert "root:" not in text_of(refused)
+
+    played(tmp_path, mode, scene)
+
+
+def test_fit_takes_a_manifest_in_a_form(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.command("ada", "gpu-oncall", "fit")
+        await here.slack.wait_for(lambda: here.slack.views("ada"))
+        manifest = (Path(__file__).parents[1] / "cases" / "pod.yaml").read_text()
+
+        def typed(text: str):
+            return {"manifest": {"text": {"type": "plain_text_input", "value": text}}}
+
+        wrong = await here.slack.submit("ada", typed("kind: Deployment"))
+        assert "not a Pod" in wrong.payload["errors"]["manifest"]
+        await here.slack.submit("ada", typed(manifest))
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing="trainer-0 fits now", user="ada")
+        assert answer["ephemeral"]
+
+    played(tmp_path, mode, scene)
+
+
+def test_the_home_tab_says_how_to_start_and_asks(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.open_home("ada")
+        home = await here.slack.wait_for(lambda: here.slack.home("ada"))
+        assert "/hami why" in text_of(home)
+        await here.slack.click("ada", "ask-form", view_id=home["id"])
+        form = (await here.slack.wait_for(lambda: here.slack.views("ada")))[-1]
+        values = {
+            "question": {"text": {"type": "plain_text_input", "value": f"why {POD}"}},
+        }
+        assert form["callback_id"] == "ask"
+        await here.slack.submit("ada", values)
+        await here.slack.wait_for(channel=here.slack.dm("ada"), containing=VERDICT)
+
+    played(tmp_path, mode, scene)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("", "why ml/"),
+        ("wy pod", "Did you mean why"),
+        ("why", "For example: /hami why"),
+        ("why a b", "For example: /hami why"),
+        ("why ml/x -n other", "another namespace"),
+        ("why elsewhere/s03-card-insufficient-memory", "why ml/s03-card-insufficient-memory"),
+        ("x" * 8000, "8,000 characters"),
+        ("why 'a", "quotes"),
+        ("why --help", "Usage"),
+        ("why s03-card-insufficient-memory --cluster nowhere --lang xx", "xx"),
+    ],
+)
+def test_a_mistake_gets_a_short_answer_with_an_example(tmp_path: Path, typed: str, told: str) -> None:
+    async def scene(here: Here) -> None:
+        ack = await here.slack.command("ada", "gpu-oncall", typed)
+        assert ack.ok
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=told, user="ada")
+        assert "why ml/" in text_of(answer)
+        assert len(answer["text"]) < 3000
+
+    played(tmp_path, "socket", scene)
