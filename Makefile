@@ -1,4 +1,4 @@
-# Everything that is done by hand: `make demo` explains a recorded pod, `make test` is what CI runs.
+# Everything that is done by hand: `make demo` opens the sandbox, `make test` is what CI runs.
 # Needs python3 >= 3.11 and a package registry, nothing else. `make PYTHON=python3.13 test` takes another interpreter.
 
 PYTHON ?= python3
@@ -11,10 +11,10 @@ CODE := bot handlers playbooks sandbox tests benchmarks
 # Start-up time is a budget, and without bytecode it is twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench lock clean
+.PHONY: demo test lint bench lock manifest clean
 
 demo: $(VENV)/installed
-	@$(BIN)/hami-bot why ml/s03-card-insufficient-memory --recording tests/cases/hami-2.10/recording.tar.gz
+	@$(BIN)/hami-bot demo
 
 test: lint
 	$(BIN)/python -m pytest
@@ -27,6 +27,9 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks
+
+manifest: $(VENV)/installed
+	$(BIN)/python -m handlers.manifest > deploy/slack-manifest.json
 
 # Resolves every dependency anew. Needs uv.
 lock:

@@ -270,6 +270,10 @@ def _render(report: Report, output: str, say: Texts) -> str:
         from bot.render.as_json import as_json  # noqa: PLC0415
 
         return as_json(report)
+    if output == "slack":
+        from bot.slack.render.as_json import slack_json  # noqa: PLC0415
+
+        return slack_json(report, say)
     if output == "markdown":
         from bot.render.markdown import markdown  # noqa: PLC0415
 

@@ -20,6 +20,7 @@ NEEDED_SCOPES = {
     "files:write": "attaches what is too long for a message, and pictures",
     "groups:history": "the same as channels:history, in private channels",
     "im:history": "hears messages sent to the bot directly, and looks its own up there",
+    "im:write": "finds its direct messages with a person again, to look its own up there",
     "reactions:write": "marks a question as seen, done or failed",
 }
 """Every bot scope and why it is asked for. `deploy/slack-manifest.json` is made from this table."""

@@ -6,6 +6,7 @@ are made.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -113,8 +114,9 @@ class Outbox:
             now=self._now(),
         )
         self._empty.clear()
-        await self._count()
         self._wake.set()
+        with contextlib.suppress(StoreError):  # the message is kept, whatever becomes of the figure
+            await self._count()
 
     def waiting(self) -> int:
         """Rows not settled when this process last looked: at every `put` and every step of a sender."""

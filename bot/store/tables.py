@@ -47,6 +47,7 @@ outbox = Table(
     Index("outbox_by_turn", "channel", "state", "severity", "queued_at"),
     Index("outbox_by_time", "channel", "sent_at"),
     Index("outbox_by_state", "state"),
+    Index("outbox_by_place", "posted_channel", "posted_ts"),
 )
 
 outbox_files = Table(

@@ -2,32 +2,67 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 _KLOG = re.compile(rb"^[IWEF](\d{4} \d{2}:\d{2}:\d{2}\.\d{6}) ", re.MULTILINE)
 _KLOG_TIME = "%Y%m%d %H:%M:%S.%f"
 _LEAP_YEAR = "2000"  # klog writes no year
 
 
-def log_window(log: bytes, since_s: int | None, tail_lines: int | None, limit_bytes: int | None) -> bytes:
-    """The lines of the last `since_s` seconds, of those the last `tail_lines`, of those the first `limit_bytes`.
+class LogWanted(NamedTuple):
+    """The part of a log that is asked for; `since_time` is that of the oldest line, `year` the one klog leaves out."""
 
-    A recorded log is old: its newest klog line is "now". A log without klog lines is given whole. Lines are
-    taken to be in order, within one year.
+    since_s: int | None = None
+    since_time: datetime | None = None
+    tail_lines: int | None = None
+    limit_bytes: int | None = None
+    timestamps: bool = False
+    year: int = 2000
+
+
+def log_part(log: bytes, wanted: LogWanted) -> bytes:
+    """The lines since then, of those the last `tail_lines`, of those the first `limit_bytes`.
+
+    A recorded log is old: for `since_s` its newest klog line is "now". A log without klog lines is given whole. Lines
+    are taken to be in order, within one year.
     """
-    start = 0 if since_s is None else _since(log, since_s)
-    if tail_lines is not None:
-        start = max(start, _tail(log, tail_lines))
-    end = len(log) if limit_bytes is None else start + limit_bytes
-    return log[start:end]
+    start = 0
+    if wanted.since_s is not None:
+        newest = _last_time(log)
+        if newest is not None:
+            start = _from(log, _klog_time(newest) - timedelta(seconds=wanted.since_s))
+    elif wanted.since_time is not None:
+        start = _from(log, wanted.since_time)
+    if wanted.tail_lines is not None:
+        start = max(start, _tail(log, wanted.tail_lines))
+    part = log[start:]
+    if wanted.timestamps:
+        part = stamped(part, wanted.year)
+    return part if wanted.limit_bytes is None else part[: wanted.limit_bytes]
 
 
-def _since(log: bytes, since_s: int) -> int:
+def stamped(log: bytes, year: int) -> bytes:
+    """The lines with the time in front that the container runtime notes: that of the klog line they belong to."""
+    stamp = b"%d-01-01T00:00:00.000000000Z" % year
+    lines: list[bytes] = []
+    for line in log.splitlines(keepends=True):
+        header = _KLOG.match(line)
+        if header:
+            month, day, moment = header[1][:2], header[1][2:4], header[1][5:]
+            stamp = b"%d-%s-%sT%s000Z" % (year, month, day, moment)
+        lines.append(stamp + b" " + line)
+    return b"".join(lines)
+
+
+def _klog_time(text: bytes) -> datetime:
+    return datetime.strptime(_LEAP_YEAR + text.decode(), _KLOG_TIME).replace(tzinfo=UTC)
+
+
+def _from(log: bytes, moment: datetime) -> int:
     """The offset of the first line that is not older than that."""
-    newest = _last_time(log)
-    if newest is None:
+    if not _KLOG.search(log):
         return 0
-    moment = datetime.strptime(_LEAP_YEAR + newest.decode(), _KLOG_TIME).replace(tzinfo=UTC)
-    oldest = (moment - timedelta(seconds=since_s)).strftime(_KLOG_TIME)[len(_LEAP_YEAR) :].encode()
+    oldest = moment.astimezone(UTC).strftime(_KLOG_TIME)[len(_LEAP_YEAR) :].encode()
     low, high = 0, len(log)
     while low < high:
         middle = (low + high) // 2
@@ -37,7 +72,7 @@ def _since(log: bytes, since_s: int) -> int:
         else:
             high = middle
     first = _KLOG.search(log, _line_start(log, low))
-    return first.start() if first else 0
+    return first.start() if first else len(log)
 
 
 def _last_time(log: bytes) -> bytes | None:

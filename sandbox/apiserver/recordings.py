@@ -3,29 +3,52 @@
 import json
 import tarfile
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from sandbox.apiserver.timeshift import shift_log, shift_objects, whole_seconds
+
 
 class Seed(NamedTuple):
-    """What a recording holds, in the shape that `ApiServer` takes it; `server_version` is empty when it has none."""
+    """What a recording holds, in the shape that `ApiServer` takes it; `server_version` is empty when it has none.
+
+    `metrics` is keyed by namespace, pod and port, `profiles` by namespace, pod and profile.
+    """
 
     objects: dict[str, list[dict[str, Any]]]
     logs: dict[tuple[str, str, str], bytes]
+    metrics: dict[tuple[str, str, str], bytes]
+    profiles: dict[tuple[str, str, str], bytes]
     server_version: str
 
 
-def read_recording(path: Path) -> Seed:
-    """The objects, logs and version of a recording: a folder, or a .tar.gz with or without a folder around it."""
-    seed = Seed({}, {}, "")
-    for name, content in _files(path):
-        parts = name.parts
-        if parts == ("meta.json",):
-            seed = seed._replace(server_version=json.loads(content).get("server_version", ""))
-        elif len(parts) == 2 and parts[0] == "objects":
-            seed.objects[parts[1].removesuffix(".json")] = json.loads(content)["items"]
-        elif len(parts) == 4 and parts[0] == "logs":
-            seed.logs[parts[1], parts[2], parts[3].removesuffix(".log")] = content
+def read_recording(path: Path, shift_to: datetime | None = None) -> Seed:
+    """What is in a recording: a folder, or a .tar.gz with or without a folder around it.
+
+    With `shift_to` every time in it is moved, as if it had been taken then.
+    """
+    files = dict(_files(path))
+    meta = json.loads(files.get(PurePosixPath("meta.json"), b"{}"))
+    offset, year = timedelta(), 0
+    if shift_to is not None:
+        taken_at = datetime.fromisoformat(meta["taken_at"])
+        offset, year = whole_seconds(shift_to, taken_at), taken_at.year
+    seed = Seed({}, {}, {}, {}, meta.get("server_version", ""))
+    for name, content in files.items():
+        match name.parts:
+            case ("objects", file):
+                text = shift_objects(content, offset) if offset else content
+                seed.objects[file.removesuffix(".json")] = json.loads(text)["items"]
+            case ("logs", namespace, pod, file):
+                container = file.removesuffix(".log")
+                seed.logs[namespace, pod, container] = shift_log(content, offset, year) if offset else content
+            case ("metrics", namespace, pod, file):
+                seed.metrics[namespace, pod, file.removesuffix(".prom")] = content
+            case ("pprof", namespace, pod, file):
+                seed.profiles[namespace, pod, file.removesuffix(".pb.gz")] = content
+            case _:
+                pass
     return seed
 
 

@@ -1,36 +1,40 @@
-"""The HTTP side of the sandbox's API server: routes, credentials, faults, encodings."""
+"""The HTTP side of the sandbox's API server: its life, its routes, credentials, rights and faults."""
 
 import asyncio
-import gzip
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
 import yaml
 from aiohttp import web
 
-from sandbox.apiserver.faults import Fault, spoil
-from sandbox.apiserver.podlogs import log_window
+from sandbox.apiserver import discovery, reviewproto
+from sandbox.apiserver.access import REVIEWS, Access, Rule
+from sandbox.apiserver.controllers import Controllers, Timing
+from sandbox.apiserver.entries import Object
+from sandbox.apiserver.faults import WATCH_FAULTS, Fault, spoil
+from sandbox.apiserver.kinds import Kind
+from sandbox.apiserver.paths import FAULT, GROUP_VERSION, HEADERS, NAMESPACED, apis_of, sent_object, target_of, verb_of
+from sandbox.apiserver.podhandlers import PodHandlers
+from sandbox.apiserver.podlogstore import LogKey, PodLogs
+from sandbox.apiserver.proxy import PodPorts, parse_address
 from sandbox.apiserver.recordings import read_recording
+from sandbox.apiserver.resources import Resources
 from sandbox.apiserver.statuses import (
     ApiError,
     Target,
-    bad_request,
+    forbidden,
     method_not_allowed,
     no_such_resource,
-    not_acceptable,
-    not_found,
     unauthorized,
 )
-from sandbox.apiserver.store import Collection, ListQuery, Store
+from sandbox.apiserver.store import Store
+from sandbox.apiserver.writes import Writer
 
-_GZIP_FROM_BYTES = 128 * 1024  # k8s.io/apiserver, responsewriters/writers.go
-_GZIP_LEVEL = 1
-_HEADERS = {"Cache-Control": "no-cache, private"}
+Handler = Callable[[web.Request], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,73 +45,142 @@ class Request:
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
+    body: bytes = b""
 
 
 class ApiServer:
-    """A Kubernetes-API-compatible server on 127.0.0.1, seeded with plain API objects. It only reads so far.
+    """A Kubernetes-API-compatible server on 127.0.0.1, seeded with plain API objects.
 
-    `objects` is keyed as recordings name files: "pods", "deployments.apps". `logs` is keyed by namespace, pod and
-    container. With a `token`, requests that do not carry it get a 401; it may be changed while running, as may
-    `faults`. `requests` holds every request in the order of arrival. Used as a context manager; `url` is set inside.
+    `objects` is keyed as recordings name files: "pods", "deployments.apps". `logs` and `previous_logs` are keyed by
+    namespace, pod and container, `metrics` by namespace, pod and port, `profiles` by namespace, pod and profile. With a
+    `token`, requests that do not carry it get a 401; it may be changed while running, as may `faults` and `access`,
+    which starts from `granted` and `refused`. `requests` holds every request in the order of arrival.
+
+    With `timing` the controllers of a cluster run: changed Deployments roll out, and the scheduler's pods have the logs
+    of their verbosity. `controllers` may be stepped by hand, whether or not they run by themselves. Used as a context
+    manager; `url` is set inside.
     """
 
     def __init__(
         self,
         objects: Mapping[str, Iterable[Mapping[str, Any]]],
         *,
-        logs: Mapping[tuple[str, str, str], bytes] | None = None,
+        logs: Mapping[LogKey, bytes] | None = None,
+        previous_logs: Mapping[LogKey, bytes] | None = None,
+        metrics: Mapping[tuple[str, str, str], bytes] | None = None,
+        profiles: Mapping[tuple[str, str, str], bytes] | None = None,
         token: str = "",
         faults: Sequence[Fault] = (),
+        granted: Sequence[Rule] | None = None,
+        refused: Sequence[Rule] = (),
         server_version: str = "v1.34.1",
         port: int = 0,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),  # noqa: TID251  # a server's clock
+        bookmark_every_s: float = 60,
+        timing: Timing | None = None,
     ) -> None:
         self.url = ""
         self.token = token
         self.requests: list[Request] = []
         self.faults = list(faults)
+        self.access = Access(granted, refused)
         self._store = Store(objects)
-        self._logs = dict(logs or {})
+        pods = self._store.of("pods")
+        self._logs = PodLogs(
+            logs or {}, previous_logs or {}, lambda *pod: (pods.object(*pod) or _NO_POD)["metadata"]["uid"]
+        )
+        self._logs.simulated = timing is not None
+        ports = PodPorts(metrics or {}, profiles or {})
         self._server_version = server_version
         self._port = port
         self._closing = asyncio.Event()
-        self._compressed_page = lru_cache(maxsize=512)(_compressed_page)
+        writer = Writer(clock)
+        self.controllers = Controllers(self._store, writer, timing or Timing(), ports)
+        self._runs_controllers = timing is not None
+        self._resources = Resources(
+            self._store, writer, clock, self._closing, bookmark_every_s=bookmark_every_s, delete_pod=self._end_pod
+        )
+        self._pods = PodHandlers(pods, self._logs, ports, clock, self._closing)
+        self._background: set[asyncio.Task[None]] = set()
 
     @classmethod
-    def from_recording(cls, path: Path, **options: Any) -> Self:
-        """A server seeded from a recording of ours (a folder or .tar.gz); `options` as for the constructor."""
-        seed = read_recording(path)
+    def from_recording(cls, path: Path, *, shift_to: datetime | None = None, **options: Any) -> Self:
+        """A server seeded from a recording of ours (a folder or .tar.gz); `options` as for the constructor.
+
+        `shift_to` moves every time in it by one offset, as if it had been taken then.
+        """
+        seed = read_recording(path, shift_to)
         if seed.server_version:
             options = {"server_version": seed.server_version, **options}
-        return cls(seed.objects, logs=seed.logs, **options)
+        return cls(seed.objects, logs=seed.logs, metrics=seed.metrics, profiles=seed.profiles, **options)
 
     async def __aenter__(self) -> Self:
         app = web.Application(middlewares=[self._middleware])
-        group_version = "/{api:api/v1|apis/[^/]+/[^/]+}"
-        namespaced = group_version + "/namespaces/{namespace}/{plural}"
-        app.add_routes(
-            [
-                web.get("/{probe:livez|readyz|healthz}", self._probe),
-                web.get("/version", self._version),
-                web.get(namespaced + "/{name}/{subresource:log}", self._log),
-                web.get(namespaced + "/{name}", self._get),
-                web.get(namespaced, self._list),
-                web.get(group_version + "/{plural}/{name}", self._get),
-                web.get(group_version + "/{plural}", self._list),
-            ]
-        )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        pod = NAMESPACED + "/{name}"
+        routes: list[tuple[str, Handler]] = [
+            ("/{probe:livez|readyz|healthz}", self._probe),
+            ("/version", self._version),
+            ("/api", self._discovery),
+            ("/apis", self._discovery),
+            ("/apis/{group}", self._discovery),
+            (GROUP_VERSION, self._discovery),
+            ("/openapi/v3", self._discovery),
+            ("/openapi/v3/{document:.+}", self._discovery),
+            ("/" + REVIEWS + "/{review}", self._review),
+            (pod + "/{subresource:log}", self._pods.log),
+            (pod + "/{subresource:proxy}{path:(?:/.*)?}", self._pods.proxy),
+            (pod + "/{subresource}", self._resources.handle),
+            (pod, self._resources.handle),
+            (NAMESPACED, self._resources.handle),
+            (GROUP_VERSION + "/{plural}/{name}/{subresource}", self._resources.handle),
+            (GROUP_VERSION + "/{plural}/{name}", self._resources.handle),
+            (GROUP_VERSION + "/{plural}", self._resources.handle),
+        ]
+        app.add_routes([web.route("*", path, handler) for path, handler in routes])
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._port)
         await site.start()
         port = self._runner.addresses[0][1]
         self.url = f"http://127.0.0.1:{port}"
+        self._start(self._end_follows())
+        if self._runs_controllers:
+            self._start(self.controllers.run())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closing.set()
+        for collection in self._store:
+            collection.changed.wake()
+        self._logs.grown.wake()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
         await self._runner.cleanup()
+
+    def write(self, resource: str, item: Object) -> Object:
+        """Stores an object as another client might have, creating or replacing it; `resource` such as "pods"."""
+        self._store.of(resource).write(item)
+        return item
+
+    def remove(self, resource: str, namespace: str, name: str) -> None:
+        """Takes an object out. KeyError when there is none."""
+        self._store.of(resource).remove(namespace, name)
+
+    def object(self, resource: str, namespace: str, name: str) -> Object | None:
+        """A copy of an object, None when there is none of that name."""
+        return self._store.of(resource).object(namespace, name)
+
+    def forget(self) -> None:
+        """Forgets the past, as etcd's compaction does: older watches and continue tokens get a 410."""
+        for collection in self._store:
+            collection.forget()
+
+    def append_log(self, namespace: str, pod: str, container: str, text: bytes) -> None:
+        """The container writes to its log."""
+        self._logs.append((namespace, pod, container), text)
 
     def kubeconfig(self, *, token: str | None = None, namespace: str = "default") -> str:
         """The text of a kubeconfig for this server; `token` in place of the server's own."""
@@ -124,29 +197,35 @@ class ApiServer:
         return yaml.safe_dump(content, sort_keys=False)
 
     @web.middleware
-    async def _middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:
-        self.requests.append(Request(request.method, request.path, dict(request.query), request.headers))
+    async def _middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        body = await request.read()
+        self.requests.append(Request(request.method, request.path, dict(request.query), request.headers, body))
+        target = target_of(request)
+        verb = verb_of(request, target)
 
-        async def answer() -> web.Response:
+        async def answer() -> web.StreamResponse:
             try:
-                return await self._answer(request, handler)
+                return await self._answer(request, handler, target, verb)
             except ApiError as error:
                 return error.response()
 
-        fault = next((fault for fault in self.faults if fault.fires(request.path)), None)
-        if fault:
-            return await spoil(fault, request, _target(request), answer, self._closing)
+        fault = next((fault for fault in self.faults if fault.fires(request.path, verb)), None)
+        if fault and fault.kind not in WATCH_FAULTS:
+            return await spoil(fault, request, target, verb, answer=answer, closing=self._closing)
+        request[FAULT] = fault
         return await answer()
 
-    async def _answer(self, request: web.Request, handler: Any) -> web.Response:
+    async def _answer(self, request: web.Request, handler: Handler, target: Target, verb: str) -> web.StreamResponse:
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             raise unauthorized()
+        if target.plural:
+            meant = target._replace(name=parse_address(target.name).name) if target.subresource == "proxy" else target
+            if not self.access.allows(meant, verb):
+                raise forbidden(meant, verb)
         try:
             return await handler(request)
-        except web.HTTPMethodNotAllowed as error:
-            raise method_not_allowed() from error
         except web.HTTPNotFound as error:
-            if any(self._store.serves(api) for api in _apis_of(request.path)):
+            if any(self._store.serves(api) for api in apis_of(request.path)):
                 raise no_such_resource() from error
             return web.Response(status=404, text="404 page not found\n")
 
@@ -156,131 +235,52 @@ class ApiServer:
     async def _version(self, _: web.Request) -> web.Response:
         major, minor = self._server_version.removeprefix("v").split(".")[:2]
         version = {"major": major, "minor": minor, "gitVersion": self._server_version, "gitTreeState": "clean"}
-        return web.json_response(version | {"compiler": "gc", "platform": "linux/amd64"}, headers=_HEADERS)
+        return web.json_response(version | {"compiler": "gc", "platform": "linux/amd64"}, headers=HEADERS)
 
-    async def _list(self, request: web.Request) -> web.Response:
-        collection = self._collection(request)
-        wanted = request.query.get
-        if wanted("watch", "") in {"1", "true"}:
-            message = f'watch is not supported on resources of kind "{request.match_info["plural"]}"'
-            raise ApiError(405, "MethodNotAllowed", message, details={"kind": request.match_info["plural"]})
-        token = wanted("continue", "")
-        # The watch cache, which answers resourceVersion=0, does not page.
-        limit = 0 if wanted("resourceVersion") == "0" and not token else _whole(request, "limit") or 0
-        query = ListQuery(
-            namespace=request.match_info.get("namespace", ""),
-            labels=wanted("labelSelector", ""),
-            fields=wanted("fieldSelector", ""),
-            limit=limit,
-            continue_token=token,
-            metadata_only=_metadata_only(request, f"{collection.kind}List", "PartialObjectMetadataList"),
-        )
-        if not _accepts_gzip(request):
-            return _json(collection.page(query))
-        body, compressed = self._compressed_page(collection, query)
-        return _json(body, compressed=compressed)
+    async def _discovery(self, request: web.Request) -> web.Response:
+        kinds: list[Kind] = [collection.kind for collection in self._store]
+        path, named = request.path.strip("/"), request.match_info
+        if path == "api":
+            found: Object | None = discovery.api_versions(self.url.removeprefix("http://"))
+        elif path == "apis":
+            found = discovery.group_list(kinds)
+        elif path == "openapi/v3":
+            found = discovery.openapi_index(kinds)
+        elif "document" in named:
+            found = discovery.openapi(kinds, named["document"])
+        elif "group" in named:
+            found = discovery.group(kinds, named["group"])
+        else:
+            found = discovery.resource_list(kinds, named["api"])
+        if found is None:
+            raise web.HTTPNotFound
+        return web.json_response(found, headers=HEADERS)
 
-    async def _get(self, request: web.Request) -> web.Response:
-        collection = self._collection(request)
-        target = _target(request)
-        metadata_only = _metadata_only(request, collection.kind, "PartialObjectMetadata")
-        body = collection.get(target.namespace, target.name, metadata_only=metadata_only)
-        if body is None:
-            raise not_found(target)
-        return _json(body)
-
-    async def _log(self, request: web.Request) -> web.Response:
-        target = _target(request)
-        pods = self._store.collection(target.api, target.plural)
-        if pods is None or pods.kind != "Pod":
+    async def _review(self, request: web.Request) -> web.Response:
+        if request.method != "POST":
+            raise method_not_allowed()
+        plural = request.match_info["review"]
+        if request.content_type == reviewproto.MEDIA_TYPE:
+            asked = reviewproto.read_review(plural, await request.read())
+        else:
+            asked = await sent_object(request)
+        answer = self.access.review(plural, asked)
+        if answer is None:
             raise no_such_resource()
-        body = pods.get(target.namespace, target.name)
-        if body is None:
-            raise not_found(target)
-        container = _container(target.name, msgspec.json.decode(body)["spec"], request.query.get("container", ""))
-        if request.query.get("previous") in {"1", "true"}:
-            raise bad_request(f'previous terminated container "{container}" in pod "{target.name}" not found')
-        log = self._logs.get((target.namespace, target.name, container), b"")
-        limits = (_whole(request, name) for name in ("sinceSeconds", "tailLines", "limitBytes"))
-        return web.Response(body=log_window(log, *limits), content_type="text/plain", headers=_HEADERS)
+        return web.json_response(answer, status=201, headers=HEADERS)
 
-    def _collection(self, request: web.Request) -> Collection:
-        """The collection that the path is about. Raises the server's 404 when it serves no such resource."""
-        target = _target(request)
-        collection = self._store.collection(target.api, target.plural)
-        if collection is None:
-            raise (no_such_resource() if self._store.serves(target.api) else web.HTTPNotFound())
-        if target.namespace and not collection.namespaced:
-            raise no_such_resource()
-        if target.name and collection.namespaced and not target.namespace:
-            raise no_such_resource()
-        return collection
+    def _end_pod(self, pod: Object, grace_s: int) -> Object | None:
+        """Pods end gracefully where a node's agent is simulated; elsewhere they go at once."""
+        return self.controllers.end_pod(pod, grace_s) if self._runs_controllers else None
+
+    async def _end_follows(self) -> None:
+        """Tells those who follow logs whenever a pod may have gone."""
+        while True:
+            await self._store.of("pods").changed.wait()
+            self._logs.grown.wake()
+
+    def _start(self, work: Any) -> None:
+        self._background.add(asyncio.get_running_loop().create_task(work))
 
 
-def _target(request: web.Request) -> Target:
-    return Target(**{name: request.match_info.get(name, "") for name in Target._fields})
-
-
-def _apis_of(path: str) -> Iterable[str]:
-    """The group-and-version paths that the request path may begin with."""
-    parts = path.strip("/").split("/")
-    return "/".join(parts[:2]), "/".join(parts[:3])
-
-
-def _whole(request: web.Request, name: str) -> int | None:
-    """A number of the query. Raises the server's 400 for one that is none."""
-    text = request.query.get(name)
-    if not text:
-        return None
-    try:
-        return max(int(text), 0)
-    except ValueError as error:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
-
-
-def _metadata_only(request: web.Request, kind: str, wanted: str) -> bool:
-    """Whether the first media type that is acceptable asks for metadata.
-
-    Raises the server's 406 for metadata of a list where one object is the answer, and the other way round.
-    """
-    first = request.headers.get("Accept", "").split(",")[0].replace(" ", "")
-    if "as=PartialObjectMetadata" not in first:
-        return False
-    if f"as={wanted};" in first + ";":
-        return True
-    asked = "PartialObjectMetadataList" if wanted == "PartialObjectMetadata" else "PartialObjectMetadata"
-    package = _target(request).group.split(".")[0] or "core"
-    found = "is not a list" if wanted == "PartialObjectMetadata" else "is a list"
-    raise not_acceptable(f"you requested {asked}, but the requested object {found} (*{package}.{kind})")
-
-
-def _accepts_gzip(request: web.Request) -> bool:
-    return "gzip" in request.headers.get("Accept-Encoding", "")
-
-
-def _compressed_page(collection: Collection, query: ListQuery) -> tuple[bytes, bool]:
-    """The body of a page for a client that takes gzip, and whether it is compressed."""
-    body = collection.page(query)
-    if len(body) <= _GZIP_FROM_BYTES:
-        return body, False
-    return gzip.compress(body, _GZIP_LEVEL), True
-
-
-def _json(body: bytes, *, compressed: bool = False) -> web.Response:
-    encoding = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"} if compressed else {}
-    return web.Response(body=body, content_type="application/json", headers=_HEADERS | encoding)
-
-
-def _container(pod: str, spec: Mapping[str, Any], asked: str) -> str:
-    """The container whose log is meant. Raises the server's 400 when that is unclear or there is no such."""
-    names = [container["name"] for container in spec["containers"]]
-    init_names = [container["name"] for container in spec.get("initContainers") or ()]
-    if asked:
-        if asked not in names + init_names:
-            raise bad_request(f"container {asked} is not valid for pod {pod}")
-        return asked
-    if len(names) > 1:
-        message = f"a container name must be specified for pod {pod}, choose one of: [{' '.join(names)}]"
-        also = f" or one of the init containers: [{' '.join(init_names)}]" if init_names else ""
-        raise bad_request(message + also)
-    return names[0]
+_NO_POD: Object = {"metadata": {"uid": None}}

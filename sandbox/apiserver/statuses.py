@@ -1,12 +1,15 @@
 """The failures of an API server: the HTTP status, and the Status body that a real one sends with it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from sandbox.apiserver.kinds import Kind
+
 _USER = "system:serviceaccount:hami-system:hami-bot"
 _UNABLE = "the server is currently unable to handle the request"
+_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
     "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
@@ -35,8 +38,7 @@ class Target(NamedTuple):
 
     def details(self) -> dict[str, str]:
         """The `details` of a Status about this target."""
-        named = {"name": self.name, "group": self.group, "kind": self.plural}
-        return {key: value for key, value in named.items() if value}
+        return _about(self.plural, self.group, self.name)
 
 
 class ApiError(Exception):
@@ -74,10 +76,13 @@ def unauthorized() -> ApiError:
     return ApiError(401, "Unauthorized", "Unauthorized")
 
 
-def forbidden(target: Target) -> ApiError:
-    """What a service account without any rights gets; the message of a real authorizer."""
+def forbidden(target: Target, verb: str = "") -> ApiError:
+    """What a service account without the right gets; the message of a real authorizer.
+
+    `verb` is `get` or `list` unless given.
+    """
     what = f'{target.resource} "{target.name}"' if target.name else target.resource
-    verb = "get" if target.name else "list"
+    verb = verb or ("get" if target.name else "list")
     resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
     where = f'in the namespace "{target.namespace}"' if target.namespace else "at the cluster scope"
     message = f'{what} is forbidden: User "{_USER}" cannot {verb} resource "{resource}"'
@@ -108,8 +113,78 @@ def expired(continue_token: str = "") -> ApiError:
     return ApiError(410, "Expired", _TOO_OLD, metadata={"continue": continue_token} if continue_token else None)
 
 
-def failure(code: int, target: Target, retry_after: int | None) -> ApiError:
-    """The Status that a real server sends with that code about that target.
+def list_too_old() -> ApiError:
+    """A list of exactly a version that is no longer kept."""
+    return ApiError(410, "Expired", "The resourceVersion for the provided list is too old.")
+
+
+def watch_too_old(wanted: int, oldest: int) -> ApiError:
+    """A watch from a version that is no longer kept. It is sent as an event, behind a 200."""
+    return ApiError(410, "Expired", f"too old resource version: {wanted} ({oldest})")
+
+
+def version_too_large(wanted: int, newest: int) -> ApiError:
+    """A version that has not been reached yet."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    message = f"Timeout: Too large resource version: {wanted}, current: {newest}"
+    return ApiError(504, "Timeout", message, details={"causes": [cause]}, retry_after=1)
+
+
+def conflict(target: Target, problem: str = _MODIFIED) -> ApiError:
+    """The object is not the one, or not at the resourceVersion, that the writer has seen."""
+    message = f'Operation cannot be fulfilled on {target.resource} "{target.name}": {problem}'
+    return ApiError(409, "Conflict", message, details=target.details())
+
+
+def precondition_failed(kind: Kind, name: str, problem: str) -> ApiError:
+    """The object is another one than the writer means."""
+    message = f'Operation cannot be fulfilled on {kind.qualified} "{name}": {problem}'
+    return ApiError(409, "Conflict", message, details=_about(kind.name, kind.group, name))
+
+
+def already_exists(target: Target) -> ApiError:
+    message = f'{target.resource} "{target.name}" already exists'
+    return ApiError(409, "AlreadyExists", message, details=target.details())
+
+
+class Cause(NamedTuple):
+    """What is wrong with one field. `reason` is such as FieldValueRequired; the message repeats the field's value."""
+
+    reason: str
+    message: str
+    field: str
+
+
+def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> ApiError:
+    """An object that validation refuses."""
+    problems = [f"{cause.field}: {cause.message}" for cause in causes]
+    text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+    details = {**_about(kind.name, kind.group, name), "causes": [cause._asdict() for cause in causes]}
+    return ApiError(422, "Invalid", f'{kind.qualified} "{name}" is invalid: {text}', details=details)
+
+
+def patch_rejected() -> ApiError:
+    """A JSON patch that cannot be applied: a failed test, a missing path and a bad index all look like this."""
+    message = "the server rejected our request due to an error in our request"
+    return ApiError(422, "Invalid", message, details={})
+
+
+def unsupported_media_type() -> ApiError:
+    return ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
+
+
+def unreachable(address: str) -> ApiError:
+    """A pod that the API server cannot connect to."""
+    message = f"error trying to reach service: dial tcp {address}: connect: connection refused"
+    return ApiError(503, "ServiceUnavailable", message)
+
+
+def _about(kind: str, group: str, name: str) -> dict[str, str]:
+    return {key: value for key, value in {"name": name, "group": group, "kind": kind}.items() if value}
+
+
+def failure(code: int, target: Target, retry_after: int | None, verb: str = "") -> ApiError:
+    """The Status that a real server sends with that code about that target and that verb.
 
     Raises ValueError for a code that there is no real body for.
     """
@@ -117,9 +192,11 @@ def failure(code: int, target: Target, retry_after: int | None) -> ApiError:
         case 401:
             return unauthorized()
         case 403:
-            return forbidden(target)
+            return forbidden(target, verb)
         case 404:
             return not_found(target) if target.name else no_such_resource()
+        case 409:
+            return conflict(target)
         case 410:
             return expired()
         case 429:

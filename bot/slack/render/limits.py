@@ -14,6 +14,7 @@ TOTAL_BUDGET = 10_000
 TOTAL_REFUSED = 13_000
 
 _TABLES = ("table", "data_table")
+_ONE = {"type": "max_items", "max": 1}
 
 
 class Violation(NamedTuple):
@@ -32,7 +33,7 @@ def validate_blocks(blocks: Any) -> list[Violation]:
     whole = _objects(blocks)
     found += _twice(whole, "")
     for at in [at for at, one in enumerate(whole) if one.get("type") in _TABLES][1:]:
-        found.append(Violation("only_one_table_allowed", "only one table is allowed", "", f"/{at}", {"most": 1}))
+        found.append(Violation("only_one_table_allowed", "only one table is allowed", "", f"/{at}", _ONE))
     told = total_text([one.get("text") for one in whole if one.get("type") == "markdown"])
     if told > rules.MARKDOWN_TOTAL:
         found.append(_failed("too long over all markdown blocks", "", "max_length", max=rules.MARKDOWN_TOTAL, got=told))

@@ -4,7 +4,7 @@ from bot.errors import BotError
 from bot.render.words import visible
 from bot.slack.message import Message
 from bot.slack.render.limits import TOTAL_BUDGET
-from bot.slack.render.rich import line, preformatted, rich_text, words
+from bot.slack.render.rich import line, preformatted, rich_text, span
 from bot.slack.render.text import cut, escape, inert, lines
 from bot.texts import Texts
 
@@ -18,8 +18,8 @@ def render_error(error: BotError, say: Texts, example: str = "") -> Message:
     message = inert(error.message, _MESSAGE).strip() or type(error).__name__
     hint = inert(error.hint, _HINT).strip()
     example = inert(example, _EXAMPLE).strip()
-    pieces = [words(message, "bold"), *([words(f"\n{hint}")] if hint else [])]
-    parts = [line(*pieces, *([words(f"\n{say('slack.example')}")] if example else []))]
+    pieces = [span(message, "bold"), *([span(f"\n{hint}")] if hint else [])]
+    parts = [line(*pieces, *([span(f"\n{say('slack.example')}")] if example else []))]
     parts += [preformatted(example)] if example else []
     aloud = [message, hint, f"{say('slack.example')} {example}" if example else ""]
     return Message(lines([escape(one, _ALOUD) for one in aloud if one]), (rich_text(*parts),))

@@ -22,7 +22,7 @@ from bot.slack.render import blocks, rules
 from bot.slack.render.buttons import action_button, closing_buttons, is_ours
 from bot.slack.render.files import table_file, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
-from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, words
+from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span
 from bot.slack.render.room import Room
 from bot.slack.render.text import Mrkdwn, escape, lines
 from bot.texts import Texts
@@ -37,9 +37,9 @@ _EVIDENCE, _NEXT, _OTHERS, _GAPS, _TABLE, _BACKGROUND = 3500, 2200, 2000, 1000, 
 _NAMES_SHOWN = 8
 _ACTIONS_SHOWN = 8
 _ITEMS_SHOWN = 40
+_TABLE_FILES = _EMPTY_TABLES = 5
 _CLOSING = 100  # the number of the last button: above those of all actions
 
-_TEXT = 3000
 _TEXT_VERDICT, _TEXT_PART = 2000, 200
 _TEXT_ACTIONS = 3
 
@@ -90,9 +90,9 @@ def _head(report: Report, cause: Finding | None, room: Room, say: Texts) -> list
     pieces: list[Part] = []
     for number, (key, text) in enumerate(facts):
         label = say("slack.fact", name=heading(say(f"render.{key}")))
-        pieces += [words(f"\n{label} " if number else f"{label} ", "bold"), words(text or say("render.empty"))]
+        pieces += [span(f"\n{label} " if number else f"{label} ", "bold"), span(text or say("render.empty"))]
     fits = _escaped_length(title) <= rules.HEADER
-    first = blocks.header(title) if fits else rich_text(line(words(title, "bold")))
+    first = blocks.header(title) if fits else rich_text(line(span(title, "bold")))
     return [room.take(first), room.take(rich_text(line(*pieces)))]
 
 
@@ -112,9 +112,9 @@ def _evidence(evidence: Sequence[Evidence], taken_at: str, room: Room, say: Text
     def show(number: int, one: Evidence) -> list[Part]:
         place = ", ".join(filter(None, (where(one), moment(one.at, taken_at, say) if one.at else "")))
         # Two sections in a row may be shown as one line: the heading is in that of the first place.
-        first = [words(f"{say('render.evidence')}\n", "bold")] if number == 1 else []
+        first = [span(f"{say('render.evidence')}\n", "bold")] if number == 1 else []
         parts = [
-            line(*first, words(room.text(place, _PLACE).strip() or say("render.empty"), "italic")),
+            line(*first, span(room.text(place, _PLACE).strip() or say("render.empty"), "italic")),
             quote(room.text(one.quote, _QUOTE).strip() or say("render.empty")),
         ]
         return parts + _copied(one.command, room)
@@ -129,7 +129,7 @@ def _next(actions: Sequence[NextAction], cluster: str, room: Room, say: Texts) -
         button = action_button(action, cluster, number, say) if is_ours(action) else None
         if button is not None:
             return blocks.plain_section(label, accessory=button)
-        return rich_text(line(words(label)), *_copied(action.command, room))
+        return rich_text(line(span(label)), *_copied(action.command, room))
 
     shown = room.fill("next", actions, show, share=_NEXT, most=_ACTIONS_SHOWN)
     return [rich_text(_title(say("render.next"))), *shown] if shown else []
@@ -143,11 +143,11 @@ def _others(findings: Sequence[Finding], room: Room, say: Texts) -> list[Block]:
 
     def show(_: int, finding: Finding) -> Part:
         severity = say("slack.fact", name=heading(say(f"render.{finding.severity}")))
-        pieces = [words(f"{severity} ", "bold"), words(_brief(finding, room, say))]
+        pieces = [span(f"{severity} ", "bold"), span(_brief(finding, room, say))]
         for action in finding.next_actions:
-            pieces.append(words(f"\n→ {_label(action, room, say)}"))
+            pieces.append(span(f"\n→ {_label(action, room, say)}"))
             if command := room.whole(action.command, _COMMAND).strip():
-                pieces += [words("\n"), words(command, "code")]
+                pieces += [span("\n"), span(command, "code")]
         return line(*pieces)
 
     shown = room.fill("findings", findings, show, share=_OTHERS, most=_ITEMS_SHOWN)
@@ -156,7 +156,7 @@ def _others(findings: Sequence[Finding], room: Room, say: Texts) -> list[Block]:
 
 def _background(findings: Sequence[Finding], room: Room, say: Texts) -> list[Block]:
     def show(_: int, finding: Finding) -> Part:
-        return line(words(_brief(finding, room, say)))
+        return line(span(_brief(finding, room, say)))
 
     shown = room.fill("findings", findings, show, share=_BACKGROUND, most=_ITEMS_SHOWN)
     return [rich_text(_title(say("render.background")), bullets(*shown))] if shown else []
@@ -168,9 +168,9 @@ def _brief(finding: Finding, room: Room, say: Texts) -> str:
 
 def _gaps(gaps: Sequence[Gap], room: Room, say: Texts) -> list[Block]:
     def show(_: int, gap: Gap) -> Part:
-        pieces = [words(room.text(f"{gap.source}: {gap.why}", _WHY))]
+        pieces = [span(room.text(f"{gap.source}: {gap.why}", _WHY))]
         if hint := room.text(gap.hint, _WHY).strip():
-            pieces.append(words(f"\n→ {hint}"))
+            pieces.append(span(f"\n→ {hint}"))
         return line(*pieces)
 
     shown = room.fill("gaps", gaps, show, share=_GAPS, most=_ITEMS_SHOWN)
@@ -178,17 +178,19 @@ def _gaps(gaps: Sequence[Gap], room: Room, say: Texts) -> list[Block]:
 
 
 def _tables(tables: Sequence[Table], room: Room, say: Texts) -> tuple[list[Block], list[File]]:
-    """The first table with rows as far as it fits; those that are not shown, or not whole, are files."""
+    """The first table with rows as far as it fits; the first of those that are not shown, or not whole, are files."""
     shown: list[Block] = []
     files: list[File] = []
     for number, table in enumerate(tables, 1):
-        title = words(room.text(heading(table.title), _TITLE).strip() or say("render.empty"), "bold")
+        title = span(room.text(heading(table.title), _TITLE).strip() or say("render.empty"), "bold")
         if not table.columns or not table.rows:
-            empty = rich_text(line(title, words(f"\n{say('words.none')}")))
-            shown += room.fill("tables", [empty], lambda _, block: block, share=_TABLE, most=_ITEMS_SHOWN - len(shown))
+            empty = rich_text(line(title, span(f"\n{say('words.none')}")))
+            shown += room.fill(
+                "tables", [empty], lambda _, block: block, share=_TABLE, most=max(0, _EMPTY_TABLES - len(shown))
+            )
         elif files or any(block["type"] == "table" for block in shown):
             room.left_out["tables"] += 1
-            files.append(table_file(table, number))
+            files += [table_file(table, number)] if len(files) < _TABLE_FILES else []
         else:
             rows = _rows(table, room)
             shown += [rich_text(line(title)), rows] if rows else []
@@ -214,7 +216,7 @@ def _rows(table: Table, room: Room) -> Block | None:
 
 
 def _title(text: str) -> Part:
-    return line(words(text, "bold"))
+    return line(span(text, "bold"))
 
 
 def _label(action: NextAction, room: Room, say: Texts) -> str:

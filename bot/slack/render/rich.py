@@ -14,7 +14,7 @@ def rich_text(*parts: Part) -> Block:
     return {"type": "rich_text", "elements": list(parts)}
 
 
-def words(text: str, *styles: str) -> Part:
+def span(text: str, *styles: str) -> Part:
     """Text with styles: `bold`, `italic`, `code`. A text must not be empty."""
     piece: Part = {"type": "text", "text": text}
     if styles:
@@ -27,11 +27,11 @@ def line(*pieces: Part) -> Part:
 
 
 def quote(text: str) -> Part:
-    return {"type": "rich_text_quote", "elements": [words(text)]}
+    return {"type": "rich_text_quote", "elements": [span(text)]}
 
 
 def preformatted(text: str) -> Part:
-    return {"type": "rich_text_preformatted", "elements": [words(text)]}
+    return {"type": "rich_text_preformatted", "elements": [span(text)]}
 
 
 def bullets(*items: Part) -> Part:

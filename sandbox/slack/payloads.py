@@ -1,0 +1,119 @@
+"""The bodies that Slack sends: commands, events and interactions."""
+
+import html
+import re
+import secrets
+from typing import Any
+
+from sandbox.slack.delivery import VERIFICATION_TOKEN
+from sandbox.slack.responses import Response
+from sandbox.slack.seed import Command
+from sandbox.slack.workspace import Record
+from sandbox.slack.world import World
+
+_URL = re.compile(r"https?://[^\s<>|]+")
+
+
+def trigger(world: World, user: str) -> str:
+    """A new trigger id of a user's action."""
+    return world.triggers.issue(user, prefix=f"{world.workspace.stamp()}.{world.seed.team_id}.")
+
+
+def command_payload(world: World, command: Command, text: str, response: Response) -> Record:
+    """A slash command that a person typed where `response` belongs."""
+    channel, user = world.workspace.channels[response.channel], response.user
+    names = {"im": "directmessage", "group": "privategroup", "channel": channel.name}
+    return {
+        "token": VERIFICATION_TOKEN,
+        "team_id": world.seed.team_id,
+        "team_domain": world.seed.team.lower(),
+        "channel_id": channel.id,
+        "channel_name": names[channel.kind],
+        "user_id": user,
+        "user_name": world.workspace.users[user]["name"],
+        "command": command.command,
+        "text": _linked(world, escape(text)) if command.should_escape else escape(text),
+        "api_app_id": world.seed.app.id,
+        "is_enterprise_install": "false",
+        "response_url": world.url + response.path,
+        "trigger_id": trigger(world, user),
+    }
+
+
+def event_payload(world: World, event: Record) -> Record:
+    """An event_callback; `event` has its type and its event_ts."""
+    seed = world.seed
+    authorization = {
+        "enterprise_id": None,
+        "team_id": seed.team_id,
+        "user_id": seed.app.bot_user_id,
+        "is_bot": True,
+        "is_enterprise_install": False,
+    }
+    return {
+        "token": VERIFICATION_TOKEN,
+        "team_id": seed.team_id,
+        "api_app_id": seed.app.id,
+        "event": event,
+        "type": "event_callback",
+        "event_id": world.workspace.new_id("Ev"),
+        "event_time": int(world.clock.now()),
+        "authorizations": [authorization],
+        "is_ext_shared_channel": False,
+        "event_context": f"4-{secrets.token_hex(12)}",
+    }
+
+
+def interaction(world: World, kind: str, user: str) -> Record:
+    """What all interactive payloads begin with."""
+    person = world.workspace.users[user]
+    return {
+        "type": kind,
+        "token": VERIFICATION_TOKEN,
+        "user": {"id": user, "username": person["name"], "name": person["name"], "team_id": world.seed.team_id},
+        "team": world.team(),
+        "enterprise": None,
+        "is_enterprise_install": False,
+        "api_app_id": world.seed.app.id,
+    }
+
+
+def escape(text: str) -> str:
+    """The three characters that Slack escapes in what people type."""
+    return html.escape(text, quote=False)
+
+
+def typed(world: World, text: str) -> str:
+    """What a person typed as Slack stores it: escaped, with mentions and links in angle brackets."""
+    return _linked(world, escape(text))
+
+
+def _linked(world: World, text: str) -> str:
+    text = _URL.sub(lambda found: f"<{found.group()}>", text)
+    names = {user["name"]: f"<@{user['id']}>" for user in world.workspace.users.values()}
+    names |= dict.fromkeys(world.seed.app.aliases, f"<@{world.seed.app.bot_user_id}>")
+    names |= {word: f"<!{word}>" for word in ("channel", "here", "everyone")}
+    names |= {group.handle: f"<!subteam^{group.id}>" for group in world.seed.usergroups}
+    longest_first = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    text = re.sub(rf"(?<![\w<@])@({longest_first})(?![\w-])", lambda found: names[found.group(1)], text)
+    channels = {channel.name: channel for channel in world.workspace.channels.values() if not channel.is_im}
+    longest_first = "|".join(re.escape(name) for name in sorted(channels, key=len, reverse=True))
+    if not longest_first:
+        return text
+    return re.sub(
+        rf"(?<![\w<#&/])#({longest_first})(?![\w-])",
+        lambda found: f"<#{channels[found.group(1)].id}|{found.group(1)}>",
+        text,
+    )
+
+
+def rich_text(text: str) -> list[Any]:
+    """The blocks that Slack makes of a typed message, for events: mentions apart, the rest as text."""
+    elements: list[Record] = []
+    for part in re.split(r"(<@[A-Z0-9]+>)", text):
+        if part.startswith("<@"):
+            elements.append({"type": "user", "user_id": part[2:-1]})
+        elif part:
+            elements.append({"type": "text", "text": html.unescape(part)})
+    section = {"type": "rich_text_section", "elements": elements}
+    return [{"type": "rich_text", "block_id": secrets.token_hex(3), "elements": [section]}]

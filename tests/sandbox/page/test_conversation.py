@@ -1,0 +1,265 @@
+"""Writing, commands and their errors, completion, threads, the status line, the places."""
+
+from sandbox.slack.clock import VirtualClock
+from tests.sandbox.page.support import CHANNEL, Chrome
+
+AT_CHANNEL = f"#/c/{CHANNEL}"
+
+
+def test_the_first_screen_says_what_this_is_and_fills_in_what_to_try(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        start = page.get_by_role("region", name="Start here")
+        await start.get_by_role("heading", name="Try hami-bot without Slack").wait_for()
+        await start.get_by_text("Nothing leaves this machine").wait_for()
+        await start.get_by_role("button", name="/hami why ml/trainer-0").click()
+        field = page.locator("#main textarea")
+        assert await field.input_value() == "/hami why ml/trainer-0"
+        assert await field.evaluate("field => field === document.activeElement")
+
+    chrome.run(scenario)
+
+
+def test_the_workspace_may_bring_its_own_welcome(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        assert await page.locator(".welcome-text strong").inner_text() == "Hello"
+
+    chrome.run(scenario, workspace={"welcome": "*Hello* & welcome"})
+
+
+def test_enter_sends_and_shift_enter_starts_a_line(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        field = page.get_by_label("Message #gpu-oncall")
+        await field.press_sequentially("one")
+        await field.press("Shift+Enter")
+        await field.press_sequentially("two <b> & *three*")
+        await field.press("Enter")
+        said = page.locator(".message .content").last
+        await page.locator(".message", has_text="two").wait_for()
+        assert await said.inner_text() == "one\ntwo <b> & three"
+        assert await field.input_value() == ""
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_a_mention_reaches_the_app(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        field = page.get_by_label("Message #gpu-oncall")
+        await field.fill("@hami why ml/trainer-0")
+        await field.press("Enter")
+        await slack.wait_for(lambda: [one for one in app.heard if one.get("event", {}).get("type") == "app_mention"])
+        await page.locator(".message .pill", has_text="@hami-bot").wait_for()
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_a_command_is_completed_with_keys_and_sent(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        app.answers["/hami"] = {"response_type": "ephemeral", "text": "it waits for memory"}
+        field = page.get_by_label("Message #gpu-oncall")
+        await field.press_sequentially("/h")
+        await field.press("Enter")
+        assert await field.input_value() == "/hami "
+        options = page.get_by_role("listbox", name="Suggestions").get_by_role("option")
+        assert await options.count() == 3
+        await field.press("ArrowDown")
+        await field.press("ArrowDown")
+        active = await field.get_attribute("aria-activedescendant")
+        assert "pending" in await page.locator(f"#{active}").inner_text()
+        await field.press("Tab")
+        assert await field.input_value() == "/hami pending "
+        await field.press("Enter")
+        await page.locator(".message.ephemeral", has_text="it waits for memory").wait_for()
+        assert app.payloads("/hami")[-1]["text"] == "pending"
+        assert await field.input_value() == ""
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_escape_closes_the_list_and_enter_then_sends_what_was_typed(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        field = page.get_by_label("Message #gpu-oncall")
+        await field.press_sequentially("@ha")
+        await page.get_by_role("listbox", name="Suggestions").wait_for()
+        await field.press("Escape")
+        await field.press("Enter")
+        await page.locator(".message .content", has_text="@ha").last.wait_for()
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_a_command_that_no_app_takes_is_told_where_it_was_typed(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        field = page.get_by_label("Message #gpu-oncall")
+        await field.fill("/hami why ml/trainer-0")
+        await field.press("Enter")
+        problem = page.locator("#main .composer").get_by_role("alert")
+        await problem.get_by_text("dispatch_failed").wait_for()
+        assert await field.input_value() == "/hami why ml/trainer-0"
+        await problem.get_by_role("button", name="Dismiss").click()
+        assert await problem.inner_text() == ""
+        assert await field.evaluate("field => field === document.activeElement")
+
+    chrome.run(scenario, path=AT_CHANNEL, workspace={"connected": False})
+
+
+def test_a_command_that_the_app_does_not_take_in_time_is_told_where_it_was_typed(chrome: Chrome) -> None:
+    clock = VirtualClock()
+
+    async def scenario(slack, app, page):
+        async def wait_too_long(payload):
+            await clock.advance(4)
+            return {}
+
+        app.answers["/hami"] = wait_too_long
+        field = page.get_by_label("Message #gpu-oncall")
+        await field.fill("/hami why ml/trainer-0")
+        await field.press("Enter")
+        problem = page.locator("#main .composer").get_by_role("alert")
+        await problem.get_by_text("operation_timeout").wait_for()
+        await problem.get_by_text("did not acknowledge within 3 seconds").wait_for()
+        assert await field.input_value() == "/hami why ml/trainer-0"
+
+    chrome.run(scenario, path=AT_CHANNEL, workspace={"clock": clock})
+
+
+def test_a_command_in_a_thread_is_refused_in_the_thread(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        await page.get_by_role("button", name="1 reply").click()
+        field = page.get_by_label("Reply in this thread")
+        await field.fill("/hami why ml/trainer-0")
+        await field.press("Enter")
+        await page.locator("#thread").get_by_text("not_in_thread").wait_for()
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_a_thread_opens_takes_a_reply_and_gives_focus_back(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        await page.get_by_role("button", name="1 reply").click()
+        thread = page.get_by_role("complementary")
+        await thread.locator(".message", has_text="kubectl describe").wait_for()
+        field = thread.get_by_label("Reply in this thread")
+        assert await field.evaluate("field => field === document.activeElement")
+        await field.fill("found it")
+        await field.press("Enter")
+        await thread.locator(".message", has_text="found it").wait_for()
+        replies = page.get_by_role("button", name="2 replies")
+        await replies.wait_for()
+        assert await page.locator("#main .message", has_text="found it").count() == 0
+        await field.press("Escape")
+        await thread.wait_for(state="hidden")
+        assert await replies.evaluate("button => button === document.activeElement")
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_a_thread_has_an_address_and_survives_a_reload(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        await page.get_by_role("button", name="1 reply").click()
+        await page.locator("#thread .message").last.wait_for()
+        await page.reload()
+        await page.locator("#thread .message", has_text="kubectl describe").wait_for()
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_the_status_line_of_the_app_comes_and_goes(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        head = await page.locator(".message").first.get_attribute("data-ts")
+        await app.call("assistant.threads.setStatus", channel_id=CHANNEL, thread_ts=head, status="is reading the nodes")
+        line = page.get_by_text("hami-bot is reading the nodes")
+        await line.wait_for()
+        await page.get_by_role("button", name="1 reply").click()
+        await page.locator("#thread").get_by_text("hami-bot is reading the nodes").wait_for()
+        assert await line.count() == 1  # no longer in the channel
+        await app.call("assistant.threads.setStatus", channel_id=CHANNEL, thread_ts=head, status="")
+        await page.locator("#thread").get_by_text("hami-bot is reading the nodes").wait_for(state="hidden")
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_what_was_typed_and_not_sent_is_there_when_one_comes_back(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        await page.get_by_label("Message #gpu-oncall").fill("half a")
+        await page.get_by_role("link", name="general").click()
+        await page.get_by_label("Message #general").wait_for()
+        await page.get_by_role("link", name="gpu-oncall").click()
+        assert await page.get_by_label("Message #gpu-oncall").input_value() == "half a"
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_each_person_sees_the_channels_they_are_in(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        places = page.get_by_role("navigation", name="Places")
+        assert await places.get_by_role("link", name="gpu-budget").count() == 0
+        await page.get_by_label("Act as").select_option("U0GRACE001")
+        await places.get_by_role("link", name="gpu-budget").wait_for()
+        assert await places.get_by_role("link", name="ml-training").count() == 0
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_a_message_elsewhere_marks_its_channel(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        await slack.say("grace", "general", "anybody?")
+        place = page.get_by_role("link", name="general (new messages)")
+        await place.click()
+        await page.locator(".message", has_text="anybody?").wait_for()
+        assert await place.count() == 0
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_the_log_stays_where_one_reads_and_follows_at_the_end(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        log = page.locator("#main .log")
+        for number in range(25):
+            await slack.say("grace", "gpu-oncall", f"line {number}")
+        await page.get_by_text("line 24").wait_for()
+        at_end = "log => log.scrollHeight - log.scrollTop - log.clientHeight < 5"
+        assert await log.evaluate(at_end)
+        await log.evaluate("log => new Promise((done) => { log.onscroll = done; log.scrollTop = 50; })")
+        await slack.say("grace", "gpu-oncall", "one more")
+        await page.get_by_text("one more").wait_for(state="attached")
+        assert await log.evaluate("log => log.scrollTop") == 50
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_a_message_shortcut_is_in_the_menu_of_a_message(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        message = page.locator(".message").first
+        await message.hover()
+        more = message.get_by_role("button", name="More actions")
+        await more.click()
+        await page.keyboard.press("ArrowDown")
+        await page.keyboard.press("ArrowUp")
+        await page.keyboard.press("Enter")
+        await slack.wait_for(lambda: app.payloads("message_action"))
+        assert app.payloads("message_action")[0]["callback_id"] == "diagnose"
+        assert await more.evaluate("button => button === document.activeElement")
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_the_page_says_whether_the_app_is_connected(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        state = page.locator("#app-state")
+        assert await state.inner_text() == "hami-bot is connected"
+        slack.delivery = "socket"
+        await page.get_by_text("hami-bot is not connected").wait_for()
+
+    chrome.run(scenario)
+
+
+def test_a_lost_server_is_told_and_found_again_is_silent(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        await page.route("**/ui/events**", lambda route: route.abort())
+        await page.get_by_label("Act as").select_option("U0GRACE001")
+        problem = page.get_by_role("alert").filter(has_text="The connection to the sandbox is lost")
+        await problem.wait_for()
+        await page.unroute("**/ui/events**")
+        await problem.wait_for(state="hidden")
+
+    chrome.run(scenario, path=AT_CHANNEL, expected_complaints=("ERR_FAILED",))

@@ -1,0 +1,163 @@
+"""The page's parsers of Slack's text, run in the browser that will run them."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.sandbox.page.samples import HOSTILE
+from tests.sandbox.page.support import Chrome
+
+
+def parsed(chrome: Chrome, module: str, function: str, *arguments: Any) -> Any:
+    found: list[Any] = []
+
+    async def scenario(slack, app, page):
+        call = f"(given) => import('/page/{module}').then((m) => m.{function}(...given))"
+        found.append(await page.evaluate(call, list(arguments)))
+
+    chrome.run(scenario)
+    return found[0]
+
+
+def text(words: str) -> dict[str, str]:
+    return {"t": "text", "s": words}
+
+
+MRKDWN = [
+    ("a *bold* b", [text("a "), {"t": "b", "c": [text("bold")]}, text(" b")]),
+    ("_it_ ~gone~", [{"t": "i", "c": [text("it")]}, text(" "), {"t": "s", "c": [text("gone")]}]),
+    ("*bold _both_*", [{"t": "b", "c": [text("bold "), {"t": "i", "c": [text("both")]}]}]),
+    ("snake_case_name and 2*3*4", [text("snake_case_name and 2*3*4")]),
+    ("* a * b", [text("* a * b")]),
+    ("`*code*`", [{"t": "code", "c": [text("*code*")]}]),
+    ("*never closed", [text("*never closed")]),
+    ("*over\nlines*", [text("*over"), {"t": "br"}, text("lines*")]),
+    ("x\n```\npre *x*\n```\ny", [text("x"), {"t": "pre", "c": [text("pre *x*")]}, text("y")]),
+    ("&gt; said\nnot said", [{"t": "quote", "c": [text("said")]}, text("not said")]),
+    ("&gt;&gt;&gt; all\nof it", [{"t": "quote", "c": [text("all"), {"t": "br"}, text("of it")]}]),
+    ("<https://example.com/a_b_c|a_b>", [{"t": "link", "url": "https://example.com/a_b_c", "s": "a_b"}]),
+    ("<mailto:a@example.com>", [{"t": "link", "url": "mailto:a@example.com", "s": "mailto:a@example.com"}]),
+    (
+        "see https://example.com/x.",
+        [text("see "), {"t": "link", "url": "https://example.com/x", "s": "https://example.com/x"}, text(".")],
+    ),
+    ("<javascript:alert(1)|x>", [text("<javascript:alert(1)|x>")]),
+    ("< b > c", [text("< b > c")]),
+    ("&lt;!channel&gt; &amp;lt;", [text("<!channel> &lt;")]),
+    ("<!channel> <!here|x>", [{"t": "broadcast", "s": "@channel"}, text(" "), {"t": "broadcast", "s": "@here"}]),
+    ("`<!channel>`", [{"t": "code", "c": [{"t": "broadcast", "s": "@channel"}]}]),
+    ("<!subteam^S1|@oncall>", [{"t": "group", "id": "S1", "s": "@oncall"}]),
+    (
+        "<@U1|ada> <#C1|general>",
+        [{"t": "user", "id": "U1", "s": "ada"}, text(" "), {"t": "channel", "id": "C1", "s": "general"}],
+    ),
+    ("<!date^1^{date}|yesterday>", [text("yesterday")]),
+    (":eyes: :nothing_known: 12:30:45", [{"t": "emoji", "name": "eyes", "s": "👀"}, text(" :nothing_known: 12:30:45")]),
+]
+
+
+def test_mrkdwn_is_parsed_as_slack_does(chrome: Chrome) -> None:
+    got: list[Any] = []
+
+    async def scenario(slack, app, page):
+        script = "(all) => import('/page/text-mrkdwn.js').then((m) => all.map((one) => m.parseMrkdwn(one)))"
+        got.extend(await page.evaluate(script, [source for source, _ in MRKDWN]))
+
+    chrome.run(scenario)
+    wrong = [(source, is_, should) for (source, should), is_ in zip(MRKDWN, got, strict=True) if is_ != should]
+    assert wrong == []
+
+
+def test_bare_urls_stay_text_when_the_text_is_verbatim(chrome: Chrome) -> None:
+    assert parsed(chrome, "text-mrkdwn.js", "parseMrkdwn", "https://example.com", {"verbatim": True}) == [
+        text("https://example.com")
+    ]
+
+
+PARSERS = [("text-mrkdwn.js", "parseMrkdwn"), ("text-markdown.js", "parseMarkdown")]
+
+
+@pytest.mark.parametrize(("module", "function"), PARSERS)
+def test_parsing_takes_time_in_proportion_to_the_length(chrome: Chrome, module: str, function: str) -> None:
+    hard = [
+        "*a ",
+        "_a_ ",
+        "`",
+        "<",
+        "<a",
+        "*",
+        ":a",
+        "```",
+        "a*b_c~d`e<f",
+        "[a",
+        "[a](b",
+        "**",
+        "https://",
+        "| a ",
+        "&gt;",
+    ]
+
+    async def scenario(slack, app, page):
+        work = f"for (const one of all) m.{function}(one.repeat(200000 / one.length));"
+        script = f"(all) => import('/page/{module}').then((m) => {{ {work} }})"
+        began = time.monotonic()
+        await page.evaluate(script, hard)
+        assert time.monotonic() - began < 8
+
+    chrome.run(scenario)
+
+
+def test_markdown_knows_a_safe_subset(chrome: Chrome) -> None:
+    source = (
+        "# Head\n\nOne **b** *i* `c` ~~s~~ [l](https://example.com) [x](javascript:alert) <b>\n\n1. a\n2. b\n\n---\n> q"
+    )
+    nodes = parsed(chrome, "text-markdown.js", "parseMarkdown", source)
+    assert [node["t"] for node in nodes] == ["h", "p", "list", "hr", "quote"]
+    kinds = [node["t"] for node in nodes[1]["c"]]
+    assert kinds.count("link") == 1
+    assert "[x](javascript:alert)" in json.dumps(nodes[1])
+
+
+def test_csv_is_read_with_quotes_and_line_breaks_in_cells(chrome: Chrome) -> None:
+    source = 'a,"b ""q""",c\r\n1,"two\nlines",\n'
+    assert parsed(chrome, "files.js", "parseCsv", source) == [["a", 'b "q"', "c"], ["1", "two\nlines", ""]]
+
+
+def test_completion_offers_what_fits_the_place(chrome: Chrome) -> None:
+    facts = {
+        "commands": [{"command": "/hami", "description": "ask"}],
+        "verbs": [{"name": "why", "usage": "why <pod>", "help": ""}, {"name": "nodes", "usage": "", "help": ""}],
+        "names": [{"name": "hami", "help": "app"}, {"name": "harry", "help": ""}],
+        "apps": ["hami"],
+        "direct": False,
+    }
+    cases = [
+        ("/", ["/hami"], True), ("/hami", [], False), ("/hami ", ["why", "nodes"], False), ("/hami w", ["why"], True),
+        ("/hami why", [], False), ("/hami why ", [], False), ("@ha", ["@hami", "@harry"], True),
+        ("hey @har", ["@harry"], True),
+        ("@hami n", ["nodes"], True), ("w", [], False), ("a / b", [], False),
+    ]  # fmt: skip
+
+    async def scenario(slack, app, page):
+        work = "all.map((one) => m.suggest(one, one.length, facts))"
+        script = f"([all, facts]) => import('/page/completion.js').then((m) => {work})"
+        found = await page.evaluate(script, [[source for source, _, _ in cases], facts])
+        for (source, labels, eager), offer in zip(cases, found, strict=True):
+            assert [item["label"] for item in (offer or {"items": []})["items"]] == labels, source
+            assert (offer or {"eager": False})["eager"] == eager, source
+
+    chrome.run(scenario)
+
+
+def test_no_hostile_text_becomes_a_link_that_is_not_of_the_web(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        script = (
+            "(all) => import('/page/text-mrkdwn.js').then((m) => JSON.stringify(all.map((one) => m.parseMrkdwn(one))))"
+        )
+        urls = [part.split('"')[0] for part in (await page.evaluate(script, HOSTILE)).split('"url":"')[1:]]
+        assert urls
+        assert all(url.startswith(("https:", "http:")) for url in urls), urls
+
+    chrome.run(scenario)

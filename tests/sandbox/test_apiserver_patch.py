@@ -1,0 +1,280 @@
+"""JSON patch, merge patch and strategic merge patch: the documents that come out, and those that are refused."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch, same
+from sandbox.apiserver.mergepatch import StrategicPatchError, merge_patch, strategic_merge_patch
+from tests.sandbox.apiserver_support import talk
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text("ab~/", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab~/", max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def one(op: str, path: str, **rest: Any) -> dict[str, Any]:
+    return {"op": op, "path": path, **rest}
+
+
+# --------------------------------------------------------------------------------------- RFC 6902, its appendix A
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "expected"),
+    [
+        ({"foo": "bar"}, [one("add", "/baz", value="qux")], {"foo": "bar", "baz": "qux"}),
+        ({"foo": ["bar", "baz"]}, [one("add", "/foo/1", value="qux")], {"foo": ["bar", "qux", "baz"]}),
+        ({"foo": [1]}, [one("add", "/foo/1", value=2)], {"foo": [1, 2]}),
+        ({"foo": ["bar"]}, [one("add", "/foo/-", value=["abc"])], {"foo": ["bar", ["abc"]]}),
+        ({"foo": 1}, [one("add", "/foo", value=2)], {"foo": 2}),
+        ({"foo": 1}, [one("add", "", value=[])], []),
+        ({"baz": 1, "foo": 2}, [one("remove", "/baz")], {"foo": 2}),
+        ({"foo": [1, 2, 3]}, [one("remove", "/foo/1")], {"foo": [1, 3]}),
+        ({"foo": 1}, [one("replace", "/foo", value=None)], {"foo": None}),
+        ({"a": {"b": 1}, "c": {}}, [one("move", "/c/d", **{"from": "/a/b"})], {"a": {}, "c": {"d": 1}}),
+        ({"foo": [1, 2, 3]}, [one("move", "/foo/2", **{"from": "/foo/0"})], {"foo": [2, 3, 1]}),
+        ({"a": [1]}, [one("copy", "/b", **{"from": "/a"}), one("add", "/b/-", value=2)], {"a": [1], "b": [1, 2]}),
+        ({"baz": "qux", "foo": ["a", 2]}, [one("test", "/baz", value="qux"), one("test", "/foo/1", value=2)], None),
+        ({"/": 9, "~1": 10}, [one("test", "/~01", value=10), one("remove", "/~1")], {"~1": 10}),
+        ({"foo": 1}, [one("test", "/foo", value=1.0, more="ignored")], None),
+    ],
+)
+def test_an_operation_changes_what_the_standard_says(document, patch, expected):
+    assert apply_json_patch(document, patch) == (document if expected is None else expected)
+
+
+@pytest.mark.parametrize(
+    ("document", "operation"),
+    [
+        ({"foo": "bar"}, one("test", "/foo", value="baz")),
+        ({"foo": "10"}, one("test", "/foo", value=10)),
+        ({"foo": 1}, one("test", "/foo", value=True)),
+        ({"foo": None}, one("test", "/bar", value=None)),
+        ({"foo": "bar"}, one("add", "/baz/bat", value=1)),
+        ({"foo": [1]}, one("add", "/foo/2", value=1)),
+        ({"foo": [1]}, one("add", "/foo/01", value=1)),
+        ({"foo": [1]}, one("add", "/foo/-1", value=1)),
+        ({"foo": [1]}, one("replace", "/foo/-", value=1)),
+        ({"foo": [1]}, one("replace", "/foo/1", value=1)),
+        ({"foo": 1}, one("replace", "/bar", value=1)),
+        ({"foo": 1}, one("remove", "/bar")),
+        ({"foo": 1}, one("remove", "")),
+        ({"foo": {"a": 1}}, one("move", "/foo/b", **{"from": "/foo"})),
+        ({"foo": 1}, one("copy", "/b", **{"from": "/a"})),
+        ({"foo": 1}, one("add", "/b")),
+        ({"foo": 1}, one("add", "b", value=1)),
+        ({"foo": 1}, one("add", "/~2", value=1)),
+        ({"foo": 1}, one("spill", "/foo", value=1)),
+        ({"foo": 1}, "remove /foo"),
+    ],
+)
+def test_an_operation_that_does_not_fit_is_refused_and_nothing_is_changed(document, operation):
+    before = copy.deepcopy(document)
+    with pytest.raises(PatchError):
+        apply_json_patch(document, [one("add", "/new", value=1), operation])
+    assert document == before
+
+
+def difference(old: Any, new: Any, path: str = "") -> list[dict[str, Any]]:
+    """A patch that turns one document into another, made of every operation that can be told from the two."""
+    if same(old, new):
+        return [one("test", path, value=old)]
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return [one("replace", path, value=new)]
+    steps: list[dict[str, Any]] = []
+    for key in sorted({*old, *new}):
+        place = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+        if key not in new:
+            steps.append(one("remove", place))
+        elif key not in old:
+            steps.append(one("add", place, value=new[key]))
+        else:
+            steps += difference(old[key], new[key], place)
+    return steps
+
+
+@given(JSON, JSON)
+def test_the_patch_between_two_documents_leads_from_one_to_the_other(old, new):
+    assert same(apply_json_patch(old, difference(old, new)), new)
+
+
+# --------------------------------------------------------------------------------------- RFC 7396, its appendix A
+
+
+@pytest.mark.parametrize(
+    ("document", "patch", "expected"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_a_merge_patch_changes_what_the_standard_says(document, patch, expected):
+    assert merge_patch(document, patch) == expected
+
+
+@given(JSON, JSON)
+def test_a_merge_patch_applied_again_changes_nothing_more(document, patch):
+    once = merge_patch(document, patch)
+    assert same(merge_patch(once, patch), once)
+
+
+# --------------------------------------------------------------------------------------- strategic merge patch
+
+CONTAINERS = [{"name": "a", "image": "x", "args": ["1"]}, {"name": "b", "image": "y"}]
+POD = {"spec": {"containers": CONTAINERS, "tolerations": [{"key": "k"}], "nodeName": "n"}}
+
+
+def merged(patch: dict[str, Any]) -> Any:
+    before = copy.deepcopy(POD)
+    after = strategic_merge_patch(POD, {"spec": patch})["spec"]
+    assert before == POD
+    return after
+
+
+def test_containers_are_merged_by_name_and_their_args_replaced():
+    after = merged({"containers": [{"name": "a", "args": ["2", "3"]}]})
+    assert after["containers"] == [{"name": "a", "image": "x", "args": ["2", "3"]}, CONTAINERS[1]]
+
+
+def test_env_is_merged_by_name_and_ports_by_container_port():
+    old = {"containers": [{"name": "a", "env": [{"name": "E", "value": "1"}], "ports": [{"containerPort": 80}]}]}
+    patch = {
+        "containers": [
+            {
+                "name": "a",
+                "env": [{"name": "F", "value": "2"}, {"name": "E", "value": "3"}],
+                "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 81}],
+            }
+        ]
+    }
+    [container] = strategic_merge_patch(old, patch)["containers"]
+    assert {one["name"]: one["value"] for one in container["env"]} == {"E": "3", "F": "2"}
+    assert container["ports"] == [{"containerPort": 80, "name": "http"}, {"containerPort": 81}]
+
+
+def test_tolerations_are_replaced():
+    assert merged({"tolerations": [{"key": "other"}]})["tolerations"] == [{"key": "other"}]
+
+
+def test_null_takes_a_field_out():
+    assert "nodeName" not in merged({"nodeName": None})
+
+
+def test_an_element_is_deleted_by_a_directive():
+    assert merged({"containers": [{"name": "a", "$patch": "delete"}]})["containers"] == CONTAINERS[1:]
+
+
+def test_a_list_is_replaced_by_a_directive():
+    after = merged({"containers": [{"name": "c", "image": "z"}, {"$patch": "replace"}]})
+    assert after["containers"] == [{"name": "c", "image": "z"}]
+
+
+def test_a_map_is_replaced_or_emptied_by_a_directive():
+    assert strategic_merge_patch({"m": {"a": 1}}, {"m": {"$patch": "replace", "b": 2}}) == {"m": {"b": 2}}
+    assert strategic_merge_patch({"m": {"a": 1}}, {"m": {"$patch": "delete"}}) == {"m": {}}
+
+
+def test_the_order_of_elements_is_set():
+    order = {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": []}
+    assert [container["name"] for container in merged(order)["containers"]] == ["b", "a"]
+
+
+def test_an_order_that_does_not_name_every_element_keeps_the_others_in_place():
+    order = {"$setElementOrder/containers": [{"name": "a"}, {"name": "c"}], "containers": [{"name": "c", "image": "z"}]}
+    assert [container["name"] for container in merged(order)["containers"]] == ["a", "c", "b"]
+
+
+def test_finalizers_are_added_and_deleted_one_by_one():
+    document = {"metadata": {"finalizers": ["a", "b"]}}
+    assert strategic_merge_patch(document, {"metadata": {"finalizers": ["c"]}}) == {
+        "metadata": {"finalizers": ["a", "b", "c"]}
+    }
+    assert strategic_merge_patch(document, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}) == {
+        "metadata": {"finalizers": ["b"]}
+    }
+
+
+def test_only_the_keys_to_retain_are_kept():
+    document = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}
+    patch = {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}
+    assert strategic_merge_patch(document, patch) == {"strategy": {"type": "Recreate"}}
+
+
+def test_an_element_without_its_key_is_refused():
+    with pytest.raises(StrategicPatchError, match="does not contain declared merge key: name"):
+        merged({"containers": [{"image": "z"}]})
+
+
+# --------------------------------------------------------------------------------------- over the wire
+
+
+NODE = {"kind": "Node", "metadata": {"name": "gpu-1", "resourceVersion": "7", "annotations": {"hami.io/x": "1"}}}
+NODES = {"nodes": [NODE]}
+
+
+def test_a_patch_that_changes_nothing_leaves_the_version():
+    async def conversation(_, client):
+        patch = one("test", "/metadata/annotations/hami.io~1x", value="1")
+        return await client.json_patch("/api/v1/nodes/gpu-1", patch)
+
+    answer = talk(conversation, NODES)
+    assert (answer.status, answer.version) == (200, "7")
+
+
+def test_a_dry_run_shows_the_result_and_stores_nothing():
+    async def conversation(_, client):
+        patch = {"metadata": {"labels": {"a": "b"}}}
+        shown = await client.merge_patch("/api/v1/nodes/gpu-1", patch, dryRun="All")
+        return shown.body, (await client.get("/api/v1/nodes/gpu-1")).body
+
+    shown, stored = talk(conversation, NODES)
+    assert (shown["metadata"]["labels"], shown["metadata"]["resourceVersion"]) == ({"a": "b"}, "7")
+    assert "labels" not in stored["metadata"]
+
+
+def test_a_dry_run_of_something_else_is_invalid():
+    async def conversation(_, client):
+        return await client.merge_patch("/api/v1/nodes/gpu-1", {}, dryRun="Some")
+
+    answer = talk(conversation, NODES)
+    assert (answer.status, answer.body["reason"]) == (422, "Invalid")
+
+
+def test_a_json_patch_with_too_many_operations_is_too_large():
+    async def conversation(_, client):
+        return await client.json_patch("/api/v1/nodes/gpu-1", *([one("test", "/kind", value="Node")] * 10_001))
+
+    answer = talk(conversation, NODES)
+    assert (answer.status, answer.body["reason"]) == (413, "RequestEntityTooLarge")
+
+
+def test_of_two_patches_that_test_the_same_value_one_wins():
+    async def conversation(_, client):
+        path = "/api/v1/nodes/gpu-1"
+
+        def raised(value: str) -> Any:
+            place = "/metadata/annotations/hami.io~1x"
+            return client.json_patch(path, one("test", place, value="1"), one("replace", place, value=value))
+
+        answers = [await raised("2"), await raised("3")]
+        return [answer.status for answer in answers], (await client.get(path)).body["metadata"]["annotations"]
+
+    assert talk(conversation, NODES) == ([200, 422], {"hami.io/x": "2"})

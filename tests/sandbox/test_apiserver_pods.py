@@ -1,0 +1,246 @@
+"""What pods have of their own: logs that grow and end, recorded ports behind the proxy, verbosity of the scheduler."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from sandbox.apiserver import Rule, Timing
+from sandbox.apiserver.schedulerlogs import scheduler_log, verbosity
+from tests.sandbox.apiserver_support import Clock, talk
+
+NAME = "hami-scheduler-0"
+PATH = f"/api/v1/namespaces/hami-system/pods/{NAME}"
+EXTENDER, KUBE = "vgpu-scheduler-extender", "kube-scheduler"
+LINES = [b"I1121 06:00:0%d.000000       1 score.go:275] n=%d\n" % (number, number) for number in range(6)]
+
+
+def scheduler_pod(level: int = 4) -> dict[str, Any]:
+    started = {"running": {"startedAt": "2026-11-21T06:00:00Z"}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": NAME, "namespace": "hami-system", "uid": "u"},
+        "spec": {
+            "containers": [
+                {"name": KUBE, "command": ["kube-scheduler", f"-v={level}"]},
+                {"name": EXTENDER, "command": ["scheduler", f"-v={level}"], "ports": [{"containerPort": 9395}]},
+            ]
+        },
+        "status": {"podIP": "127.1.0.1", "containerStatuses": [{"name": EXTENDER, "state": started}]},
+    }
+
+
+WAITING = {
+    "kind": "Pod",
+    "metadata": {
+        "name": "s03-card-insufficient-memory",
+        "namespace": "ml",
+        "uid": "11111111-2222-4333-8444-555555555555",
+    },
+    "spec": {"containers": [{"name": "main"}]},
+}
+OBJECTS = {"pods": [scheduler_pod(), WAITING]}
+LOGS = {("hami-system", NAME, EXTENDER): b"".join(LINES)}
+
+
+def log(conversation_query: dict[str, Any], **options: Any) -> Any:
+    async def conversation(_, client):
+        return await client.get(f"{PATH}/log", **{"container": EXTENDER, **conversation_query})
+
+    return talk(conversation, OBJECTS, **{"logs": LOGS, "clock": Clock(), **options})
+
+
+# ------------------------------------------------------------------------------------------------ logs
+
+
+def test_a_log_starts_at_a_time():
+    assert log({"sinceTime": "2026-11-21T06:00:04Z"}).content == b"".join(LINES[4:])
+    assert log({"sinceTime": "2026-11-21T14:00:04+08:00"}).content == b"".join(LINES[4:])
+
+
+def test_a_log_after_its_last_line_is_empty():
+    assert log({"sinceTime": "2026-11-21T06:00:06Z"}).content == b""
+
+
+def test_a_log_cannot_start_at_two_places():
+    answer = log({"sinceTime": "2026-11-21T06:00:04Z", "sinceSeconds": 3})
+    assert (answer.status, answer.body["reason"]) == (422, "Invalid")
+
+
+def test_lines_are_stamped_with_their_times():
+    assert log({"timestamps": "true", "tailLines": 1}).content == b"2026-11-21T06:00:05.000000000Z " + LINES[5]
+
+
+def test_the_log_of_the_run_before_is_another_one():
+    previous = {("hami-system", NAME, EXTENDER): b"panic\n"}
+    assert log({"previous": "true"}, previous_logs=previous).content == b"panic\n"
+    assert log({"previous": "true"}).status == 400
+
+
+def test_a_followed_log_goes_on_and_ends_with_its_pod():
+    async def conversation(server, client):
+        query = {"container": EXTENDER, "follow": "true", "tailLines": "1"}
+        async with client.session.get(f"{PATH}/log", params=query) as response:
+            first = await response.content.readline()
+            server.append_log("hami-system", NAME, EXTENDER, b"one\n")
+            second = await response.content.readline()
+            server.append_log("hami-system", NAME, EXTENDER, b"two\n")
+            server.remove("pods", "hami-system", NAME)
+            return first, second, await response.read()
+
+    assert talk(conversation, OBJECTS, logs=LOGS) == (LINES[5], b"one\n", b"two\n")
+
+
+def test_a_followed_log_ends_at_its_limit_of_bytes():
+    async def conversation(server, client):
+        query = {"container": EXTENDER, "follow": "true", "tailLines": "1", "limitBytes": str(len(LINES[5]) + 2)}
+        async with client.session.get(f"{PATH}/log", params=query) as response:
+            await response.content.readline()
+            server.append_log("hami-system", NAME, EXTENDER, b"one\n")
+            return await response.read()
+
+    assert talk(conversation, OBJECTS, logs=LOGS) == b"on"
+
+
+# ------------------------------------------------------------------------------------------------ verbosity
+
+
+@pytest.mark.parametrize(
+    ("container", "level"),
+    [
+        ({}, 0),
+        ({"command": ["x", "-v=4"]}, 4),
+        ({"command": ["x", "-v=4", "-v=5"]}, 5),
+        ({"command": ["x", "--v=4"], "args": ["-v", "2"]}, 2),
+        ({"args": ["--verbose=9", "-v"]}, 0),
+    ],
+)
+def test_the_last_flag_is_the_verbosity(container, level):
+    assert verbosity(container) == level
+
+
+NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
+UIDS = {("ml", "s03-card-insufficient-memory"): WAITING["metadata"]["uid"]}
+
+
+def simulated(level: int, container: str = EXTENDER) -> bytes:
+    text = scheduler_log(container, level, NOON, lambda *pod: UIDS.get(pod))
+    assert text
+    return text
+
+
+def test_a_higher_verbosity_says_more():
+    sizes = [len(simulated(level)) for level in (0, 1, 2, 4, 5, 9)]
+    assert sizes == sorted(sizes)
+    assert [sizes[1], sizes[5]] == [sizes[0], sizes[4]]
+    assert b"NodeUnfitPod" not in simulated(2)
+    assert b'"NodeUnfitPod" pod="ml/s03-card-insufficient-memory"' in simulated(4)
+    assert b'"CardInsufficientMemory" pod="ml/s03-card-insufficient-memory"' in simulated(5)
+    kube = [simulated(level, KUBE).count(b"\n") for level in (0, 2, 4, 5)]
+    assert kube == sorted(set(kube))
+
+
+def test_the_newest_line_is_at_the_time_given_and_the_pods_are_those_of_the_cluster():
+    text = simulated(4)
+    assert re.findall(rb"^[IWEF](\d{4} \d\d:\d\d:\d\d)", text, re.MULTILINE)[-1] == b"0301 12:00:00"
+    uids = set(re.findall(rb'"Starting schedule filter process" pod="s03-\S+" uuid="([^"]+)"', text))
+    assert uids == {WAITING["metadata"]["uid"].encode()}
+
+
+def test_another_container_has_no_such_log():
+    assert scheduler_log("main", 4, NOON, lambda *_: None) is None
+
+
+@pytest.mark.parametrize(("level", "told"), [(2, False), (4, True)])
+def test_a_scheduler_without_a_recorded_log_says_as_much_as_its_flags_let_it(level, told):
+    async def conversation(_, client):
+        return await client.get(f"{PATH}/log", container=EXTENDER)
+
+    answer = talk(conversation, {"pods": [scheduler_pod(level), WAITING]}, timing=Timing(), clock=Clock())
+    assert (b"NodeUnfitPod" in answer.content) is told
+
+
+def test_the_verbosity_of_kube_scheduler_is_set_while_it_runs():
+    async def conversation(_, client):
+        before = await client.get(f"{PATH}/log", container=KUBE)
+        path = PATH.replace(NAME, f"https:{NAME}:10259") + "/proxy/debug/flags/v"
+        answer = await client.send("PUT", path, "5", "text/plain")
+        return before.content, answer, (await client.get(f"{PATH}/log", container=KUBE)).content
+
+    before, answer, after = talk(conversation, OBJECTS, logs={("hami-system", NAME, KUBE): LINES[0]}, clock=Clock())
+    assert (answer.status, answer.content) == (200, b"successfully set klog.logging.verbosity to 5")
+    assert (before, b"Pod moved to an internal scheduling queue" in after) == (LINES[0], True)
+
+
+# ------------------------------------------------------------------------------------------------ proxy
+
+PORTS = {
+    "metrics": {("hami-system", NAME, "9395"): b"hami_up 1\n"},
+    "profiles": {("hami-system", NAME, "heap"): b"\x1f\x8bprofile"},
+}
+
+
+def proxied(address: str, path: str, method: str = "GET", body: Any = None, **options: Any) -> Any:
+    async def conversation(_, client):
+        place = f"/api/v1/namespaces/hami-system/pods/{address}/proxy/{path}"
+        return await client.send(method, place, body, "text/plain")
+
+    return talk(conversation, OBJECTS, **{**PORTS, **options})
+
+
+@pytest.mark.parametrize("address", [NAME, f"{NAME}:9395", f"http:{NAME}:9395"])
+def test_recorded_metrics_and_profiles_are_behind_the_port(address):
+    metrics, heap = proxied(address, "metrics"), proxied(address, "debug/pprof/heap")
+    assert (metrics.status, metrics.content) == (200, b"hami_up 1\n")
+    assert metrics.headers["Content-Type"].startswith("text/plain")
+    assert (heap.status, heap.headers["Content-Type"], heap.content) == (
+        200,
+        "application/octet-stream",
+        b"\x1f\x8bprofile",
+    )
+
+
+def test_what_the_process_does_not_serve_is_its_own_404():
+    answer = proxied(f"{NAME}:9395", "debug/pprof/block")
+    assert (answer.status, answer.content) == (404, b"404 page not found\n")
+
+
+def test_a_port_that_nothing_listens_on_is_unavailable():
+    answer = proxied(f"{NAME}:8080", "metrics")
+    message = "error trying to reach service: dial tcp 127.1.0.1:8080: connect: connection refused"
+    assert (answer.status, answer.body["reason"], answer.body["message"]) == (503, "ServiceUnavailable", message)
+
+
+def test_a_pod_that_is_not_there_is_not_found():
+    answer = proxied("nope:9395", "metrics")
+    assert (answer.status, answer.body["message"]) == (404, 'pods "nope" not found')
+
+
+def test_a_port_with_tls_is_not_spoken_to_without():
+    answer = proxied(f"{NAME}:10259", "debug/flags/v", "PUT", "5")
+    assert (answer.status, answer.content) == (400, b"Client sent an HTTP request to an HTTPS server.\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "status", "text"),
+    [
+        (
+            "PUT",
+            "many",
+            400,
+            'failed set klog.logging.verbosity many: strconv.ParseInt: parsing "many": invalid syntax',
+        ),
+        ("GET", None, 406, "unsupported http method"),
+    ],
+)
+def test_a_verbosity_that_is_none_is_refused(method, body, status, text):
+    answer = proxied(f"https:{NAME}:10259", "debug/flags/v", method, body)
+    assert (answer.status, answer.content.decode()) == (status, text)
+
+
+def test_the_proxy_is_a_right_of_its_own():
+    answer = proxied(f"{NAME}:9395", "metrics", refused=[Rule(["get"], ["pods/proxy"])])
+    assert answer.status == 403
+    assert f'pods "{NAME}" is forbidden' in answer.body["message"]
+    assert 'cannot get resource "pods/proxy"' in answer.body["message"]

@@ -1,0 +1,222 @@
+"""The sandbox's API server gives the answers that were recorded from kube-apiserver v1.36.2 (data/api)."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from yarl import URL
+
+from sandbox.apiserver import ApiServer, Fault, Rule
+
+DATA = Path(__file__).parent / "data" / "api"
+USER = "system:serviceaccount:hami-system:hami-bot"
+STATUS_PARTS = ("kind", "status", "reason", "message", "details", "code")
+
+DEPLOYMENT = json.loads((DATA / "get-deployment.json").read_text())["response"]["body"]
+NODES = [
+    {"kind": "Node", "metadata": {"name": name, "resourceVersion": "24656"}}
+    for name in ("cp-node-01", "cpu-node-21", *(f"gpu-node-{number:02d}" for number in range(1, 21)))
+] + [{"kind": "Node", "metadata": {"name": f"node-{number}", "resourceVersion": "1"}} for number in range(16)]
+SCHEDULER_POD = {
+    "kind": "Pod",
+    "metadata": {"name": "hami-scheduler-77cf4dd557-rfsxf", "namespace": "hami-system"},
+    "spec": {"containers": [{"name": "kube-scheduler"}, {"name": "vgpu-scheduler-extender"}]},
+}
+NAMESPACES = [{"kind": "Namespace", "metadata": {"name": name}} for name in ("hami-system", "ml", "quota-ns")]
+OBJECTS = {"deployments.apps": [DEPLOYMENT], "nodes": NODES, "pods": [SCHEDULER_POD], "namespaces": NAMESPACES}
+
+
+def recorded(name: str) -> dict[str, Any]:
+    return json.loads((DATA / f"{name}.json").read_text())
+
+
+def replay(name: str, objects: Any = OBJECTS, **options: Any) -> tuple[dict[str, Any], dict[str, Any], Any]:
+    """What was recorded, and what our server says to the same request; of a watch the first event."""
+    case = recorded(name)
+    sent = case["request"]
+
+    async def talk() -> dict[str, Any]:
+        async with ApiServer(objects, **options) as server, aiohttp.ClientSession() as client:
+            url = URL(server.url + sent["path"], encoded=True)
+            async with client.request(sent["method"], url, headers=sent["headers"], data=sent["body"]) as response:
+                text = await response.text()
+                kind = response.headers["Content-Type"]
+                body = json.loads(text.splitlines()[0]) if kind.startswith("application/json") else text
+                retry = {"retry_after": response.headers["Retry-After"]} if "Retry-After" in response.headers else {}
+                return {"status": response.status, "content_type": kind, "body": body, **retry}
+
+    ours = asyncio.run(asyncio.wait_for(talk(), 8))
+    return case["response"], ours, case["request"]
+
+
+def status_parts(body: Any) -> dict[str, Any]:
+    return {part: body.get(part) for part in STATUS_PARTS}
+
+
+REFUSALS = [
+    "create-already-exists",
+    "delete-precondition-conflict",
+    "events-bad-fieldselector",
+    "gone-expired-continue-token",
+    "gone-list-exact-old-rv",
+    "jsonpatch-add-args-missing-parent",
+    "jsonpatch-index-out-of-range",
+    "jsonpatch-malformed",
+    "jsonpatch-not-json",
+    "jsonpatch-replace-resourceVersion-stale",
+    "jsonpatch-test-fails-args-missing-path",
+    "jsonpatch-test-fails-value",
+    "jsonpatch-test-resourceVersion-stale",
+    "mergepatch-containers-list-replaces-all",
+    "mergepatch-stale-resourceVersion",
+    "nodes-bad-continue",
+    "nodes-bad-labelselector",
+    "notfound-deployment",
+    "patch-immutable-selector",
+    "patch-unsupported-media-type",
+    "pod-log-two-containers-no-name",
+    "strategic-stale-resourceVersion",
+    "strategic-unknown-container-name",
+]
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_refusal_is_the_recorded_one(name):
+    theirs, ours, _ = replay(name)
+    assert ours["status"] == theirs["status"]
+    assert status_parts(ours["body"]) == status_parts(theirs["body"])
+
+
+@pytest.mark.parametrize(
+    "name", ["jsonpatch-test-ok-dryrun", "strategic-container-by-name", "mergepatch-annotation-ok"]
+)
+def test_a_patch_gives_the_recorded_object(name):
+    theirs, ours, _ = replay(name)
+    assert (ours["status"], ours["body"]) == (200, theirs["body"])
+
+
+def test_a_put_of_an_old_state_is_a_conflict_as_recorded():
+    case = recorded("put-stale-resourceVersion")
+    stale = DEPLOYMENT | {"metadata": DEPLOYMENT["metadata"] | {"resourceVersion": "1"}}
+
+    async def talk() -> Any:
+        async with (
+            ApiServer(OBJECTS) as server,
+            aiohttp.ClientSession(server.url) as client,
+            client.put(case["request"]["path"], json=stale) as response,
+        ):
+            return response.status, await response.json()
+
+    status, body = asyncio.run(talk())
+    assert (status, status_parts(body)) == (409, status_parts(case["response"]["body"]))
+
+
+def test_an_apply_patch_is_refused_because_nothing_here_owns_fields():
+    async def talk() -> int:
+        async with ApiServer(OBJECTS) as server, aiohttp.ClientSession(server.url) as client:
+            path = "/apis/apps/v1/namespaces/hami-system/deployments/hami-scheduler"
+            headers = {"Content-Type": "application/apply-patch+yaml"}
+            async with client.patch(path, data="{}", headers=headers) as response:
+                return response.status
+
+    assert asyncio.run(talk()) == 415
+
+
+@pytest.mark.parametrize("name", ["forbidden-get-missing-object", "forbidden-list-nodes", "forbidden-patch-deployment"])
+def test_who_may_nothing_is_told_so_as_recorded(name):
+    theirs, ours, _ = replay(name, granted=[])
+    expected = status_parts(theirs["body"])
+    expected["message"] = expected["message"].replace("system:serviceaccount:ml:viewer", USER)
+    assert (ours["status"], status_parts(ours["body"])) == (403, expected)
+
+
+def test_a_bad_token_is_unauthorized_as_recorded():
+    theirs, ours, _ = replay("unauthorized-bad-token", token="another")
+    assert (ours["status"], ours["body"]) == (401, theirs["body"])
+
+
+@pytest.mark.parametrize(
+    ("name", "granted"), [("ssar-admin", None), ("ssar-viewer", [Rule(["get"], ["deployments"], ["apps"])])]
+)
+def test_an_access_review_is_answered_as_recorded(name, granted):
+    theirs, ours, _ = replay(name, granted=granted)
+    assert (ours["status"], ours["body"]) == (201, theirs["body"])
+
+
+def test_pages_are_the_recorded_ones():
+    theirs, ours, _ = replay("nodes-limit-5")
+    assert ours["body"]["metadata"] == theirs["body"]["metadata"]
+    names = [[item["metadata"]["name"] for item in answer["body"]["items"]] for answer in (ours, theirs)]
+    assert names[0] == names[1]
+    theirs, ours, _ = replay("nodes-limit-5-page2")
+    assert ours["body"]["metadata"] == theirs["body"]["metadata"]
+
+
+def test_a_version_of_the_future_is_waited_for_in_vain_as_recorded():
+    theirs, ours, _ = replay("nodes-rv-future")
+    assert (ours["status"], ours["retry_after"]) == (504, theirs["retry_after"])
+    message = theirs["body"]["message"].replace("24704", "24656")
+    assert status_parts(ours["body"]) == status_parts(theirs["body"]) | {"message": message}
+
+
+def test_a_scale_is_the_recorded_one():
+    theirs, ours, _ = replay("deployments-scale")
+    assert ours["body"] == theirs["body"]
+
+
+def test_a_path_outside_every_group_is_the_recorded_404():
+    theirs, ours, _ = replay("notfound-path")
+    assert (ours["status"], ours["content_type"], ours["body"]) == (404, theirs["content_type"], theirs["body"])
+
+
+def test_a_namespace_that_is_not_there_lists_as_empty_as_recorded():
+    theirs, ours, _ = replay("notfound-namespace-list-is-empty")
+    assert (ours["status"], ours["body"]["kind"], ours["body"]["items"]) == (200, theirs["body"]["kind"], [])
+
+
+def test_a_watch_from_an_old_version_ends_with_the_recorded_error():
+    theirs, ours, _ = replay("gone-watch-old-rv")
+    message = theirs["body"]["object"]["message"].replace("5148", "24656")
+    theirs["body"]["object"]["message"] = message
+    assert (ours["status"], ours["body"]) == (200, theirs["body"])
+
+
+def test_the_end_of_the_initial_events_is_told_as_recorded():
+    theirs, ours, _ = replay("watch-sendinitialevents-bookmark", faults=[Fault("/pods$", "gone", events=1)])
+    theirs["body"]["object"]["metadata"]["resourceVersion"] = "24656"
+    assert ours["body"] == theirs["body"]
+
+
+def test_a_table_of_nodes_has_the_recorded_columns_and_cells():
+    case = recorded("nodes-table")["response"]["body"]
+    cells = case["cells"][0]
+    node = {
+        "kind": "Node",
+        "metadata": {
+            "name": cells[0],
+            "creationTimestamp": "2026-11-21T05:49:20Z",
+            "labels": {"node-role.kubernetes.io/control-plane": ""},
+        },
+        "status": {
+            "addresses": [{"type": "InternalIP", "address": cells[5]}],
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "nodeInfo": {
+                "kubeletVersion": cells[4],
+                "osImage": cells[7],
+                "kernelVersion": "5.15.0-119-generic",
+                "architecture": "amd64",
+                "containerRuntimeVersion": cells[9],
+            },
+        },
+    }
+    _, ours, _ = replay("nodes-table", {"nodes": [node]}, clock=lambda: datetime(2026, 11, 21, 6, 30, 21, tzinfo=UTC))
+    columns = [
+        {key: value for key, value in column.items() if key != "description"}
+        for column in ours["body"]["columnDefinitions"]
+    ]
+    assert columns == case["columnDefinitions"]
+    assert ours["body"]["rows"][0]["cells"] == cells

@@ -1,0 +1,112 @@
+"""A recording is served as if it had been taken now: every time in it is moved by one offset, and nothing else."""
+
+import asyncio
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.apiserver import ApiServer
+from sandbox.apiserver.recordings import read_recording
+from sandbox.apiserver.timeshift import shift_log, shift_objects
+
+CASE = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"
+TAKEN_AT = datetime(2026, 11, 21, 6, 13, 30, tzinfo=UTC)
+DAY = timedelta(days=1, hours=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("2026-11-21T06:13:30Z", "2026-11-22T07:13:30Z"),
+        ("2026-12-31T23:00:00.123456Z", "2027-01-02T00:00:00.123456Z"),
+        ("2026-11-21T14:13:30+08:00", "2026-11-22T15:13:30+08:00"),
+        ("Requesting_2026-11-21 05:52:25", "Requesting_2026-11-22 06:52:25"),
+        ("Requesting_2026.11.21 05:52:25", "Requesting_2026.11.22 06:52:25"),
+        ("Reported 2026-11-21 05:52:25.1 +0000 UTC m=+1", "Reported 2026-11-22 06:52:25.1 +0000 UTC m=+1"),
+        ("2026-11-21T06:11:11Z,ml,trainer-0", "2026-11-22T07:11:11Z,ml,trainer-0"),
+        ("2026-13-41T06:11:11Z", "2026-13-41T06:11:11Z"),
+        ("10.2026-11-21", "10.2026-11-21"),
+    ],
+)
+def test_times_keep_their_format(text, moved):
+    assert json.loads(shift_objects(json.dumps({"a": text}).encode(), DAY)) == {"a": moved}
+
+
+def test_seconds_since_1970_are_moved_where_hami_writes_them():
+    text = json.dumps({"hami.io/bind-time": "1795241448", "hami.io/vgpu-time": "1795241448", "other": "1795241448"})
+    assert json.loads(shift_objects(text.encode(), DAY)) == {
+        "hami.io/bind-time": "1795331448",
+        "hami.io/vgpu-time": "1795331448",
+        "other": "1795241448",
+    }
+
+
+def test_the_headers_of_a_log_are_moved_over_the_end_of_a_year():
+    log = b'I1231 23:30:00.000001       1 a.go:1] "x" at="2026-12-31T23:30:00Z"\nI1231 not a header\n'
+    expected = b'I0102 00:30:00.000001       1 a.go:1] "x" at="2027-01-02T00:30:00Z"\nI1231 not a header\n'
+    assert shift_log(log, DAY, 2026) == expected
+
+
+def test_the_times_of_a_trace_are_moved():
+    line = b'I1121 06:00:00.000000 1 trace.go:1] Trace[1]: "x" (21-Nov-2026 06:00:00.100) (total time: 1ms):\n'
+    assert b"(22-Nov-2026 07:00:00.100)" in shift_log(line, DAY, 2026)
+
+
+@given(st.integers(-(10**8), 10**8))
+def test_there_and_back_is_where_it_was(seconds):
+    text = b'{"a":"2026-11-21T06:13:30.5Z","hami.io/bind-time":"1795241448"}'
+    offset = timedelta(seconds=seconds)
+    assert shift_objects(shift_objects(text, offset), -offset) == text
+
+
+TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")
+
+
+def differences(old: Any, new: Any) -> set[timedelta | str]:
+    """By how much each time in two copies of a document differs; anything else that differs is named."""
+    if isinstance(old, dict):
+        assert old.keys() == new.keys()
+        return {one for key in old for one in differences(old[key], new[key])}
+    if isinstance(old, list):
+        return {one for pair in zip(old, new, strict=True) for one in differences(*pair)}
+    if old == new:
+        return {"a time that was not moved"} if isinstance(old, str) and TIME.match(old) else set()
+    if isinstance(old, str) and TIME.match(old):
+        return {datetime.fromisoformat(new) - datetime.fromisoformat(old)}
+    return {re.sub(r"\d", "0", old)}
+
+
+def test_every_time_of_a_recorded_cluster_is_moved_by_the_same():
+    now = TAKEN_AT + timedelta(days=3, seconds=5, microseconds=400_000)
+    plain, moved = read_recording(CASE), read_recording(CASE, now)
+    found = differences(plain.objects, moved.objects)
+    handshake, lock, unix = "Requesting_0000-00-00 00:00:00", "0000-00-00T00:00:00Z,ml,", "0000000000"
+    others = {one for one in found if isinstance(one, str)}
+    assert found - others == {timedelta(days=3, seconds=5)}
+    assert {handshake, unix} <= others
+    assert all(one in {handshake, unix} or one.startswith(lock) or "0000-00-00" in one for one in others)
+    [key] = plain.logs
+    assert moved.logs[key].splitlines()[-1][5:].split()[0] != plain.logs[key].splitlines()[-1][5:].split()[0]
+    assert len(moved.logs[key]) == len(plain.logs[key])
+
+
+def test_a_shifted_recording_is_served():
+    now = datetime(2030, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+    async def newest() -> datetime:
+        async with (
+            ApiServer.from_recording(CASE, shift_to=now) as server,
+            aiohttp.ClientSession(server.url) as client,
+            client.get("/api/v1/namespaces/ml/pods") as response,
+        ):
+            pods = (await response.json())["items"]
+        return max(datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) for pod in pods)
+
+    assert timedelta() < now - asyncio.run(newest()) < timedelta(minutes=5)

@@ -1,0 +1,330 @@
+"""A watch tells of every change once, in order, from where its reader stood, or says that it cannot."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+
+from sandbox.apiserver import ApiServer, Fault
+from sandbox.apiserver.collection import HISTORY
+from tests.sandbox.apiserver_support import PATIENCE_S, Client, talk
+
+PODS = "/api/v1/pods"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+
+
+def pod(name: str, namespace: str = "ml", phase: str = "Pending", **labels: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": metadata,
+        "spec": {"containers": []},
+        "status": {"phase": phase},
+    }
+
+
+OBJECTS = {"pods": [pod("a"), pod("b", "other")], "nodes": [{"kind": "Node", "metadata": {"name": "n"}}]}
+
+
+async def newest(client: Client) -> str:
+    return (await client.get(PODS)).version
+
+
+def test_changes_arrive_in_order_and_once():
+    async def conversation(server, client):
+        async with client.watch(PODS, resourceVersion=await newest(client)) as events:
+            server.write("pods", pod("c"))
+            server.write("pods", pod("c", phase="Running"))
+            server.remove("pods", "ml", "a")
+            return await events.take(3)
+
+    assert talk(conversation, OBJECTS) == [("ADDED", "c"), ("MODIFIED", "c"), ("DELETED", "a")]
+
+
+def test_without_a_version_what_is_there_comes_first():
+    async def conversation(server, client):
+        async with client.watch(PODS) as events:
+            first = await events.take(2)
+            server.write("pods", pod("c"))
+            return first, await events.take(1)
+
+    assert talk(conversation, OBJECTS) == ([("ADDED", "a"), ("ADDED", "b")], [("ADDED", "c")])
+
+
+def test_a_watch_goes_on_from_the_version_of_an_event():
+    async def conversation(server, client):
+        start = await newest(client)
+        for name in "cde":
+            server.write("pods", pod(name))
+        async with client.watch(PODS, resourceVersion=start) as events:
+            version = (await events.next())["object"]["metadata"]["resourceVersion"]
+        async with client.watch(PODS, resourceVersion=version) as events:
+            return await events.take(2)
+
+    assert talk(conversation, OBJECTS) == [("ADDED", "d"), ("ADDED", "e")]
+
+
+def test_an_event_carries_the_whole_object_and_its_version():
+    async def conversation(server, client):
+        async with client.watch(PODS, resourceVersion=await newest(client)) as events:
+            written = server.write("pods", pod("c"))
+            return (await events.next())["object"], written
+
+    sent, written = talk(conversation, OBJECTS)
+    assert sent == written
+
+
+def test_a_deleted_object_is_sent_as_it_was_at_the_version_of_its_deletion():
+    async def conversation(server, client):
+        start = await newest(client)
+        async with client.watch(PODS, resourceVersion=start) as events:
+            server.remove("pods", "ml", "a")
+            return int(start), (await events.next())["object"]
+
+    start, sent = talk(conversation, OBJECTS)
+    assert (sent["status"], sent["metadata"]["resourceVersion"]) == ({"phase": "Pending"}, str(start + 1))
+
+
+def test_a_namespace_and_selectors_bound_what_is_told():
+    async def conversation(server, client):
+        start = await newest(client)
+        path = "/api/v1/namespaces/ml/pods"
+        async with client.watch(path, resourceVersion=start, fieldSelector="status.phase=Pending") as events:
+            server.write("pods", pod("c", "other"))
+            server.write("pods", pod("d"))
+            server.write("pods", pod("d", phase="Running"))
+            server.write("pods", pod("d", phase="Failed"))
+            server.write("pods", pod("a", tier="x"))
+            return await events.take(3)
+
+    assert talk(conversation, OBJECTS) == [("ADDED", "d"), ("DELETED", "d"), ("MODIFIED", "a")]
+
+
+def test_an_object_that_enters_a_label_selector_is_added_and_one_that_leaves_it_deleted():
+    async def conversation(server, client):
+        async with client.watch(PODS, resourceVersion=await newest(client), labelSelector="tier=x") as events:
+            server.write("pods", pod("a", tier="x"))
+            server.write("pods", pod("a", tier="y"))
+            added, deleted = await events.next(), await events.next()
+            return added, deleted
+
+    added, deleted = talk(conversation, OBJECTS)
+    assert (added["type"], deleted["type"]) == ("ADDED", "DELETED")
+    assert deleted["object"]["metadata"]["labels"] == {"tier": "x"}
+    assert int(deleted["object"]["metadata"]["resourceVersion"]) > int(added["object"]["metadata"]["resourceVersion"])
+
+
+@pytest.mark.parametrize("selector", [{"fieldSelector": "foo=bar"}, {"labelSelector": "a==="}])
+def test_a_selector_that_is_refused_is_refused_before_the_stream(selector):
+    async def conversation(_, client):
+        return (await client.get(PODS, watch=1, **selector)).status
+
+    assert talk(conversation, OBJECTS) == 400
+
+
+def test_metadata_alone_is_told_to_who_asks_for_it():
+    async def conversation(server, client):
+        async with client.watch(PODS, METADATA, resourceVersion=await newest(client)) as events:
+            server.write("pods", pod("c"))
+            return (await events.next())["object"]
+
+    sent = talk(conversation, OBJECTS)
+    assert (sent["kind"], sorted(sent)) == ("PartialObjectMetadata", ["apiVersion", "kind", "metadata"])
+
+
+def test_rows_are_told_to_who_asks_for_a_table_and_the_columns_once():
+    async def conversation(server, client):
+        async with client.watch(PODS, TABLE, resourceVersion=await newest(client)) as events:
+            server.write("pods", pod("c"))
+            server.write("pods", pod("d"))
+            return [(await events.next())["object"] for _ in range(2)]
+
+    first, second = talk(conversation, OBJECTS)
+    assert [table["rows"][0]["cells"][0] for table in (first, second)] == ["c", "d"]
+    assert (len(first["columnDefinitions"]), second["columnDefinitions"]) == (9, None)
+
+
+# ------------------------------------------------------------------------------------------------ bookmarks, ends
+
+
+def test_bookmarks_move_a_quiet_watch_forward():
+    async def conversation(server, client):
+        query = {"resourceVersion": await newest(client), "allowWatchBookmarks": "true"}
+        async with client.watch(PODS, **query) as events:
+            node = server.write("nodes", {"kind": "Node", "metadata": {"name": "m"}})
+            while (event := await events.next())["object"]["metadata"]["resourceVersion"] != node["metadata"][
+                "resourceVersion"
+            ]:
+                assert event["type"] == "BOOKMARK"
+            return event["type"]
+
+    assert talk(conversation, OBJECTS, bookmark_every_s=0.05) == "BOOKMARK"
+
+
+def test_bookmarks_are_for_those_who_allow_them():
+    async def conversation(_, client):
+        async with client.watch(PODS, resourceVersion=await newest(client), timeoutSeconds=1) as events:
+            return await events.rest()
+
+    assert talk(conversation, OBJECTS, bookmark_every_s=0.05) == []
+
+
+def test_a_watch_ends_when_its_time_is_over_with_a_last_bookmark():
+    async def conversation(_, client):
+        query = {"resourceVersion": await newest(client), "allowWatchBookmarks": "true", "timeoutSeconds": 1}
+        async with client.watch(PODS, **query) as events:
+            return await events.rest()
+
+    assert talk(conversation, OBJECTS) == [("BOOKMARK", "")]
+
+
+def test_watches_and_followers_end_when_the_server_closes():
+    async def run() -> list[Any]:
+        async with aiohttp.ClientSession() as session:
+            async with ApiServer(OBJECTS) as server:
+                url = server.url
+                answer = await session.get(f"{url}{PODS}", params={"watch": "1", "resourceVersion": "1"})
+                quiet = await session.get(f"{url}/api/v1/nodes", params={"watch": "1", "resourceVersion": "1"})
+            return [await answer.read(), await quiet.read()]
+
+    assert asyncio.run(asyncio.wait_for(run(), PATIENCE_S)) == [b"", b""]
+
+
+def test_a_client_that_goes_leaves_nothing_behind():
+    async def conversation(server, client):
+        async with client.watch(PODS, resourceVersion=await newest(client)):
+            pass
+        server.write("pods", pod("c"))
+        return (await client.get(PODS)).status
+
+    assert talk(conversation, OBJECTS) == 200
+
+
+# ------------------------------------------------------------------------------------------------ the past
+
+
+def test_a_watch_from_before_the_past_is_gone():
+    async def conversation(server, client):
+        start = await newest(client)
+        server.write("pods", pod("c"))
+        server.forget()
+        async with client.watch(PODS, resourceVersion=start) as events:
+            return await events.rest()
+
+    [(kind, message)] = talk(conversation, OBJECTS)
+    assert (kind, message) == ("ERROR", "too old resource version: 1 (2)")
+
+
+def test_the_past_is_bounded():
+    async def conversation(server, client):
+        start = await newest(client)
+        for _ in range(HISTORY + 1):
+            server.write("pods", pod("c"))
+        async with client.watch(PODS, resourceVersion=start) as events:
+            gone = (await events.next())["type"]
+        async with client.watch(PODS, resourceVersion=int(start) + 1) as events:
+            return gone, (await events.next())["type"]
+
+    assert talk(conversation, OBJECTS) == ("ERROR", "MODIFIED")
+
+
+def test_a_watch_that_has_seen_everything_outlives_the_past():
+    async def conversation(server, client):
+        async with client.watch(PODS, resourceVersion=await newest(client)) as events:
+            server.write("pods", pod("c"))
+            first = await events.take(1)
+            server.write("nodes", {"kind": "Node", "metadata": {"name": "m"}})
+            server.forget()
+            server.write("pods", pod("d"))
+            return first + await events.take(1)
+
+    assert talk(conversation, OBJECTS) == [("ADDED", "c"), ("ADDED", "d")]
+
+
+def test_pages_are_of_one_moment_and_expire_with_the_past():
+    async def conversation(server, client):
+        first = await client.get(PODS, limit=1)
+        token = first.body["metadata"]["continue"]
+        server.write("pods", pod("aa"))
+        server.remove("pods", "other", "b")
+        second = await client.get(PODS, **{"limit": 1, "continue": token})
+        server.forget()
+        third = await client.get(PODS, **{"limit": 1, "continue": token})
+        return (
+            [item["metadata"]["name"] for item in second.body["items"]],
+            second.version == first.version,
+            third.status,
+        )
+
+    assert talk(conversation, OBJECTS) == (["b"], True, 410)
+
+
+# ------------------------------------------------------------------------------------------------ faults
+
+
+def faulty(kind: Any, events: int = 0, **more: Any) -> list[Fault]:
+    return [Fault("/pods$", kind, events=events, **more)]
+
+
+def test_a_connection_is_dropped_in_the_middle():
+    async def conversation(server, client):
+        async with client.watch(PODS) as events:
+            first = await events.take(1)
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await events.rest()
+        async with client.watch(PODS) as events:
+            return first, await events.take(2)
+
+    assert talk(conversation, OBJECTS, faults=faulty("drop", 1, times=1)) == (
+        [("ADDED", "a")],
+        [("ADDED", "a"), ("ADDED", "b")],
+    )
+
+
+def test_a_half_open_watch_says_nothing_more_not_even_its_end():
+    async def conversation(server, client):
+        async with client.watch(PODS, timeoutSeconds=1) as events:
+            first = await events.take(1)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(events.next(), 1.5)
+            return first
+
+    assert talk(conversation, OBJECTS, faults=faulty("silence", 1)) == [("ADDED", "a")]
+
+
+def test_a_watch_is_gone_at_will():
+    async def conversation(_, client):
+        async with client.watch(PODS) as events:
+            return await events.rest()
+
+    message = "The resourceVersion for the provided watch is too old."
+    assert talk(conversation, OBJECTS, faults=faulty("gone", 1)) == [("ADDED", "a"), ("ERROR", message)]
+
+
+def test_events_are_told_twice():
+    async def conversation(_, client):
+        async with client.watch(PODS) as events:
+            return await events.take(3)
+
+    assert talk(conversation, OBJECTS, faults=faulty("repeat", 1)) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "b")]
+
+
+def test_a_fault_of_watches_leaves_lists_alone_and_the_other_way_round():
+    async def conversation(_, client):
+        listed = (await client.get(PODS)).status
+        async with client.watch("/api/v1/nodes", resourceVersion=1, timeoutSeconds=1) as events:
+            return listed, events.response.status
+
+    faults = [Fault(".", "drop"), Fault("/nodes$", "status", 500)]
+    assert talk(conversation, OBJECTS, faults=faults[1:]) == (200, 200)
+
+
+def test_a_watch_alone_is_forbidden():
+    async def conversation(_, client):
+        async with client.watch(PODS) as events:
+            return (await client.get(PODS)).status, events.response.status
+
+    assert talk(conversation, OBJECTS, faults=[Fault("/pods$", "status", 403, verb="watch")]) == (200, 403)

@@ -1,0 +1,327 @@
+"""Objects are created, replaced and deleted by the API server's rules; two writers cannot both win; rights are kept."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sandbox.apiserver import Fault, Rule
+from tests.sandbox.apiserver_support import Clock, talk
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/hami-system/leases"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/hami-system/deployments"
+PODS = "/api/v1/namespaces/ml/pods"
+
+LEASE = {"metadata": {"name": "hami-bot"}, "spec": {"holderIdentity": "bot-0", "leaseDurationSeconds": 15}}
+DEPLOYMENT = {
+    "kind": "Deployment",
+    "apiVersion": "apps/v1",
+    "metadata": {"name": "web", "namespace": "hami-system", "uid": "u-1", "resourceVersion": "5", "generation": 2},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "main", "image": "x"}]},
+        },
+    },
+    "status": {"replicas": 1},
+}
+POD = {"metadata": {"name": "p", "namespace": "ml"}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+NAMESPACES = [{"kind": "Namespace", "metadata": {"name": name}} for name in ("hami-system", "ml")]
+NEGATIVE = "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0"
+OBJECTS: Any = {"deployments.apps": [DEPLOYMENT], "namespaces": NAMESPACES, "pods": [POD | {"kind": "Pod"}]}
+
+
+# ------------------------------------------------------------------------------------------------ create
+
+
+def test_a_created_object_is_given_what_the_server_gives():
+    async def conversation(_, client):
+        answer = await client.post(LEASES, LEASE)
+        return answer, await client.get(f"{LEASES}/hami-bot")
+
+    created, stored = talk(conversation, OBJECTS, clock=Clock())
+    assert (created.status, created.body) == (201, stored.body)
+    metadata = created.body["metadata"]
+    assert (created.body["kind"], created.body["apiVersion"]) == ("Lease", "coordination.k8s.io/v1")
+    assert (metadata["namespace"], metadata["creationTimestamp"]) == ("hami-system", "2026-11-21T06:00:00Z")
+    assert len(metadata["uid"]) == 36
+    assert metadata["resourceVersion"] == "6"
+
+
+def test_a_name_is_generated():
+    async def conversation(_, client):
+        event = {"metadata": {"generateName": "trainer."}, "involvedObject": {"name": "trainer"}}
+        return [(await client.post("/api/v1/namespaces/ml/events", event)).body["metadata"]["name"] for _ in "ab"]
+
+    one, other = talk(conversation, OBJECTS)
+    assert one.startswith("trainer.")
+    assert len(one) == len("trainer.") + 5
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    ("path", "item", "status", "message"),
+    [
+        (PODS, POD, 409, 'pods "p" already exists'),
+        (
+            PODS,
+            {"metadata": {}},
+            422,
+            'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
+        ),
+        (PODS, {"metadata": {"name": "q"}}, 422, 'Pod "q" is invalid: spec.containers: Required value'),
+        (
+            PODS,
+            {"metadata": {"name": "q", "namespace": "other"}},
+            400,
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ),
+        ("/api/v1/namespaces/nope/pods", POD, 404, 'namespaces "nope" not found'),
+        (
+            LEASES,
+            {"metadata": {"name": "l"}, "spec": {"leaseTransitions": -1}},
+            422,
+            f'Lease.coordination.k8s.io "l" is invalid: {NEGATIVE}',
+        ),
+    ],
+)
+def test_what_cannot_be_created_is_refused(path, item, status, message):
+    async def conversation(_, client):
+        return await client.post(path, item)
+
+    answer = talk(conversation, OBJECTS)
+    assert (answer.status, answer.body["message"]) == (status, message)
+
+
+def test_another_kind_than_the_path_is_about_is_refused():
+    async def conversation(_, client):
+        return await client.post(PODS, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "x"}})
+
+    assert talk(conversation, OBJECTS).status == 400
+
+
+def test_a_dry_run_creates_nothing():
+    async def conversation(_, client):
+        made = await client.post(LEASES, LEASE, dryRun="All")
+        return made.status, (await client.get(f"{LEASES}/hami-bot")).status
+
+    assert talk(conversation, OBJECTS) == (201, 404)
+
+
+# ------------------------------------------------------------------------------------------------ replace
+
+
+def test_the_generation_counts_changes_of_the_spec_and_a_deployments_annotations_only():
+    async def conversation(_, client):
+        path = f"{DEPLOYMENTS}/web"
+        patches = [
+            {"metadata": {"labels": {"a": "b"}}},
+            {"metadata": {"annotations": {"a": "b"}}},
+            {"spec": {"paused": True}},
+            {"status": {"replicas": 7}},
+        ]
+        return [(await client.merge_patch(path, patch)).body["metadata"]["generation"] for patch in patches]
+
+    assert talk(conversation, OBJECTS) == [2, 3, 4, 4]
+
+
+def test_the_status_is_written_through_its_own_path_only():
+    async def conversation(_, client):
+        path = f"{DEPLOYMENTS}/web"
+        await client.merge_patch(path, {"status": {"replicas": 7}})
+        untouched = (await client.get(path)).body["status"]
+        patch = {"status": {"replicas": 9}, "spec": {"replicas": 9}}
+        await client.merge_patch(f"{path}/status", patch)
+        changed = (await client.get(path)).body
+        return untouched, changed["status"], changed["spec"]["replicas"]
+
+    assert talk(conversation, OBJECTS) == ({"replicas": 1}, {"replicas": 9}, 1)
+
+
+def test_what_the_server_gave_cannot_be_changed():
+    async def conversation(_, client):
+        patch = {"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z", "generation": 99}}
+        await client.merge_patch(f"{DEPLOYMENTS}/web", patch)
+        return (await client.get(f"{DEPLOYMENTS}/web")).body["metadata"]
+
+    assert talk(conversation, OBJECTS) == DEPLOYMENT["metadata"]
+
+
+def test_an_object_that_was_replaced_by_another_of_its_name_is_a_conflict():
+    async def conversation(_, client):
+        return await client.merge_patch(f"{DEPLOYMENTS}/web", {"metadata": {"uid": "u-2"}})
+
+    answer = talk(conversation, OBJECTS)
+    problem = "Precondition failed: UID in precondition: u-2, UID in object meta: u-1"
+    assert answer.status == 409
+    assert answer.body["message"] == f'Operation cannot be fulfilled on deployments.apps "web": {problem}'
+
+
+def test_a_put_to_another_name_is_a_bad_request():
+    async def conversation(_, client):
+        return await client.put(f"{DEPLOYMENTS}/web", DEPLOYMENT | {"metadata": {"name": "other"}})
+
+    answer = talk(conversation, OBJECTS)
+    assert (answer.status, answer.body["message"]) == (
+        400,
+        "the name of the object (other) does not match the name on the URL (web)",
+    )
+
+
+def test_a_lease_cannot_be_replaced_without_its_version():
+    async def conversation(_, client):
+        await client.post(LEASES, LEASE)
+        return await client.put(f"{LEASES}/hami-bot", LEASE)
+
+    answer = talk(conversation, OBJECTS)
+    problem = "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
+    assert (answer.status, answer.body["message"]) == (
+        422,
+        f'leases.coordination.k8s.io "hami-bot" is invalid: {problem}',
+    )
+
+
+def test_a_scale_changes_the_replicas_and_keeps_the_version():
+    async def conversation(_, client):
+        path = f"{DEPLOYMENTS}/web/scale"
+        scale = (await client.get(path)).body
+        scale["spec"]["replicas"] = 3
+        answers = [await client.put(path, scale), await client.put(path, scale)]
+        patched = await client.merge_patch(path, {"spec": {"replicas": 4}})
+        return (
+            [answer.status for answer in answers],
+            patched.body["spec"],
+            (await client.get(f"{DEPLOYMENTS}/web")).body,
+        )
+
+    statuses, patched, deployment = talk(conversation, OBJECTS)
+    assert (statuses, patched) == ([200, 409], {"replicas": 4})
+    assert (deployment["spec"]["replicas"], deployment["metadata"]["generation"]) == (4, 4)
+
+
+# ------------------------------------------------------------------------------------------------ delete
+
+
+def test_a_deleted_object_is_gone_and_its_deletion_told():
+    async def conversation(_, client):
+        answer = await client.delete(f"{DEPLOYMENTS}/web")
+        return answer, (await client.get(f"{DEPLOYMENTS}/web")).status
+
+    answer, after = talk(conversation, OBJECTS)
+    assert (answer.status, answer.body["status"], after) == (200, "Success", 404)
+    assert answer.body["details"] == {"name": "web", "group": "apps", "kind": "deployments", "uid": "u-1"}
+
+
+def test_a_deletion_is_held_to_the_version_it_names():
+    async def conversation(_, client):
+        return await client.delete(f"{DEPLOYMENTS}/web", {"preconditions": {"resourceVersion": "4"}})
+
+    answer = talk(conversation, OBJECTS)
+    assert (answer.status, answer.body["reason"]) == (409, "Conflict")
+
+
+def test_a_dry_run_deletes_nothing():
+    async def conversation(_, client):
+        gone = await client.delete(f"{PODS}/p", dryRun="All")
+        return gone.status, (await client.get(f"{PODS}/p")).status
+
+    assert talk(conversation, OBJECTS) == (200, 200)
+
+
+# ------------------------------------------------------------------------------------------------ leadership
+
+
+def test_of_many_who_want_a_free_lease_exactly_one_gets_it():
+    async def conversation(_, client):
+        async def create(name: str) -> int:
+            spec = LEASE["spec"] | {"holderIdentity": name}
+            return (await client.post(LEASES, LEASE | {"spec": spec})).status
+
+        return await asyncio.gather(*(create(f"bot-{number}") for number in range(8)))
+
+    assert sorted(talk(conversation, OBJECTS)) == [201] + [409] * 7
+
+
+def test_of_many_who_take_over_a_lease_exactly_one_holds_it():
+    async def conversation(_, client):
+        seen = (await client.post(LEASES, LEASE)).body
+
+        async def take(name: str) -> tuple[str, int]:
+            wanted = seen | {"spec": seen["spec"] | {"holderIdentity": name, "leaseTransitions": 1}}
+            return name, (await client.put(f"{LEASES}/hami-bot", wanted)).status
+
+        tries = await asyncio.gather(*(take(f"bot-{number}") for number in range(1, 9)))
+        return dict(tries), (await client.get(f"{LEASES}/hami-bot")).body["spec"]["holderIdentity"]
+
+    tries, holder = talk(conversation, OBJECTS)
+    assert [name for name, status in tries.items() if status == 200] == [holder]
+    assert sorted(tries.values()) == [200] + [409] * 7
+
+
+def test_a_conflict_can_be_made_to_happen():
+    async def conversation(_, client):
+        path = f"{DEPLOYMENTS}/web"
+        return [(await client.merge_patch(path, {"spec": {"replicas": n}})).status for n in range(2, 5)]
+
+    fault = Fault("/deployments/web$", "status", 409, verb="patch", skip=1, times=1)
+    assert talk(conversation, OBJECTS, faults=[fault]) == [200, 409, 200]
+
+
+# ------------------------------------------------------------------------------------------------ rights
+
+
+def test_a_refused_verb_leaves_the_others():
+    async def conversation(_, client):
+        answers = [await client.get(f"{DEPLOYMENTS}/web"), await client.merge_patch(f"{DEPLOYMENTS}/web", {})]
+        return [answer.status for answer in answers], answers[1].body["message"]
+
+    statuses, message = talk(conversation, OBJECTS, refused=[Rule(["patch"], ["deployments"])])
+    assert statuses == [200, 403]
+    assert 'cannot patch resource "deployments" in API group "apps" in the namespace "hami-system"' in message
+
+
+def test_granted_rights_are_those_of_the_names_and_the_namespace_alone():
+    granted = [
+        Rule(["get", "list", "watch"], ["pods"], [""]),
+        Rule(["get", "patch"], ["deployments"], ["apps"], "hami-system", ["web"]),
+    ]
+
+    async def conversation(_, client):
+        asked = [
+            await client.get("/api/v1/pods"),
+            await client.get(f"{PODS}/p/log"),
+            await client.get(f"{DEPLOYMENTS}/web"),
+            await client.get(f"{DEPLOYMENTS}/other"),
+            await client.get(DEPLOYMENTS),
+            await client.get("/apis/apps/v1/namespaces/ml/deployments/web"),
+            await client.get("/version"),
+            await client.get("/apis/apps/v1"),
+        ]
+        return [answer.status for answer in asked]
+
+    assert talk(conversation, OBJECTS, granted=granted) == [200, 403, 200, 403, 403, 403, 200, 200]
+
+
+def test_a_review_tells_what_a_request_would_meet():
+    async def conversation(server, client):
+        server.access.refused.append(Rule(["patch"], ["deployments"], ["apps"], "hami-system"))
+        allowed = []
+        for namespace in ("hami-system", "ml"):
+            attributes = {"verb": "patch", "group": "apps", "resource": "deployments", "namespace": namespace}
+            review = {"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+            answer = await client.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+            allowed.append(answer.body["status"]["allowed"])
+        return allowed
+
+    assert talk(conversation, OBJECTS) == [False, True]
+
+
+def test_every_request_is_kept_with_its_body():
+    async def conversation(server, client):
+        await client.merge_patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 2}})
+        return server.requests
+
+    [request] = talk(conversation, OBJECTS)
+    assert (request.method, request.body) == ("PATCH", b'{"spec": {"replicas": 2}}')

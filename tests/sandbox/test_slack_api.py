@@ -1,0 +1,396 @@
+"""The sandbox's Web API takes what the unmodified SDK sends and refuses what Slack refuses."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from sandbox.slack import App, Room, Seed, SlackServer, VirtualClock
+from tests.sandbox.slack_support import MODAL, section, web_client
+
+ONCALL, BUDGET = "C0GPUONC01", "C0BUDGET01"
+EVERYTHING = (
+    *App().scopes,
+    "channels:read",
+    "channels:join",
+    "im:read",
+    "im:write",
+    "users:read",
+    "usergroups:read",
+    "files:read",
+)
+WIDE = Seed(app=replace(App(), scopes=EVERYTHING))
+
+
+def talk(
+    conversation: Callable[[SlackServer, AsyncWebClient], Awaitable[None]], seed: Seed | None = None, **options: Any
+) -> None:
+    async def run() -> None:
+        async with SlackServer(seed=seed, **options) as slack:
+            await conversation(slack, web_client(slack))
+            assert slack.unknown_methods == []
+
+    asyncio.run(run())
+
+
+async def refusal(call: Awaitable[Any]) -> Any:
+    """The body of a call that is answered with ok: false."""
+    with pytest.raises(SlackApiError) as caught:
+        await call
+    return caught.value.response.data
+
+
+def test_the_app_learns_who_it_is_and_what_it_may_do() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        answer = await client.auth_test()
+        assert (answer["team"], answer["user"], answer["bot_id"]) == ("Sandbox", "hami-bot", "B0HAMIBOT1")
+        assert "chat:write" in answer.headers["x-oauth-scopes"].split(",")
+
+    talk(conversation)
+
+
+@pytest.mark.parametrize(("token", "word"), [("", "not_authed"), ("xoxb-wrong", "invalid_auth")])
+def test_a_call_without_the_right_token_is_refused(token: str, word: str) -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        assert (await refusal(web_client(slack, token).auth_test()))["error"] == word
+
+    talk(conversation)
+
+
+def test_the_bot_token_does_not_open_connections_and_the_app_token_does_not_post() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        opening = client.apps_connections_open(app_token=slack.bot_token)
+        assert (await refusal(opening))["error"] == "not_allowed_token_type"
+        posting = web_client(slack, slack.app_token).chat_postMessage(channel=ONCALL, text="x")
+        assert (await refusal(posting))["error"] == "not_allowed_token_type"
+
+    talk(conversation)
+
+
+def test_a_message_is_posted_changed_found_and_deleted() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        metadata = {"event_type": "hami_bot", "event_payload": {"key": "k1"}}
+        posted = await client.chat_postMessage(channel=ONCALL, text="one", blocks=[section("one")], metadata=metadata)
+        await client.chat_postMessage(channel=ONCALL, text="reply", thread_ts=posted["ts"])
+        await client.chat_update(channel=ONCALL, ts=posted["ts"], text="two")
+
+        head, reply = (await client.conversations_replies(channel=ONCALL, ts=posted["ts"]))["messages"]
+        assert (head["text"], head["blocks"][0]["text"]["text"]) == ("two", "one"), "blocks not named stay"
+        assert (head["reply_count"], head["latest_reply"], "metadata" in head) == (1, reply["ts"], False)
+        found = await client.conversations_history(channel=ONCALL, limit=1, include_all_metadata=True)
+        assert found["messages"][0]["metadata"]["event_payload"] == {"key": "k1"}
+
+        await client.chat_update(channel=ONCALL, ts=posted["ts"], text="three", blocks=[])
+        assert "blocks" not in (await client.conversations_history(channel=ONCALL, limit=1))["messages"][0]
+        await client.chat_delete(channel=ONCALL, ts=reply["ts"])
+        assert [message["text"] for message in slack.messages(ONCALL, thread_ts=posted["ts"])] == ["three"]
+
+    talk(conversation)
+
+
+def test_history_is_read_in_pages() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        texts, cursor = [], ""
+        for _ in range(3):
+            answer = await client.conversations_history(channel="C0GENERAL1", limit=1, cursor=cursor)
+            texts += [message["text"] for message in answer["messages"]]
+            cursor = answer["response_metadata"]["next_cursor"]
+        assert (len(set(texts)), cursor) == (3, "")
+        assert texts[0].startswith("Yes."), "newest first"
+
+    talk(conversation)
+
+
+def test_an_ephemeral_message_is_seen_by_one_person_and_not_in_the_history() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        await client.chat_postEphemeral(channel=ONCALL, user="U0ADA00001", text="only you")
+        assert slack.messages(ONCALL, "ada")[-1]["text"] == "only you"
+        assert slack.messages(ONCALL, "ada")[-1]["ephemeral"]
+        assert slack.messages(ONCALL, "grace")[-1]["text"] != "only you"
+        history = await client.conversations_history(channel=ONCALL)
+        assert all(message["text"] != "only you" for message in history["messages"])
+
+    talk(conversation)
+
+
+def test_a_user_id_stands_for_the_direct_conversation() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        posted = await client.chat_postMessage(channel="U0ADA00001", text="psst")
+        assert posted["channel"] == slack.dm("ada")
+        assert [message["text"] for message in slack.messages(slack.dm("ada"), "ada")] == ["psst"]
+        assert (await refusal(client.chat_postMessage(channel="U0HAMIBOT1", text="x")))["error"] == "cannot_dm_bot"
+
+    talk(conversation)
+
+
+def test_only_a_new_message_may_be_addressed_to_a_person() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        posted = await client.chat_postMessage(channel="U0ADA00001", text="psst")
+        changing = client.chat_update(channel="U0ADA00001", ts=posted["ts"], text="x")
+        assert (await refusal(changing))["error"] == "channel_not_found"
+        uploading = client.files_upload_v2(channel="U0ADA00001", filename="a.txt", content="a")
+        assert (await refusal(uploading))["error"] == "channel_not_found"
+
+    talk(conversation)
+
+
+def test_an_answer_to_a_reply_goes_into_the_same_thread() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        head = slack.messages(ONCALL)[0]
+        await client.chat_postMessage(channel=ONCALL, text="more", thread_ts=head["latest_reply"])
+        assert slack.messages(ONCALL, thread_ts=head["ts"])[-1]["text"] == "more"
+
+    talk(conversation)
+
+
+OUTSIDE = Room("C0OUTSIDE1", "outside", ("U0ADA00001",), with_app=False)
+ARCHIVED = Room("C0ARCHIVED", "archived", ("U0ADA00001",), is_archived=True)
+WRONG: list[tuple[str, str, dict[str, Any]]] = [
+    ("channel_not_found", "chat_postMessage", {"channel": "C0NOWHERE1", "text": "x"}),
+    ("channel_not_found", "chat_postMessage", {"channel": BUDGET, "text": "x"}),
+    ("not_in_channel", "chat_postMessage", {"channel": OUTSIDE.id, "text": "x"}),
+    ("is_archived", "chat_postMessage", {"channel": ARCHIVED.id, "text": "x"}),
+    ("msg_too_long", "chat_postMessage", {"channel": ONCALL, "text": "x" * 40_001}),
+    ("thread_not_found", "chat_postMessage", {"channel": ONCALL, "text": "x", "thread_ts": "1.000001"}),
+    ("message_not_found", "chat_update", {"channel": ONCALL, "ts": "1.000001", "text": "x"}),
+    ("message_not_found", "chat_delete", {"channel": ONCALL, "ts": "1.000001"}),
+    ("user_not_in_channel", "chat_postEphemeral", {"channel": "C0MLTRAIN1", "user": "U0GRACE001", "text": "x"}),
+    ("user_not_found", "chat_postEphemeral", {"channel": ONCALL, "user": "U0NOBODY01", "text": "x"}),
+    ("message_not_found", "reactions_add", {"channel": ONCALL, "name": "eyes", "timestamp": "1.000001"}),
+    ("missing_scope", "users_info", {"user": "U0ADA00001"}),
+    ("missing_scope", "conversations_join", {"channel": OUTSIDE.id}),
+    ("invalid_trigger_id", "views_open", {"trigger_id": "1.2.3", "view": MODAL}),
+    ("invalid_limit", "conversations_history", {"channel": ONCALL, "limit": 0}),
+]
+
+
+@pytest.mark.parametrize(("word", "method", "arguments"), WRONG)
+def test_what_slack_refuses_is_refused_in_its_words(word: str, method: str, arguments: dict[str, Any]) -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        assert (await refusal(getattr(client, method)(**arguments)))["error"] == word
+
+    talk(conversation, Seed(channels=(*Seed().channels, OUTSIDE, ARCHIVED)))
+
+
+def test_a_missing_scope_names_what_is_needed_and_what_is_there() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        body = await refusal(client.users_list())
+        assert body["needed"] == "users:read"
+        assert body["provided"].split(",") == list(App().scopes)
+
+    talk(conversation)
+
+
+def test_the_bot_cannot_change_what_a_person_said() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        ts = slack.messages(ONCALL)[0]["ts"]
+        assert (await refusal(client.chat_update(channel=ONCALL, ts=ts, text="x")))["error"] == "cant_update_message"
+        assert (await refusal(client.chat_delete(channel=ONCALL, ts=ts)))["error"] == "cant_delete_message"
+
+    talk(conversation)
+
+
+def test_a_missing_argument_is_named() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        body = await refusal(client.api_call("chat.update", json={"channel": ONCALL, "text": "x"}))
+        assert body["error"] == "invalid_arguments"
+        assert body["response_metadata"]["messages"] == ["[ERROR] missing required field: ts"]
+
+    talk(conversation)
+
+
+def test_a_message_without_anything_is_refused() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        posting = client.api_call("chat.postMessage", json={"channel": ONCALL, "text": " "})
+        assert (await refusal(posting))["error"] == "no_text"
+
+    talk(conversation)
+
+
+def test_blocks_beyond_slacks_limits_are_refused_with_a_pointer() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        posting = client.chat_postMessage(channel=ONCALL, text="x", blocks=[section("ok"), section("x" * 3001)])
+        body = await refusal(posting)
+        assert body["error"] == "invalid_blocks"
+        assert body["errors"] == ["must be less than 3001 characters [json-pointer:/blocks/1/text/text]"]
+        assert slack.journal.entries[-1].violations[0]["pointer"] == "/1/text/text"
+
+    talk(conversation)
+
+
+def test_too_much_text_over_all_blocks_and_a_second_table_have_their_own_errors() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        long = [section("x" * 2900) for _ in range(5)]
+        body = await refusal(client.chat_postMessage(channel=ONCALL, text="x", blocks=long))
+        assert body["error"] == "msg_blocks_too_long"
+        table = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
+        body = await refusal(client.chat_postMessage(channel=ONCALL, text="x", blocks=[table, table]))
+        assert body["error"] == "only_one_table_allowed"
+
+    talk(conversation)
+
+
+def test_blocks_are_validated_without_a_token() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        stranger = web_client(slack, "")
+        assert (await stranger.blocks_validate(blocks=[section("ok")]))["ok"]
+        assert (await stranger.blocks_validate(view=MODAL))["ok"]
+        body = await refusal(stranger.blocks_validate(blocks=[{"type": "section"}]))
+        assert body["error"] == "invalid_blocks"
+        assert set(body["errors"][0]) == {"code", "message", "field", "pointer", "constraint"}
+
+    talk(conversation)
+
+
+def test_a_file_is_uploaded_into_a_thread_and_can_be_fetched() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        ts = slack.messages(ONCALL)[0]["ts"]
+        picture = {"filename": "gpus.png", "content": b"\x89PNG bytes", "title": "Cards", "alt_txt": "two cards full"}
+        answer = await client.files_upload_v2(
+            file_uploads=[picture], channel=ONCALL, thread_ts=ts, initial_comment="see"
+        )
+        message = slack.messages(ONCALL, thread_ts=ts)[-1]
+        assert (message["text"], message["files"][0]["id"]) == ("see", answer["file"]["id"])
+        assert message["files"][0]["alt_txt"] == "two cards full"
+        assert (await client.files_info(file=answer["file"]["id"]))["file"]["mimetype"] == "image/png"
+        async with aiohttp.ClientSession() as session, session.get(message["files"][0]["url_private"]) as got:
+            assert (await got.read(), got.headers["Content-Disposition"]) == (b"\x89PNG bytes", "inline")
+
+    talk(conversation, WIDE)
+
+
+def test_a_file_that_no_page_may_show_is_a_download() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        await client.files_upload_v2(filename="x.html", content="<script>", channel=ONCALL)
+        url = slack.messages(ONCALL)[-1]["files"][0]["url_private"]
+        async with aiohttp.ClientSession() as session, session.get(url) as got:
+            assert got.headers["Content-Disposition"] == "attachment"
+            assert (got.headers["X-Content-Type-Options"], got.headers["Content-Security-Policy"]) == (
+                "nosniff",
+                "default-src 'none'; sandbox",
+            )
+
+    talk(conversation)
+
+
+def test_an_upload_url_takes_the_announced_bytes_once() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        announced = await client.files_getUploadURLExternal(filename="a.txt", length=3)
+        unsent = client.files_completeUploadExternal(files=[{"id": announced["file_id"], "title": "a"}])
+        assert (await refusal(unsent))["error"] == "file_not_found"
+        async with aiohttp.ClientSession() as session:
+            statuses = []
+            for _ in range(2):
+                async with session.post(announced["upload_url"], data=b"abc") as answer:
+                    statuses.append(answer.status)
+        assert statuses == [200, 400]
+
+    talk(conversation)
+
+
+def test_people_channels_and_groups_are_listed() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        assert [user["name"] for user in (await client.users_list())["members"]][:2] == ["ada", "grace"]
+        assert (await client.users_info(user="U0ADA00001"))["user"]["real_name"] == "Ada (ML engineer)"
+        listed = await client.conversations_list(types="public_channel,private_channel")
+        assert [channel["name"] for channel in listed["channels"]] == ["general", "gpu-oncall", "ml-training"]
+        assert (await client.conversations_info(channel=ONCALL))["channel"]["is_member"]
+        assert "U0HAMIBOT1" in (await client.conversations_members(channel=ONCALL))["members"]
+        assert (await client.conversations_open(users="U0ADA00001"))["channel"]["id"] == slack.dm("ada")
+        assert (await client.usergroups_list())["usergroups"][0]["handle"] == "gpu-oncall"
+        assert (await client.usergroups_users_list(usergroup="S0ONCALL01"))["users"] == ["U0GRACE001"]
+
+    talk(conversation, WIDE)
+
+
+def test_the_bot_joins_a_public_channel_and_then_posts() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        await client.conversations_join(channel=OUTSIDE.id)
+        assert (await client.chat_postMessage(channel=OUTSIDE.id, text="here"))["ok"]
+
+    talk(conversation, replace(WIDE, channels=(OUTSIDE,), messages=()))
+
+
+def test_a_reaction_is_added_once_and_removed_once() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        at = {"channel": ONCALL, "timestamp": slack.messages(ONCALL)[0]["ts"]}
+        await client.reactions_add(name="eyes", **at)
+        assert slack.messages(ONCALL)[0]["reactions"] == [{"name": "eyes", "users": ["U0HAMIBOT1"], "count": 1}]
+        assert (await refusal(client.reactions_add(name="eyes", **at)))["error"] == "already_reacted"
+        await client.reactions_remove(name="eyes", **at)
+        assert slack.messages(ONCALL)[0]["reactions"] == []
+        assert (await refusal(client.reactions_remove(name="eyes", **at)))["error"] == "no_reaction"
+
+    talk(conversation)
+
+
+def test_messages_to_one_channel_are_limited_to_a_burst_and_one_per_second() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        statuses = []
+        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {slack.bot_token}"}) as session:
+            for _ in range(5):
+                body = {"channel": ONCALL, "text": "x"}
+                async with session.post(f"{slack.api_url}chat.postMessage", json=body) as answer:
+                    statuses.append((answer.status, answer.headers.get("Retry-After")))
+        assert statuses == [(200, None)] * 3 + [(429, "1")] * 2
+        assert (await client.chat_postMessage(channel="C0GENERAL1", text="elsewhere"))["ok"]
+        await slack.clock.advance(1)
+        assert (await client.chat_postMessage(channel=ONCALL, text="later"))["ok"]
+
+    talk(conversation, clock=VirtualClock())
+
+
+def test_a_method_has_its_calls_per_minute() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        for _ in range(50):
+            await client.conversations_history(channel=ONCALL, limit=1)
+        with pytest.raises(SlackApiError) as caught:
+            await client.conversations_history(channel=ONCALL, limit=1)
+        assert (caught.value.response.status_code, caught.value.response.headers["Retry-After"]) == (429, "2")
+        await slack.clock.advance(2)
+        await client.conversations_history(channel=ONCALL, limit=1)
+
+    talk(conversation, clock=VirtualClock())
+
+
+def test_a_lenient_server_enforces_neither_scopes_nor_limits() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        for _ in range(5):
+            await client.chat_postMessage(channel=ONCALL, text="x", blocks=[section("x" * 3001)])
+        assert (await client.users_list())["ok"]
+
+    talk(conversation, strict=False)
+
+
+def test_a_method_that_slack_does_not_have_is_remembered() -> None:
+    async def run() -> None:
+        async with SlackServer() as slack:
+            body = await refusal(web_client(slack).api_call("chat.postMesage", json={}))
+            assert body["error"] == "unknown_method"
+            assert slack.unknown_methods == ["chat.postMesage"]
+
+    asyncio.run(run())
+
+
+def test_an_argument_that_slack_would_ignore_is_shown_in_the_journal() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        await client.api_call("chat.postMessage", json={"channel": ONCALL, "text": "x", "thread": "1.2"})
+        assert [found["field"] for found in slack.journal.entries[-1].violations] == ["thread"]
+
+    talk(conversation)
+
+
+def test_a_status_is_told_and_ends_with_a_message() -> None:
+    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
+        ts = slack.messages(ONCALL)[0]["ts"]
+        await client.assistant_threads_setStatus(channel_id=ONCALL, thread_ts=ts, status="is looking")
+        assert slack.statuses == {(ONCALL, ts): "is looking"}
+        await client.chat_postMessage(channel=ONCALL, thread_ts=ts, text="found it")
+        assert slack.statuses == {}
+
+    talk(conversation)

@@ -1,0 +1,235 @@
+"""The store on SQLite."""
+
+import asyncio
+import sqlite3
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from bot.store import Store, StoreError, open_store
+from bot.store.outbox_rows import DONE_KEPT, stored_file
+from bot.store.store import REMEMBERED, RUNNING, THREADS_KEPT, TRIES
+
+
+class Now:
+    def __init__(self) -> None:
+        self.at = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+def with_store(path: Path, work: Callable[[Store, Now], Awaitable[None]]) -> None:
+    async def main() -> None:
+        now = Now()
+        async with open_store(f"sqlite:///{path}", now=now, patience=0.1) as store:
+            await work(store, now)
+
+    asyncio.run(main())
+
+
+def test_a_delivery_is_claimed_once(tmp_path: Path):
+    async def work(store: Store, now: Now) -> None:
+        assert await store.claim("Ev1")
+        assert not await store.claim("Ev1")
+        assert await store.claim("Ev2")
+        await store.done("Ev1")
+        assert not await store.claim("Ev1")
+
+    with_store(tmp_path / "state.db", work)
+
+
+def test_of_many_claims_at_once_one_is_granted(tmp_path: Path):
+    async def work(store: Store, now: Now) -> None:
+        granted = await asyncio.gather(*(store.claim("Ev1") for _ in range(20)))
+        assert granted.count(True) == 1
+
+    with_store(tmp_path / "state.db", work)
+
+
+def test_work_that_a_process_left_when_it_died_can_be_claimed_by_the_next(tmp_path: Path):
+    async def dies(store: Store, now: Now) -> None:
+        assert await store.claim("Ev1", "the event itself")
+        assert await store.claim("Ev2", "done before")
+        await store.done("Ev2")
+        assert await store.unfinished() == []
+
+    async def comes_back(store: Store, now: Now) -> None:
+        assert await store.unfinished() == [("Ev1", "the event itself")]
+        assert await store.claim("Ev1")
+        assert await store.unfinished() == []
+        assert not await store.claim("Ev2")
+
+    with_store(tmp_path / "state.db", dies)
+    with_store(tmp_path / "state.db", comes_back)
+
+
+def test_work_that_nobody_finished_can_be_claimed_again_but_not_for_ever(tmp_path: Path):
+    async def work(store: Store, now: Now) -> None:
+        for _ in range(TRIES):
+            assert await store.claim("Ev1", "the event itself")
+            now.at += RUNNING - 1
+            assert not await store.claim("Ev1")
+            now.at += 1
+        assert await store.unfinished() == []
+        assert not await store.claim("Ev1")
+
+    with_store(tmp_path / "state.db", work)
+
+
+def test_what_was_done_stays_a_duplicate_for_an_hour(tmp_path: Path):
+    async def work(store: Store, now: Now) -> None:
+        await store.claim("Ev1")
+        await store.done("Ev1")
+        now.at += REMEMBERED - 1
+        assert not await store.claim("Ev1")
+        now.at += 1
+        assert await store.claim("Ev1")
+
+    with_store(tmp_path / "state.db", work)
+
+
+def test_a_thread_remembers_its_last_question(tmp_path: Path):
+    async def work(store: Store, now: Now) -> None:
+        assert await store.thread("C1", "1.0") is None
+        await store.remember_thread("C1", "1.0", "why ml/x", "lab")
+        await store.remember_thread("C1", "1.0", "why ml/ÿ\ud83d\0", "")
+        await store.remember_thread("C2", "1.0", "gpus", "prod")
+        assert await store.thread("C1", "1.0") == ("why ml/ÿ?", "")
+        assert await store.thread("C2", "1.0") == ("gpus", "prod")
+
+    with_store(tmp_path / "state.db", work)
+
+
+def test_sweeping_forgets_only_what_is_over(tmp_path: Path):
+    async def work(store: Store, now: Now) -> None:
+        await store.remember_thread("C1", "1.0", "gpus", "")
+        await store.claim("old", "payload")
+        now.at += RUNNING
+        await store.sweep(now.at)
+        assert await store.unfinished() == [("old", "payload")]
+        assert await store.thread("C1", "1.0")
+        await store.sweep(now.at + THREADS_KEPT)
+        assert await store.unfinished() == []
+        assert await store.thread("C1", "1.0") is None
+        assert await store.claim("old")
+
+    with_store(tmp_path / "state.db", work)
+
+
+def test_the_outbox_forgets_what_it_sent_a_week_ago_and_keeps_what_waits(tmp_path: Path):
+    async def work(store: Store, now: Now) -> None:
+        rows = store.outbox
+        for key in ("sent", "waiting"):
+            await rows.put(
+                "C1", key, {"text": key}, [stored_file({}, b"x")], thread_ts="", severity=0, update_ts="", now=now.at
+            )
+        row = await rows.claim("C1", "me", now.at, 60)
+        assert row
+        trying = await rows.trying(row, now.at, 60)
+        assert trying
+        sent = await rows.sent(trying, "C1", "1.0")
+        assert sent
+        await rows.settle(sent)
+        await store.sweep(now.at + DONE_KEPT)
+        assert await rows.waiting() == 1
+        async with store._engine.connect() as connection:
+            kept = [
+                (await connection.exec_driver_sql(f"SELECT count(*) FROM {name}")).scalar()
+                for name in ("outbox", "outbox_files")
+            ]
+        assert kept == [1, 1]
+
+    with_store(tmp_path / "state.db", work)
+
+
+def test_the_folder_is_made_for_its_owner_only(tmp_path: Path):
+    async def work(store: Store, now: Now) -> None:
+        assert await store.claim("Ev1")
+
+    with_store(tmp_path / "a" / "b" / "state.db", work)
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+
+
+def test_it_is_written_to_survive_a_power_cut(tmp_path: Path):
+    async def work(store: Store, now: Now) -> None:
+        async with store._engine.connect() as connection:
+            settings = [
+                (await connection.exec_driver_sql(f"PRAGMA {name}")).scalar()
+                for name in ("journal_mode", "synchronous", "busy_timeout", "foreign_keys")
+            ]
+        assert settings == ["wal", 2, 100, 1]
+
+    with_store(tmp_path / "state.db", work)
+
+
+def refusal(url: str) -> StoreError:
+    async def main() -> None:
+        async with open_store(url, patience=0.1) as store:
+            await store.claim("Ev1")
+
+    with pytest.raises(StoreError) as caught:
+        asyncio.run(main())
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path):
+    with sqlite3.connect(tmp_path / "state.db") as database:
+        database.execute("create table schema_version (version integer primary key)")
+        database.execute("insert into schema_version values (7)")
+    database.close()
+    error = refusal(f"sqlite:///{tmp_path}/state.db")
+    assert "newer hami-bot (schema 7, this one knows 1)" in error.message
+    with sqlite3.connect(tmp_path / "state.db") as database:
+        assert database.execute("select name from sqlite_master where type = 'table'").fetchall() == [
+            ("schema_version",)
+        ]
+    database.close()
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path):
+    (tmp_path / "state.db").write_text("these are my notes, " * 100)
+    error = refusal(f"sqlite:///{tmp_path}/state.db")
+    assert "state.db" in error.message
+    assert "file is not a database" in error.message
+
+
+def test_a_file_that_another_process_holds_is_an_error_and_no_endless_wait(tmp_path: Path):
+    with_store(tmp_path / "state.db", lambda store, now: store.sweep(0))
+    holder = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+    holder.execute("begin exclusive")
+    error = refusal(f"sqlite:///{tmp_path}/state.db")
+    holder.close()
+    assert "locked" in error.message
+    assert "another process" in error.hint
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    assert "opening the store" in refusal(f"sqlite:///{tmp_path}/file/state.db").message
+
+
+@pytest.mark.parametrize(
+    "url", ["", "nonsense", "oracle://u:secret@h/x", "mariadb+nodriver://u:secret@h/x", "redis://h"]
+)
+def test_an_address_that_cannot_be_used_is_not_repeated(url: str):
+    assert "secret" not in str(refusal(url))
+
+
+def test_the_event_loop_goes_on_while_the_store_is_written(tmp_path: Path):
+    async def main() -> None:
+        async with open_store(f"sqlite:///{tmp_path}/state.db", patience=30) as store:
+            holder = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+            holder.execute("begin immediate")
+            claim = asyncio.ensure_future(store.claim("Ev1"))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not claim.done()
+            holder.execute("rollback")
+            holder.close()
+            assert await claim
+
+    asyncio.run(main())

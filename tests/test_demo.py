@@ -1,0 +1,76 @@
+"""What a newcomer sees after `make demo`: the real bot, in a real browser, says the same as the shell."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from sandbox.demo import POD, RECORDING, demo
+from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, violations_of
+
+PATIENCE_MS = 30_000
+
+
+def verdict_of_the_shell() -> str:
+    words = [sys.executable, "-m", "bot", "why", POD, "--recording", str(RECORDING), "-o", "json"]
+    return json.loads(subprocess.run(words, check=True, capture_output=True).stdout)["verdict"]
+
+
+def in_the_demo(scene) -> None:
+    path = find_browser()
+    if path is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is on the PATH")
+
+    async def play() -> None:
+        async with asyncio.timeout(120), demo() as (url, _), open_browser(path) as browser:
+            page = await browser.new_page(**DESK)
+            page.set_default_timeout(PATIENCE_MS)
+            complaints: list[str] = []
+            page.on("console", lambda one: one.type in {"error", "warning"} and complaints.append(one.text))
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            await page.goto(url)
+            await scene(page)
+            assert complaints == []
+
+    asyncio.run(play())
+
+
+async def ask(page: Page, words: str) -> None:
+    await page.get_by_role("link", name="gpu-oncall").click()
+    composer = page.locator("#main textarea")
+    await composer.fill(words)
+    await composer.press("Enter")
+
+
+def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture() -> None:
+    verdict = verdict_of_the_shell()
+
+    async def scene(page: Page) -> None:
+        await ask(page, f"/hami why {POD}")
+        answer = page.locator(".message.ephemeral", has_text=verdict)
+        await expect(answer).to_contain_text("Only visible to you", timeout=PATIENCE_MS)
+
+        await answer.get_by_role("button", name="Post to channel").click()
+        posted = page.locator("#main .message:not(.ephemeral)", has_text=verdict)
+        await posted.wait_for()
+        await posted.get_by_role("button", name="gpus --node").first.click()
+        await posted.get_by_role("button", name="repl").click()
+        thread = page.locator("#thread")
+        picture = thread.locator("img[alt]:not([alt=''])").last
+        await picture.wait_for()
+        await page.wait_for_function("Array.from(document.querySelectorAll('#thread img')).some(i => i.naturalWidth > 200)")
+        assert await violations_of(page) == []
+
+    in_the_demo(scene)
+
+
+def test_a_mistake_in_the_browser_gets_an_example() -> None:
+    async def scene(page: Page) -> None:
+        await ask(page, "/hami wy pod")
+        await expect(page.locator(".message.ephemeral")).to_contain_text("Did you mean why?", timeout=PATIENCE_MS)
+
+    in_the_demo(scene)
