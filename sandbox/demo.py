@@ -26,8 +26,8 @@ POD = "s03-card-insufficient-memory"
 _PATIENCE_S = 60.0
 
 WELCOME = (
-    "This workspace and its cluster are pretended, on this machine only. The bot is the real one, reading a recording of "
-    f"a real HAMi scheduler. `{POD}` is a pod that waits there for a GPU."
+    "This workspace and its cluster are pretended, on this machine only. The bot is the real one, reading a recording "
+    f"of a real HAMi scheduler. `{POD}` is a pod that waits there for a GPU."
 )
 THINGS_TO_TRY = (
     f"In #gpu-oncall type  /hami why {POD}  and press Enter: only you see the answer; “Post to channel” shares it.",

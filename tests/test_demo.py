@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
@@ -62,7 +61,9 @@ def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture(
         thread = page.locator("#thread")
         picture = thread.locator("img[alt]:not([alt=''])").last
         await picture.wait_for()
-        await page.wait_for_function("Array.from(document.querySelectorAll('#thread img')).some(i => i.naturalWidth > 200)")
+        await page.wait_for_function(
+            "Array.from(document.querySelectorAll('#thread img')).some(i => i.naturalWidth > 200)"
+        )
         assert await violations_of(page) == []
 
     in_the_demo(scene)

@@ -142,15 +142,6 @@ class Gateway:
                 self._conversations[channel] = posted.channel
             return posted
 
-        try:
-            return await self.fit(message, send)
-        except SlackFailure as failure:
-            if failure.error != "not_in_channel":
-                raise
-            try:
-                await self._calls.call("conversations.join", {"channel": channel}, channel=channel)
-            except SlackFailure:
-                raise failure from None
         return await self.fit(message, send)
 
     async def update(self, channel: str, ts: str, message: Message, *, patience: float = INTERACTIVE) -> None:

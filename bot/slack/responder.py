@@ -88,9 +88,7 @@ class Responder:
                 return
             self._left -= 1
             try:
-                await self._gateway.respond(
-                    self._url, Message(text), replace=self._replaces, timeout=_PROGRESS_TIMEOUT
-                )
+                await self._gateway.respond(self._url, Message(text), replace=self._replaces, timeout=_PROGRESS_TIMEOUT)
             except SlackFailure as failure:
                 log.info("no progress was shown: %s", failure.message)
 

@@ -38,7 +38,7 @@ def with_kubectl(folder: Path, use: Callable[[ApiServer, Kubectl], Awaitable[Any
     async def run() -> Any:
         async with ApiServer.from_recording(CASE, **options) as server:
             config = folder / "kubeconfig"
-            config.write_text(server.kubeconfig(namespace="hami-system"))  # noqa: ASYNC240  # a few bytes
+            config.write_text(server.kubeconfig(namespace="hami-system"))  # a few bytes
             environment = {"KUBECONFIG": str(config), "HOME": str(folder), "PATH": "/usr/bin:/bin"}
 
             async def kubectl(*words: str) -> Run:
@@ -169,5 +169,5 @@ def test_it_follows_a_log_and_watches_pods_while_one_is_deleted(tmp_path):
 
 async def _asked(server: ApiServer, word: str) -> None:
     """Returns once kubectl has asked for a stream."""
-    while not any(word in request.query for request in server.requests):
+    while not any(word in request.query for request in server.requests):  # noqa: ASYNC110  # another process asks
         await asyncio.sleep(0.02)

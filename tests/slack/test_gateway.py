@@ -177,19 +177,6 @@ def test_a_reply_is_found_in_its_thread():
     with_bot(work)
 
 
-def test_the_bot_joins_a_public_channel_to_post_there():
-    open_ = replace(seed(), channels=tuple(replace(room, with_app=False) for room in seed().channels))
-
-    async def work(bot: Bot) -> None:
-        await bot.gateway.post(GENERAL, line("hello"))
-        assert texts(bot, GENERAL) == ["hello"]
-        failure = await failure_of(bot.gateway.post(BUDGET, line("hello")))
-        assert failure.problem in {Problem.FORBIDDEN, Problem.GONE}
-        assert "invite the bot" in failure.hint or "channel" in failure.hint
-
-    with_bot(work, replace(open_, messages=()))
-
-
 # faults
 
 

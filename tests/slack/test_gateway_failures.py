@@ -1,6 +1,5 @@
 """What Slack's answers mean for whoever sent the request."""
 
-
 import aiohttp
 import pytest
 from hypothesis import given

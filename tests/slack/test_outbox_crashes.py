@@ -1,9 +1,11 @@
 """kill -9 at every moment of the outbox's work, against Slack's own client and a real server."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import sys
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from sandbox.slack import Fault, SlackServer, VirtualClock
@@ -20,12 +22,6 @@ class Lives:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    @classmethod
-    async def start(cls) -> "Lives":
-        arguments = (sys.executable, "-m", "tests.slack.outbox_process")
-        pipe = asyncio.subprocess.PIPE
-        return cls(await asyncio.create_subprocess_exec(*arguments, cwd=ROOT, stdin=pipe, stdout=pipe))
-
     async def live(self, slack: SlackServer, store: Path, die_at: int) -> str:
         life = {
             "api_url": slack.api_url,
@@ -40,8 +36,16 @@ class Lives:
         self._process.stdin.write(json.dumps(life).encode() + b"\n")
         return (await self._process.stdout.readline()).decode().strip()
 
-    async def end(self) -> None:
-        await self._process.communicate()
+
+@contextlib.asynccontextmanager
+async def some_lives() -> AsyncGenerator[Lives]:
+    arguments = (sys.executable, "-m", "tests.slack.outbox_process")
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*arguments, cwd=ROOT, stdin=pipe, stdout=pipe)
+    try:
+        yield Lives(process)
+    finally:
+        await process.communicate()
 
 
 async def a_life_and_what_follows(lives: Lives, folder: Path, die_at: int, *faults: Fault) -> str:
@@ -67,11 +71,10 @@ def assert_paced(bot: Bot) -> None:
 
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(tmp_path: Path):
     async def main() -> None:
-        lives = await Lives.start()
-        ends: list[str] = []
-        while "finished" not in ends:
-            ends.append(await a_life_and_what_follows(lives, tmp_path / str(len(ends)), len(ends) + 1))
-        await lives.end()
+        async with some_lives() as lives:
+            ends: list[str] = []
+            while "finished" not in ends:
+                ends.append(await a_life_and_what_follows(lives, tmp_path / str(len(ends)), len(ends) + 1))
         assert len(ends) > 30
         assert set(ends[:-1]) == {"killed"}
 
@@ -80,12 +83,12 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(tmp_path
 
 def test_killed_while_it_looks_what_became_of_a_message(tmp_path: Path):
     async def main() -> None:
-        lives = await Lives.start()
-        ends: list[str] = []
-        while "finished" not in ends:
-            lost = Fault("reset_after", "chat.postMessage"), Fault("reset_after", "files.completeUploadExternal")
-            ends.append(await a_life_and_what_follows(lives, tmp_path / str(len(ends)), 10 + 3 * len(ends), *lost))
-        await lives.end()
+        async with some_lives() as lives:
+            ends: list[str] = []
+            while "finished" not in ends:
+                lost = Fault("reset_after", "chat.postMessage"), Fault("reset_after", "files.completeUploadExternal")
+                folder, moment = tmp_path / str(len(ends)), 10 + 4 * len(ends)
+                ends.append(await a_life_and_what_follows(lives, folder, moment, *lost))
         assert set(ends[:-1]) == {"killed"}
 
     asyncio.run(main())
@@ -93,8 +96,11 @@ def test_killed_while_it_looks_what_became_of_a_message(tmp_path: Path):
 
 def test_ten_minutes_without_slack_and_a_kill_in_the_middle(tmp_path: Path):
     async def main() -> None:
-        lives = await Lives.start()
-        async with SlackServer(clock=VirtualClock(START), seed=seed()) as slack, a_bot(slack) as bot:
+        async with (
+            some_lives() as lives,
+            SlackServer(clock=VirtualClock(START), seed=seed()) as slack,
+            a_bot(slack) as bot,
+        ):
             slack.faults.append(Fault("outage", until=START + 600))
             async with an_outbox(bot, tmp_path) as (outbox, store):
                 for number in range(60):
@@ -113,6 +119,5 @@ def test_ten_minutes_without_slack_and_a_kill_in_the_middle(tmp_path: Path):
             assert [text.split()[0] for text in by_severity] == ["critical"] * 20 + ["warning"] * 20 + ["info"] * 20
             assert_paced(bot)
             assert all(entry.status != 429 for entry in slack.journal.of("api"))
-        await lives.end()
 
     asyncio.run(main())

@@ -39,10 +39,10 @@ class Desk:
         self.outbox = outbox
         self.store = store
 
-    def asked(self, channel: str = ONCALL, user: str = ADA) -> Responder:
+    def asked(self, channel: str = ONCALL, user: str = ADA, *, replaces: bool = True) -> Responder:
         path = self.bot.slack._world.responses.issue("commands", channel, user, follows=True).path
         url = self.bot.slack.url + path
-        return Responder(self.bot.gateway, self.outbox, url, channel, user, now=self.bot.clock.now)
+        return Responder(self.bot.gateway, self.outbox, url, channel, user, replaces=replaces, now=self.bot.clock.now)
 
     def seen(self, channel: str = ONCALL, user: str = ADA) -> list[str]:
         """What the user alone is shown in the channel."""
@@ -98,8 +98,8 @@ def test_an_answer_waits_for_progress_that_is_under_way(tmp_path: Path):
 
 def test_the_sixth_answer_takes_the_next_way(tmp_path: Path):
     async def work(desk: Desk) -> None:
-        responder = desk.asked()
-        ways = [await responder.answer(line(f"{number}"), replace=False) for number in range(6)]
+        responder = desk.asked(replaces=False)
+        ways = [await responder.answer(line(f"{number}")) for number in range(6)]
         assert ways == [Delivery.RESPONSE_URL] * 5 + [Delivery.EPHEMERAL]
         assert desk.seen() == ["0", "1", "2", "3", "4", "5"]
         assert desk.uses() == 5

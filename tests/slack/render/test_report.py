@@ -217,6 +217,14 @@ def test_a_command_is_shown_whole_or_not_at_all():
     assert command.encode() in message.files[0].content
 
 
+def test_many_tables_are_few_blocks_and_few_files():
+    tables = [Table("empty", ("a",), ())] * 50 + [Table("full", ("a",), (("1",),))] * 50
+    message = shown(report(tables=tuple(tables)))
+    assert_fits(message)
+    assert len(message.files) < 8
+    assert_told(message, "tables (94)")
+
+
 # ------------------------------------------------------------------------------------------------ hostile reports
 
 HOSTILE = (
