@@ -17,7 +17,7 @@ demo: $(VENV)/installed
 	@$(BIN)/hami-bot demo
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

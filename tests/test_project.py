@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from playbooks._playbook import load
+from sandbox.demo import POD, RECORDING
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -89,13 +90,9 @@ def test_the_makefile_has_the_target(target: str) -> None:
 
 
 def test_the_demo_explains_a_pod_that_the_recording_holds() -> None:
-    found = re.search(
-        r"hami-bot why (\S+)/(\S+) --recording tests/cases/(\S+)/recording", (ROOT / "Makefile").read_text()
-    )
-    assert found
-    namespace, pod, case = found.groups()
-    scenarios = json.loads((ROOT / "tests" / "cases" / case / "scenarios.json").read_text())
-    assert (namespace, pod) in {(one["namespace"], one["pod"]) for one in scenarios}
+    scenarios = json.loads((ROOT / "tests" / "cases" / "hami-2.10" / "scenarios.json").read_text())
+    assert POD in {one["pod"] for one in scenarios}
+    assert RECORDING.samefile(ROOT / "tests" / "cases" / "hami-2.10" / "recording.tar.gz")
 
 
 def test_ci_runs_the_tests_and_stops_at_the_first_failure() -> None:

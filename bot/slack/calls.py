@@ -27,7 +27,7 @@ _REPEATABLE = frozenset(
     {
         *("auth.test", "apps.connections.open", "chat.update", "views.update", "views.publish", "reactions.add"),
         *("reactions.remove", "conversations.history", "conversations.replies", "conversations.open"),
-        *("conversations.join", "files.getUploadURLExternal"),
+        "files.getUploadURLExternal",
     }
 )
 """Done twice is the same as done once."""

@@ -24,7 +24,6 @@ _TIER_OF = {
     "chat.postEphemeral": 4,
     "chat.update": 3,
     "conversations.history": 3,
-    "conversations.join": 3,
     "conversations.open": 3,
     "conversations.replies": 3,
     "files.completeUploadExternal": 4,

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,32 +30,44 @@ class Run(NamedTuple):
         return [line.split() for line in self.out.splitlines()]
 
 
-Kubectl = Callable[..., Awaitable[Run]]
+class Kubectl:
+    """Runs kubectl against one server, with a home of its own."""
+
+    def __init__(self, config: Path) -> None:
+        self._environment = {"KUBECONFIG": str(config), "HOME": str(config.parent), "PATH": "/usr/bin:/bin"}
+
+    async def __call__(self, *words: str) -> Run:
+        async with self.started(*words) as process:
+            return await _end(process)
+
+    @asynccontextmanager
+    async def started(self, *words: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """A kubectl that runs; it is killed when the caller leaves before it has ended."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            str(KUBECTL), *words, stdout=pipe, stderr=pipe, env=self._environment
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+
+async def _end(process: asyncio.subprocess.Process) -> Run:
+    out, error = await process.communicate()
+    return Run(process.returncode or 0, out.decode(), error.decode())
 
 
 def with_kubectl(folder: Path, use: Callable[[ApiServer, Kubectl], Awaitable[Any]], **options: Any) -> Any:
-    """What `use` returns; it gets a server of a recorded cluster, and a function that runs kubectl against it."""
+    """What `use` returns; it gets a server of a recorded cluster, and a kubectl for it."""
 
     async def run() -> Any:
         async with ApiServer.from_recording(CASE, **options) as server:
             config = folder / "kubeconfig"
-            config.write_text(server.kubeconfig(namespace="hami-system"))  # a few bytes
-            environment = {"KUBECONFIG": str(config), "HOME": str(folder), "PATH": "/usr/bin:/bin"}
-
-            async def kubectl(*words: str) -> Run:
-                pipe = asyncio.subprocess.PIPE
-                process = await asyncio.create_subprocess_exec(
-                    str(KUBECTL), *words, stdout=pipe, stderr=pipe, env=environment
-                )
-                try:
-                    out, error = await process.communicate()
-                finally:
-                    if process.returncode is None:
-                        process.kill()
-                        await process.wait()
-                return Run(process.returncode or 0, out.decode(), error.decode())
-
-            return await asyncio.wait_for(use(server, kubectl), PATIENCE_S)
+            config.write_text(server.kubeconfig(namespace="hami-system"))
+            return await asyncio.wait_for(use(server, Kubectl(config)), PATIENCE_S)
 
     return asyncio.run(run())
 
@@ -106,7 +119,7 @@ def test_it_asks_for_its_rights(tmp_path):
         refused = await kubectl("annotate", "deploy", "hami-scheduler", "a=b")
         assert "cannot get resource" in refused.error
 
-    with_kubectl(tmp_path, use, granted=[Rule(["get", "list"], ["pods", "pods/log"])])
+    with_kubectl(tmp_path, use, granted=[Rule(["get", "list"], ["pods", "pods/log"], [""])])
 
 
 def test_it_changes_labels_annotations_and_scale(tmp_path):
@@ -151,23 +164,23 @@ def test_it_patches_and_waits_for_the_rollout(tmp_path):
 def test_it_follows_a_log_and_watches_pods_while_one_is_deleted(tmp_path):
     async def use(server: ApiServer, kubectl: Kubectl) -> None:
         [pod] = (await kubectl("get", "pods", "-l", SCHEDULER, "-o", "name")).out.split()
-        follow = asyncio.create_task(kubectl("logs", "-f", pod, "-c", "vgpu-scheduler-extender", "--tail=1"))
-        watch = asyncio.create_task(kubectl("get", "pods", "-l", SCHEDULER, "-w", "--request-timeout=5s"))
-        await _asked(server, "follow")
-        await _asked(server, "watch")
-        server.append_log("hami-system", pod.removeprefix("pod/"), "vgpu-scheduler-extender", b"the last words\n")
-        deleted = await kubectl("delete", pod)
-        assert deleted.out == f'pod "{pod.removeprefix("pod/")}" deleted\n'
-        followed = await follow
-        assert (followed.code, followed.out.splitlines()[-1]) == (0, "the last words")
-        seen = (await watch).rows
-        assert [row[2] for row in seen if row[0] == pod.removeprefix("pod/")][:2] == ["Running", "Terminating"]
-        assert len({row[0] for row in seen[1:]}) >= 2
+        name = pod.removeprefix("pod/")
+        async with (
+            kubectl.started("logs", "-f", pod, "-c", "vgpu-scheduler-extender", "--tail=1") as follow,
+            kubectl.started("get", "pods", "-l", SCHEDULER, "-w") as watch,
+        ):
+            assert follow.stdout
+            assert watch.stdout
+            assert await follow.stdout.readline()  # now both of them are reading
+            assert [(await watch.stdout.readline()).split()[0] for _ in "ab"] == [b"NAME", name.encode()]
+            server.append_log("hami-system", name, "vgpu-scheduler-extender", b"the last words\n")
+            assert (await kubectl("delete", pod)).out == f'pod "{name}" deleted\n'
+            followed = await _end(follow)
+            assert (followed.code, followed.out) == (0, "the last words\n")
+            seen: dict[str, list[str]] = {}
+            while "Running" not in seen.get(next(reversed(seen), ""), []) or name in list(seen)[-1:]:
+                row = (await watch.stdout.readline()).decode().split()
+                seen.setdefault(row[0], []).append(row[2])
+            assert seen[name][0] == "Terminating"
 
     with_kubectl(tmp_path, use, timing=Timing(0.1, 0.1, 0.1))
-
-
-async def _asked(server: ApiServer, word: str) -> None:
-    """Returns once kubectl has asked for a stream."""
-    while not any(word in request.query for request in server.requests):  # noqa: ASYNC110  # another process asks
-        await asyncio.sleep(0.02)

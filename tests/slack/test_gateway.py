@@ -15,7 +15,6 @@ from bot.slack.message import File, Message
 from sandbox.slack import Fault, Seed
 from tests.slack.outbox_support import (
     ADA,
-    BUDGET,
     GENERAL,
     ONCALL,
     START,

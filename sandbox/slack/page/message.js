@@ -41,11 +41,13 @@ function initial(text) {
   return ([...text].find((one) => /[\p{L}\p{N}]/u.test(one)) ?? "?").toUpperCase();
 }
 
+const TIME = new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat([], { day: "numeric", month: "short" });
+
 /** The time of a ts, with its date when that is not today. */
-export function clock(ts) {
+function clock(ts) {
   const at = new Date(Number.parseFloat(ts) * 1000);
-  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-  return at.toDateString() === new Date().toDateString() ? time : `${at.toLocaleDateString([], { day: "numeric", month: "short" })}, ${time}`;
+  return at.toDateString() === new Date().toDateString() ? TIME.format(at) : `${DAY.format(at)}, ${TIME.format(at)}`;
 }
 
 function heading(message, author) {

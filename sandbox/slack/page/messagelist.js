@@ -5,14 +5,18 @@ import { h, keepFocus } from "./dom.js";
 import { messageView } from "./message.js";
 
 const NEAR_END = 60; // px: closer than this to the end means the person follows the conversation
+const AT_ONCE = 200; // messages drawn at first, and more with each press of the button above them
 
 /** A scrolling log in `parent`. `options`: {label, place, onThread, empty: text of an empty list}. */
 export function messageList(parent, options) {
   const inner = h("div", { class: "log-inner" });
   const status = h("p", { class: "app-status", hidden: true });
-  const log = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": options.label, tabindex: "0" }, inner, status);
+  const earlier = h("button", { type: "button", class: "link-button earlier", hidden: true, on: { click: showEarlier } });
+  const log = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": options.label, tabindex: "0" }, earlier, inner, status);
   const drawn = new Map();
   let following = true;
+  let all = [];
+  let first = null; // ts of the oldest message that is drawn
   parent.replaceChildren(log);
 
   const toEnd = () => {
@@ -37,25 +41,47 @@ export function messageList(parent, options) {
     return key;
   }
 
+  function showEarlier() {
+    const from = all.findIndex((one) => one.ts === first);
+    const top = inner.firstElementChild;
+    following = false;
+    first = all[Math.max(from - AT_ONCE, 0)].ts;
+    update();
+    top.scrollIntoView({ block: "start" });
+    (earlier.hidden ? log : earlier).focus({ preventScroll: true });
+  }
+
+  function update() {
+    const known = all.findIndex((one) => one.ts === first);
+    const from = known < 0 ? Math.max(all.length - AT_ONCE, 0) : known;
+    first = all[from]?.ts ?? null;
+    earlier.hidden = from === 0;
+    earlier.textContent = `Show earlier messages (${from})`;
+    keepFocus(() => place(all.slice(from).map(draw)));
+    inner.querySelector(":scope > .empty")?.remove();
+    if (!all.length) inner.append(h("p", { class: "empty", text: options.empty }));
+    toEnd();
+  }
+
+  /** Puts the drawn messages in this order and takes the others away. */
+  function place(keys) {
+    const present = new Set(keys);
+    for (const [key, { node }] of drawn) {
+      if (present.has(key)) continue;
+      node.remove();
+      drawn.delete(key);
+    }
+    keys.forEach((key, at) => {
+      const { node } = drawn.get(key);
+      if (inner.children[at] !== node) inner.insertBefore(node, inner.children[at] ?? null);
+    });
+  }
+
   return {
-    log,
+    /** Shows these messages, oldest first. */
     show(messages) {
-      keepFocus(() => {
-        const keys = messages.map(draw);
-        const present = new Set(keys);
-        for (const [key, { node }] of drawn) {
-          if (present.has(key)) continue;
-          node.remove();
-          drawn.delete(key);
-        }
-        keys.forEach((key, at) => {
-          const { node } = drawn.get(key);
-          if (inner.children[at] !== node) inner.insertBefore(node, inner.children[at] ?? null);
-        });
-      });
-      inner.querySelector(":scope > .empty")?.remove();
-      if (!messages.length) inner.append(h("p", { class: "empty", text: options.empty }));
-      toEnd();
+      all = messages;
+      update();
     },
     /** The line an app shows while it works ("is looking at the pod…"); empty takes it away. */
     status(text) {

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sandbox.slack.seed import Person, Room
 from tests.sandbox.page.samples import EVERY_BLOCK, HOSTILE, LONG, NODES, mrkdwn, option, plain
 from tests.sandbox.page.support import CHANNEL, Chrome, SlackServer
 
@@ -170,6 +171,43 @@ def test_a_long_text_begins_short_and_can_be_shown_whole(chrome: Chrome) -> None
         assert len(await message.inner_text()) < 4000
 
     chrome.run(scenario, path=AT_CHANNEL, before=lambda slack: put(slack, text=LONG))
+
+
+def test_a_long_history_begins_with_its_end(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        await page.get_by_text("line 249", exact=True).wait_for()
+        assert await page.get_by_text("line 20", exact=True).count() == 0
+        await page.get_by_role("button", name="Show earlier messages (52)").click()
+        await page.get_by_text("line 0", exact=True).wait_for()
+        assert await page.locator(".message").count() == 252
+        assert await page.get_by_role("button", name="Show earlier messages").count() == 0
+        await slack.say("grace", "gpu-oncall", "one more")
+        await page.get_by_text("one more").wait_for()
+        assert await page.get_by_text("line 0", exact=True).count() == 1
+
+    def before(slack):
+        for number in range(250):
+            put(slack, text=f"line {number}")
+
+    chrome.run(scenario, path=AT_CHANNEL, before=before)
+
+
+def test_very_long_names_do_not_push_anything_aside(chrome: Chrome) -> None:
+    people = (Person(ADA, "ada", "Ada"), Person("U0LONG0001", "n" * 200_000, "\u202e" + "r" * 200_000))
+    rooms = (Room(CHANNEL, "c" * 200_000, (ADA, "U0LONG0001"), "t" * 200_000),)
+
+    async def scenario(slack, app, page):
+        await page.get_by_text("hello").wait_for()
+        await page.locator("#main textarea").fill("@")
+        await page.get_by_role("listbox", name="Suggestions").wait_for()
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert await page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+        assert await page.get_by_role("button", name="Inspector", exact=True).is_visible()
+        assert len(await page.evaluate("document.body.innerText")) < 5000
+
+    seed = {"users": people, "channels": rooms, "messages": (), "usergroups": ()}
+    said = {"user": "U0LONG0001", "bot_id": None, "text": "hello"}
+    chrome.run(scenario, path=AT_CHANNEL, before=lambda slack: put(slack, **said), workspace=seed)
 
 
 def test_an_answer_for_one_person_is_marked_and_not_shown_to_others(chrome: Chrome) -> None:
