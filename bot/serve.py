@@ -1,35 +1,55 @@
 """The Slack bot as a process: proves its tokens, listens, answers, and stops without losing what it had taken."""
 
 import asyncio
+import contextlib
 import logging
 import signal
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 from bot.errors import UsageError
 from bot.http import Slack, serve_http
 from bot.settings.schema import Settings, SlackSettings
-from bot.slack.app import App, build_app, check_scopes
-from bot.slack.gateway import Gateway, open_client
+from bot.slack.app import App, WrongInstall, build_app, check_scopes
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.gateway import Gateway, Identity, open_client
 from bot.slack.outbox import Outbox
 from bot.slack.sockets import Sockets
-from bot.slack.work import Work
+from bot.slack.work import LONGEST_S, Work
 from bot.store import Store, StoreError, open_store
 from bot.texts import Texts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unheard
 from handlers.desk import Desk, Lent
 from playbooks._playbook import Sources
 
-DRAIN_S = 20.0
 FLUSH_S = 5.0
 _DEAF_S = 30.0
 _RESUME_EVERY_S = 60.0
+_GET_BOT_KEY = (
+    "Install the app to the workspace (again) and set HAMI_BOT_SLACK__BOT_TOKEN to its Bot User OAuth Token, xoxb-…"
+)
+_GET_APP_KEY = (
+    "Make an app-level token with the scope connections:write in the app's Basic Information and set "
+    "HAMI_BOT_SLACK__APP_TOKEN to it, xapp-…"
+)
 
 log = logging.getLogger(__name__)
 
 Opener = Callable[[str], AbstractAsyncContextManager[Sources]]
+
+
+class Limits(NamedTuple):
+    """How long an answer may take and how long the end waits for answers, in seconds; the clock of the connections."""
+
+    answer_s: float = LONGEST_S
+    drain_s: float = 20.0
+    clock: Callable[[], float] = time.monotonic
+
+
+AS_USUAL = Limits()
 
 
 async def serve(settings: Settings | None, open_sources: Opener) -> None:
@@ -40,28 +60,42 @@ async def serve(settings: Settings | None, open_sources: Opener) -> None:
             hint="Set HAMI_BOT_SLACK__BOT_TOKEN and HAMI_BOT_SLACK__APP_TOKEN; the README says where they come from.",
         )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    stopped = asyncio.Event()
+    stopped, ready = asyncio.Event(), asyncio.Event()
+    serving = asyncio.create_task(_serve(settings, settings.slack, open_sources, ready, stopped))
+
+    def stop() -> None:
+        stopped.set()
+        if not ready.is_set():  # it may wait for Slack for long, and has taken nothing yet
+            serving.cancel()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with AsyncExitStack() as stack:
-        bot = await stack.enter_async_context(running(settings, settings.slack, open_sources))
-        log.info("ready at %s", bot)
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
+async def _serve(
+    settings: Settings, slack: SlackSettings, open_sources: Opener, ready: asyncio.Event, stopped: asyncio.Event
+) -> None:
+    async with running(settings, slack, open_sources) as address:
+        ready.set()
+        log.info("ready at %s", address)
         await stopped.wait()
         log.info("stopping")
 
 
 @asynccontextmanager
-async def running(settings: Settings, slack: SlackSettings, open_sources: Opener) -> AsyncGenerator[str]:
+async def running(
+    settings: Settings, slack: SlackSettings, open_sources: Opener, limits: Limits = AS_USUAL
+) -> AsyncGenerator[str]:
     """The bot while the context lasts; yields the address of its own port when it is connected to Slack."""
     token, app_token = slack.bot_token.get_secret_value(), slack.app_token.get_secret_value()
     async with AsyncExitStack() as stack:
-        gateway = await stack.enter_async_context(_proven_gateway(slack))
-        identity = await gateway.identity()
-        check_scopes(identity.scopes)
-        if slack.mode == "socket":
-            await gateway.probe_socket(app_token)
+        client, session = await stack.enter_async_context(open_client(slack.api_url, token))
+        gateway = Gateway(client, session)
+        identity = await _proven(gateway, slack)
         store = await stack.enter_async_context(open_store(settings.store.url.get_secret_value()))
-        outbox, work = Outbox(store, gateway), Work(store)
+        outbox, work = Outbox(store, gateway), Work(store, longest_s=limits.answer_s)
         clusters = await stack.enter_async_context(_KeptOpen(open_sources))
         desk = Desk(
             Lent(
@@ -80,11 +114,16 @@ async def running(settings: Settings, slack: SlackSettings, open_sources: Opener
         app = build_app(slack.api_url, token, identity, signing_secret=secret)
         listen(app, desk)
         stopping = asyncio.Event()
-        sending = asyncio.create_task(outbox.run())
-        sockets = Sockets(app, app_token, slack.api_url) if slack.mode == "socket" else None
+        sending = await stack.enter_async_context(_background(outbox.run()))
+        sockets: Sockets | None = None
+        if slack.mode == "socket":
+            sockets = Sockets(app, app_token, slack.api_url, clock=limits.clock)
+            stack.push_async_callback(sockets.close)
         front = Slack(app, stopping.is_set) if sockets is None else None
-        async with serve_http(settings.http.bind, lambda: _why_not_ready(sockets, sending), front) as address:
-            resuming = asyncio.create_task(_resume(desk, store))
+        async with (
+            serve_http(settings.http.bind, lambda: _why_not_ready(sockets, sending), front) as address,
+            _background(_resume(desk, store)) as resuming,
+        ):
             if sockets:
                 await sockets.connected()
             try:
@@ -94,10 +133,29 @@ async def running(settings: Settings, slack: SlackSettings, open_sources: Opener
                 resuming.cancel()
                 if sockets:
                     await sockets.close()
-                cut = await work.drain(DRAIN_S)
+                cut = await work.drain(limits.drain_s)
                 if cut:
                     log.warning("%d questions were not answered in time; they are answered after the next start", cut)
-                await _flush(outbox, sending)
+                await _flush(outbox)
+
+
+async def _proven(gateway: Gateway, slack: SlackSettings) -> Identity:
+    """Who the bot is. Raises WrongInstall if that cannot be learnt, or the tokens are not what is needed."""
+    try:
+        identity = await gateway.identity()
+    except SlackFailure as failure:
+        raise _cannot_start(failure, _GET_BOT_KEY) from failure
+    check_scopes(identity.scopes)
+    if slack.mode == "socket":
+        try:
+            await gateway.probe_socket(slack.app_token.get_secret_value())
+        except SlackFailure as failure:
+            raise _cannot_start(failure, _GET_APP_KEY) from failure
+    return identity
+
+
+def _cannot_start(failure: SlackFailure, about_token: str) -> WrongInstall:
+    return WrongInstall(failure.message, hint=about_token if failure.problem is Problem.AUTH else failure.hint)
 
 
 def listen(app: App, desk: Desk) -> None:
@@ -105,12 +163,6 @@ def listen(app: App, desk: Desk) -> None:
     for feature in (command, mention, buttons, diagnose, fit_form, home):
         feature.register(app, desk)
     unheard.register(app)
-
-
-@asynccontextmanager
-async def _proven_gateway(slack: SlackSettings) -> AsyncGenerator[Gateway]:
-    async with open_client(slack.api_url, slack.bot_token.get_secret_value()) as (client, session):
-        yield Gateway(client, session)
 
 
 def _why_not_ready(sockets: Sockets | None, sending: asyncio.Task[None]) -> str:
@@ -132,15 +184,30 @@ async def _resume(desk: Desk, store: Store) -> None:
         await asyncio.sleep(_RESUME_EVERY_S)
 
 
-async def _flush(outbox: Outbox, sending: asyncio.Task[None]) -> None:
+async def _flush(outbox: Outbox) -> None:
     """Gives what is waiting a moment; what stays is sent after the next start."""
     try:
         async with asyncio.timeout(FLUSH_S):
             await outbox.settled()
     except TimeoutError:
         log.warning("%d messages wait in the store for the next start", outbox.waiting())
-    sending.cancel()
-    await asyncio.gather(sending, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task[None]]:
+    """A task for as long as the context lasts; what ends it before stands in the log."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(_told)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _told(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        log.error("%s has stopped", task.get_coro(), exc_info=error)
 
 
 class _KeptOpen:
@@ -150,7 +217,7 @@ class _KeptOpen:
         self._open = open_sources
         self._stack = AsyncExitStack()
         self._sources: dict[str, Sources] = {}
-        self._opening = asyncio.Lock()
+        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __aenter__(self) -> Self:
         return self
@@ -160,7 +227,7 @@ class _KeptOpen:
 
     @asynccontextmanager
     async def get(self, cluster: str) -> AsyncGenerator[Sources]:
-        async with self._opening:
+        async with self._opening[cluster]:
             if cluster not in self._sources:
                 self._sources[cluster] = await self._stack.enter_async_context(self._open(cluster))
         yield self._sources[cluster]

@@ -25,6 +25,7 @@ from bot.report import Evidence, Finding, Gap, NextAction, Report, Severity, Tab
 from bot.texts import Texts
 
 _NARROWEST = 40
+_ROWS_SHOWN = 60
 _NAMES_SHOWN_OF_CAUSE = 8
 _LONGEST_NAME = 40
 _COLUMN_GAP = 2
@@ -156,16 +157,18 @@ def _table(table: Table, say: Texts, width: int) -> list[Line]:
     lines = _prose(heading(table.title), width, "", style=_HEADING)
     if not table.columns or not table.rows:
         return [*lines, Line("  ", say("words.none"))]
-    header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows)]
+    header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
+    left = len(table.rows) - len(rows)
+    rest = [Line("  ", say("render.more-rows", rows=left), style=_LABEL)] if left else []
     widths = _column_widths([header, *rows], width - 2)
     if widths is None:
         for row in rows:
             for number, (column, cell) in enumerate(zip(header, row, strict=True)):
                 lines += _prose(f"{column}: {cell}", width, "    " if number else "  - ", rest="      ")
-        return lines
+        return lines + rest
     right = [is_numeric(column) for column in zip(*rows, strict=True)]
     lines += [Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
-    return lines + [Line("  ", text) for row in rows for text in _row(row, widths, right)]
+    return lines + [Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
 
 
 def _column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:

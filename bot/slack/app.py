@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class WrongInstall(BotError):  # noqa: N818  # what the person is told
-    """The Slack app is not installed as the bot needs it."""
+    """The Slack app is not installed as the bot needs it, or Slack cannot be asked."""
 
     exit_code = 3
 

@@ -6,12 +6,16 @@ The first line on stdout is the server's URL; it is written when the server answ
 import asyncio
 import gc
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from sandbox.apiserver import ApiServer
+from sandbox.apiserver import ApiServer, Timing
 from sandbox.synthetic import synthetic_cluster
+
+
+_RENEW_S = 5  # a third of the 15 s that kube-scheduler's Lease lasts
 
 
 @click.command()
@@ -20,15 +24,20 @@ from sandbox.synthetic import synthetic_cluster
 @click.option("--recording", type=click.Path(exists=True, path_type=Path), help="A recording to serve instead.")
 @click.option("--port", type=int, default=0, help="The port on 127.0.0.1; a free one unless given.")
 @click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Where to write a kubeconfig for the server.")
-def main(nodes: int | None, pods: int | None, recording: Path | None, port: int, kubeconfig_out: Path | None) -> None:
+@click.option("--live", is_flag=True, help="As if recorded now; Deployments roll out and Leases are renewed.")
+def main(
+    *, nodes: int | None, pods: int | None, recording: Path | None, port: int, kubeconfig_out: Path | None, live: bool
+) -> None:
     """Serve a cluster on 127.0.0.1 until interrupted."""
     if (recording is None) == (nodes is None or pods is None):
         raise click.UsageError("give either --nodes and --pods, or --recording")
+    timing = Timing(renew_s=_RENEW_S) if live else None
     gc.disable()  # a large cluster is millions of small objects, none of them in a cycle
     if recording:
-        server = ApiServer.from_recording(recording, port=port)
+        now = datetime.now(UTC) if live else None  # noqa: TID251  # it plays a cluster
+        server = ApiServer.from_recording(recording, shift_to=now, timing=timing, port=port)
     else:
-        server = ApiServer(synthetic_cluster(nodes or 1, pods or 0), port=port)
+        server = ApiServer(synthetic_cluster(nodes or 1, pods or 0), timing=timing, port=port)
     gc.enable()
     asyncio.run(_serve(server, kubeconfig_out))
 

@@ -24,7 +24,7 @@ class Fault:
 
     `kind`: "status" answers with `status` (401, 403, 404, 409, 410, 429, 500 or 503) and a real Status body, "refuse"
     closes the connection at once, "hang" never answers, "cut" closes it after half the body, "slow" sends a byte at a
-    time, "garbage" answers 200 with a web page. These fail a watch only where `verb` is "watch".
+    time, "garbage" answers 200 with a web page.
 
     Of watches alone, after `events` events have been sent: "drop" closes the connection in the middle of the stream,
     "silence" keeps it open and sends nothing more, not even its end, "gone" ends it with a 410 as an event; "repeat"
@@ -51,9 +51,7 @@ class Fault:
 
     def fires(self, path: str, verb: str) -> bool:
         """Whether this request fails; counts it when the fault is about such requests."""
-        if verb != self._verb and (self._verb or verb == "watch"):
-            return False
-        if not re.search(self.path, path):
+        if self._verb not in {"", verb} or not re.search(self.path, path):
             return False
         self._seen += 1
         return self.skip < self._seen and (self.times is None or self._seen <= self.skip + self.times)

@@ -157,8 +157,11 @@ class ApiServer:
         self._logs.grown.wake()
         for task in self._background:
             task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        ends = await asyncio.gather(*self._background, return_exceptions=True)
         await self._runner.cleanup()
+        for end in ends:
+            if isinstance(end, Exception):  # the controllers stopped: what was seen of them since is wrong
+                raise end
 
     def write(self, resource: str, item: Object) -> Object:
         """Stores an object as another client might have, creating or replacing it; `resource` such as "pods"."""
@@ -177,6 +180,12 @@ class ApiServer:
         """Forgets the past, as etcd's compaction does: older watches and continue tokens get a 410."""
         for collection in self._store:
             collection.forget()
+
+    def cut_connections(self) -> None:
+        """Closes every open connection, watches included, as an outage does."""
+        for connection in self._runner.server.connections if self._runner.server else ():
+            if connection.transport:
+                connection.transport.abort()
 
     def append_log(self, namespace: str, pod: str, container: str, text: bytes) -> None:
         """The container writes to its log."""

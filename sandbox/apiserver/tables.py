@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from sandbox.apiserver.entries import Object
 
-ACCEPTED = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _NONE = "<none>"
 _UNKNOWN = "<unknown>"
 _ROLE = "node-role.kubernetes.io/"

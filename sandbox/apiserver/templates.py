@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sandbox.apiserver.entries import Object
-from sandbox.apiserver.statuses import Target
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -82,11 +81,6 @@ def owned_by(item: Object, owner: Object) -> bool:
     """Whether `owner` is the controller of `item`."""
     references = item["metadata"].get("ownerReferences") or ()
     return any(one.get("controller") and one["uid"] == owner["metadata"].get("uid") for one in references)
-
-
-def target(item: Object) -> Target:
-    """The path of a namespaced object, without its API."""
-    return Target(namespace=item["metadata"]["namespace"], name=item["metadata"]["name"])
 
 
 def pod_of(replica_set: Object, suffix: str, sibling: Object | None, node: str, made: Made) -> Object:

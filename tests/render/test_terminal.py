@@ -279,3 +279,11 @@ def test_a_quote_is_told_in_full(quote):
     lines = plain(report(finding(evidence=(evidence(quote=quote),)))).splitlines()
     told = "".join(line.removeprefix("    |") for line in lines if line.startswith("    |"))
     assert told.replace(" ", "") == (visible(quote).replace(" ", "") or "(empty)" * (not quote))
+
+
+def test_a_long_table_ends_with_how_many_rows_are_not_shown() -> None:
+    rows = tuple((f"gpu-{number}",) for number in range(100))
+    shown = terminal(report(tables=(Table("cards", ("node",), rows),)), SAY, colour=False)
+    assert "gpu-59" in shown
+    assert "gpu-60" not in shown
+    assert "40 more rows: -o json" in shown

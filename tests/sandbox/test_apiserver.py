@@ -343,6 +343,27 @@ def test_a_method_that_a_path_does_not_have_is_not_allowed(method, path):
     assert (status, body["reason"]) == (405, "MethodNotAllowed")
 
 
+def test_groups_and_their_resources_are_told():
+    async def talk(_, get):
+        return [await get(path) for path in ("/api", "/apis", "/apis/apps", "/apis/apps/v1", "/api/v1", "/openapi/v3")]
+
+    api, groups, apps, deployments, core, openapi = (answer.body for answer in converse(talk))
+    assert api["versions"] == ["v1"]
+    assert {"apps", "coordination.k8s.io", "authorization.k8s.io"} <= {group["name"] for group in groups["groups"]}
+    assert apps["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
+    named = {one["name"]: one for one in [*deployments["resources"], *core["resources"]]}
+    assert named["deployments"]["shortNames"] == ["deploy"]
+    assert (named["deployments/scale"]["group"], named["deployments/scale"]["kind"]) == ("autoscaling", "Scale")
+    assert [named[name]["namespaced"] for name in ("nodes", "pods", "pods/log")] == [False, True, True]
+    assert "api/v1" in openapi["paths"]
+
+
+@pytest.mark.parametrize("path", ["/apis/nope", "/apis/apps/v7", "/openapi/v2"])
+def test_a_group_that_is_not_served_is_a_plain_404(path):
+    answer = ask(path)
+    assert (answer.status, answer.content) == (404, b"404 page not found\n")
+
+
 def test_version_and_health_are_told():
     async def talk(_, get):
         return await get("/version"), await get("/readyz")

@@ -318,8 +318,24 @@ def test_a_fault_of_watches_leaves_lists_alone_and_the_other_way_round():
         async with client.watch("/api/v1/nodes", resourceVersion=1, timeoutSeconds=1) as events:
             return listed, events.response.status
 
-    faults = [Fault(".", "drop"), Fault("/nodes$", "status", 500)]
-    assert talk(conversation, OBJECTS, faults=faults[1:]) == (200, 200)
+    faults = [Fault("/pods$", "drop"), Fault("/nodes$", "status", 500, verb="list")]
+    assert talk(conversation, OBJECTS, faults=faults) == (200, 200)
+
+
+def test_an_outage_cuts_what_is_open_and_refuses_what_comes():
+    async def conversation(server, client):
+        async with client.watch(PODS) as events:
+            first = await events.take(2)
+            server.faults.append(Fault(".", "refuse"))
+            server.cut_connections()
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await events.rest()
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await client.get(PODS, watch=1)
+        server.faults.clear()
+        return first, (await client.get(PODS)).status
+
+    assert talk(conversation, OBJECTS) == ([("ADDED", "a"), ("ADDED", "b")], 200)
 
 
 def test_a_watch_alone_is_forbidden():

@@ -1,8 +1,8 @@
 """A bot with an outbox in a process of its own, killed for good (SIGKILL) at the moment that it is told.
 
 Each line of standard input is one life, as JSON: {"api_url", "control_url", "token", "store", "now", "die_at"}. The
-moments are counted: the begin and the commit of every transaction, the sending of every request to Slack and the
-arrival of every answer. The life ends with the moment `die_at`, or when everything is said; the answer is "killed" or
+moments are counted: before every commit and before every request to Slack, so that the next moment is the one after
+whatever the last one did. The life ends with the moment `die_at`, or when everything is said; the answer is "killed" or
 "finished", on a line. Lives are forked from here, so that none has to import anything again.
 """
 
@@ -23,7 +23,7 @@ from bot.slack.outbox import Outbox
 from bot.store import open_store
 
 CHANNEL = "C0GPUONC01"
-FILES = (File("use.csv", b"gpu-1,100", "Use"), File("use.txt", b"gpu-1 is full", "Use"))
+FILES = (File("use.csv", b"gpu-1,100", "Use"),)
 
 
 async def puts(outbox: Outbox) -> None:
@@ -54,12 +54,9 @@ async def live(life: dict[str, Any]) -> None:
             async with control.post(f"{life['control_url']}/control/advance", json={"seconds": seconds}) as response:
                 now = (await response.json())["now"]
 
-        event.listen(store._engine.sync_engine, "begin", moment)
         event.listen(store._engine.sync_engine, "commit", moment)
         traces = aiohttp.TraceConfig()
         traces.on_request_start.append(told)
-        traces.on_request_end.append(told)
-        traces.on_request_exception.append(told)
         traces.freeze()
         session.trace_configs.append(traces)
         gateway = Gateway(client, session, clock=lambda: now, sleep=sleep)

@@ -121,7 +121,7 @@ export function modals() {
 }
 
 /** {block_id: words} for the required inputs without an answer, as Slack checks before it sends. */
-export function missingAnswers(blocks, values) {
+function missingAnswers(blocks, values) {
   const found = {};
   for (const block of blocks) {
     if (block.type !== "input" || block.optional) continue;

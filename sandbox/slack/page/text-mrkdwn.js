@@ -58,7 +58,7 @@ function parseLines(text, options) {
 }
 
 /** One line. `active` holds the style marks it is already inside of. */
-export function parseInline(line, options, active) {
+function parseInline(line, options, active) {
   const nodes = [];
   const dead = new Set(); // marks for which no closing one follows: looked for once, which keeps this linear
   let text = "";

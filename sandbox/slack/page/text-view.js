@@ -36,7 +36,7 @@ export function link(url, label) {
   return h("a", { href: url, target: "_blank", rel: "noopener noreferrer", title: clip(url, 300) }, plain(label));
 }
 
-export function textNodes(nodes) {
+function textNodes(nodes) {
   return nodes.map(textNode);
 }
 
