@@ -110,16 +110,17 @@ async def running(
                 now=time.time,
             )
         )
-        secret = slack.signing_secret.get_secret_value() if slack.mode == "http" else ""
-        app = build_app(slack.api_url, token, identity, signing_secret=secret)
+        app = build_app(slack.api_url, token, identity)
         listen(app, desk)
         stopping = asyncio.Event()
         sending = await stack.enter_async_context(_background(outbox.run()))
         sockets: Sockets | None = None
-        if slack.mode == "socket":
+        front: Slack | None = None
+        if slack.mode == "http":
+            front = Slack(app, slack.signing_secret.get_secret_value(), stopping.is_set)
+        else:
             sockets = Sockets(app, app_token, slack.api_url, clock=limits.clock)
             stack.push_async_callback(sockets.close)
-        front = Slack(app, stopping.is_set) if sockets is None else None
         async with (
             serve_http(settings.http.bind, lambda: _why_not_ready(sockets, sending), front) as address,
             _background(_resume(desk, store)) as resuming,

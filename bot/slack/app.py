@@ -48,8 +48,8 @@ def check_scopes(granted: frozenset[str]) -> None:
         )
 
 
-def build_app(api_url: str, bot_token: str, identity: Identity, *, signing_secret: str = "") -> AsyncApp:
-    """An app without listeners. Requests must be signed with `signing_secret` when it is given (HTTP mode).
+def build_app(api_url: str, bot_token: str, identity: Identity) -> AsyncApp:
+    """An app without listeners. It believes what it is given: `bot.http` verifies signatures, Socket Mode has none.
 
     It has no token of its own: bolt would call auth.test for every first request, and tell a person that the app is
     not installed when that fails once (slack.md 1.3).
@@ -67,8 +67,7 @@ def build_app(api_url: str, bot_token: str, identity: Identity, *, signing_secre
     app = AsyncApp(
         client=AsyncWebClient(base_url=api_url, retry_handlers=[]),
         authorize=authorize,
-        signing_secret=signing_secret or "unused in Socket Mode",
-        request_verification_enabled=bool(signing_secret),
+        request_verification_enabled=False,
         logger=logging.getLogger("slack_bolt"),
     )
     app.error(_last_net)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from aiohttp import WSMessage
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackClientError
@@ -24,6 +25,8 @@ _WATCH_S = 1.0
 _BAD_BEFORE_NEW_TICKET = 3
 _BAD_BEFORE_NEW_CLIENT = 60
 _LONGEST_WAIT_S = 60.0
+_LONGEST_ACK_S = 3.5
+"""Bolt gives a listener 3 s to ack, and Slack waits no longer."""
 
 log = logging.getLogger(__name__)
 
@@ -82,8 +85,7 @@ class Sockets:
             finally:
                 self._up[number] = False
                 connecting.cancel()
-                await handler.idle.wait()
-                await _close(handler)
+                await handler.close_when_acked()
             log.warning("Socket Mode connection %d was replaced", number)
 
     async def _watch(self, number: int, handler: "_Handler", connecting: asyncio.Task[None]) -> None:
@@ -116,18 +118,35 @@ class _Handler(AsyncSocketModeHandler):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._taken = 0
-        self.idle = asyncio.Event()
-        self.idle.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.client.on_message_listeners.append(self._count)
+
+    async def _count(self, message: WSMessage) -> None:
+        """slack-sdk calls this as soon as the message is read, and `handle` some turns of the loop later."""
+        if '"envelope_id"' in message.data:
+            self._taken += 1
+            self._idle.clear()
 
     async def handle(self, client: Any, req: SocketModeRequest) -> None:
-        self._taken += 1
-        self.idle.clear()
         try:
             await super().handle(client, req)
         finally:
             self._taken -= 1
-            if not self._taken:
-                self.idle.set()
+            if self._taken <= 0:
+                self._idle.set()
+
+    async def close_when_acked(self) -> None:
+        """Takes nothing more, and closes when all that was taken is acked."""
+        client: Any = self.client
+        if client.message_receiver:
+            client.message_receiver.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_ACK_S):
+                await self._idle.wait()
+        with contextlib.suppress(SlackClientError, OSError, RuntimeError):
+            await self.close_async()
+        await self.client.aiohttp_client_session.close()
 
 
 class _PatientClient(AsyncWebClient):
@@ -144,9 +163,3 @@ class _PatientClient(AsyncWebClient):
             raise
         self._wait_s = 0.0
         return answer
-
-
-async def _close(handler: AsyncSocketModeHandler) -> None:
-    with contextlib.suppress(SlackClientError, OSError, RuntimeError):
-        await handler.close_async()
-    await handler.client.aiohttp_client_session.close()

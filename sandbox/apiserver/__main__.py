@@ -14,7 +14,6 @@ import click
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.synthetic import synthetic_cluster
 
-
 _RENEW_S = 5  # a third of the 15 s that kube-scheduler's Lease lasts
 
 

@@ -291,13 +291,16 @@ def test_a_message_that_slack_never_takes_does_not_hold_up_the_next(tmp_path: Pa
     with_outbox(tmp_path, work)
 
 
-def test_the_bot_joins_a_public_channel_for_what_it_has_to_say(tmp_path: Path):
+def test_what_is_for_a_channel_that_the_bot_is_not_in_is_kept_with_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
     away = replace(seed(), channels=tuple(replace(room, with_app=False) for room in seed().channels), messages=())
 
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         await outbox.put("a", ONCALL, line("hello"))
         await drain(store, bot.clock, outbox)
-        assert texts(bot, ONCALL) == ["hello"]
+        assert "not_in_channel" in (await store.outbox.failed())[0].reason
+        assert "invite the bot" in caplog.text
 
     with_outbox(tmp_path, work, away)
 
