@@ -18,6 +18,7 @@ from bot.slack.outbox import Outbox
 from bot.slack.render.choice import render_choice
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
+from bot.slack.render.text import escape
 from bot.slack.responder import Responder
 from bot.slack.work import Job, Work
 from bot.store import Store
@@ -110,7 +111,8 @@ class Desk:
         return taken
 
     async def _answer(self, key: str, question: Question, reply: Reply) -> None:
-        async with reply.expecting(self.lent.say("desk.progress", words=one_line(question.words, _SHOWN_WORDS))):
+        words = one_line(plain_text(question.words), _SHOWN_WORDS)
+        async with reply.expecting(escape(self.lent.say("desk.progress", words=words))):
             message = await self._message(key, question)
         await reply.answer(message, mark=DONE)
 
@@ -176,7 +178,8 @@ class Desk:
                 question.channel,
                 thread_ts=question.thread_ts,
                 asked_ts=question.asked_ts,
-                shown_url="" if question.beside else question.response_url,
+                url=question.response_url,
+                replaces=not question.beside,
             )
         return Privately(
             Responder(

@@ -3,13 +3,16 @@
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from bot.slack.gateway import Gateway, SlackFailure
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.gateway import Gateway
 from bot.slack.message import Message
 from bot.slack.outbox import Outbox
 from bot.slack.responder import Responder
+from bot.store import StoreError
 
 PATIENCE_S = 1.0
 """An answer that takes longer announces itself."""
@@ -44,10 +47,10 @@ class Privately:
 
 
 class Publicly:
-    """A message in the channel or thread, kept until Slack has it.
+    """A message in the channel or thread, kept until Slack has it; `key` is its key in the outbox.
 
-    `asked_ts` is the message that asked, `shown_url` the response_url of an answer that one person was shown and that
-    this one replaces; both may be empty.
+    `asked_ts` is the message that asked, if one did. `url` is the response_url of the click that asked, if one did;
+    `replaces`: the answer takes the place of what that person was shown.
     """
 
     def __init__(
@@ -59,7 +62,8 @@ class Publicly:
         *,
         thread_ts: str,
         asked_ts: str,
-        shown_url: str,
+        url: str,
+        replaces: bool,
     ) -> None:
         self._gateway = gateway
         self._outbox = outbox
@@ -67,40 +71,61 @@ class Publicly:
         self._channel = channel
         self._thread_ts = thread_ts
         self._asked_ts = asked_ts
-        self._shown_url = shown_url
-        self._announced_ts = ""
+        self._url = url
+        self._replaces = replaces
+        self._seen: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def expecting(self, text: str) -> AsyncGenerator[None]:
         """Marks the question as seen; posts `text`, which the answer replaces, when what happens inside takes long."""
-        await self._mark("eyes")
         ended = asyncio.Event()
+        self._seen = asyncio.create_task(self._mark("eyes"))  # nothing waits for a receipt
         announcing = asyncio.create_task(self._announce(ended, text))
         try:
             yield
+        except asyncio.CancelledError:
+            self._seen.cancel()
+            raise
         finally:
             ended.set()
             await announcing
 
     async def answer(self, message: Message, *, mark: str) -> None:
-        """Returns when the answer is safe in the outbox."""
-        await self._outbox.put(
-            self._key, self._channel, message, thread_ts=self._thread_ts, update_ts=self._announced_ts
-        )
+        """Returns when the answer is safe in the outbox, or said where the bot is no member."""
+        if await self._may_post():
+            await self._put(message)
+        else:
+            await self._gateway.fit(message, self._respond)
+        if self._seen:
+            await self._seen
         await self._mark(mark)
         await self._mark("eyes", remove=True)
-        if self._shown_url:
+        if self._url and self._replaces:
             with _said_or_logged("removing what is posted now"):
-                await self._gateway.respond(self._shown_url, message, delete=True)
+                await self._gateway.respond(self._url, message, delete=True)
+
+    async def _may_post(self) -> bool:
+        """A command, and the buttons of its answer, work also where the bot is no member and may not post."""
+        if not self._url:
+            return True
+        try:
+            await self._gateway.find(self._channel, self._key, oldest=time.time())
+        except SlackFailure as failure:
+            return failure.problem not in {Problem.FORBIDDEN, Problem.GONE}
+        return True
+
+    async def _respond(self, message: Message) -> None:
+        await self._gateway.respond(self._url, message, in_channel=True, thread_ts=self._thread_ts)
 
     async def _announce(self, ended: asyncio.Event, text: str) -> None:
-        if await _within(ended, PATIENCE_S):
+        if await _within(ended, PATIENCE_S) or not await self._may_post():
             return
         with _said_or_logged("progress"):
-            posted = await self._gateway.post(
-                self._channel, Message(text), thread_ts=self._thread_ts, key=f"{self._key}:progress"
-            )
-            self._announced_ts = posted.ts
+            await self._put(Message(text))
+
+    async def _put(self, message: Message) -> None:
+        """Under one key, so that the answer replaces the progress, also when another process gives it."""
+        await self._outbox.put(self._key, self._channel, message, thread_ts=self._thread_ts)
 
     async def _mark(self, name: str, *, remove: bool = False) -> None:
         if not self._asked_ts:
@@ -127,5 +152,5 @@ def _said_or_logged(what: str):  # noqa: ANN202
     """A receipt that fails does not stop the answer."""
     try:
         yield
-    except SlackFailure as failure:
+    except (SlackFailure, StoreError) as failure:
         log.warning("%s: %s", what, failure)

@@ -35,7 +35,10 @@ _REPEATABLE = frozenset(
 
 def is_safe(url: str) -> bool:
     """Whether what is sent there is encrypted on its way, or stays on this machine."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))
 
 

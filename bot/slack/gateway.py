@@ -63,12 +63,12 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
     The SDK takes a proxy from the environment and never reads NO_PROXY: here a loopback address is always direct, and
     NO_PROXY counts.
     """
-    host = urlsplit(api_url).hostname or ""
     if not is_safe(api_url):
         raise UsageError(
             f"the address of Slack's API is {api_url!r}",
             hint="it has to begin with https:// (http:// only on loopback)",
         )
+    host = urlsplit(api_url).hostname or ""
     async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
         client = AsyncWebClient(bot_token, base_url=api_url, session=session, retry_handlers=[])
         if host in LOOPBACK or proxy_bypass(host):

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from sandbox.apiserver import ApiServer, Fault
+from tests.sandbox.apiserver_support import PATIENCE_S
 
 METADATA_LIST = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"}
 METADATA = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"}
@@ -103,7 +104,7 @@ def converse(talk: Callable[[ApiServer, Get], Awaitable[Any]], objects: Any = OB
                 async with client.get(path, headers=headers, params=params) as response:
                     return Answer(response.status, response.headers, await response.read())
 
-            return await asyncio.wait_for(talk(server, get), 8)
+            return await asyncio.wait_for(talk(server, get), PATIENCE_S)
 
     return asyncio.run(run())
 

@@ -11,6 +11,7 @@ import pytest
 from yarl import URL
 
 from sandbox.apiserver import ApiServer, Fault, Rule
+from tests.sandbox.apiserver_support import PATIENCE_S
 
 DATA = Path(__file__).parent / "data" / "api"
 USER = "system:serviceaccount:hami-system:hami-bot"
@@ -49,7 +50,7 @@ def replay(name: str, objects: Any = OBJECTS, **options: Any) -> tuple[dict[str,
                 retry = {"retry_after": response.headers["Retry-After"]} if "Retry-After" in response.headers else {}
                 return {"status": response.status, "content_type": kind, "body": body, **retry}
 
-    ours = asyncio.run(asyncio.wait_for(talk(), 8))
+    ours = asyncio.run(asyncio.wait_for(talk(), PATIENCE_S))
     return case["response"], ours, case["request"]
 
 

@@ -1,14 +1,15 @@
 """The real bot in this process, the sandbox's Slack before it, a recorded cluster behind it."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import SecretStr
 
 from bot.kube.recording import RecordedCluster
-from bot.serve import running
+from bot.serve import AS_USUAL, Limits, running
 from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSettings
 from playbooks._playbook import Sources
 from sandbox.slack import SlackServer
@@ -50,13 +51,65 @@ async def recorded(cluster: str) -> AsyncGenerator[Sources]:
     yield Sources(RecordedCluster.open(RECORDING))
 
 
+class Gated:
+    """The recorded cluster, of which nothing can be read until `gate` is set; `asked` is set when something is tried.
+
+    With `error` that is raised instead of an answer.
+    """
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.gate = asyncio.Event()
+        self.asked = asyncio.Event()
+        self._error = error
+        self._cluster = RecordedCluster.open(RECORDING)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    async def get(self, *args: Any, **kwargs: Any) -> Any:
+        await self._wait()
+        return await self._cluster.get(*args, **kwargs)
+
+    async def list(self, *args: Any, **kwargs: Any) -> Any:
+        await self._wait()
+        return await self._cluster.list(*args, **kwargs)
+
+    async def log(self, *args: Any, **kwargs: Any) -> Any:
+        await self._wait()
+        return await self._cluster.log(*args, **kwargs)
+
+    async def _wait(self) -> None:
+        self.asked.set()
+        await self.gate.wait()
+        if self._error:
+            raise self._error
+
+    @asynccontextmanager
+    async def opener(self, cluster: str) -> AsyncGenerator[Sources]:
+        del cluster
+        yield Sources(self)
+
+
 @asynccontextmanager
-async def a_bot(folder: Path, mode: Mode = "socket", *, opener=recorded, slack: SlackServer | None = None):
+async def a_bot(
+    folder: Path,
+    mode: Mode = "socket",
+    *,
+    opener=recorded,
+    slack: SlackServer | None = None,
+    limits: Limits = AS_USUAL,
+):
     """A bot that is connected to a workspace, both gone at the end."""
-    async with slack or SlackServer() as server:
-        wanted = settings(server, folder, mode)
-        async with running(wanted, wanted.slack, opener) as address:
-            if mode == "http":
-                server.delivery = "http"
-                server.request_url = f"{address}/slack/events"
-            yield Here(server, address)
+    async with slack or SlackServer() as server, connected(server, folder, mode, opener, limits) as address:
+        yield Here(server, address)
+
+
+@asynccontextmanager
+async def connected(server: SlackServer, folder: Path, mode: Mode = "socket", opener=recorded, limits=AS_USUAL):
+    """A bot that is connected to this workspace; its own address."""
+    wanted = settings(server, folder, mode)
+    async with running(wanted, wanted.slack, opener, limits) as address:
+        if mode == "http":
+            server.delivery = "http"
+            server.request_url = f"{address}/slack/events"
+        yield address

@@ -17,7 +17,6 @@ from sandbox.slack import App, Seed, SlackServer, VirtualClock
 ONCALL, GENERAL, BUDGET = "C0GPUONC01", "C0GENERAL1", "C0BUDGET01"
 ADA, GRACE = "U0ADA00001", "U0GRACE001"
 START = 1_800_000_000.0
-SCOPES = (*App().scopes, "im:write")
 
 
 @dataclass
@@ -32,7 +31,7 @@ class Bot:
 
 
 def seed(**changes: Any) -> Seed:
-    return Seed(app=replace(App(), **{"scopes": SCOPES, **changes}))
+    return Seed(app=replace(App(), **changes))
 
 
 @contextlib.asynccontextmanager

@@ -379,7 +379,8 @@ def test_uploaded_bytes_that_do_not_arrive_are_transient_and_nobody_sees_a_file(
 
 
 @pytest.mark.parametrize(
-    "address", ["http://slack.com/api/", "ftp://127.0.0.1/", "slack.com", "", "http://127.0.0.1.evil.example/"]
+    "address",
+    ["http://slack.com/api/", "ftp://127.0.0.1/", "slack.com", "", "http://[", "http://127.0.0.1.evil.example/"],
 )
 def test_an_address_that_would_tell_the_token_is_refused(address: str):
     async def main() -> None:

@@ -80,6 +80,7 @@ function showThread(channel, ts) {
     open.thread.node,
   );
   open.thread.field.focus();
+  open.talk?.list.markThread(ts, false);
   return open.thread.refresh().then(drawStatuses);
 }
 
@@ -164,6 +165,7 @@ async function changed(event) {
     if (event.channel === open.channel?.id) {
       open.talk?.refresh();
       open.thread?.refresh();
+      if (event.thread_ts && event.thread_ts !== open.threadTs) open.talk?.list.markThread(event.thread_ts, true);
     } else {
       markUnread(event.channel);
       sidebar();

@@ -14,11 +14,11 @@ import { here, messageShortcuts, userName } from "./workspace.js";
 
 const AVATARS = 8; // classes a0..a7 of the style sheet
 
-/** `place`: "list" or "thread"; `values`: inputs typed before a re-rendering; `onThread(ts)` opens the thread of a head message. */
-export function messageView(message, { place, values, onThread }) {
+/** `place`: "list" or "thread"; `values`: inputs typed before a re-rendering; `news`: its thread has something unseen; `onThread(ts)` opens it. */
+export function messageView(message, { place, values, news, onThread }) {
   const author = authorOf(message);
   const box = h("div", { class: `message${message.ephemeral ? " ephemeral" : ""}`, "data-state-root": "", "data-ts": message.ts, role: "article", "aria-label": `${clip(author.name, 80)}, ${clock(message.ts)}` });
-  const context = { message, place, onThread, box, key: `${place}/${message.ts}` };
+  const context = { message, place, news, onThread, box, key: `${place}/${message.ts}` };
   box.append(
     h("span", { class: `avatar a${hash(author.name) % AVATARS}${author.app ? " avatar-app" : ""}`, "aria-hidden": "true", text: initial(author.name) }),
     h("div", { class: "message-body" }, heading(message, author), content(message, context.key, values), files(message), reactions(context), replies(context)),
@@ -97,10 +97,10 @@ function complain(box, answer) {
   if (!answer.ok) box.append(h("p", { class: "action-error", role: "alert", text: `That failed: ${answer.error}. ${explain(answer.error)}` }));
 }
 
-function replies({ message, place, onThread, key }) {
-  if (place !== "list" || !message.reply_count) return null;
-  const count = message.reply_count === 1 ? "1 reply" : `${message.reply_count} replies`;
-  return h("button", { type: "button", class: "replies", "data-key": `${key}/replies`, on: { click: () => onThread(message.thread_ts ?? message.ts) } }, icon("reply"), count, message.latest_reply ? h("span", { class: "muted", text: ` last at ${clock(message.latest_reply)}` }) : null);
+function replies({ message, place, news, onThread, key }) {
+  if (place !== "list" || (!message.reply_count && !news)) return null;
+  const count = message.reply_count === 1 ? "1 reply" : message.reply_count ? `${message.reply_count} replies` : "Open the thread";
+  return h("button", { type: "button", class: "replies", "data-key": `${key}/replies`, on: { click: () => onThread(message.thread_ts ?? message.ts) } }, icon("reply"), count, message.latest_reply ? h("span", { class: "muted", text: ` last at ${clock(message.latest_reply)}` }) : null, news ? h("span", { class: "news", text: "new" }) : null);
 }
 
 function toolbar({ message, place, onThread, key, box }) {

@@ -15,15 +15,21 @@ export function messageList(parent, options) {
   const log = h("div", { class: "log", role: "log", "aria-live": "polite", "aria-label": options.label, tabindex: "0" }, earlier, inner, status);
   const drawn = new Map();
   let following = true;
+  let resting = 0; // where following put the log
   let all = [];
+  const news = new Set(); // ts of the heads of threads with something unseen
   let first = null; // ts of the oldest message that is drawn
   parent.replaceChildren(log);
 
+  // A message taller than the log is shown from its beginning: that is where an answer says what it found.
   const toEnd = () => {
-    if (following) log.scrollTop = log.scrollHeight;
+    if (!following) return;
+    const last = inner.lastElementChild;
+    log.scrollTop = last && last.offsetHeight > log.clientHeight ? last.offsetTop : log.scrollHeight;
+    resting = log.scrollTop;
   };
   log.addEventListener("scroll", () => {
-    following = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_END;
+    following = log.scrollTop === resting || log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_END;
   });
   // Pictures and previews grow after they were drawn.
   const watcher = new ResizeObserver(toEnd);
@@ -32,10 +38,11 @@ export function messageList(parent, options) {
 
   function draw(message) {
     const key = `${message.ts}${message.ephemeral ? "/only-you" : ""}`;
-    const json = JSON.stringify(message);
+    const isNews = news.has(message.ts);
+    const json = JSON.stringify([message, isNews]);
     const before = drawn.get(key);
     if (before?.json === json) return key;
-    const node = messageView(message, { place: options.place, values: before ? collect(before.node) : {}, onThread: options.onThread });
+    const node = messageView(message, { place: options.place, values: before ? collect(before.node) : {}, news: isNews, onThread: options.onThread });
     before?.node.replaceWith(node);
     drawn.set(key, { json, node });
     return key;
@@ -82,6 +89,12 @@ export function messageList(parent, options) {
     show(messages) {
       all = messages;
       update();
+    },
+    /** Marks a thread as having something new, or as seen: an answer for one person in a thread is counted in no reply_count. */
+    markThread(ts, isNews) {
+      if (isNews) news.add(ts);
+      else news.delete(ts);
+      if (all.length) update();
     },
     /** The line an app shows while it works ("is looking at the pod…"); empty takes it away. */
     status(text) {

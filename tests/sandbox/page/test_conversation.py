@@ -163,6 +163,20 @@ def test_a_thread_has_an_address_and_survives_a_reload(chrome: Chrome) -> None:
     chrome.run(scenario, path=AT_CHANNEL)
 
 
+def test_an_answer_for_one_person_in_a_closed_thread_is_announced_at_its_head(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        message = page.locator(".message", has_text="I am on call")
+        head = await message.get_attribute("data-ts")
+        words = {"channel": CHANNEL, "user": "U0ADA00001", "thread_ts": head, "text": "only for ada"}
+        await app.call("chat.postEphemeral", **words)
+        thread = message.get_by_role("button", name="Open the thread new")
+        await thread.click()
+        await page.locator("#thread .message.ephemeral", has_text="only for ada").wait_for()
+        assert await message.get_by_text("new", exact=True).count() == 0
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
 def test_the_status_line_of_the_app_comes_and_goes(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         head = await page.locator(".message").first.get_attribute("data-ts")
@@ -223,6 +237,22 @@ def test_the_log_stays_where_one_reads_and_follows_at_the_end(chrome: Chrome) ->
         await slack.say("grace", "gpu-oncall", "one more")
         await page.get_by_text("one more").wait_for(state="attached")
         assert await log.evaluate("log => log.scrollTop") == 50
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_a_message_taller_than_the_log_is_shown_from_its_beginning(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        log = page.locator("#main .log")
+        await slack.say("grace", "gpu-oncall", "verdict\n" + "line\n" * 60)
+        tall = page.locator(".message", has_text="verdict")
+        await tall.wait_for()
+        gap = "([log, tall]) => Math.abs(tall.getBoundingClientRect().top - log.getBoundingClientRect().top)"
+        both = [await log.element_handle(), await tall.element_handle()]
+        assert await page.evaluate(gap, both) < 3
+        await slack.say("grace", "gpu-oncall", "the next one")
+        await page.get_by_text("the next one").wait_for()
+        assert await log.evaluate("log => log.scrollHeight - log.scrollTop - log.clientHeight < 5")
 
     chrome.run(scenario, path=AT_CHANNEL)
 

@@ -1,0 +1,267 @@
+"""How answers find their way: what goes wrong while they are made, while they are shown, and what is said meanwhile."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.errors import SourceError
+from bot.serve import AS_USUAL, Limits
+from playbooks._playbook import Sources
+from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
+from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, recorded
+from tests.slack.test_bot_deliveries import later, sent
+from tests.slack.test_surfaces import button, text_of
+
+MODES = ["socket", "http"]
+LOOKING = "Looking at the cluster"
+QUICK = Limits(answer_s=0.3)
+OUTSIDE = replace(Seed(), channels=tuple(replace(one, with_app=one.name != "gpu-oncall") for one in Seed().channels))
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> Mode:
+    return request.param
+
+
+def played(
+    tmp_path: Path,
+    scene: Callable[[Here], Awaitable[None]],
+    *,
+    mode: Mode = "socket",
+    opener=recorded,
+    limits: Limits = AS_USUAL,
+    slack: Callable[[], SlackServer] = SlackServer,
+) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(tmp_path, mode, opener=opener, limits=limits, slack=slack()) as here:
+            await scene(here)
+            assert here.slack.unknown_methods == []
+
+    asyncio.run(play())
+
+
+def broken(error: Exception):
+    cluster = Gated(error)
+    cluster.gate.set()
+    return cluster.opener
+
+
+@asynccontextmanager
+async def unreachable(cluster: str) -> AsyncGenerator[Sources]:
+    raise SourceError(f"no answer from {cluster or 'the cluster'}", hint="Is the VPN up?")
+    yield
+
+
+# ------------------------------------------------------------------------------------------ making an answer
+
+
+def test_a_bug_is_told_without_its_traceback(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
+        told = text_of(await here.slack.wait_for(channel="gpu-oncall", containing="a bug", user="ada"))
+        assert "RuntimeError: out of paper" in told
+        assert "report it" in told
+        assert "Traceback" not in told
+        asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
+        await here.slack.wait_for(channel="gpu-oncall", containing="out of paper", thread_ts=asked.ts)
+        await here.slack.wait_for(lambda: reactions(here, asked.ts) == ["x"])
+
+    played(tmp_path, scene, mode=mode, opener=broken(RuntimeError("out of paper")))
+
+
+def reactions(here: Here, ts: str) -> list[str]:
+    message = next(one for one in here.slack.messages("gpu-oncall", "grace") if one["ts"] == ts)
+    return [one["name"] for one in message.get("reactions", [])]
+
+
+def test_a_cluster_that_cannot_be_opened_is_told_with_what_to_do(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
+        told = await here.slack.wait_for(channel="gpu-oncall", containing="no answer from the cluster", user="ada")
+        assert "Is the VPN up?" in text_of(told)
+
+    played(tmp_path, scene, mode=mode, opener=unreachable)
+
+
+def test_work_that_takes_longer_than_its_limit_is_told(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
+        told = await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
+        assert "Ask again" in text_of(told)
+        asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
+        await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", thread_ts=asked.ts)
+
+    played(tmp_path, scene, mode=mode, opener=Gated().opener, limits=QUICK)
+
+
+def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Path) -> None:
+    hanging = asyncio.Event()
+
+    @asynccontextmanager
+    async def opener(cluster: str) -> AsyncGenerator[Sources]:
+        if cluster == "far":
+            hanging.set()
+            await asyncio.Event().wait()
+        async with recorded(cluster) as sources:
+            yield sources
+
+    async def scene(here: Here) -> None:
+        await here.slack.command("ada", "gpu-oncall", f"why {POD} --cluster far")
+        await hanging.wait()
+        await here.slack.command("grace", "gpu-oncall", f"why {POD}")
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+        await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
+
+    played(tmp_path, scene, opener=opener, limits=Limits(answer_s=3))
+
+
+def test_a_listener_that_fails_before_its_ack_acks_all_the_same(tmp_path: Path, mode: Mode) -> None:
+    view = {"id": "V1", "hash": "1", "type": "modal", "state": {"values": {}}, "private_metadata": "{"}
+    odd = {"type": "button", "block_id": "b", "action_ts": "1"}
+
+    async def scene(here: Here) -> None:
+        for callback in ("fit", "ask"):
+            assert (await sent(here.slack, "view_submission", view=view | {"callback_id": callback})).ok
+        assert (await sent(here.slack, "message_action", callback_id="diagnose")).ok
+        for value in ("", "[", "{}", '{"v":1,"ask":7,"cluster":[]}'):
+            actions = [odd | {"action_id": "ask:0", "value": value}]
+            container = {"type": "message", "message_ts": "1.0", "channel_id": "C0GPUONC01"}
+            assert (await sent(here.slack, "block_actions", actions=actions, container=container)).ok
+        assert (await sent(here.slack, "block_actions", actions=[odd | {"action_id": "post-to-channel"}])).ok
+        await later(here.slack)
+
+    played(tmp_path, scene, mode=mode)
+
+
+# ------------------------------------------------------------------------------------------ showing an answer
+
+
+REFUSALS = [
+    *(Fault("status", where="^commands/", status=status, times=None) for status in (404, 410, 500, 503)),
+    Fault("rate_limited", where="^commands/", times=None),
+    Fault("reset", where="^commands/", times=None),
+    Fault("html", where="^commands/", times=None),
+]
+
+
+@pytest.mark.parametrize("fault", REFUSALS, ids=lambda fault: f"{fault.kind}-{fault.status}")
+def test_an_answer_that_its_response_url_does_not_take_is_shown_all_the_same(tmp_path: Path, fault: Fault) -> None:
+    async def scene(here: Here) -> None:
+        here.slack.faults.append(fault)
+        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        assert answer["ephemeral"]
+        assert here.slack.journal.of("api", "chat.postEphemeral")
+
+    played(tmp_path, scene)
+
+
+def test_an_answer_that_comes_when_its_response_url_has_expired_is_shown_all_the_same(tmp_path: Path) -> None:
+    cluster = Gated()
+
+    async def scene(here: Here) -> None:
+        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        await cluster.asked.wait()
+        await here.slack.clock.advance(30 * 60)
+        cluster.gate.set()
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        assert answer["ephemeral"]
+        assert [one.error for one in here.slack.journal.of("response_url")] == ["expired_url"]
+
+    played(tmp_path, scene, opener=cluster.opener, slack=lambda: SlackServer(clock=VirtualClock()))
+
+
+def test_an_answer_that_can_be_shown_nowhere_in_the_channel_is_a_direct_message(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        here.slack.faults.append(Fault("status", where="^commands/", status=404, times=None))
+        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        await here.slack.wait_for(channel=here.slack.dm("ada"), containing=VERDICT)
+
+    played(tmp_path, scene, slack=lambda: SlackServer(seed=OUTSIDE))
+
+
+def test_post_to_channel_works_where_the_bot_is_no_member(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
+        posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+        assert "ephemeral" not in posted
+        await here.slack.wait_for(lambda: not [one for one in here.slack.messages("gpu-oncall") if "ephemeral" in one])
+        await here.slack.click("grace", button(posted, "ask:"), channel="gpu-oncall", message_ts=posted["ts"])
+        await here.slack.wait_for(lambda: len(here.slack.messages("gpu-oncall", "linus", posted["ts"])) > 1)
+
+    played(tmp_path, scene, mode=mode, slack=lambda: SlackServer(seed=OUTSIDE))
+
+
+@pytest.mark.parametrize("kind", ["hang", "reset", "rate_limited"])
+def test_a_receipt_that_cannot_be_given_does_not_hold_up_the_answer(tmp_path: Path, kind: str) -> None:
+    async def scene(here: Here) -> None:
+        here.slack.faults.append(Fault(kind, where="^api/reactions", times=None, retry_after="60"))
+        asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts, seconds=8)
+        here.slack.faults.clear()
+
+    played(tmp_path, scene, limits=Limits(drain_s=0.2))
+
+
+# ------------------------------------------------------------------------------------------ meanwhile
+
+
+def test_while_a_private_answer_is_made_its_progress_is_shown_and_then_replaced(tmp_path: Path, mode: Mode) -> None:
+    cluster = Gated()
+
+    async def scene(here: Here) -> None:
+        ack = await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        assert ack.payload == {}
+        await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, user="ada")
+        cluster.gate.set()
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        await later(here.slack)
+        assert LOOKING not in "".join(text_of(one) for one in here.slack.messages("gpu-oncall", "ada"))
+
+    played(tmp_path, scene, mode=mode, opener=cluster.opener)
+
+
+def test_while_a_public_answer_is_made_its_progress_is_posted_and_then_edited(tmp_path: Path, mode: Mode) -> None:
+    cluster = Gated()
+
+    async def scene(here: Here) -> None:
+        asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
+        told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, thread_ts=asked.ts)
+        assert reactions(here, asked.ts) == ["eyes"]
+        cluster.gate.set()
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+        assert answer["ts"] == told["ts"]
+        assert LOOKING not in "".join(text_of(one) for one in here.slack.messages("gpu-oncall", "grace", asked.ts))
+
+    played(tmp_path, scene, mode=mode, opener=cluster.opener)
+
+
+def test_progress_repeats_nobodys_mention(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.mention("ada", "gpu-oncall", 'gpus --type "@channel @grace *b* <https://a.b|c>"')
+        told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING)
+        assert "<" not in told["text"]
+
+    cluster = Gated()
+    played(tmp_path, scene, opener=cluster.opener, limits=Limits(drain_s=0.1))
+
+
+def test_a_progress_whose_fate_is_unknown_is_replaced_and_not_doubled(tmp_path: Path) -> None:
+    cluster = Gated()
+
+    async def scene(here: Here) -> None:
+        here.slack.faults.append(Fault("reset_after", where="chat.postMessage"))
+        asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
+        await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, thread_ts=asked.ts)
+        cluster.gate.set()
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts, seconds=15)
+        replies = here.slack.messages("gpu-oncall", "grace", asked.ts)[1:]
+        assert [VERDICT in one["text"] for one in replies] == [True]
+
+    played(tmp_path, scene, opener=cluster.opener)

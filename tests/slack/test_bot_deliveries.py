@@ -1,0 +1,251 @@
+"""What Slack delivers twice, late, forged or unknown: run once or not at all, and always answered."""
+
+import asyncio
+import io
+import json
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import pytest
+
+from sandbox.slack import Ack, App, Command, Fault, Seed, Shortcut, SlackServer, sign
+from sandbox.slack.payloads import interaction
+from tests.slack.bot import POD, VERDICT, Here, Mode, a_bot
+from tests.slack.test_surfaces import button
+
+MODES = ["socket", "http"]
+Scene = Callable[[Here], Awaitable[None]]
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> Mode:
+    return request.param
+
+
+def played(tmp_path: Path, mode: Mode, scene: Scene, seed: Seed | None = None) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(tmp_path, mode, slack=SlackServer(seed=seed)) as here:
+            await scene(here)
+
+    asyncio.run(play())
+
+
+def acks(slack: SlackServer, containing: str) -> int:
+    return len([one for one in slack.journal.of("ack", containing) if one.ok])
+
+
+async def sent(slack: SlackServer, kind: str, **payload: Any) -> Ack:
+    """An interaction that is not made by the pretended client, and so can be anything."""
+    made = interaction(slack._world, kind, "U0ADA00001") | {"trigger_id": "1.2.3"} | payload
+    return await slack._world.delivery.send("interactive", made, kind)
+
+
+async def later(slack: SlackServer) -> None:
+    """Comes back when a question that was asked now is answered: what was asked before would have been, too."""
+    await slack.say("linus", slack.dm("linus"), "help")
+    await slack.wait_for(channel=slack.dm("linus"), containing="You can ask")
+
+
+@pytest.mark.parametrize("kind", ["duplicate", "replay"])
+def test_a_command_that_is_delivered_twice_is_answered_once(tmp_path: Path, mode: Mode, kind: str) -> None:
+    async def scene(here: Here) -> None:
+        slack = here.slack
+        slack.faults.append(Fault(kind, where="delivery/slash", seconds=0.3))
+        await slack.command("ada", "gpu-oncall", f"why {POD}")
+        await slack.wait_for(lambda: acks(slack, "slash_commands") == 2)
+        await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        await later(slack)
+        assert len([one for one in slack.journal.of("response_url") if VERDICT in str(one.request)]) == 1
+
+    played(tmp_path, mode, scene)
+
+
+@pytest.mark.parametrize("kind", ["duplicate", "replay"])
+def test_an_event_that_is_delivered_twice_is_answered_once(tmp_path: Path, mode: Mode, kind: str) -> None:
+    async def scene(here: Here) -> None:
+        slack = here.slack
+        slack.faults.append(Fault(kind, where="delivery/events", seconds=0.3))
+        await slack.mention("ada", "gpu-oncall", f"why {POD}")
+        await slack.wait_for(lambda: acks(slack, "app_mention") == 2)
+        await slack.wait_for(channel="gpu-oncall", containing=VERDICT)
+        await later(slack)
+        assert len([one for one in slack.journal.of("api", "chat.postMessage") if VERDICT in str(one.request)]) == 1
+
+    played(tmp_path, mode, scene)
+
+
+def test_a_click_that_is_delivered_twice_posts_once(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        slack = here.slack
+        await slack.command("ada", "gpu-oncall", f"why {POD}")
+        answer = await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        slack.faults.append(Fault("duplicate", where="delivery/interactive"))
+        slack.faults.append(Fault("replay", where="delivery/interactive", seconds=0.3))
+        await slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
+        await slack.wait_for(lambda: acks(slack, "block_actions") == 3)
+        await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+        await later(slack)
+        assert len([one for one in slack.messages("gpu-oncall", "grace") if VERDICT in one["text"]]) == 1
+
+    played(tmp_path, mode, scene)
+
+
+def test_a_form_that_is_delivered_twice_is_answered_once(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        slack = here.slack
+        await slack.open_home("ada")
+        home = await slack.wait_for(lambda: slack.home("ada"))
+        await slack.click("ada", "ask-form", view_id=home["id"])
+        await slack.wait_for(lambda: slack.views("ada"))
+        slack.faults.append(Fault("duplicate", where="delivery/interactive"))
+        await slack.submit("ada", {"question": {"text": {"type": "plain_text_input", "value": f"why {POD}"}}})
+        await slack.wait_for(lambda: acks(slack, "view_submission") == 2)
+        await slack.wait_for(channel=slack.dm("ada"), containing=VERDICT)
+        await later(slack)
+        assert len([one for one in slack.messages(slack.dm("ada"), "ada") if VERDICT in one["text"]]) == 1
+
+    played(tmp_path, mode, scene)
+
+
+def test_what_nothing_listens_to_is_acked(tmp_path: Path, mode: Mode) -> None:
+    shortcuts = (*App().shortcuts, Shortcut("unknown", "?"), Shortcut("global", "?", type="global"))
+    events = (*App().events, "reaction_added", "message.channels")
+    app = App(shortcuts=shortcuts, events=events, commands=(*App().commands, Command("/other")))
+
+    async def scene(here: Here) -> None:
+        slack = here.slack
+        said = await slack.say("ada", "gpu-oncall", "lunch?")
+        assert said.ok
+        assert (await slack.react("ada", "gpu-oncall", said.ts, "eyes")).ok
+        assert (await slack.command("ada", "gpu-oncall", "x", command="/other")).ok
+        assert (await slack.shortcut("ada", "unknown", channel="gpu-oncall", message_ts=said.ts)).ok
+        assert (await slack.shortcut("ada", "global")).ok
+        await slack.open_home("ada")
+        home = await slack.wait_for(lambda: slack.home("ada"))
+        people = slack._people
+        where = {"view_id": home["id"]}
+        odd = {"action_id": "nobody\nknows", "block_id": "b", "type": "button", "value": "x"}
+        assert (await people.act("ada", odd, **where)).ok
+        assert (await people.suggest("ada", "nobody", "b", "x", **where)).ok
+        view = {"id": "V1", "hash": "1", "type": "modal", "callback_id": "nobody", "state": {"values": {}}}
+        for kind in ("view_submission", "view_closed"):
+            await sent(slack, kind, view=view)
+        assert [one for one in slack.journal.of("ack") if not one.ok] == []
+
+    played(tmp_path, mode, scene, Seed(app=app))
+
+
+async def posted(
+    here: Here, body: bytes | io.BytesIO, headers: dict[str, str], path: str = "/slack/events"
+) -> tuple[int, str]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{here.address}{path}", data=body, headers=headers) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+JSON = {"Content-Type": "application/json"}
+
+
+def command(here: Here, text: str = "help") -> bytes:
+    fields = {"command": "/hami", "text": text, "user_id": "U0ADA00001", "channel_id": "C0GPUONC01", "team_id": "T1"}
+    fields |= {"trigger_id": "1.2.3", "response_url": f"{here.slack.url}/commands/T/1/x", "token": "t"}
+    return urlencode(fields).encode()
+
+
+def signed(here: Here, body: bytes, *, age: float = 0, secret: str = "", **more: str) -> dict[str, str]:
+    return sign(secret or here.slack.signing_secret, body, int(time.time() - age)) | FORM | more
+
+
+FORGED = [
+    lambda here, body: (body + b"&x=1", signed(here, body)),
+    lambda here, body: (body, signed(here, body, secret="wrong")),
+    lambda here, body: (body, signed(here, body, age=302)),
+    lambda here, body: (body, signed(here, body, age=-302)),
+    lambda here, body: (body, FORM),
+    lambda here, body: (body, {"X-Slack-Signature": "v0=00", **FORM}),
+    lambda here, body: (body, signed(here, body) | {"X-Slack-Signature": "v0=é"}),
+    *(
+        lambda here, body, time=time: (body, signed(here, body) | {"X-Slack-Request-Timestamp": time})
+        for time in ("yesterday", "", "-1", "1e9", "9" * 400, "9" * 5000, "²", "٣")
+    ),
+    lambda here, body: (b"\xff\xfe" + body, signed(here, body)),
+    lambda here, body: (b"{" * 2000, signed(here, body) | JSON),
+]
+
+
+def test_what_slack_did_not_sign_is_refused_and_runs_nothing(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        answers = [await posted(here, *forge(here, command(here))) for forge in FORGED]
+        assert [status for status, _ in answers] == [401] * len(FORGED)
+        await later(here.slack)
+        assert [one.title for one in here.slack.journal.of("api", "chat.")] == ["chat.postMessage"]
+
+    played(tmp_path, "http", scene)
+
+
+def test_a_request_that_was_signed_just_in_time_runs_once_however_often_it_is_replayed(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        body = command(here)
+        headers = signed(here, body, age=298)
+        assert [await posted(here, body, headers) for _ in range(3)] == [(200, "")] * 3
+        await here.slack.wait_for(lambda: here.slack.journal.of("api", "chat.postEphemeral"))
+        await later(here.slack)
+        assert len(here.slack.journal.of("api", "chat.postEphemeral")) == 1
+
+    played(tmp_path, "http", scene)
+
+
+def test_signed_nonsense_is_no_error_of_the_server(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        for body in (b"", b"[]", b"{", b'"x"', b"payload=[]", b"payload={", b"\xff", b"{}" * 9):
+            status, _ = await posted(here, body, signed(here, body))
+            assert 400 <= status < 500, body
+
+    played(tmp_path, "http", scene)
+
+
+def test_a_command_whose_words_contain_payload_is_a_command(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        assert (await here.slack.command("ada", "gpu-oncall", "why ml/payload-0")).ok
+        await here.slack.wait_for(channel="gpu-oncall", containing="payload-0", user="ada")
+
+    played(tmp_path, mode, scene)
+
+
+def test_the_checks_that_slack_makes_of_an_address_are_answered(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        assert await here.slack.verify_request_url()
+        check = b"ssl_check=1&token=t"
+        assert (await posted(here, check, signed(here, check)))[0] == 200
+        assert (await posted(here, check, FORM))[0] == 200
+        forged = json.dumps({"type": "url_verification", "challenge": "c"}).encode()
+        assert (await posted(here, forged, JSON))[0] == 401
+
+    played(tmp_path, "http", scene)
+
+
+def test_what_is_too_large_or_goes_elsewhere_is_refused(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        large = b"x" * (1024 * 1024 + 1)
+        assert (await posted(here, io.BytesIO(large), signed(here, large)))[0] == 413
+        async with aiohttp.ClientSession() as session, session.get(f"{here.address}/slack/events") as answer:
+            assert answer.status == 405
+        body = command(here)
+        assert (await posted(here, body, signed(here, body), "/other"))[0] == 404
+
+    played(tmp_path, "http", scene)
+
+
+def test_in_socket_mode_nothing_is_taken_over_http(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        body = command(here)
+        assert (await posted(here, body, signed(here, body)))[0] == 404
+
+    played(tmp_path, "socket", scene)
