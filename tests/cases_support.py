@@ -47,6 +47,34 @@ def scenarios() -> list[Scenario]:
     return found
 
 
+class Question(NamedTuple):
+    """A verb asked of a recorded cluster, with the values of its arguments; see `cases/questions/<verb>.json`."""
+
+    version: str
+    verb: str
+    name: str
+    values: dict[str, Any]
+
+    @property
+    def expected(self) -> Path:
+        return CASES / self.version / "expected" / self.verb / f"{self.name}.json"
+
+    def ask(self, cluster: RecordedCluster | None = None) -> Report:
+        """The report on the recording, or on an edited copy of it."""
+        recording = cluster or RecordedCluster.open(CASES / self.version / "recording.tar.gz")
+        return ask_cluster(recording, verb=self.verb, **self.values)
+
+
+def questions() -> list[Question]:
+    """Every question of every verb but `why`, for the versions that it names, or for all."""
+    return [
+        Question(version, file.stem, one["name"], one["values"])
+        for file in sorted((CASES / "questions").glob("*.json"))
+        for one in json.loads(file.read_text())
+        for version in one.get("versions", VERSIONS)
+    ]
+
+
 @cache
 def files_of(version: str) -> Files:
     """The recording's files by name."""
@@ -96,6 +124,30 @@ def change(name: str, edit: Callable[[list[dict[str, Any]]], None]) -> Edit:
         files[file] = json.dumps(document).encode()
 
     return apply
+
+
+@cache
+def text_of(version: str) -> str:
+    """All text in the recording: every key and value of its objects, and the logs."""
+    texts: list[str] = []
+
+    def walk(value: Any) -> None:
+        if isinstance(value, dict):
+            for key, one in value.items():
+                texts.append(key)
+                walk(one)
+        elif isinstance(value, list):
+            for one in value:
+                walk(one)
+        else:
+            texts.append(str(value))
+
+    for name, data in files_of(version).items():
+        if name.endswith(".json"):
+            walk(json.loads(data))
+        else:
+            texts.append(data.decode())
+    return "\x00".join(texts)
 
 
 def _drop_conditions(pods: list[dict[str, Any]]) -> None:

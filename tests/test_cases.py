@@ -22,6 +22,7 @@ from tests.cases_support import (
     edited,
     files_of,
     scenarios,
+    text_of,
     without,
     without_conditions,
     without_logs,
@@ -103,35 +104,12 @@ def test_an_answer_without_one_kind_of_object_weakens_but_is_not_wrong(version: 
 
 @by_name
 def test_every_quote_stands_verbatim_in_the_recording(scenario: Scenario) -> None:
-    seen = _all_text(scenario.version)
+    seen = text_of(scenario.version)
     for finding in ask(recording(scenario.version), scenario.pod).findings:
         assert finding.evidence, finding.code
         for evidence in finding.evidence:
             assert evidence.quote
             assert evidence.quote in seen, evidence
-
-
-@cache
-def _all_text(version: str) -> str:
-    texts: list[str] = []
-
-    def walk(value: Any) -> None:
-        if isinstance(value, dict):
-            for key, one in value.items():
-                texts.append(key)
-                walk(one)
-        elif isinstance(value, list):
-            for one in value:
-                walk(one)
-        else:
-            texts.append(str(value))
-
-    for name, data in files_of(version).items():
-        if name.endswith(".json"):
-            walk(json.loads(data))
-        else:
-            texts.append(data.decode())
-    return "\x00".join(texts)
 
 
 @by_name

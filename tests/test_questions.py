@@ -1,0 +1,153 @@
+"""Every verb on the recorded clusters: the same answers as ever, honest when something is taken away or refused."""
+
+import asyncio
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bot.errors import SourceError
+from bot.kube.connect import open_cluster
+from bot.kube.recording import RecordedCluster
+from bot.render.as_json import as_json
+from bot.report import VERDICT_LIMIT, Report
+from bot.slack.render.limits import validate_blocks
+from bot.slack.render.report import render_report
+from bot.texts import LANGUAGES, Texts
+from playbooks._playbook import Sources, find, load
+from sandbox.apiserver import ApiServer, Fault
+from tests.cases_support import CASES, Question, edited, files_of, questions, text_of, without
+
+QUESTIONS = questions()
+by_question = pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: f"{one.version} {one.verb} {one.name}")
+FORBIDDEN = {
+    "pods": r"/pods(\?|$)",
+    "nodes": r"/nodes",
+    "events": r"/events",
+    "resourcequotas": r"/resourcequotas",
+    "deployments": r"/deployments",
+    "daemonsets": r"/daemonsets",
+    "configmaps": r"/configmaps",
+    "leases": r"/leases",
+    "endpointslices": r"/endpointslices",
+    "webhooks": r"/mutatingwebhookconfigurations",
+    "logs": r"/log(\?|$)",
+}
+
+
+@cache
+def answer(question_at: int) -> Report:
+    return QUESTIONS[question_at].ask()
+
+
+def report_of(question: Question) -> Report:
+    return answer(QUESTIONS.index(question))
+
+
+@by_question
+def test_the_report_is_the_expected_one(question: Question) -> None:
+    assert as_json(report_of(question)) == question.expected.read_text(encoding="utf-8")
+
+
+@by_question
+def test_every_claim_has_evidence_that_stands_verbatim_in_the_recording(question: Question) -> None:
+    seen = text_of(question.version)
+    for finding in report_of(question).findings:
+        assert finding.evidence or finding.severity == "info", finding.code
+        for evidence in finding.evidence:
+            assert evidence.quote
+            assert evidence.quote in seen, evidence
+            assert evidence.command
+
+
+@by_question
+def test_the_report_survives_json_and_keeps_its_limits(question: Question) -> None:
+    report = report_of(question)
+    assert msgspec.json.decode(as_json(report), type=Report) == report
+    assert report.findings
+    assert 0 < len(report.verdict) <= VERDICT_LIMIT
+    assert "\n" not in report.verdict
+    assert sum(len(finding.next_actions) for finding in report.findings) <= 3
+    assert all(len(row) == len(table.columns) for table in report.tables for row in table.rows)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@by_question
+def test_the_report_fits_slack(question: Question, language: Any) -> None:
+    message = render_report(report_of(question), Texts(language), channel_buttons=True, words=question.verb)
+    assert validate_blocks(list(message.blocks)) == []
+
+
+@pytest.mark.parametrize(
+    "kind", sorted({one.split("/")[1].split(".")[0] for one in files_of("hami-2.10") if one.startswith("objects/")})
+)
+@by_question
+def test_without_one_kind_of_object_nothing_new_is_confirmed(question: Question, kind: str, blinded: Any) -> None:
+    try:
+        report = question.ask(blinded(question.version, kind))
+    except SourceError:  # nothing can be said without it, which is an answer too
+        return
+    known = {(one.code, one.scope) for one in report_of(question).findings}
+    new = [one for one in report.findings if (one.code, one.scope) not in known and one.severity != "info"]
+    assert all(one.confidence == "suspected" for one in new), new
+    if report.findings != report_of(question).findings:
+        assert report.gaps
+
+
+@pytest.fixture(scope="session")
+def blinded(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Opened recordings without one kind of object, each made once."""
+    folder = tmp_path_factory.mktemp("blinded")
+
+    @cache
+    def make(version: str, kind: str) -> RecordedCluster:
+        return RecordedCluster.open(edited(version, folder / f"{version}-{kind}.tar.gz", without(kind)))
+
+    return make
+
+
+@pytest.mark.parametrize("resource", ["", *FORBIDDEN])
+@pytest.mark.parametrize("verb", sorted({one.verb for one in QUESTIONS}))
+def test_a_live_cluster_gives_the_same_findings_and_a_refusal_a_gap(verb: str, resource: str, tmp_path: Path) -> None:
+    asked = [one for one in QUESTIONS if one.verb == verb and one.version == "hami-2.10"]
+    faults = [Fault(FORBIDDEN[resource], "status", status=403)] if resource else []
+
+    async def run() -> None:
+        recording = CASES / "hami-2.10" / "recording.tar.gz"
+        async with ApiServer.from_recording(recording, faults=faults) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config) as cluster:
+                for question in asked:
+                    await check(question, Sources(cluster))
+
+    async def check(question: Question, sources: Sources) -> None:
+        playbook = find(question.verb)
+        try:
+            report = playbook.diagnose(await playbook.gather(playbook.request(**question.values), sources), Texts("en"))
+        except SourceError as error:
+            if not (resource and "403" in error.message):
+                raise
+            return
+        expected = [(one.code, one.scope) for one in report_of(question).findings]
+        if [(one.code, one.scope) for one in report.findings] != expected:
+            assert resource
+            assert any("403" in gap.why for gap in report.gaps), report.gaps
+
+    asyncio.run(run())
+
+
+@by_question
+def test_its_codes_are_in_the_readme(question: Question) -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{one.code}`" in readme for one in report_of(question).findings)
+
+
+def test_every_verb_but_why_has_a_question_for_every_version() -> None:
+    from playbooks._playbook import load
+
+    asked = {(one.verb, one.version) for one in QUESTIONS}
+    versions = {one.version for one in QUESTIONS}
+    assert {(verb, version) for verb in load() if verb not in ("why", "fit") for version in versions} <= asked
