@@ -146,8 +146,6 @@ def test_its_codes_are_in_the_readme(question: Question) -> None:
 
 
 def test_every_verb_but_why_has_a_question_for_every_version() -> None:
-    from playbooks._playbook import load
-
     asked = {(one.verb, one.version) for one in QUESTIONS}
     versions = {one.version for one in QUESTIONS}
     assert {(verb, version) for verb in load() if verb not in ("why", "fit") for version in versions} <= asked
