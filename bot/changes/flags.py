@@ -1,0 +1,130 @@
+"""Where a container's flag stands and what the list of words is with another value: pure, on the Deployment as it is.
+
+Flags are read as pflag reads them (github.com/spf13/pflag, `parseArgs`): the last one wins, `--` ends them. HAMi's
+charts keep binary and flags in `command`, the public guides in `args`; kubelet runs the two lists one after the other.
+"""
+
+import re
+from typing import Any, Literal, NamedTuple, cast
+
+Object = dict[str, Any]
+"""An object of the API as its JSON is."""
+Field = Literal["command", "args"]
+
+VERBOSITY, PROFILING = "v", "profiling"
+Flag = Literal["v", "profiling"]
+
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_SHELL = re.compile(r"\s-{1,2}[A-Za-z]")
+
+
+class Unsuitable(ValueError):  # noqa: N818  # what the person is told
+    """The container's flags cannot be changed as words; the text says why, for people."""
+
+
+class Spot(NamedTuple):
+    """A container's words. `place` is its index among the containers; a list that is not there is empty."""
+
+    container: str
+    place: int
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+
+    def words(self, field: Field) -> tuple[str, ...]:
+        return self.command if field == "command" else self.args
+
+    def path(self, field: Field) -> str:
+        """The list as a JSON pointer into the Deployment."""
+        return f"/spec/template/spec/containers/{self.place}/{field}"
+
+
+class Set(NamedTuple):
+    """A flag that is set: in which list, at which word, and its value. `spelling` is all before the value.
+
+    Of `-v 4` the value stands in a word of its own: `at` is that word and the spelling is empty.
+    """
+
+    field: Field
+    at: int
+    spelling: str
+    value: str
+
+
+def find_spot(deployment: Object, container: str) -> Spot | None:
+    """The container with that name, wherever it stands; None when there is none (or two)."""
+    found = [(index, one) for index, one in enumerate(containers(deployment)) if one.get("name") == container]
+    if len(found) != 1:
+        return None
+    index, one = found[0]
+    return Spot(container, index, _words(one.get("command")), _words(one.get("args")))
+
+
+def containers(deployment: Object) -> list[Object]:
+    """The containers of the pod template, as they are."""
+    at: Any = deployment
+    for key in ("spec", "template", "spec", "containers"):
+        at = cast(Object, at).get(key) if isinstance(at, dict) else None
+    return cast(list[Object], at) if isinstance(at, list) else []
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(str(word) for word in cast(list[Any], value)) if isinstance(value, list) else ()
+
+
+def last_set(spot: Spot, flag: Flag) -> Set | None:
+    """The setting of the flag that counts; None when it is not set."""
+    found: Set | None = None
+    fields: tuple[Field, ...] = ("command", "args")
+    for field in fields:
+        words = spot.words(field)
+        taken = False
+        for at, word in enumerate(words):
+            if taken:
+                taken = False
+            elif word == "--":
+                return found
+            elif one := _read(words, at, flag):
+                found = one._replace(field=field)
+                taken = one.at > at
+    return found
+
+
+def _read(words: tuple[str, ...], at: int, flag: Flag) -> Set | None:
+    word = words[at]
+    match = re.fullmatch(rf"(--?{flag}=)(.*)", word, re.DOTALL)
+    if match:
+        return Set("command", at, match[1], match[2])
+    if word in (f"-{flag}", f"--{flag}"):
+        if flag == PROFILING:  # a bool takes no word of its own
+            return Set("command", at, f"{word}=", "true")
+        return Set("command", at + 1, "", words[at + 1]) if at + 1 < len(words) else None
+    match = re.fullmatch(r"(-v)(\d+)", word) if flag == VERBOSITY else None
+    return Set("command", at, match[1], match[2]) if match else None
+
+
+def is_on(value: str) -> bool:
+    """Whether a bool flag's value means true, as Go's strconv.ParseBool has it."""
+    return value in _TRUE
+
+
+def with_value(spot: Spot, flag: Flag, value: str) -> tuple[Field, tuple[str, ...]]:
+    """The list that changes, and its words with the flag at `value`: in place and in its own spelling, else appended.
+
+    Raises Unsuitable where words cannot say it: flags inside a shell line, or an image that brings its own.
+    """
+    if any(_SHELL.search(word) for word in (*spot.command, *spot.args)):
+        raise Unsuitable(
+            f"the flags of container {spot.container} stand inside a shell line, not as words of their own"
+        )
+    now = last_set(spot, flag)
+    if now is None:
+        field: Field = "args" if spot.args else "command"
+        if not spot.words(field):
+            raise Unsuitable(f"container {spot.container} has neither command nor args: its flags are in the image")
+        if "--" in spot.words(field):
+            raise Unsuitable(f"container {spot.container} ends its flags with --")
+        dashes = "-" if flag == VERBOSITY else "--"
+        return field, (*spot.words(field), f"{dashes}{flag}={value}")
+    words = list(spot.words(now.field))
+    words[now.at] = f"{now.spelling}{value}"
+    return now.field, tuple(words)

@@ -1,0 +1,282 @@
+"""What to patch to raise a flag for a while, and exactly how to undo it: pure, from the Deployment as it is now.
+
+Every patch is a JSON patch (RFC 6902) of the whole Deployment whose `test` operations make it a lock of its own: it
+does nothing unless the object is still the one that was planned on.
+"""
+
+import math
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from bot.changes.flags import (
+    PROFILING,
+    VERBOSITY,
+    Flag,
+    Object,
+    Unsuitable,
+    find_spot,
+    is_on,
+    last_set,
+    with_value,
+)
+from bot.changes.record import KEY, VERSION, Means, Record, Unreadable, read_record, write_record
+from bot.hami.install import EXTENDER_CONTAINER
+from bot.hami.version import Version
+from bot.kube.times import format_time
+
+SHORTEST_S, USUAL_S, LONGEST_S = 60, 600, 4 * 3600
+"""Seconds that a change may last; the longest counts from the raise, extensions included."""
+HIGHEST = 7
+"""From -v=8 on client-go logs request bodies (k8s.io/client-go/rest/request.go, `logBody`), tokens among them."""
+PROFILING_SINCE = Version(2, 6, 0)
+"""HAMi's --profiling (PR 963). An older extender ends at once on the unknown flag."""
+
+Patch = tuple[dict[str, Any], ...]
+"""The operations of a JSON patch."""
+
+
+class Wanted(NamedTuple):
+    """A change as asked for. `value` is the level, or `true`; `seconds` how long; `by` who asked."""
+
+    flag: Flag
+    value: str
+    container: str
+    seconds: float
+    by: str
+    because: str = ""
+    channel: str = ""
+    until_captured: str = ""
+    means: Means = "patch"
+
+
+class Plan(NamedTuple):
+    """A change that can be made: the record that goes with it, the patch, and the patch that undoes it.
+
+    `uid` and `resource_version` are the object's that it was planned on.
+    """
+
+    record: Record
+    uid: str
+    resource_version: str
+    patch: Patch
+    revert_patch: Patch
+
+
+class Enough(NamedTuple):
+    """Nothing to do: the flag is at this value already, or higher."""
+
+    value: str
+
+
+class Refusal(NamedTuple):
+    """Why it must not be done; `record` is the open change that stands in the way, if one does."""
+
+    code: str
+    why: str
+    hint: str
+    record: Record | None = None
+
+
+def plan_raise(
+    deployment: Object, wanted: Wanted, *, now: float, change_id: str, version: Version | None
+) -> Plan | Enough | Refusal:
+    """The change to make. `now` is in seconds since 1970, `version` HAMi's if it is known."""
+    refusal = _out_of_range(wanted) or _open_already(deployment) or _unfit(deployment, wanted, version)
+    if refusal:
+        return refusal
+    spot = find_spot(deployment, wanted.container)
+    if spot is None:
+        why = f"{_target(deployment)} has not exactly one container named {wanted.container}"
+        return Refusal("no-container", why, "see kubectl get deployment -o yaml; the container is found by its name")
+    before = last_set(spot, wanted.flag)
+    if before and _is_enough(wanted, before.value):
+        return Enough(before.value)
+    try:
+        field, words = with_value(spot, wanted.flag, wanted.value)
+    except Unsuitable as error:
+        return Refusal("unsuitable", str(error), "change it where the Deployment comes from")
+    if wanted.means == "debug-flags":
+        words = spot.words(field)
+    record = Record(
+        v=VERSION,
+        id=change_id,
+        target=_target(deployment),
+        flag=wanted.flag,
+        container=wanted.container,
+        field=field,
+        words_before=spot.words(field),
+        words_after=words,
+        old=before.value if before else "",
+        new=wanted.value,
+        means=wanted.means,
+        raised_at=_time(math.floor(now)),
+        at=_time(math.floor(now) + math.ceil(wanted.seconds)),
+        by=wanted.by,
+        because=wanted.because,
+        channel=wanted.channel,
+        until_captured=wanted.until_captured,
+    )
+    meta = _metadata(deployment)
+    no_annotations = not meta.get("annotations")
+    patch: list[dict[str, Any]] = [
+        _test("/metadata/uid", meta.get("uid")),
+        _test("/metadata/resourceVersion", meta.get("resourceVersion")),
+        *_set_words(spot.place, record, record.words_before, record.words_after),
+        *([{"op": "add", "path": "/metadata/annotations", "value": {}}] if no_annotations else []),
+        {"op": "add", "path": _KEY_PATH, "value": write_record(record)},
+    ]
+    uid, resource_version = str(meta.get("uid", "")), str(meta.get("resourceVersion", ""))
+    return Plan(record, uid, resource_version, tuple(patch), _undo(uid, spot.place, record, write_record(record)))
+
+
+def plan_revert(deployment: Object, record: Record) -> Patch:
+    """Puts the words back that were there before, and takes the record off; for an object that still has our words."""
+    spot = find_spot(deployment, record.container)
+    return _undo(_uid(deployment), spot.place if spot else 0, record, annotation(deployment))
+
+
+def plan_forget(deployment: Object) -> Patch:
+    """Takes the record off and leaves everything else as somebody made it."""
+    return (_test("/metadata/uid", _uid(deployment)), _test(_KEY_PATH, annotation(deployment)), _REMOVE)
+
+
+def plan_extension(deployment: Object, record: Record, seconds: float, *, now: float) -> tuple[Record, Patch] | Refusal:
+    """The record with its deadline `seconds` from now, and the patch; what it undoes stays as it was first noted.
+
+    Refused beyond the longest time since the raise, and for a deadline no later than the present one.
+    """
+    until = math.floor(now) + math.ceil(seconds)
+    if until > record.since + LONGEST_S:
+        left = max(0, math.floor((record.since + LONGEST_S - now) / 60))
+        why = f"a change lasts {LONGEST_S // 3600} h at most, and this one was raised at {record.raised_at}"
+        return Refusal("too-long", why, f"it can be extended to {left} more minutes from now")
+    if until <= record.deadline:
+        return Refusal("too-short", f"it already lasts until {record.at}", "name a longer time, counted from now")
+    longer = msgspec.structs.replace(record, at=_time(until), extended=record.extended + 1)
+    patch = (
+        _test("/metadata/uid", _uid(deployment)),
+        _test(_KEY_PATH, annotation(deployment)),
+        {"op": "replace", "path": _KEY_PATH, "value": write_record(longer)},
+    )
+    return longer, patch
+
+
+def annotation(deployment: Object) -> str | None:
+    """The text under our key on the object, None when there is none."""
+    annotations = _metadata(deployment).get("annotations")
+    return cast(Object, annotations).get(KEY) if isinstance(annotations, dict) else None
+
+
+def unfinished_rollout(deployment: Object) -> str:
+    """What a rollout still waits for, in words; empty when none is under way.
+
+    As `kubectl rollout status` judges (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
+    """
+    spec, status = _part(deployment, "spec"), _part(deployment, "status")
+    wanted = spec.get("replicas", 1)
+    updated, present = status.get("updatedReplicas", 0), status.get("replicas", 0)
+    available = status.get("availableReplicas", 0)
+    if _metadata(deployment).get("generation", 0) > status.get("observedGeneration", 0):
+        return "its newest spec has not been observed yet"
+    if updated < wanted:
+        return f"{updated} of {wanted} pods are of the newest template"
+    if present > updated:
+        return f"{present - updated} old pods have not ended"
+    if available < updated:
+        return f"{available} of {updated} updated pods are available"
+    return ""
+
+
+def _out_of_range(wanted: Wanted) -> Refusal | None:
+    if not SHORTEST_S <= wanted.seconds <= LONGEST_S:
+        why = f"a change lasts from {SHORTEST_S // 60} min to {LONGEST_S // 3600} h"
+        return Refusal("duration", why, f"without a time it is {USUAL_S // 60} min")
+    if wanted.flag == VERBOSITY and not (wanted.value.isascii() and wanted.value.isdigit()):
+        return Refusal("level", f"{wanted.value!r} is no verbosity", f"a whole number from 0 to {HIGHEST}")
+    if wanted.flag == VERBOSITY and int(wanted.value) > HIGHEST:
+        why = f"from -v={HIGHEST + 1} on the log holds request bodies, and tokens with them"
+        return Refusal("level", why, f"HAMi has nothing above 5; {HIGHEST} is the highest that is set here")
+    return None
+
+
+def _open_already(deployment: Object) -> Refusal | None:
+    text = annotation(deployment)
+    if text is None:
+        return None
+    found = read_record(text)
+    if isinstance(found, Unreadable):
+        why = f"{_target(deployment)} carries an annotation {KEY} that cannot be read: {found.why}"
+        return Refusal("unreadable", why, "look at it, and take it off by hand if nothing is to be undone")
+    why = f"{found.flag}={found.new} is open on container {found.container} until {found.at}, by {found.by}"
+    return Refusal("open", why, "extend it or revert it; one change at a time keeps undoing exact", found)
+
+
+def _unfit(deployment: Object, wanted: Wanted, version: Version | None) -> Refusal | None:
+    if (
+        wanted.flag == PROFILING
+        and wanted.container == EXTENDER_CONTAINER
+        and (not version or version < PROFILING_SINCE)
+    ):
+        known = f"this is HAMi {version}" if version else "HAMi's version could not be told"
+        why = f"--profiling exists since HAMi {PROFILING_SINCE}, and an older extender ends at once on it; {known}"
+        return Refusal("no-such-flag", why, "an unchanged scheduler is worth more than a profile")
+    if _part(deployment, "spec").get("paused"):
+        return Refusal("paused", f"{_target(deployment)} is paused: no pod would take the change", "resume it first")
+    if waits := unfinished_rollout(deployment):
+        return Refusal("rollout", f"a rollout of {_target(deployment)} is under way: {waits}", "try when it has ended")
+    return None
+
+
+def _is_enough(wanted: Wanted, value: str) -> bool:
+    if wanted.flag == PROFILING:
+        return is_on(value)
+    return value.isascii() and value.isdigit() and int(value) >= int(wanted.value)
+
+
+def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Guarded by the container's name: containers may be put in another order between a look and a patch."""
+    at = f"/spec/template/spec/containers/{place}"
+    words = f"{at}/{record.field}"
+    tests = [_test(f"{at}/name", record.container), _test(words, list(now))]
+    return tests if now == then else [*tests, {"op": "replace", "path": words, "value": list(then)}]
+
+
+def _undo(uid: str, place: int, record: Record, text: str | None) -> Patch:
+    return (
+        _test("/metadata/uid", uid),
+        _test(_KEY_PATH, text),
+        *_set_words(place, record, record.words_after, record.words_before),
+        _REMOVE,
+    )
+
+
+def _test(path: str, value: Any) -> dict[str, Any]:
+    return {"op": "test", "path": path, "value": value}
+
+
+def _metadata(deployment: Object) -> Object:
+    return _part(deployment, "metadata")
+
+
+def _part(deployment: Object, name: str) -> Object:
+    part = deployment.get(name)
+    return cast(Object, part) if isinstance(part, dict) else {}
+
+
+def _uid(deployment: Object) -> str:
+    return str(_metadata(deployment).get("uid", ""))
+
+
+def _target(deployment: Object) -> str:
+    meta = _metadata(deployment)
+    return f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+
+
+def _time(seconds: float) -> str:
+    return format_time(datetime.fromtimestamp(seconds, UTC))
+
+
+_KEY_PATH = "/metadata/annotations/" + KEY.replace("~", "~0").replace("/", "~1")
+_REMOVE: dict[str, Any] = {"op": "remove", "path": _KEY_PATH}

@@ -1,0 +1,89 @@
+"""The record of an open change: one annotation of the Deployment's own metadata, never of the pod template.
+
+It is the truth about how to undo the change; rows in a database are history.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from bot.changes.flags import Field, Flag
+from bot.kube.times import parse_time
+
+KEY = "hami-bot.io/temporary-change"
+VERSION = 1
+_LONGEST = 64 * 1024
+"""An annotation that is longer was not written here; all annotations together may have 256 KiB."""
+
+Means = Literal["patch", "debug-flags"]
+"""How the value was set: by the Deployment's words, or in the running process (kube-scheduler's PUT /debug/flags/v)."""
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_before": "from", "words_after": "to"}):
+    """How to undo an open change, and for whom. Times are RFC 3339 in UTC with whole seconds.
+
+    `target` is `namespace/name` of the Deployment. `words_before` and `words_after` are the whole list `field` of the
+    container; `old` (empty: it was not set) and `new` the flag's values. `at` is the deadline. `until_captured` is the
+    pod (`namespace/name`) whose lines end it early.
+    """
+
+    v: int
+    id: str
+    target: str
+    flag: Flag
+    container: str
+    field: Field
+    words_before: tuple[str, ...]
+    words_after: tuple[str, ...]
+    old: str
+    new: str
+    means: Means
+    raised_at: str
+    at: str
+    by: str
+    because: str = ""
+    channel: str = ""
+    until_captured: str = ""
+    extended: int = 0
+
+    @property
+    def deadline(self) -> float:
+        """Seconds since 1970."""
+        return _seconds(self.at)
+
+    @property
+    def since(self) -> float:
+        """Seconds since 1970."""
+        return _seconds(self.raised_at)
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """An annotation under our key that is no record of ours; `why` for people."""
+
+    text: str
+    why: str
+
+
+def read_record(text: str) -> Record | Unreadable:
+    """The record in the annotation's text."""
+    if len(text) > _LONGEST:
+        return Unreadable(text[:200], f"it is {len(text):,} characters long")
+    try:
+        record = msgspec.json.decode(text, type=Record)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return Unreadable(text, f"it is no record of a change: {error}")
+    if record.v != VERSION:
+        return Unreadable(text, f"it was written by another version of hami-bot (record version {record.v})")
+    if parse_time(record.at) is None or parse_time(record.raised_at) is None:
+        return Unreadable(text, "its times cannot be read")
+    return record
+
+
+def write_record(record: Record) -> str:
+    """The annotation's text: the same record is the same text."""
+    return msgspec.json.encode(record).decode()
+
+
+def _seconds(text: str) -> float:
+    moment = parse_time(text)
+    return moment.timestamp() if moment else 0.0

@@ -1,0 +1,42 @@
+"""Deployments to plan on: the recorded charts', and hand-made ones."""
+
+import copy
+import json
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from tests.cases_support import files_of
+
+EXTENDER, KUBE_SCHEDULER = "vgpu-scheduler-extender", "kube-scheduler"
+NOW = 1_795_237_200.0  # 2026-11-21T05:00:00Z
+
+
+@cache
+def _recorded(version: str) -> dict[str, Any]:
+    return json.loads(files_of(version)["objects/deployments.apps.json"])["items"][0]
+
+
+def recorded(version: str) -> dict[str, Any]:
+    """The scheduler's Deployment of a recorded chart."""
+    return copy.deepcopy(_recorded(version))
+
+
+def deployment(
+    *, command: Sequence[str] | None = None, args: Sequence[str] | None = None, annotations: Any = None
+) -> dict[str, Any]:
+    """One whose extender stands between two sidecars, rolled out."""
+    extender: dict[str, Any] = {"name": EXTENDER, "image": "projecthami/hami:v2.10.0"}
+    extender |= {"command": list(command)} if command is not None else {}
+    extender |= {"args": list(args)} if args is not None else {}
+    metadata: dict[str, Any] = {
+        "namespace": "kube-system", "name": "hami-scheduler", "uid": "u-1", "resourceVersion": "7", "generation": 3
+    }  # fmt: skip
+    return {
+        "metadata": metadata | ({"annotations": annotations} if annotations is not None else {}),
+        "spec": {
+            "replicas": 1,
+            "template": {"spec": {"containers": [{"name": "before"}, extender, {"name": "after", "args": ["-v=1"]}]}},
+        },
+        "status": {"observedGeneration": 3, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
+    }

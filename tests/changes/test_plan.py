@@ -1,0 +1,246 @@
+"""A raise and its revert, planned and applied by an exact JSON patch: everything is as it was."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.changes.decide import Forget, Restore, Wait, decide
+from bot.changes.plan import (
+    LONGEST_S,
+    Enough,
+    Plan,
+    Refusal,
+    Wanted,
+    annotation,
+    plan_extension,
+    plan_raise,
+)
+from bot.changes.record import KEY, Record, Unreadable, read_record, write_record
+from bot.hami.version import Version
+from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
+from tests.cases_support import VERSIONS
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, deployment, recorded
+
+NEWEST = Version(2, 10)
+LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
+
+
+def planned(target: dict[str, Any], wanted: Wanted = LEVEL, version: Version | None = NEWEST) -> Plan:
+    plan = plan_raise(target, wanted, now=NOW, change_id="c1", version=version)
+    assert isinstance(plan, Plan), plan
+    return plan
+
+
+def raised(target: dict[str, Any], wanted: Wanted = LEVEL) -> dict[str, Any]:
+    return apply_json_patch(target, planned(target, wanted).patch)
+
+
+def template(target: dict[str, Any]) -> str:
+    return json.dumps(target["spec"])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("container", [EXTENDER, KUBE_SCHEDULER])
+def test_the_recorded_charts_are_raised_and_put_back_to_the_byte(version: str, container: str) -> None:
+    before = recorded(version)
+    after = raised(before, LEVEL._replace(container=container))
+    assert template(after) != template(before)
+    due = decide(after, NOW + 601)
+    assert isinstance(due, Restore)
+    assert template(apply_json_patch(after, due.patch)) == template(before)
+
+
+words = st.lists(
+    st.sampled_from(["scheduler", "-v=4", "--v=2", "-v", "--v", "3", "-v1", "--debug", "--profiling=false", "-x"]),
+    max_size=6,
+)
+
+
+@given(words, words, st.sampled_from(["v", "profiling"]), st.sampled_from([None, {}, {"a": "b"}]))
+def test_whatever_the_words_what_is_raised_is_put_back(command, args, flag, annotations) -> None:
+    before = deployment(command=command, args=args, annotations=annotations)
+    wanted = LEVEL._replace(flag=flag, value="5" if flag == "v" else "true")
+    plan = plan_raise(before, wanted, now=NOW, change_id="c1", version=Version(2, 10))
+    if not isinstance(plan, Plan):
+        return
+    after = apply_json_patch(before, plan.patch)
+    assert isinstance(decide(after, NOW), Wait)
+    due = decide(after, NOW + 600)
+    assert isinstance(due, Restore)
+    assert due.patch == plan.revert_patch
+    undone = apply_json_patch(after, due.patch)
+    assert template(undone) == template(before)
+    assert (undone["metadata"].get("annotations") or {}) == (annotations or {})
+
+
+@pytest.mark.parametrize(
+    ("edit", "name"),
+    [
+        (lambda one: one["metadata"].update(uid="u-2"), "re-created"),
+        (lambda one: one["metadata"].update(resourceVersion="8"), "edited"),
+        (lambda one: one["spec"]["template"]["spec"]["containers"].reverse(), "reordered"),
+    ],
+)
+def test_a_patch_does_nothing_to_an_object_that_changed_since(edit, name) -> None:
+    before = deployment(args=["-v=4"])
+    plan = planned(before)
+    if name == "reordered":  # even where nothing else would notice
+        before["spec"]["template"]["spec"]["containers"].append({"name": "fourth"})
+    edit(before)
+    with pytest.raises(PatchError):
+        apply_json_patch(before, plan.patch)
+
+
+def test_containers_that_change_places_are_still_put_back() -> None:
+    after = raised(deployment(args=["-v=4"]))
+    after["spec"]["template"]["spec"]["containers"].insert(0, {"name": "injected", "args": ["-v=5"]})
+    due = decide(after, NOW + 600)
+    assert isinstance(due, Restore)
+    containers = apply_json_patch(after, due.patch)["spec"]["template"]["spec"]["containers"]
+    assert [one.get("args") for one in containers] == [["-v=5"], None, ["-v=4"], ["-v=1"]]
+
+
+def test_what_another_put_back_is_only_forgotten_and_at_once() -> None:
+    after = raised(deployment(args=["-v=4"]))
+    after["spec"]["template"]["spec"]["containers"][1]["args"] = ["-v=4"]
+    due = decide(after, NOW + 30)
+    assert isinstance(due, Forget)
+    assert due.how == "reverted-by-another"
+    assert KEY not in apply_json_patch(after, due.patch)["metadata"]["annotations"]
+
+
+def test_a_foreign_edit_is_left_alone_and_shown() -> None:
+    after = raised(deployment(args=["-v=4"]))
+    after["spec"]["template"]["spec"]["containers"][1]["args"] = ["-v=5", "--debug"]
+    due = decide(after, NOW + 600)
+    assert isinstance(due, Forget)
+    assert (due.how, due.diff) == ("drifted", "+ --debug")
+    undone = apply_json_patch(after, due.patch)
+    assert template(undone) == template(after)
+    assert annotation(undone) is None
+
+
+def test_a_container_that_is_gone_leaves_nothing_to_undo() -> None:
+    after = raised(deployment(args=["-v=4"]))
+    after["spec"]["template"]["spec"]["containers"][1]["name"] = "renamed"
+    due = decide(after, NOW + 10)
+    assert isinstance(due, Forget)
+    assert due.how == "container-gone"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "null", "x" * 70_000, '{"v":2}', "[" * 5000])
+def test_a_record_that_cannot_be_read_is_left_where_it_is(text: str) -> None:
+    assert isinstance(decide(deployment(args=["-v=4"], annotations={KEY: text}), NOW), Unreadable)
+
+
+def test_a_record_copied_to_another_object_is_not_acted_upon() -> None:
+    copied = raised(deployment(args=["-v=4"]))
+    copied["metadata"]["name"] = "hami-scheduler-copy"
+    assert isinstance(decide(copied, NOW + 600), Unreadable)
+
+
+def test_a_level_set_in_the_running_process_changes_no_words() -> None:
+    before = recorded("hami-2.10")
+    after = raised(before, LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags"))
+    assert template(after) == template(before)
+    assert isinstance(decide(after, NOW + 599), Wait)
+    due = decide(after, NOW + 600)
+    assert isinstance(due, Restore)
+    assert due.record.old == "4"
+    assert annotation(apply_json_patch(after, due.patch)) is None
+
+
+def test_a_level_set_in_the_process_is_forgotten_when_somebody_changed_the_words() -> None:
+    after = raised(recorded("hami-2.10"), LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags"))
+    after["spec"]["template"]["spec"]["containers"][0]["command"].append("--x")
+    due = decide(after, NOW + 600)
+    assert isinstance(due, Forget)
+    assert due.how == "drifted"
+
+
+def test_an_extension_moves_the_deadline_and_keeps_what_is_undone() -> None:
+    after = raised(deployment(args=["-v=4"]))
+    record = read_record(annotation(after) or "")
+    assert isinstance(record, Record)
+    longer = plan_extension(after, record, 1200, now=NOW + 60)
+    assert not isinstance(longer, Refusal)
+    extended = apply_json_patch(after, longer[1])
+    assert isinstance(decide(extended, NOW + 1259), Wait)
+    due = decide(extended, NOW + 1260)
+    assert isinstance(due, Restore)
+    assert due.record.words_before == ("-v=4",)
+
+
+@pytest.mark.parametrize(("seconds", "later", "code"), [(LONGEST_S, 60, "too-long"), (60, 60, "too-short")])
+def test_an_extension_out_of_bounds_is_refused(seconds: int, later: int, code: str) -> None:
+    after = raised(deployment(args=["-v=4"]))
+    record = read_record(annotation(after) or "")
+    assert isinstance(record, Record)
+    refused = plan_extension(after, record, seconds, now=NOW + later)
+    assert isinstance(refused, Refusal)
+    assert refused.code == code
+
+
+@pytest.mark.parametrize(("now", "wanted"), [("-v=5", "5"), ("-v=7", "5"), ("--v=5", "4")])
+def test_a_level_that_is_there_already_is_enough(now: str, wanted: str) -> None:
+    answer = plan_raise(deployment(args=[now]), LEVEL._replace(value=wanted), now=NOW, change_id="c", version=None)
+    assert isinstance(answer, Enough)
+
+
+PROFILE = LEVEL._replace(flag="profiling", value="true")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version", "code"),
+    [
+        (LEVEL._replace(value="8"), Version(2, 10), "level"),
+        (LEVEL._replace(value="-1"), Version(2, 10), "level"),
+        (LEVEL._replace(value="٥"), Version(2, 10), "level"),
+        (LEVEL._replace(seconds=59), Version(2, 10), "duration"),
+        (LEVEL._replace(seconds=4 * 3600 + 1), Version(2, 10), "duration"),
+        (LEVEL._replace(container="scheduler"), Version(2, 10), "no-container"),
+        (PROFILE, Version(2, 5, 1), "no-such-flag"),
+        (PROFILE, None, "no-such-flag"),
+    ],
+)
+def test_what_must_not_be_done_is_refused(wanted: Wanted, version: Version | None, code: str) -> None:
+    answer = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c", version=version)
+    assert isinstance(answer, Refusal)
+    assert answer.code == code
+    assert answer.why
+
+
+def test_a_second_change_is_refused_with_the_open_one() -> None:
+    answer = plan_raise(raised(deployment(args=["-v=4"])), PROFILE, now=NOW, change_id="c2", version=Version(2, 10))
+    assert isinstance(answer, Refusal)
+    assert answer.record
+    assert (answer.code, answer.record.id) == ("open", "c1")
+
+
+ROLLOUTS = {
+    "generation": ({"observedGeneration": 2}, {}),
+    "updated": ({"updatedReplicas": 0}, {}),
+    "old pods": ({"replicas": 2}, {}),
+    "available": ({"availableReplicas": 0}, {}),
+    "paused": ({}, {"paused": True}),
+}
+
+
+@pytest.mark.parametrize(("status", "spec"), ROLLOUTS.values(), ids=ROLLOUTS)
+def test_nothing_is_raised_while_a_rollout_is_under_way(status, spec) -> None:
+    target = deployment(args=["-v=4"])
+    target["status"] |= status
+    target["spec"] |= spec
+    answer = plan_raise(target, LEVEL, now=NOW, change_id="c", version=None)
+    assert isinstance(answer, Refusal)
+    assert answer.code in ("rollout", "paused")
+
+
+def test_the_same_record_is_the_same_text() -> None:
+    record = planned(deployment(args=["-v=4"])).record
+    assert read_record(write_record(record)) == record
+    assert write_record(record) == write_record(copy.copy(record))
