@@ -16,7 +16,8 @@ class LogWanted(NamedTuple):
     """Which lines of a container's log are asked for.
 
     `needle`: only lines that contain these bytes. `since_s`: not older than so many seconds (a recording gives all).
-    `limit_bytes`: how much log is read at most.
+    `limit_bytes`: how much log is read at most. `previous`: the log of the container's last run before this one.
+    `stamped`: the container runtime's time in front of each line, as RFC 3339 (a recording has no such times).
     """
 
     namespace: str
@@ -25,13 +26,20 @@ class LogWanted(NamedTuple):
     needle: bytes
     since_s: int = 600
     limit_bytes: int = 32 * 1024 * 1024
+    previous: bool = False
+    stamped: bool = False
 
 
 class LogLines(NamedTuple):
-    """The lines that matched, oldest first; `cut` when the limit ended the reading before the log did."""
+    """The lines that matched, oldest first; `cut` when lines of the log, or matches, were left out.
+
+    `ends_early`: those left out are the newest ones. `first` is the oldest line read, whether it matched or not.
+    """
 
     lines: tuple[str, ...]
     cut: bool = False
+    ends_early: bool = False
+    first: str = ""
 
 
 class Cluster(Protocol):

@@ -23,6 +23,7 @@ from bot.errors import SourceError
 from bot.kube.failures import Request, quoted
 from bot.kube.lazy_client import unused_parts_deferred
 from bot.kube.live import LiveCluster
+from bot.kube.writer import Writer
 
 with unused_parts_deferred():
     from kubernetes.aio import client, config
@@ -68,6 +69,13 @@ async def open_cluster(
     return LiveCluster(link, reconnect, name=name or link.context or "in-cluster", limits=limits)
 
 
+async def open_writer(*, kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10) -> Writer:
+    """The way to write to a cluster, by the same credentials as `open_cluster` reads with."""
+    link = await _connect(kubeconfig, context)
+    limits = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(5, timeout_s))
+    return Writer(link, partial(_connect, kubeconfig, link.context), limits)
+
+
 class OfficialLink:
     """See `bot.kube.live.Link`; `context` is empty for a service account."""
 
@@ -83,10 +91,11 @@ class OfficialLink:
     async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         try:
             method, url, headers, *content = await self._api.param_serialize(
-                "GET",
+                request.method,
                 request.path,
                 query_params=list(request.query),
-                header_params={"Accept": request.accept, "Accept-Encoding": "gzip"},
+                header_params={"Accept": request.accept, "Accept-Encoding": "gzip", **_content_type(request)},
+                body=list(request.content) if isinstance(request.content, tuple) else request.content,
                 auth_settings=["BearerToken"],
             )
         except config.ConfigException as error:  # the service account's token is read again every minute
@@ -98,6 +107,12 @@ class OfficialLink:
 
     async def aclose(self) -> None:
         await self._api.close()
+
+
+def _content_type(request: Request) -> dict[str, str]:
+    if request.content is None:
+        return {}
+    return {"Content-Type": "text/plain" if isinstance(request.content, str) else "application/json-patch+json"}
 
 
 async def _connect(kubeconfig: Path | None, context: str) -> OfficialLink:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
@@ -17,7 +17,10 @@ _FORBIDDEN = re.compile(
 
 
 class Request(NamedTuple):
-    """One read: `verb` and `resource` as RBAC names them (`list` `deployments.apps`), the rest as it is sent."""
+    """One request: `verb` and `resource` as RBAC names them (`list` `deployments.apps`), the rest as it is sent.
+
+    `content` is what a write brings: the operations of a JSON patch, or text.
+    """
 
     verb: str
     resource: str
@@ -25,14 +28,20 @@ class Request(NamedTuple):
     namespace: str = ""
     query: tuple[tuple[str, str], ...] = ()
     accept: str = "application/json"
+    method: str = "GET"
+    content: tuple[dict[str, Any], ...] | str | None = None
 
     def __str__(self) -> str:
         query = "&".join(f"{key}={'…' if key == 'continue' else value}" for key, value in self.query)
-        return f"GET {self.path}?{query}" if query else f"GET {self.path}"
+        return f"{self.method} {self.path}?{query}" if query else f"{self.method} {self.path}"
 
 
 class StaleListError(SourceError):
     """HTTP 410: what a continue token pointed to is no longer kept; the list has to be begun anew."""
+
+
+class ForbiddenError(SourceError):
+    """HTTP 403: the credentials are good and may not read this."""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -50,7 +59,7 @@ def refused(request: Request, status: int, body: bytes, credentials: str) -> Sou
             hint = f"the token was refused, also after reading it anew: renew the credentials of {credentials}"
             return Unusable(text, hint=hint)
         case 403:
-            return SourceError(text, hint=_grant(request, said))
+            return ForbiddenError(text, hint=_grant(request, said))
         case 404:
             return NotFound(text, hint="check the name and the namespace" if request.verb == "get" else "")
         case 410:

@@ -28,10 +28,15 @@ T = TypeVar("T")
 
 PAGE_SIZE = 500
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
+WATCHED_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 LOG_CHUNK = 256 * 1024
 LONGEST_LINE = 1024 * 1024
 MOST_LINES = 20_000
+MOST_BYTES = 16 * 1024 * 1024
+LONGEST_FIRST = 4096
 MOST_WAITS, LONGEST_WAIT_S = 2, 5
+BUSY_BYTES, GATHER_S = 32 * 1024, 0.05
+"""A watch that brought less than this at once is left alone for a moment: one wake-up then serves many events."""
 ERROR_BODY_LIMIT = 64 * 1024
 UNREADABLE = (ValueError, RecursionError)
 """What msgspec raises: its own errors and UnicodeDecodeError are ValueErrors; nesting without end is the other."""
@@ -56,8 +61,9 @@ class Link(Protocol):
         ...
 
 
-class ListMeta(msgspec.Struct, frozen=True, gc=False, rename={"next": "continue"}):
+class ListMeta(msgspec.Struct, frozen=True, gc=False, rename={"next": "continue", "version": "resourceVersion"}):
     next: str = ""
+    version: str = ""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
@@ -65,6 +71,23 @@ class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
     items: list[T] | None
     metadata: ListMeta = ListMeta()
+
+
+class Selection(NamedTuple, Generic[R]):
+    """All objects of a kind, over all namespaces, that match the selectors; see `Cluster.list`."""
+
+    kind: Kind[R]
+    labels: str = ""
+    fields: str = ""
+    metadata_only: bool = False
+
+
+class Listed(NamedTuple, Generic[R]):
+    """A whole list: its objects, what could not be read (`namespace/name` and why), the resourceVersion it is at."""
+
+    items: list[R]
+    bad: dict[str, str]
+    version: str
 
 
 class Version(msgspec.Struct, frozen=True, rename="camel"):
@@ -131,34 +154,90 @@ class LiveCluster:
         return _decoded(request, await self._ask(request, _body), Version).git_version
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
-        path = kind.path(_segment(namespace) if namespace else "", _segment(name))
+        path = kind.path(segment(namespace) if namespace else "", segment(name))
         request = Request("get", _resource(kind), path, namespace)
         return _decoded(request, await self._ask(request, _body), kind.type)
 
     async def log(self, wanted: LogWanted) -> LogLines:
-        path = PODS.path(_segment(wanted.namespace), _segment(wanted.pod)) + "/log"
+        path = PODS.path(segment(wanted.namespace), segment(wanted.pod)) + "/log"
         query = {
             "container": wanted.container,
+            "previous": "true" if wanted.previous else "",
+            "timestamps": "true" if wanted.stamped else "",
             "sinceSeconds": str(max(1, wanted.since_s)),
             "limitBytes": str(max(1, wanted.limit_bytes)),
         }
         request = Request("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
         return await self._ask(request, lambda answer: _matching_lines(answer, wanted))
 
-    async def _ask(self, request: Request, use: Callable[[aiohttp.ClientResponse], Awaitable[T]]) -> T:
+    async def list_at(self, wanted: Selection[R], shrink: Callable[[R], R]) -> Listed[R]:
+        """The list with what a watch needs to go on from it. `shrink` is asked about each object as its page comes."""
+        query = {"limit": str(PAGE_SIZE), "labelSelector": wanted.labels, "fieldSelector": wanted.fields}
+        accept = METADATA_ONLY if wanted.metadata_only else "application/json"
+        request = Request("list", _resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
+        try:
+            return await self._pages(request, wanted.kind, shrink)
+        except StaleListError:
+            return await self._pages(request, wanted.kind, shrink)
+
+    async def newest_version(self, kind: Kind[R]) -> str:
+        """The resourceVersion that the server is at now."""
+        query = (("limit", "1"),)
+        request = Request("list", _resource(kind), kind.path(), "", query, METADATA_ONLY)
+        return _decoded(request, await self._ask(request, _body), Page[msgspec.Raw]).metadata.version
+
+    async def watch(
+        self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
+    ) -> None:
+        """Hands what comes after `version` to `take`, piece by piece as it arrives, until the server ends the watch.
+
+        It is asked for bookmarks, and to end after `for_s`. Raises StaleListError when that version is no longer kept,
+        SourceError when the stream breaks or nothing comes for `silence_s`, and what `take` raises.
+        """
+        query = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(max(1, round(for_s))),
+            "labelSelector": wanted.labels,
+            "fieldSelector": wanted.fields,
+        }
+        accept = WATCHED_METADATA if wanted.metadata_only else "application/json"
+        request = Request("watch", _resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.sock_connect, sock_read=silence_s)
+
+        async def use(answer: aiohttp.ClientResponse) -> None:
+            try:
+                while piece := await answer.content.readany():
+                    take(piece)
+                    if len(piece) < BUSY_BYTES:
+                        await asyncio.sleep(GATHER_S)
+            except (aiohttp.ClientError, OSError) as error:
+                # Told here, because a read that breaks off is repeated, and this one must not begin at `version` again.
+                raise broken(request, error, self._link.server, self._link.credentials, limits) from error
+
+        await self._ask(request, use, limits)
+
+    async def _ask(
+        self,
+        request: Request,
+        use: Callable[[aiohttp.ClientResponse], Awaitable[T]],
+        limits: aiohttp.ClientTimeout | None = None,
+    ) -> T:
         """What `use` makes of the answer.
 
         A read may be repeated: once with credentials read anew, once after a broken exchange, and twice where the
         server asks to wait.
         """
+        limits = limits or self._limits
         renewals, repetitions, waits = 1, 1, MOST_WAITS
         while True:
             link = self._link
             try:
-                answer = await _exchange(link, request, self._limits, use)
+                answer = await _exchange(link, request, limits, use)
             except (aiohttp.ClientError, OSError) as error:
                 if not (is_cut(error) and repetitions):
-                    raise broken(request, error, link.server, link.credentials, self._limits) from error
+                    raise broken(request, error, link.server, link.credentials, limits) from error
                 repetitions -= 1
                 continue
             if not isinstance(answer, Refusal):
@@ -187,32 +266,33 @@ class LiveCluster:
                 await self._retired.aclose()
             self._retired, self._link = turned_away, fresh
 
-    async def _pages(self, request: Request, kind: Kind[R]) -> list[R]:
+    async def _pages(self, request: Request, kind: Kind[R], shrink: Callable[[R], R] | None = None) -> Listed[R]:
         found: list[R] = []
-        bad: list[str] = []
+        bad: dict[str, str] = {}
         turn = request
         while True:
             page = _page(turn, await self._ask(turn, _body), kind, bad)
-            found += page.items or ()
+            found += map(shrink, page.items or ()) if shrink else page.items or ()
             if not page.metadata.next:
                 break
             turn = request._replace(query=(*request.query, ("continue", page.metadata.next)))
-        self._undecodable.pop(request, None)
-        if bad:
-            self._undecodable[request] = bad
-        return found
+        return Listed(found, bad, page.metadata.version)
 
     async def list(
         self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", metadata_only: bool = False
     ) -> list[R]:
-        path = kind.path(_segment(namespace) if namespace else "")
+        path = kind.path(segment(namespace) if namespace else "")
         query = _filled({"limit": str(PAGE_SIZE), "labelSelector": labels, "fieldSelector": fields})
         accept = METADATA_ONLY if metadata_only else "application/json"
         request = Request("list", _resource(kind), path, namespace if kind.namespaced else "", query, accept)
         try:
-            return await self._pages(request, kind)
+            found = await self._pages(request, kind)
         except StaleListError:
-            return await self._pages(request, kind)
+            found = await self._pages(request, kind)
+        self._undecodable.pop(request, None)
+        if found.bad:
+            self._undecodable[request] = [f"{_resource(kind)} {name}: {why}" for name, why in found.bad.items()]
+        return found.items
 
 
 async def _exchange(
@@ -246,7 +326,7 @@ def _filled(query: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, value in query.items() if value)
 
 
-def _segment(name: str) -> str:
+def segment(name: str) -> str:
     """The name as a part of a path; what could never be one names no object."""
     if name in ("", ".", "..") or "/" in name or "%" in name:
         raise NotFound(f"{name!r} cannot be the name of an object", hint="check the spelling")
@@ -264,7 +344,7 @@ def _decoded(request: Request, body: bytes, shape: type[T]) -> T:
         ) from error
 
 
-def _page(request: Request, body: bytes, kind: Kind[R], bad: list[str]) -> Page[R]:
+def _page(request: Request, body: bytes, kind: Kind[R], bad: dict[str, str]) -> Page[R]:
     """The page's objects; one that does not decode is named in `bad`, and the others stay readable."""
     shape: type[Page[R]] = Page[kind.type]  # pyright: ignore[reportInvalidTypeArguments]  # known at run time only
     try:
@@ -277,7 +357,7 @@ def _page(request: Request, body: bytes, kind: Kind[R], bad: list[str]) -> Page[
         try:
             items.append(msgspec.json.decode(raw, type=kind.type))
         except UNREADABLE as error:
-            bad.append(f"{_resource(kind)} {_label(raw)}: {quoted(str(error))}")
+            bad[_label(raw)] = quoted(str(error))
     return Page(items, page.metadata)
 
 
@@ -317,17 +397,21 @@ class LineFilter:
     """Keeps the lines that contain `needle` of a log that arrives in pieces.
 
     Holds no more than one unfinished line (an unterminated one over `LONGEST_LINE` is dropped) and the newest
-    `MOST_LINES` matches.
+    `MOST_LINES` matches, of at most `MOST_BYTES`; and the beginning of the log's first line.
     """
 
     def __init__(self, needle: bytes) -> None:
         self._needle = needle
-        self._kept: deque[str] = deque(maxlen=MOST_LINES)
+        self._kept: deque[bytes] = deque()
+        self._kept_bytes = 0
+        self._first = b""
         self._rest = b""
         self._in_overlong_line = False
         self._dropped = False
 
     def feed(self, piece: bytes) -> None:
+        if b"\n" not in self._first and len(self._first) < LONGEST_FIRST:
+            self._first += piece[:LONGEST_FIRST]
         if self._in_overlong_line:
             _, newline, piece = piece.partition(b"\n")
             self._in_overlong_line = not newline
@@ -344,7 +428,9 @@ class LineFilter:
         """The matches; of a log that was cut short, the piece of a line at the cut is no line."""
         if not cut_short:
             self._keep(self._rest)
-        return LogLines(tuple(self._kept), cut=cut_short or self._dropped)
+        lines = tuple(line.decode(errors="replace") for line in self._kept)
+        first = self._first.partition(b"\n")[0].decode(errors="replace")
+        return LogLines(lines, cut_short or self._dropped, cut_short, first)
 
     def _keep(self, block: bytes) -> None:
         """Goes from match to match, so that a block without one costs a single search."""
@@ -352,6 +438,9 @@ class LineFilter:
         while 0 <= at < len(block):
             start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
             end = len(block) if end < 0 else end
-            self._dropped |= len(self._kept) == MOST_LINES
-            self._kept.append(block[start:end].decode(errors="replace"))
+            self._kept.append(block[start:end])
+            self._kept_bytes += end - start
+            while len(self._kept) > MOST_LINES or self._kept_bytes > MOST_BYTES:
+                self._kept_bytes -= len(self._kept.popleft())
+                self._dropped = True
             at = block.find(self._needle, end + 1)

@@ -123,6 +123,7 @@ class PodSpec(Model, frozen=True):
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
     scheduling_gates: list[SchedulingGate] | None = None
+    priority: int | None = None
     overhead: dict[str, Quantity] | None = None
 
 
@@ -187,6 +188,7 @@ class Pod(Resource, frozen=True):
 class HolderSpec(Model, frozen=True):
     node_name: str = ""
     scheduler_name: str = ""
+    priority: int | None = None
     init_containers: list[Container] | None = None
 
 
@@ -200,6 +202,24 @@ class Holder(Resource, frozen=True):
 
     spec: HolderSpec = HolderSpec()
     status: HolderStatus = HolderStatus()
+
+
+class DaemonPodSpec(Model, frozen=True):
+    node_name: str = ""
+
+
+class DaemonPodStatus(Model, frozen=True):
+    phase: str = ""
+    reason: str = ""
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+
+
+class DaemonPod(Resource, frozen=True):
+    """A pod that every node has one of, as a sweep reads it: where it is and how it does."""
+
+    spec: DaemonPodSpec = DaemonPodSpec()
+    status: DaemonPodStatus = DaemonPodStatus()
 
 
 # ------------------------------------------------------------------------------------------------ nodes
@@ -294,6 +314,7 @@ class WorkloadStatus(Model, frozen=True):
     updated_replicas: int = 0
     number_ready: int = 0
     desired_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
     conditions: list[Condition] | None = None
 
 
@@ -311,8 +332,14 @@ class QuotaSpec(Model, frozen=True):
     hard: dict[str, Quantity] | None = None
 
 
+class QuotaStatus(Model, frozen=True):
+    hard: dict[str, Quantity] | None = None
+    used: dict[str, Quantity] | None = None
+
+
 class ResourceQuota(Resource, frozen=True):
     spec: QuotaSpec = QuotaSpec()
+    status: QuotaStatus = QuotaStatus()
 
 
 class ConfigMap(Resource, frozen=True):
@@ -332,9 +359,12 @@ class Lease(Resource, frozen=True):
 class ServicePort(Model, frozen=True):
     name: str = ""
     port: int = 0
+    target_port: int | str = 0
+    node_port: int = 0
 
 
 class ServiceSpec(Model, frozen=True):
+    type: str = ""
     selector: dict[str, str] | None = None
     ports: list[ServicePort] | None = None
 
@@ -363,6 +393,8 @@ class ServiceReference(Model, frozen=True):
 
 class WebhookClientConfig(Model, frozen=True):
     service: ServiceReference | None = None
+    url: str | None = None
+    ca_bundle: str | None = None
 
 
 class LabelSelector(Model, frozen=True):
@@ -411,6 +443,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
 
 PODS = Kind("pods", Pod)
 HOLDERS = Kind("pods", Holder)
+DAEMON_PODS = Kind("pods", DaemonPod)
 NODES = Kind("nodes", Node, namespaced=False)
 EVENTS = Kind("events", Event)
 RESOURCE_QUOTAS = Kind("resourcequotas", ResourceQuota)

@@ -110,7 +110,7 @@ async def _scheduler_logs(cluster: Cluster, pods: list[Pod], needle: bytes) -> t
             try:
                 name = log_name(pod.namespace, pod.name, container.name)
                 wanted = LogWanted(pod.namespace, pod.name, container.name, needle, _LOG_PERIOD_S, left)
-                lines, cut = await cluster.log(wanted)
+                lines, cut, *_ = await cluster.log(wanted)
             except SourceError as error:
                 gaps.append(Gap(at, error.message, error.hint))
                 continue

@@ -141,8 +141,11 @@ class RecordedCluster:
 
     async def log(self, wanted: LogWanted) -> LogLines:
         name = log_name(wanted.namespace, wanted.pod, wanted.container)
+        if wanted.previous:
+            name = f"{name.removesuffix('.log')}.previous.log"
         newest, cut = self._files.tail(name, wanted.limit_bytes)
-        return LogLines(tuple(line.decode("utf-8", "replace") for line in _matching(newest, wanted.needle)), cut)
+        lines = tuple(line.decode("utf-8", "replace") for line in _matching(newest, wanted.needle))
+        return LogLines(lines, cut, first=newest.partition(b"\n")[0].decode("utf-8", "replace"))
 
     def _objects(self, kind: Kind[R]) -> Decoded[R]:
         if (known := self._lists.get((kind.file_name, kind.type))) is not None:

@@ -156,9 +156,11 @@ def _redacted(value: Any, *, of_hami: bool) -> Any:
             kept[key] = {name: masked(text) for name, text in one.items() if name.startswith(_KEPT_ANNOTATIONS)}
         elif key in ("command", "args"):
             if of_hami and fields.get("name") in _HAMI_CONTAINERS:
-                kept[key] = _masked_arguments(one)
-        elif key == "message":
+                kept[key] = masked_arguments(one)
+        elif key in ("message", "url"):
             kept[key] = masked(one)
+        elif key == "caBundle":
+            kept[key] = MASK
         elif key == "terminated" and not of_hami and isinstance(one, dict):
             # The last words of a user's program are its own output: no pattern tells what is secret in them.
             kept[key] = {name: told for name, told in cast("dict[str, Any]", one).items() if name != "message"}
@@ -169,7 +171,8 @@ def _redacted(value: Any, *, of_hami: bool) -> Any:
     return kept
 
 
-def _masked_arguments(arguments: list[str]) -> list[str]:
+def masked_arguments(arguments: list[str]) -> list[str]:
+    """A command line whose secrets are masked: the values of flags named like one, and what looks like a credential."""
     kept: list[str] = []
     secret_follows = False
     for argument in arguments:

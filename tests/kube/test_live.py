@@ -125,14 +125,24 @@ def log_of(text: bytes, folder: Path, **wanted: Any) -> LogLines:
 
 def test_only_the_lines_that_contain_the_needle_are_kept(tmp_path):
     text = "ml/trainer-0 无法调度\nml/other\nagain: ml/trainer-01 ml/trainer-0".encode()
-    assert log_of(text, tmp_path, needle=b"ml/trainer-0") == (
-        ("ml/trainer-0 无法调度", "again: ml/trainer-01 ml/trainer-0"),
-        False,
-    )
+    found = log_of(text, tmp_path, needle=b"ml/trainer-0")
+    assert found.lines == ("ml/trainer-0 无法调度", "again: ml/trainer-01 ml/trainer-0")
+    assert not found.cut
+    assert found.first == "ml/trainer-0 无法调度"
 
 
 def test_a_log_that_the_limit_ends_says_so_and_ends_with_a_whole_line(tmp_path):
-    assert log_of(b"a one\na two\na three\n", tmp_path, needle=b"a", limit_bytes=15) == (("a one", "a two"), True)
+    found = log_of(b"a one\na two\na three\n", tmp_path, needle=b"a", limit_bytes=15)
+    assert found == LogLines(("a one", "a two"), cut=True, ends_early=True, first="a one")
+
+
+def test_the_runs_before_a_restart_and_the_times_of_the_runtime_can_be_asked_for(tmp_path):
+    text = b"I1121 05:00:00.000001       1 a.go:1] about a\n"
+    found = log_of(text, tmp_path, needle=b"a", stamped=True)
+    assert found.lines[0].endswith(f"-11-21T05:00:00.000001000Z {text.decode().rstrip()}")
+    wanted = LogWanted(*SCHEDULER, b"a", previous=True)
+    error = failure_of(lambda cluster: cluster.log(wanted), tmp_path)
+    assert "previous=true" in error.message
 
 
 def test_a_container_that_is_not_there_is_told_in_the_servers_words(tmp_path):
@@ -175,7 +185,7 @@ def test_lines_are_the_same_however_the_log_arrives(size):
     lines = LineFilter(b"a")
     for start in range(0, len(log), size):
         lines.feed(log[start : start + size])
-    assert lines.finish(cut_short=False) == (("a1", "xa2\r", "a3"), False)
+    assert lines.finish(cut_short=False)[:2] == (("a1", "xa2\r", "a3"), False)
 
 
 def test_an_empty_needle_keeps_every_line():
@@ -190,11 +200,11 @@ def test_a_line_without_end_is_dropped_and_the_next_one_is_kept():
     for _ in range(3):
         lines.feed(b"a" * LONGEST_LINE)
     lines.feed(b"aa\nlast a\n")
-    assert lines.finish(cut_short=False) == (("first a", "last a"), True)
+    assert lines.finish(cut_short=False)[:2] == (("first a", "last a"), True)
 
 
 def test_of_too_many_matches_the_newest_are_kept():
     lines = LineFilter(b"a")
     lines.feed(b"".join(b"a%d\n" % number for number in range(MOST_LINES + 2)))
-    kept, cut = lines.finish(cut_short=False)
+    kept, cut, *_ = lines.finish(cut_short=False)
     assert (kept[0], kept[-1], len(kept), cut) == ("a2", f"a{MOST_LINES + 1}", MOST_LINES, True)

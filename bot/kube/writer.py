@@ -1,0 +1,159 @@
+"""All that the bot ever writes to a cluster: a JSON patch of a Deployment, and a running kube-scheduler's verbosity.
+
+A write is never repeated by itself. One that may have been done and was not answered is told as such, and whoever asked
+looks at the object before deciding anew.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Self
+
+import aiohttp
+import msgspec
+
+from bot.errors import SourceError
+from bot.kube.failures import Request, broken, refused
+from bot.kube.live import ERROR_BODY_LIMIT, METADATA_ONLY, UNREADABLE, Link, Page, segment
+from bot.kube.models import DEPLOYMENTS, Resource
+
+FIELD_MANAGER = "hami-bot"
+KUBE_SCHEDULER_PORT = 10259
+_RESOURCE = "deployments.apps"
+_LOOK = "it may have been done all the same: look at the object"
+
+
+class Conflict(SourceError):  # noqa: N818  # the API's own word
+    """The object is not, or no longer, what the patch was made for: nothing was written, look again."""
+
+
+class OutcomeUnknown(SourceError):  # noqa: N818  # what the person is told
+    """The write may have been done: the connection broke after it was sent. Look at the object."""
+
+
+class Writer:
+    """Writes to one cluster. Use as an async context manager, or call `aclose`.
+
+    Every method raises SourceError: `Conflict` and `OutcomeUnknown` as they say, NotFound for an object that is gone.
+    """
+
+    def __init__(self, link: Link, reconnect: Callable[[], Awaitable[Link]], limits: aiohttp.ClientTimeout) -> None:
+        self._link = link
+        self._reconnect = reconnect
+        self._limits = limits
+        self.server_time: datetime | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Closes every connection."""
+        await self._link.aclose()
+
+    async def deployment(self, namespace: str, name: str) -> dict[str, Any]:
+        """The Deployment as it is, read fresh: its JSON."""
+        return _object(await self._send(Request("get", _RESOURCE, _path(namespace, name), namespace)))
+
+    async def annotated(self, key: str, namespace: str = "") -> list[tuple[str, str]]:
+        """(namespace, name) of the Deployments with that annotation, in one namespace or in all."""
+        path, query = DEPLOYMENTS.path(segment(namespace) if namespace else ""), (("limit", "500"),)
+        found: list[tuple[str, str]] = []
+        following: tuple[tuple[str, str], ...] = ()
+        while True:
+            request = Request("list", _RESOURCE, path, namespace, (*query, *following), METADATA_ONLY)
+            page = _decoded(request, await self._send(request))
+            found += [(one.namespace, one.name) for one in page.items or () if key in (one.metadata.annotations or {})]
+            if not page.metadata.next:
+                return found
+            following = (("continue", page.metadata.next),)
+
+    async def patch_deployment(
+        self, namespace: str, name: str, patch: tuple[dict[str, Any], ...], *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        """The Deployment after the JSON patch. With `dry_run` the server does all but keep it."""
+        query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
+        request = Request("patch", _RESOURCE, _path(namespace, name), namespace, query, method="PATCH", content=patch)
+        return _object(await self._send(request))
+
+    async def set_verbosity(self, namespace: str, pod: str, level: str) -> None:
+        """Sets -v of the pod's running kube-scheduler, until it restarts (k8s.io/apiserver, routes/flags.go)."""
+        address = f"https:{segment(pod)}:{KUBE_SCHEDULER_PORT}"
+        path = f"/api/v1/namespaces/{segment(namespace)}/pods/{address}/proxy/debug/flags/v"
+        request = Request("update", "pods/proxy", path, namespace, (), "*/*", method="PUT", content=level)
+        await self._send(request)
+
+    async def _send(self, request: Request) -> bytes:
+        """The body of a good answer. One that is turned away for its credentials, undone, is sent once more."""
+        status, body = await self._exchange(request)
+        if status == 401:
+            turned_away, self._link = self._link, await self._reconnect()
+            await turned_away.aclose()
+            status, body = await self._exchange(request)
+        if status in (200, 201):
+            return body
+        error = refused(request, status, body[:ERROR_BODY_LIMIT], self._link.credentials)
+        if status >= 500 and request.method != "GET":
+            raise OutcomeUnknown(error.message, hint=_LOOK) from error
+        if status == 409 or (status == 422 and _failed_test(body)):
+            raise Conflict(error.message, hint="it was changed meanwhile: look again") from error
+        raise error
+
+    async def _exchange(self, request: Request) -> tuple[int, bytes]:
+        link = self._link
+        try:
+            async with await link.send(request, self._limits) as answer:
+                self._note_time(answer)
+                return answer.status, await answer.read()
+        except (aiohttp.ClientError, OSError) as error:
+            told = broken(request, error, link.server, link.credentials, self._limits)
+            never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+            if request.method == "GET" or never_sent:
+                raise told from error
+            raise OutcomeUnknown(told.message, hint=_LOOK) from error
+
+    def _note_time(self, answer: aiohttp.ClientResponse) -> None:
+        """The server's own clock, by which a deadline may be compared with others'."""
+        try:
+            self.server_time = parsedate_to_datetime(answer.headers.get("Date", "")).astimezone(UTC)
+        except (ValueError, TypeError):
+            return
+
+
+class _Status(msgspec.Struct):
+    details: dict[str, Any] | None = None
+
+
+def _failed_test(body: bytes) -> bool:
+    """A JSON patch that could not be applied is told without details, an object that is invalid with its causes.
+
+    As a real API server (1.34) answered both.
+    """
+    try:
+        return not msgspec.json.decode(body, type=_Status).details
+    except UNREADABLE:
+        return False
+
+
+def _path(namespace: str, name: str) -> str:
+    return DEPLOYMENTS.path(segment(namespace), segment(name))
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except UNREADABLE as error:
+        raise SourceError(
+            f"the API server's answer cannot be read: {error}", hint="is it really an API server?"
+        ) from error
+
+
+def _decoded(request: Request, body: bytes) -> Page[Resource]:
+    try:
+        return msgspec.json.decode(body, type=Page[Resource])
+    except UNREADABLE as error:
+        raise SourceError(
+            f"{request}: the answer cannot be read: {error}", hint="is it really an API server?"
+        ) from error
