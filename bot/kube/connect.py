@@ -110,9 +110,15 @@ class OfficialLink:
 
 
 def _content_type(request: Request) -> dict[str, str]:
-    if request.content is None:
-        return {}
-    return {"Content-Type": "text/plain" if isinstance(request.content, str) else "application/json-patch+json"}
+    match request.content:
+        case None:
+            return {}
+        case str():
+            return {"Content-Type": "text/plain"}
+        case dict():
+            return {"Content-Type": "application/json"}
+        case _:
+            return {"Content-Type": "application/json-patch+json"}
 
 
 async def _connect(kubeconfig: Path | None, context: str) -> OfficialLink:

@@ -19,7 +19,7 @@ _FORBIDDEN = re.compile(
 class Request(NamedTuple):
     """One request: `verb` and `resource` as RBAC names them (`list` `deployments.apps`), the rest as it is sent.
 
-    `content` is what a write brings: the operations of a JSON patch, or text.
+    `content` is what a write brings: the operations of a JSON patch, an object, or text.
     """
 
     verb: str
@@ -29,7 +29,7 @@ class Request(NamedTuple):
     query: tuple[tuple[str, str], ...] = ()
     accept: str = "application/json"
     method: str = "GET"
-    content: tuple[dict[str, Any], ...] | str | None = None
+    content: tuple[dict[str, Any], ...] | dict[str, Any] | str | None = None
 
     def __str__(self) -> str:
         query = "&".join(f"{key}={'…' if key == 'continue' else value}" for key, value in self.query)

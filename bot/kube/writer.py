@@ -1,4 +1,4 @@
-"""All that the bot ever writes to a cluster: a JSON patch of a Deployment, and a running kube-scheduler's verbosity.
+"""All that the bot ever writes to a cluster: a patch of a Deployment, a running kube-scheduler's -v, its own Lease.
 
 A write is never repeated by itself. One that may have been done and was not answered is told as such, and whoever asked
 looks at the object before deciding anew.
@@ -15,11 +15,12 @@ import msgspec
 from bot.errors import SourceError
 from bot.kube.failures import Request, broken, refused
 from bot.kube.live import ERROR_BODY_LIMIT, METADATA_ONLY, UNREADABLE, Link, Page, segment
-from bot.kube.models import DEPLOYMENTS, Resource
+from bot.kube.models import DEPLOYMENTS, LEASES, Resource
 
 FIELD_MANAGER = "hami-bot"
 KUBE_SCHEDULER_PORT = 10259
 _RESOURCE = "deployments.apps"
+_LEASE = "leases.coordination.k8s.io"
 _LOOK = "it may have been done all the same: look at the object"
 
 
@@ -77,6 +78,20 @@ class Writer:
         query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
         request = Request("patch", _RESOURCE, _path(namespace, name), namespace, query, method="PATCH", content=patch)
         return _object(await self._send(request))
+
+    async def lease(self, namespace: str, name: str) -> dict[str, Any]:
+        """The Lease as it is: its JSON."""
+        return _object(await self._send(Request("get", _LEASE, _lease_path(namespace, name), namespace)))
+
+    async def create_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
+        """The new Lease; Conflict if there is one of that name."""
+        request = Request("create", _LEASE, _lease_path(namespace), namespace, method="POST", content=lease)
+        return _object(await self._send(request))
+
+    async def replace_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
+        """The Lease with another content; Conflict unless it still has the resourceVersion that stands in it."""
+        path = _lease_path(namespace, lease["metadata"]["name"])
+        return _object(await self._send(Request("update", _LEASE, path, namespace, method="PUT", content=lease)))
 
     async def set_verbosity(self, namespace: str, pod: str, level: str) -> None:
         """Sets -v of the pod's running kube-scheduler, until it restarts (k8s.io/apiserver, routes/flags.go)."""
@@ -139,6 +154,10 @@ def _failed_test(body: bytes) -> bool:
 
 def _path(namespace: str, name: str) -> str:
     return DEPLOYMENTS.path(segment(namespace), segment(name))
+
+
+def _lease_path(namespace: str, name: str = "") -> str:
+    return LEASES.path(segment(namespace), segment(name) if name else "")
 
 
 def _object(body: bytes) -> dict[str, Any]:
