@@ -121,8 +121,7 @@ def plan_raise(
     meta = _metadata(deployment)
     no_annotations = not meta.get("annotations")
     patch: list[dict[str, Any]] = [
-        _test("/metadata/uid", meta.get("uid")),
-        _test("/metadata/resourceVersion", meta.get("resourceVersion")),
+        *(_test(f"/metadata/{key}", meta[key]) for key in ("uid", "resourceVersion") if key in meta),
         *_set_words(spot.place, record, record.words_before, record.words_after),
         *([{"op": "add", "path": "/metadata/annotations", "value": {}}] if no_annotations else []),
         {"op": "add", "path": _KEY_PATH, "value": write_record(record)},

@@ -7,7 +7,7 @@ looks at the object before deciding anew.
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -15,7 +15,9 @@ import msgspec
 from bot.errors import SourceError
 from bot.kube.failures import Request, broken, refused
 from bot.kube.live import ERROR_BODY_LIMIT, METADATA_ONLY, UNREADABLE, Link, Page, segment
-from bot.kube.models import DEPLOYMENTS, LEASES, Resource
+from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
+
+R = TypeVar("R", bound=Resource)
 
 FIELD_MANAGER = "hami-bot"
 KUBE_SCHEDULER_PORT = 10259
@@ -65,11 +67,19 @@ class Writer:
         following: tuple[tuple[str, str], ...] = ()
         while True:
             request = Request("list", _RESOURCE, path, namespace, (*query, *following), METADATA_ONLY)
-            page = _decoded(request, await self._send(request))
+            page = _decoded(request, await self._send(request), Resource)
             found += [(one.namespace, one.name) for one in page.items or () if key in (one.metadata.annotations or {})]
             if not page.metadata.next:
                 return found
             following = (("continue", page.metadata.next),)
+
+    async def pods_of(self, deployment: dict[str, Any]) -> list[str]:
+        """The names of the Deployment's running pods."""
+        namespace = deployment["metadata"]["namespace"]
+        labels = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
+        query = (("labelSelector", labels), ("fieldSelector", "status.phase=Running"))
+        request = Request("list", "pods", PODS.path(segment(namespace)), namespace, query)
+        return [one.name for one in _decoded(request, await self._send(request), Resource).items or ()]
 
     async def patch_deployment(
         self, namespace: str, name: str, patch: tuple[dict[str, Any], ...], *, dry_run: bool = False
@@ -169,10 +179,9 @@ def _object(body: bytes) -> dict[str, Any]:
         ) from error
 
 
-def _decoded(request: Request, body: bytes) -> Page[Resource]:
+def _decoded(request: Request, body: bytes, shape: type[R]) -> Page[R]:
     try:
-        return msgspec.json.decode(body, type=Page[Resource])
+        return msgspec.json.decode(body, type=Page[shape])  # pyright: ignore[reportInvalidTypeArguments]
     except UNREADABLE as error:
-        raise SourceError(
-            f"{request}: the answer cannot be read: {error}", hint="is it really an API server?"
-        ) from error
+        text = f"{request}: the answer cannot be read: {error}"
+        raise SourceError(text, hint="is it really an API server?") from error

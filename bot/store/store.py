@@ -2,12 +2,13 @@
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 
 from sqlalchemy import and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from bot.store.changes import ChangeRows
 from bot.store.engine import open_engine, told
 from bot.store.outbox_rows import OutboxRows
 from bot.store.tables import outbox, seen, threads
@@ -29,6 +30,10 @@ class Store:
         self._now = now
         self.outbox = OutboxRows(engine)
 
+    def changes(self, cluster: str) -> ChangeRows:
+        """The rows of the temporary changes of one cluster."""
+        return ChangeRows(self._engine, cluster, self._now)
+
     async def claim(self, key: str, payload: str = "") -> bool:
         """Whether the work on `key` is the caller's: False if it was done, or somebody is at it.
 
@@ -46,6 +51,28 @@ class Store:
                 again = update(seen).where(lapsed).values(tries=seen.c.tries + 1, **fresh)
                 return (await connection.execute(again)).rowcount == 1
 
+    async def claim_all(self, wanted: Mapping[str, str]) -> set[str]:
+        """The keys of which the work is the caller's, as by `claim` with their payloads, in one transaction."""
+        now = self._now()
+        fresh = {"state": "running", "expires_at": now + RUNNING}
+        here = seen.c.key.in_(wanted)
+        with told("claiming deliveries"), contextlib.suppress(IntegrityError):
+            async with self._engine.begin() as connection:
+                known = set((await connection.scalars(select(seen.c.key).where(here))).all())
+                lapsed = update(seen).where(here, seen.c.expires_at <= now, seen.c.tries < TRIES)
+                again = lapsed.values(tries=seen.c.tries + 1, **fresh).returning(seen.c.key)
+                mine = set((await connection.scalars(again)).all()) if known else set[str]()
+                new = [
+                    {"key": key, "payload": payload, "tries": 1, **fresh}
+                    for key, payload in wanted.items()
+                    if key not in known
+                ]
+                if new:
+                    await connection.execute(insert(seen), new)
+            return mine | (wanted.keys() - known)
+        # Another process claimed one of them meanwhile: then each for itself.
+        return {key for key, payload in wanted.items() if await self.claim(key, payload)}
+
     async def unfinished(self) -> list[tuple[str, str]]:
         """The key and payload of work that was claimed and not done, by nobody who is still at it."""
         lapsed = and_(seen.c.state == "running", seen.c.expires_at <= self._now(), seen.c.tries < TRIES)
@@ -56,10 +83,14 @@ class Store:
 
     async def done(self, key: str) -> None:
         """The work on `key` need not be done again."""
-        with told("noting a delivery as done"):
+        await self.done_all([key])
+
+    async def done_all(self, keys: Collection[str]) -> None:
+        """The work on these keys need not be done again."""
+        with told("noting deliveries as done"):
             async with self._engine.begin() as connection:
                 values = {"state": "done", "payload": "", "expires_at": self._now() + REMEMBERED}
-                await connection.execute(update(seen).where(seen.c.key == key).values(**values))
+                await connection.execute(update(seen).where(seen.c.key.in_(keys)).values(**values))
 
     async def remember_thread(self, channel: str, thread_ts: str, words: str, cluster: str) -> None:
         """The question (`words`, as typed) that the thread is about; a later one replaces it.

@@ -82,3 +82,18 @@ threads = Table(
     Column("cluster", String(255), nullable=False),
     Column("at", Double, nullable=False),
 )
+
+changes = Table(
+    "changes",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("cluster", String(255), nullable=False),
+    Column("target", String(512), nullable=False),  # namespace/name of the Deployment
+    Column("uid", String(64), nullable=False),  # of the Deployment it was planned on, "" if that was not noted
+    Column("state", String(32), nullable=False),  # planned, raised, effective, or how it ended
+    Column("record", Text, nullable=False),  # as it stands on the object
+    Column("trouble", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("updated_at", Double, nullable=False),
+    Index("changes_by_state", "cluster", "state"),
+)

@@ -1,0 +1,65 @@
+"""What becomes of a temporary change, as it is kept and told; the truth about undoing it stands on the object."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
+
+from bot.changes.record import Record
+
+EventKind = Literal[
+    "never-raised",
+    "raised",
+    "effective",
+    "stuck",
+    "extended",
+    "reverted",
+    "reverted-by-another",
+    "drifted",
+    "container-gone",
+    "replaced",
+    "unreadable",
+    "failed",
+]
+ENDS: frozenset[EventKind] = frozenset(
+    {"never-raised", "reverted", "reverted-by-another", "drifted", "container-gone", "replaced"}
+)
+"""After these nothing is left to be undone."""
+
+
+class Event(NamedTuple):
+    """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
+
+    `record` is None for an annotation that cannot be read; `target` is `namespace/name` of the Deployment.
+    """
+
+    kind: EventKind
+    target: str
+    record: Record | None
+    detail: str = ""
+    by: str = ""
+
+
+class Open(NamedTuple):
+    """A change that, as far as is known here, has not ended. `state`: what was told of it last, of the three.
+
+    `uid` is that of the Deployment it was planned on.
+    """
+
+    record: Record
+    uid: str
+    state: Literal["planned", "raised", "effective"]
+
+
+class Journal(Protocol):
+    """Where changes are kept and told. Every method raises `bot.errors.BotError` when it cannot."""
+
+    async def planned(self, record: Record, uid: str) -> None:
+        """Before anything is written: that it will be. Without this nothing is changed."""
+        ...
+
+    async def note(self, event: Event) -> None:
+        """What happened. The same event again changes nothing."""
+        ...
+
+    async def opened(self) -> Sequence[Open]:
+        """The changes of this cluster that have not ended."""
+        ...

@@ -1,0 +1,100 @@
+"""The rows of temporary changes: what is known of each, for telling and for noticing what ended unseen.
+
+A row undoes nothing by itself: the record on the object does.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, cast
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from bot.changes.journal import ENDS, Event, Open
+from bot.changes.record import Record, read_record, write_record
+from bot.store.engine import told
+from bot.store.tables import changes
+
+_LATER = {"planned": 0, "raised": 1, "effective": 2}
+
+
+class ChangeRows:
+    """The changes of one cluster. Every method is one transaction and raises only StoreError."""
+
+    def __init__(self, engine: AsyncEngine, cluster: str, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._cluster = cluster
+        self._now = now
+
+    async def planned(self, record: Record, uid: str) -> None:
+        """Before anything is written to the cluster. Planned again (another attempt) it replaces the plan."""
+        values = {"uid": uid, "record": write_record(record), "updated_at": self._now()}
+        with told("noting a planned change"):
+            async with self._engine.begin() as connection:
+                here = (changes.c.id == record.id) & (changes.c.state == "planned")
+                if (await connection.execute(update(changes).where(here).values(**values))).rowcount == 0:
+                    fresh = self._fresh(record, "planned") | values
+                    await connection.execute(insert(changes).values(**fresh))
+
+    async def note(self, event: Event) -> bool:
+        """Whether this is news: the same event again, and anything after the end, changes nothing."""
+        if event.record is None:
+            return False
+        with told("noting what became of a change"):
+            try:
+                async with self._engine.begin() as connection:
+                    here = changes.c.id == event.record.id
+                    row = (await connection.execute(select(changes).where(here).with_for_update())).mappings().first()
+                    values = _after(event, dict(row) if row else self._fresh(event.record, "planned"))
+                    if not values:
+                        return False
+                    values |= {"updated_at": self._now()}
+                    if row is None:  # its row was lost, the change was not
+                        fresh = self._fresh(event.record, "planned") | values
+                        await connection.execute(insert(changes).values(**fresh))
+                    else:
+                        await connection.execute(update(changes).where(here).values(**values))
+                    return True
+            except IntegrityError:  # another replica noted it first
+                return False
+
+    async def opened(self) -> list[Open]:
+        """Those that have not ended, the oldest first."""
+        wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))
+        with told("reading the open changes"):
+            async with self._engine.connect() as connection:
+                rows = (await connection.execute(wanted.order_by(changes.c.created_at))).all()
+        found: list[Open] = []
+        for row in rows:
+            record = read_record(row.record)
+            if isinstance(record, Record):
+                state = cast(Literal["planned", "raised", "effective"], row.state)
+                found.append(Open(record, row.uid, state))
+        return found
+
+    def _fresh(self, record: Record, state: str) -> dict[str, Any]:
+        return {
+            "id": record.id,
+            "cluster": self._cluster,
+            "target": record.target,
+            "uid": "",
+            "state": state,
+            "record": write_record(record),
+            "trouble": "",
+            "created_at": self._now(),
+            "updated_at": self._now(),
+        }
+
+
+def _after(event: Event, row: dict[str, Any]) -> dict[str, Any]:
+    """What the event changes in the row; nothing if it is no news."""
+    record = event.record
+    if record is None or row["state"] not in _LATER:
+        return {}
+    if event.kind in ENDS:
+        return {"state": event.kind, "trouble": event.detail}
+    if event.kind == "extended":
+        return {} if row["record"] == write_record(record) else {"record": write_record(record)}
+    if event.kind in _LATER:
+        return {"state": event.kind, "trouble": ""} if _LATER[event.kind] > _LATER[row["state"]] else {}
+    return {"trouble": event.detail} if row["trouble"] != event.detail else {}

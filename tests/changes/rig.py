@@ -1,0 +1,150 @@
+"""One scheduler's Deployment on a real API server, a real store, and a bot that can be killed at any step.
+
+A step is a call of the writer or of the journal. Killed before a step: it never happened; after: it happened, and
+nobody was told. A killed bot does nothing any more; another one, with the same store, goes on.
+"""
+
+import contextlib
+import copy
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from bot.changes.changer import Changer
+from bot.changes.plan import Plan, Wanted
+from bot.hami.version import Version
+from bot.kube.connect import open_writer
+from bot.kube.writer import Writer
+from bot.store import Store, open_store
+from sandbox.apiserver import ApiServer
+from tests.changes.deployments import EXTENDER, NOW
+
+NAMESPACE, NAME = "kube-system", "hami-scheduler"
+LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
+NEWEST = Version(2, 10)
+
+
+class Killed(BaseException):
+    """What kill -9 is to the code under test: nothing catches it."""
+
+
+class Steps:
+    """Counts the steps of one process, and kills it at one of them."""
+
+    def __init__(self, at: int | None = None, when: Literal["before", "after"] = "before") -> None:
+        self.count = 0
+        self.names: list[str] = []
+        self._at, self._when = at, when
+
+    def of(self, thing: Any) -> Any:
+        return _Stepped(thing, self)
+
+    async def take(self, name: str, step: Callable[[], Awaitable[Any]]) -> Any:
+        number, self.count = self.count, self.count + 1
+        self.names.append(name)
+        if number == self._at and self._when == "before":
+            raise Killed
+        result = await step()
+        if number == self._at:
+            raise Killed
+        return result
+
+
+class _Stepped:
+    def __init__(self, thing: Any, steps: Steps) -> None:
+        self._thing, self._steps = thing, steps
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._thing, name)
+        return lambda *args, **kwargs: self._steps.take(name, lambda: call(*args, **kwargs))
+
+
+class _Counted:
+    """The writer, and how many of its patches changed the pod template."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.template_writes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    async def patch_deployment(self, namespace: str, name: str, patch: Any, **more: Any) -> Any:
+        done = await self._writer.patch_deployment(namespace, name, patch, **more)
+        self.template_writes += any("/template/" in one["path"] and one["op"] != "test" for one in patch)
+        return done
+
+
+class Rig:
+    """`now` is the bots' clock, in seconds since 1970; `before` the spec as it was at first."""
+
+    def __init__(self, server: ApiServer, writer: Writer, store: Store) -> None:
+        self.server, self.writer, self.store = server, _Counted(writer), store
+        self.now = NOW
+        self.before: Any = None
+
+    def bot(self, steps: Steps | None = None, *, skew_s: float = 0, **more: Any) -> Changer:
+        """A process; with `steps` one that may be killed, with `skew_s` one whose clock is wrong."""
+        steps = steps or Steps()
+        journal = self.store.changes("lab")
+        return Changer(steps.of(self.writer), steps.of(journal), now=lambda: self.now + skew_s, **more)
+
+    async def raise_(self, bot: Changer, wanted: Wanted = LEVEL) -> None:
+        plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
+        assert isinstance(plan, Plan), plan
+        await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+
+    async def live(self) -> dict[str, Any]:
+        return await self.writer.deployment(NAMESPACE, NAME)
+
+    async def words(self) -> list[str]:
+        return (await self.live())["spec"]["template"]["spec"]["containers"][1]["args"]
+
+    async def edit(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Somebody else's edit of the spec, without looking at what is there."""
+        live = await self.live()
+        edited = copy.deepcopy(live["spec"])
+        change(edited)
+        await self.writer.patch_deployment(NAMESPACE, NAME, ({"op": "replace", "path": "/spec", "value": edited},))
+
+    async def passes(self, *at: float, bots: Sequence[Changer] = ()) -> None:
+        """At each of these times (seconds after the beginning) every bot makes its pass."""
+        for moment in at:
+            self.now = max(self.now, NOW + moment)
+            for bot in bots or (self.bot(),):
+                await bot.reconcile()
+
+    async def is_as_before(self) -> bool:
+        live = await self.live()
+        return json.dumps(live["spec"]) == json.dumps(self.before) and not live["metadata"].get("annotations")
+
+
+@asynccontextmanager
+async def rig(folder: Path, words: list[str] | None = None) -> AsyncGenerator[Rig]:
+    """A rolled out Deployment between two sidecars."""
+    meta = {"namespace": NAMESPACE, "name": NAME, "uid": "u-1", "resourceVersion": "1", "generation": 1}
+    labels = {"app": "hami-scheduler"}
+    containers = [
+        {"name": "before", "image": "a"},
+        {"name": EXTENDER, "image": "projecthami/hami:v2.10.0", "args": words or ["scheduler", "-v=4", "--debug"]},
+        {"name": "after", "image": "b", "args": ["-v=1"]},
+    ]
+    deployment = {
+        "metadata": meta,
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
+        },
+        "status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
+    }
+    async with ApiServer({"deployments.apps": [deployment]}) as server, contextlib.AsyncExitStack() as stack:
+        config = folder / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        writer = await stack.enter_async_context(await open_writer(kubeconfig=config, timeout_s=2))
+        store = await stack.enter_async_context(open_store(f"sqlite:///{folder}/store.db"))
+        made = Rig(server, writer, store)
+        made.before = (await made.live())["spec"]
+        yield made
