@@ -8,6 +8,7 @@ from sqlalchemy import and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from bot.store.audit import Audit
 from bot.store.changes import ChangeRows
 from bot.store.engine import open_engine, told
 from bot.store.outbox_rows import OutboxRows
@@ -29,6 +30,7 @@ class Store:
         self._engine = engine
         self._now = now
         self.outbox = OutboxRows(engine)
+        self.audit = Audit(engine, now)
 
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""

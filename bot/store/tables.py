@@ -97,3 +97,17 @@ changes = Table(
     Column("updated_at", Double, nullable=False),
     Index("changes_by_state", "cluster", "state"),
 )
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("seq", Integer, primary_key=True, autoincrement=False),  # 1, 2, 3 …: a gap is a row that was removed
+    Column("at", String(32), nullable=False),  # RFC 3339 in UTC
+    Column("actor", String(255), nullable=False),
+    Column("action", String(64), nullable=False),
+    Column("target", String(512), nullable=False),
+    Column("outcome", String(64), nullable=False),
+    Column("detail", Text, nullable=False),  # JSON in ASCII
+    Column("previous", String(64), nullable=False),  # the hash of the row before
+    Column("hash", String(64), nullable=False),
+)

@@ -1,0 +1,138 @@
+"""The audit log: who asked for what, and what came of it. Rows are only ever added, each sealed with the one before it.
+
+Whoever changes, removes or reorders rows breaks the chain of hashes, and `verify` names the first bad one. What it
+cannot see is that the newest rows were cut off: for that keep the hash of the newest row elsewhere (it is logged).
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Row, RowMapping, insert, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from bot.store.engine import StoreError, told
+from bot.store.tables import audit
+
+TRIES = 50
+"""How often another process may be first before it is given up."""
+PAGE = 500
+BEGINNING = "0" * 64
+
+log = logging.getLogger(__name__)
+
+
+class Entry(NamedTuple):
+    """One row. `detail` is free, of JSON's types; `at` is RFC 3339 in UTC."""
+
+    seq: int
+    at: str
+    actor: str
+    action: str
+    target: str
+    outcome: str
+    detail: dict[str, Any]
+    hash: str
+
+
+class Broken(NamedTuple):
+    """The first row that is not as it was written, and what is wrong with it."""
+
+    seq: int
+    why: str
+
+
+class Audit:
+    """Every method raises only StoreError."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._now = now
+
+    async def append(
+        self, *, actor: str, action: str, target: str, outcome: str, detail: Mapping[str, Any] | None = None
+    ) -> int:
+        """Adds a row; its number. What may not be lost is appended before it is done, and what came of it after."""
+        row = {
+            "at": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="microseconds"),
+            "actor": actor,
+            "action": action,
+            "target": target,
+            "outcome": outcome,
+            "detail": _ascii(dict(detail or {})),
+        }
+        with told("writing the audit log"):
+            for _ in range(TRIES):
+                try:
+                    return await self._append(row)
+                except IntegrityError:  # another process took the number
+                    continue
+        raise StoreError("writing the audit log: other processes were always first", hint="try again")
+
+    async def _append(self, row: dict[str, Any]) -> int:
+        async with self._engine.begin() as connection:
+            newest = select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
+            last = (await connection.execute(newest)).first()
+            seq, previous = (last.seq + 1, last.hash) if last else (1, BEGINNING)
+            sealed = {"seq": seq, **row, "previous": previous}
+            sealed["hash"] = _seal(sealed)
+            await connection.execute(insert(audit).values(**sealed))
+        log.info("audit %d %s: %s %s %s by %s", seq, sealed["hash"], *(row[one] for one in _SHOWN))
+        return seq
+
+    async def read(self, limit: int, *, before: int = 2**62) -> list[Entry]:
+        """The newest rows below the number `before`, newest first."""
+        wanted = select(audit).where(audit.c.seq < before).order_by(audit.c.seq.desc()).limit(limit)
+        with told("reading the audit log"):
+            async with self._engine.connect() as connection:
+                return [_entry(row) for row in await connection.execute(wanted)]
+
+    async def verify(self) -> Broken | int:
+        """How many rows there are, all as they were written; or the first that is not."""
+        number, previous = 0, BEGINNING
+        while page := await self._after(number):
+            for row in page:
+                number += 1
+                if why := _flaw(row, number, previous):
+                    return Broken(number, why)
+                previous = row["hash"]
+        return number
+
+    async def _after(self, number: int) -> Sequence[RowMapping]:
+        """The rows that follow; before the first also those that should not be there."""
+        wanted = select(audit).where(audit.c.seq > (number or -(2**31))).order_by(audit.c.seq).limit(PAGE)
+        with told("reading the audit log"):
+            async with self._engine.connect() as connection:
+                return (await connection.execute(wanted)).mappings().all()
+
+
+def _flaw(row: RowMapping, number: int, previous: str) -> str:
+    if row["seq"] != number:
+        return f"it is missing: the next row there is {row['seq']}"
+    if row["previous"] != previous:
+        return "it does not follow from the row before it"
+    return "" if row["hash"] == _seal(row) else "its content is not what was written"
+
+
+_SHOWN = ("action", "target", "outcome", "actor")
+_SEALED = ("seq", "at", "actor", "action", "target", "outcome", "detail", "previous")
+
+
+def _seal(row: Mapping[Any, Any]) -> str:
+    """SHA-256 of the row's columns as a JSON array, in this order."""
+    return hashlib.sha256(msgspec.json.encode([row[name] for name in _SEALED])).hexdigest()
+
+
+def _ascii(detail: dict[str, Any]) -> str:
+    """JSON in ASCII with sorted keys: no database minds it, and the same detail is the same text."""
+    return json.dumps(detail, sort_keys=True, ensure_ascii=True)
+
+
+def _entry(row: Row[Any]) -> Entry:
+    detail = json.loads(row.detail)
+    return Entry(row.seq, row.at, row.actor, row.action, row.target, row.outcome, detail, row.hash)
