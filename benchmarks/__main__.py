@@ -1,20 +1,42 @@
-"""Measures every budget and prints it beside the peer's figure: `python -m benchmarks`."""
+"""Measures the budgets and prints each beside the peer's figure: `python -m benchmarks`, `… slack render` for some."""
+
+import importlib
+import os
+import sys
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import cold_why, fit_verdict, recorded_why
-
 _WIDTH = 150
+BENCHMARKS = (
+    *("cold_why", "nodes_sweep", "pending", "fit_cold", "recorded_why", "logs_100mb"),
+    *("cache", "slack", "render", "fit_verdict"),
+)
+"""Modules of this package with `rows() -> list[Row]`, each imported when it is due.
+
+Those that measure whole processes come first: this one must still be small when it starts them (`processes.Usage`).
+"""
 
 
 def main() -> None:
-    """The processes come first: this one must still be small when it starts them (see `processes.Usage`)."""
+    """Every benchmark, or those that are named, in that order. Other work on the machine shows in every figure."""
+    named = [name.replace("-", "_") for name in sys.argv[1:]] or list(BENCHMARKS)
+    if unknown := [name for name in named if name not in BENCHMARKS]:
+        sys.exit(f"no such benchmark: {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")
+    before = _load()
     table = Table("what", "ours", "budget", "", "peer", show_lines=True)
-    for benchmark in (cold_why, recorded_why, fit_verdict):
-        for row in benchmark.rows():
+    for name in named:
+        for row in importlib.import_module(f"benchmarks.{name}").rows():
             table.add_row(row.what, row.ours, row.budget, "met" if row.met else "MISSED", row.peer)
+    table.caption = (
+        f"Budgets are judged on the median of several runs. {os.cpu_count()} cores, load average {before} before, "
+        f"{_load()} after (1 min, what was measured included)."
+    )
     Console(width=_WIDTH).print(table)
+
+
+def _load() -> str:
+    return f"{os.getloadavg()[0]:.1f}"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def rows() -> list[Row]:
     with made_up_cluster(NODES, PODS) as kubeconfig:
         runs = measure_runs([HAMI_BOT, "why", "ml/pending-0", "--kubeconfig", str(kubeconfig)], RUNS)
         peer = _kubectl(kubeconfig)
-    met = runs.fastest_s < BUDGET_S and runs.peak_mb < BUDGET_MB
+    met = runs.median_s < BUDGET_S and runs.peak_mb < BUDGET_MB
     what = f"why, cold process, {NODES:,} nodes, {PODS:,} pods"
     return [Row(what, str(runs), f"< {BUDGET_S:g} s, < {BUDGET_MB:g} MB", met, f"{peer}\n{_PEER_ELSEWHERE}")]
 

@@ -5,6 +5,7 @@ import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -37,7 +38,8 @@ def rows() -> list[Row]:
             sweep()
         rounds.append((time.perf_counter() - started) / verdicts * 1e6)
     what = f"fit verdict, {verdicts:,} over {len(sweeps)} clusters"
-    return [Row(what, f"{min(rounds):.0f} us", f"< {BUDGET_US:g} us", min(rounds) < BUDGET_US, "none")]
+    ours = f"{median(rounds):.0f} us (fastest {min(rounds):.0f} us)"
+    return [Row(what, ours, f"< {BUDGET_US:g} us", median(rounds) < BUDGET_US, "none")]
 
 
 def _sweep(path: Path) -> Callable[[], int]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 HAMI_BOT = str(Path(sysconfig.get_path("scripts")) / "hami-bot")
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 # Without bytecode an import is a compilation, which no installed bot pays.
-_ENVIRONMENT = {
+ENVIRONMENT = {
     name: value
     for name, value in os.environ.items()  # noqa: TID251  # what the measured processes inherit
     if name != "PYTHONDONTWRITEBYTECODE"
@@ -39,7 +39,7 @@ class Runs(NamedTuple):
     peak_mb: float
 
     def __str__(self) -> str:
-        wall = f"{self.fastest_s:.2f} s (median {self.median_s:.2f} s)"
+        wall = f"{self.median_s:.2f} s (fastest {self.fastest_s:.2f} s)"
         return f"{wall}, {self.cpu_s:.2f} s of CPU, {self.peak_mb:.0f} MB"
 
 
@@ -47,7 +47,7 @@ def measure(command: Sequence[str]) -> Usage:
     """Run the command to its end, its output unread. Raises CalledProcessError with what it said on stderr."""
     with tempfile.TemporaryFile() as said:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=_ENVIRONMENT)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=ENVIRONMENT)
         _, status, used = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -66,13 +66,13 @@ def measure_runs(command: Sequence[str], runs: int) -> Runs:
 
 
 @contextmanager
-def made_up_cluster(nodes: int, pods: int) -> Iterator[Path]:
+def made_up_cluster(nodes: int, pods: int, *, pending: int = 1) -> Iterator[Path]:
     """The kubeconfig of a made-up cluster that a process of its own serves meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
-        size = ["--nodes", str(nodes), "--pods", str(pods), "--kubeconfig-out", str(kubeconfig)]
-        command = [sys.executable, "-m", "sandbox.apiserver", *size]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=_ENVIRONMENT) as server:
+        size = ["--nodes", str(nodes), "--pods", str(pods), "--pending", str(pending)]
+        command = [sys.executable, "-m", "sandbox.apiserver", *size, "--kubeconfig-out", str(kubeconfig)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT) as server:
             try:
                 if not (server.stdout and server.stdout.readline()):
                     sys.exit(f"{' '.join(command)} did not start")

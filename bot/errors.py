@@ -2,12 +2,15 @@
 
     BotError
     ├── UsageError      the command was wrong                       exit code 2
+    │   └── WhichCluster    there are several, and none was named
     └── SourceError     a source could not be read                  exit code 3
         ├── NotFound    it was read, and the object is not there
         └── Unusable    nothing of it can be read: unreachable, credentials refused, damaged
 
 Every message says what was tried and what came back; `hint` says what to do about it.
 """
+
+from collections.abc import Sequence
 
 
 class BotError(Exception):
@@ -28,6 +31,16 @@ class UsageError(BotError):
     """The command as typed makes no sense; nothing was read."""
 
     exit_code = 2
+
+
+class WhichCluster(UsageError):  # noqa: N818  # what the person is asked
+    """The settings name several clusters, and nothing says which one is meant."""
+
+    def __init__(self, clusters: Sequence[str]) -> None:
+        names = ", ".join(clusters)
+        hint = f"Configured clusters: {names}. Add one, for example: --cluster {clusters[0]}"
+        super().__init__("there is more than one cluster, and none was named", hint=hint)
+        self.clusters = tuple(clusters)
 
 
 class SourceError(BotError):

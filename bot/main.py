@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bot.errors import SourceError, UsageError
+from bot.errors import SourceError, UsageError, WhichCluster
 from bot.kube.recording import RecordedCluster
 from bot.settings import load_settings
 from bot.texts import Language
 from handlers.shell import Where, Wiring
 from handlers.shell import main as shell
-from playbooks._playbook import Sources
+from playbooks._playbook import Sources, find, load
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
     """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
     where, names = _with_settings(where)
     if where.recording is not None:
-        yield Sources(RecordedCluster.open(where.recording), *names)
+        yield Sources(RecordedCluster.open(where.recording, name=where.cluster), *names)
         return
     from bot.kube.connect import open_cluster  # noqa: PLC0415  # importing the official client takes 0.4 s
 
@@ -38,13 +38,31 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
         yield Sources(cluster, *names)
 
 
+@asynccontextmanager
+async def open_watched(where: Where) -> AsyncGenerator[Sources]:
+    """The same for a bot that stays: what every question reads of a live cluster is kept, and kept up to date."""
+    from bot.kube.cache import CachedCluster, WatchCache  # noqa: PLC0415
+    from bot.kube.live import LiveCluster  # noqa: PLC0415
+
+    async with open_sources(where) as sources:
+        if not isinstance(sources.cluster, LiveCluster):
+            yield sources
+            return
+        async with WatchCache(sources.cluster) as cache:
+            yield sources._replace(cluster=CachedCluster(cache))
+
+
 async def serve(where: Where) -> None:
     """The bot, until it is told to stop."""
     from bot.serve import serve as run  # noqa: PLC0415  # slack-bolt and SQLAlchemy take half a second
 
     settings = load_settings(where.config)
+    for verb in load():
+        find(verb)  # imported here, no first question holds up the acks of those that come with it
     gc.enable()
-    await run(settings, lambda cluster: open_sources(where._replace(cluster=cluster or where.cluster)))
+    gc.collect()
+    gc.freeze()  # what is loaded now stays
+    await run(settings, lambda cluster: open_watched(where._replace(cluster=cluster or where.cluster)))
 
 
 async def demo(port: int) -> None:
@@ -90,7 +108,9 @@ def _with_settings(where: Where) -> tuple[Where, tuple[str, str]]:
         raise UsageError(
             f"there is no cluster {where.cluster!r} in the settings", hint=f"Configured clusters: {known}."
         )
-    name = where.cluster or ("" if typed or len(clusters) != 1 else next(iter(clusters)))
+    if len(clusters) > 1 and not (where.cluster or typed):
+        raise WhichCluster(sorted(clusters))
+    name = where.cluster or ("" if typed or not clusters else next(iter(clusters)))
     chosen = clusters.get(name)
     if chosen is None:
         return where, ("", "")

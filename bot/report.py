@@ -84,7 +84,10 @@ class Subject(Value, frozen=True):
 
 
 class Report(Value, frozen=True):
-    """`findings` are ordered, the cause first; `verdict` is one line of at most 140 characters."""
+    """`findings` are ordered, the cause first; `verdict` is one line of at most 140 characters.
+
+    `cache_age_s`, there only where something came from a watch cache, is how old that may have been, in seconds.
+    """
 
     schema: str
     playbook: str
@@ -96,6 +99,7 @@ class Report(Value, frozen=True):
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
 
 
 def worst(findings: tuple[Finding, ...]) -> Severity:

@@ -2,23 +2,27 @@
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import signal
+import socket
 import time
+import uuid
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, Self
 
 from bot.errors import UsageError
 from bot.http import Slack, serve_http
+from bot.kube.cache import CachedCluster
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import App, WrongInstall, build_app, check_scopes
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Identity, open_client
 from bot.slack.outbox import Outbox
-from bot.slack.sockets import Sockets
-from bot.slack.work import LONGEST_S, Work
+from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
+from bot.slack.work import KEEPING_S, LONGEST_S, Work
 from bot.store import Store, StoreError, open_store
 from bot.texts import Texts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unheard
@@ -28,6 +32,7 @@ from playbooks._playbook import Sources
 FLUSH_S = 5.0
 _DEAF_S = 30.0
 _RESUME_EVERY_S = 60.0
+_LONGEST_NAME = 64  # of the outbox's owner
 _GET_BOT_KEY = (
     "Install the app to the workspace (again) and set HAMI_BOT_SLACK__BOT_TOKEN to its Bot User OAuth Token, xoxb-…"
 )
@@ -42,10 +47,16 @@ Opener = Callable[[str], AbstractAsyncContextManager[Sources]]
 
 
 class Limits(NamedTuple):
-    """How long an answer may take and how long the end waits for answers, in seconds; the clock of the connections."""
+    """How long an answer may take, how long the end waits for answers, and how long an ack waits until the store has
+    what it accepts; of the connections, how often they are asked for a sign of life and looked at, and their clock.
+    In seconds.
+    """
 
     answer_s: float = LONGEST_S
     drain_s: float = 20.0
+    keeping_s: float = KEEPING_S
+    ping_interval_s: float = PING_INTERVAL_S
+    watch_s: float = WATCH_S
     clock: Callable[[], float] = time.monotonic
 
 
@@ -95,7 +106,9 @@ async def running(
         gateway = Gateway(client, session)
         identity = await _proven(gateway, slack)
         store = await stack.enter_async_context(open_store(settings.store.url.get_secret_value()))
-        outbox, work = Outbox(store, gateway), Work(store, longest_s=limits.answer_s)
+        owner = stack.enter_context(_sender_name(settings.store.url.get_secret_value()))
+        outbox = Outbox(store, gateway, owner=owner)
+        work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s)
         clusters = await stack.enter_async_context(_KeptOpen(open_sources))
         desk = Desk(
             Lent(
@@ -105,12 +118,13 @@ async def running(
                 work=work,
                 open_sources=clusters.get,
                 clusters=tuple(settings.clusters),
+                channels={channel: one.cluster for channel, one in settings.channels.items()},
                 say=Texts(settings.language),
                 bot_user=identity.user_id,
                 now=time.time,
             )
         )
-        app = build_app(slack.api_url, token, identity)
+        app = build_app(slack.api_url, token, identity, work.kept)
         listen(app, desk)
         stopping = asyncio.Event()
         sending = await stack.enter_async_context(_background(outbox.run()))
@@ -119,10 +133,17 @@ async def running(
         if slack.mode == "http":
             front = Slack(app, slack.signing_secret.get_secret_value(), stopping.is_set)
         else:
-            sockets = Sockets(app, app_token, slack.api_url, clock=limits.clock)
+            sockets = Sockets(
+                app,
+                app_token,
+                slack.api_url,
+                ping_interval_s=limits.ping_interval_s,
+                watch_s=limits.watch_s,
+                clock=limits.clock,
+            )
             stack.push_async_callback(sockets.close)
         async with (
-            serve_http(settings.http.bind, lambda: _why_not_ready(sockets, sending), front) as address,
+            serve_http(settings.http.bind, lambda: _why_not_ready(sockets, outbox, sending), front) as address,
             _background(_resume(desk, store)) as resuming,
         ):
             if sockets:
@@ -166,9 +187,34 @@ def listen(app: App, desk: Desk) -> None:
     unheard.register(app)
 
 
-def _why_not_ready(sockets: Sockets | None, sending: asyncio.Task[None]) -> str:
+@contextlib.contextmanager
+def _sender_name(store_url: str) -> Generator[str]:
+    """What this process calls itself in the outbox: this machine's name, so that after a crash its successor here goes
+    on at once with what was being sent, and not when the lease has lapsed.
+
+    That is right only while nobody else bears the name: two living senders would take a message out of each other's
+    hands and post it twice. Pods are named apart, but two processes of one machine are not, as when the new one starts
+    while the old one drains. So whoever bears the name holds a lock, which the kernel frees when a process ends,
+    however it ends; who finds it held, or cannot lock here, gets a name of its own and waits for leases like any other
+    replica. The lock is an abstract socket, which needs no file: hosts that share a name share their network as well,
+    or are separate pods with names of their own.
+    """
+    name = socket.gethostname()[:_LONGEST_NAME]
+    digest = hashlib.sha256(f"{name} {store_url}".encode()).hexdigest()
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            lock.bind(f"\0hami-bot-{digest}")
+        except OSError as error:
+            log.info("another process sends as %s (%s): this one waits for leases", name, error.strerror)
+            name = uuid.uuid4().hex
+        yield name
+
+
+def _why_not_ready(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> str:
     if sending.done():
         return "the outbox has stopped"
+    if not outbox.ready:
+        return "Slack refuses the bot token; what is to be said waits in the store"
     if sockets and sockets.down_for_s() > _DEAF_S:
         return f"no connection to Slack for {sockets.down_for_s():.0f} s"
     return ""
@@ -212,7 +258,10 @@ def _told(task: asyncio.Task[None]) -> None:
 
 
 class _KeptOpen:
-    """Every cluster is opened at its first question and stays open: a login can take seconds."""
+    """Every cluster is opened at its first question and stays open: a login can take seconds.
+
+    What is kept of it is one for all questions; how old it was is told to each question by itself.
+    """
 
     def __init__(self, open_sources: Opener) -> None:
         self._open = open_sources
@@ -231,4 +280,5 @@ class _KeptOpen:
         async with self._opening[cluster]:
             if cluster not in self._sources:
                 self._sources[cluster] = await self._stack.enter_async_context(self._open(cluster))
-        yield self._sources[cluster]
+        kept = self._sources[cluster]
+        yield kept._replace(cluster=kept.cluster.anew()) if isinstance(kept.cluster, CachedCluster) else kept

@@ -1,4 +1,4 @@
-"""Buttons under an answer: ask the next question, or post the answer for everyone.
+"""Buttons under an answer: ask the next question, show everything, or post the answer for everyone.
 
 A button carries the words of a question and nothing else. On a click they are read like any other words, so that a
 forged value can ask only what its sender may type.
@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from bot.slack.app import App
-from bot.slack.render.buttons import ASK, POST, read_value
+from bot.slack.render.buttons import ASK, EVERYTHING, POST, read_value
 from handlers.desk import Desk, Question
 from handlers.words import join_words, split_words
 
@@ -20,15 +20,20 @@ def register(app: App, desk: Desk) -> None:
         await ack()
         _ask(desk, body, public=not _is_ephemeral(body), beside=True)
 
+    async def wants_everything(ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        _ask(desk, body, public=False, beside=False, everything=True)
+
     async def posted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
         _ask(desk, body, public=True, beside=False)
 
     app.action(re.compile(f"^{re.escape(ASK)}"))(asked)
+    app.action(EVERYTHING)(wants_everything)
     app.action(POST)(posted)
 
 
-def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool) -> None:
+def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool, everything: bool = False) -> None:
     container, channel = _part(body, "container"), _part(body, "channel")
     message = _part(body, "message")
     # A reply to a message of everyone's belongs into its thread; an ephemeral one may itself stand in a thread.
@@ -37,7 +42,7 @@ def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool) -> Non
         thread_ts = container.get("message_ts", "")
     value = read_value(body["actions"][0].get("value", ""))
     words = value.words if value else ""
-    if value and value.cluster in desk.lent.clusters and len(desk.lent.clusters) > 1:
+    if value and value.cluster in desk.lent.clusters and len(desk.lent.clusters) > 1 and "--cluster" not in words:
         words = join_words([*split_words(words), "--cluster", value.cluster])
     desk.ask(
         body["trigger_id"],
@@ -50,6 +55,7 @@ def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool) -> Non
             public=public,
             response_url=body.get("response_url", ""),
             beside=beside,
+            everything=everything,
         ),
     )
 

@@ -2,20 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
-from bot.errors import BotError, UsageError
+from bot.errors import BotError, UsageError, WhichCluster
 from bot.render.picture import alt_text, picture
 from bot.report import Report, one_line
 from bot.slack.gateway import Gateway
 from bot.slack.message import File, Message
 from bot.slack.outbox import Outbox
-from bot.slack.render.choice import render_choice
+from bot.slack.render.choice import render_choice, render_clusters
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
@@ -44,7 +44,8 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `public` answers stand in the channel or thread for everyone, others are shown to `user` alone. `asked_ts` is the
     message that asked, if one did. `asked_at` is in unix seconds. `beside`: what the
-    response_url belongs to stays, the answer stands beside it. `manifest` is the pod of a `fit`; `about` is a
+    response_url belongs to stays, the answer stands beside it. `everything`: the answer comes with its files, also
+    where one person alone sees it. `manifest` is the pod of a `fit`; `about` is a
     message that names a pod, for a question without words.
     """
 
@@ -57,6 +58,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     response_url: str = ""
     asked_ts: str = ""
     beside: bool = False
+    everything: bool = False
     manifest: str = ""
     about: str = ""
 
@@ -66,7 +68,10 @@ class NoPodNamed(BotError):  # noqa: N818  # what the person is told
 
 
 class Lent(NamedTuple):
-    """What the composition root lends to everything that listens to Slack."""
+    """What the composition root lends to everything that listens to Slack.
+
+    `channels` names the cluster that a question in a channel is about when it names none.
+    """
 
     gateway: Gateway
     outbox: Outbox
@@ -74,6 +79,7 @@ class Lent(NamedTuple):
     work: Work
     open_sources: Callable[[str], AbstractAsyncContextManager[Sources]]
     clusters: tuple[str, ...]
+    channels: Mapping[str, str]
     say: Texts
     bot_user: str
     now: Callable[[], float]
@@ -124,26 +130,43 @@ class Desk:
         asked = understand(words)
         if isinstance(asked, ManifestWanted):
             if not question.manifest:
-                raise UsageError("fit needs a manifest", hint="/hami fit opens a form to paste one into.")
+                raise UsageError(
+                    "fit needs cards or a manifest", hint=f"/hami fit opens a form. For example: {example(words)}"
+                )
             fit = find("fit")
             manifest = [Manifest("the pasted manifest", question.manifest)]
-            asked = Asked(fit, fit.request(file=manifest, namespace=asked.namespace), {})
+            asked = Asked(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if not isinstance(asked, Asked):
             return render_help(asked.text)
         say = Texts(asked.options["lang"]) if asked.options.get("lang") else self.lent.say
-        async with self.lent.open_sources(asked.options.get("cluster") or "") as sources:
-            snapshot = await asked.playbook.gather(asked.request, sources)
+        cluster = asked.options.get("cluster") or await self._usual_cluster(question)
+        try:
+            async with self.lent.open_sources(cluster) as sources:
+                snapshot = await asked.playbook.gather(asked.request, sources)
+        except WhichCluster as error:
+            if question.manifest:
+                raise
+            return render_clusters(say("desk.which-cluster"), join_words(words), error.clusters)
         report = await asyncio.to_thread(asked.playbook.diagnose, snapshot, say)
+        if sources.cluster.cache_age_s is not None:
+            report = msgspec.structs.replace(report, cache_age_s=sources.cluster.cache_age_s)
         asked_again = "" if question.manifest else join_words(words)
         if question.public and asked_again:
             thread = question.thread_ts or key
             await self.lent.store.remember_thread(question.channel, thread, asked_again, report.cluster)
-        message = render_report(report, say, channel_buttons=not question.public, words=asked_again)
-        return await asyncio.to_thread(_with_picture, message, report)
+        rendered = partial(
+            render_report,
+            report,
+            say,
+            channel_buttons=not question.public,
+            words=asked_again,
+            everything=question.everything,
+        )
+        return await asyncio.to_thread(_with_picture, rendered, report)
 
     async def _about_message(self, key: str, question: Question) -> Message:
         """The answer about the one pod that the message names, or the choice between several."""
-        async with self.lent.open_sources("") as sources:
+        async with self.lent.open_sources(await self._usual_cluster(question)) as sources:
             named = await pods_named_in(sources.cluster, plain_text(question.about))
         asks = [f"why {one.namespace}/{one.name}" for one in named]
         if len(asks) == 1:
@@ -151,6 +174,13 @@ class Desk:
         if asks:
             return render_choice(self.lent.say("desk.several-pods"), asks, sources.cluster.name)
         raise NoPodNamed(self.lent.say("desk.no-pod-named"), hint=f"For example: {example(())}")
+
+    async def _usual_cluster(self, question: Question) -> str:
+        """The cluster that a question is about when it names none: its thread's, else its channel's, else empty."""
+        known = await self.lent.store.thread(question.channel, question.thread_ts) if question.thread_ts else None
+        if known is not None and known[1] in self.lent.clusters:
+            return known[1]
+        return self.lent.channels.get(question.channel, "")
 
     async def _with_thread(self, question: Question) -> list[str]:
         """The words; in a thread about a pod, a question that names none is about that pod."""
@@ -207,8 +237,9 @@ def _wants_pod(verb: str) -> bool:
     return verb in load() and any(one.name == "pod" for one in find(verb).parameters)
 
 
-def _with_picture(message: Message, report: Report) -> Message:
-    """The message with the report's picture, if it has one. Drawing takes a while: not for the event loop."""
+def _with_picture(rendered: Callable[[], Message], report: Report) -> Message:
+    """The message with the report's picture, if it has one. Both take a while: not for the event loop."""
+    message = rendered()
     drawn = picture(report)
     if drawn is None:
         return message

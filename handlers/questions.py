@@ -1,13 +1,14 @@
 """What may be asked in Slack: the grammar of the shell without what reads the bot's own files."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from bot.errors import UsageError
 from bot.texts import LANGUAGES
 from handlers.grammar import Asked, Grammar, explain, read
+from playbooks._manifest import ManifestFile
 from playbooks._playbook import find, load
 
 COMMAND = "/hami"
@@ -21,9 +22,10 @@ class Help(NamedTuple):
 
 
 class ManifestWanted(NamedTuple):
-    """`fit` in Slack: the manifest is pasted into a form."""
+    """`fit` without cards in Slack: the manifest is pasted into a form."""
 
     namespace: str
+    options: dict[str, Any]
 
 
 def understand(words: Sequence[str]) -> Asked | Help | ManifestWanted:
@@ -53,16 +55,28 @@ def build_grammar() -> Grammar:
             help="Explain a verb, or list them.",
         )
     )
-    grammar.add_command(
-        click.Command(
-            "fit",
-            callback=ManifestWanted,
-            params=[click.Option(["-n", "--namespace"], default="", metavar="NS", help="For pods that name none.")],
-            help="Would a pod fit now, and where? A form opens for its manifest.",
-            epilog=f"Example: {COMMAND} fit",
-        )
-    )
+    grammar.add_command(_fit_command())
     return grammar
+
+
+def _fit_command() -> click.Command:
+    """The verb of the shell without the files, which would be the bot's own."""
+    fit = find("fit")
+    parameters = [one for one in fit.parameters if not isinstance(one.type, ManifestFile)]
+
+    def ask(cards: Sequence[str], namespace: str, **values: Any) -> Asked | ManifestWanted:
+        own = {one.name: values.pop(one.name) for one in parameters if one.name in values}
+        if not cards and not any(value not in (None, "") for value in own.values()):
+            return ManifestWanted(namespace, values)
+        return Asked(fit, fit.request(cards=cards, namespace=namespace, **own), values)
+
+    return click.Command(
+        fit.verb,
+        callback=ask,
+        params=[*parameters, *_options()],
+        help=f"{fit.summary} Without cards a form opens for a manifest.",
+        epilog=f"Example: {COMMAND} {fit.example}",
+    )
 
 
 # click prints the help of its own flag to standard output, where nobody in Slack would read it.
@@ -80,8 +94,8 @@ def _options() -> list[click.Parameter]:
 def _help(ctx: click.Context, verb: str | None) -> Help:
     if verb is not None:
         return Help(explain(ctx, verb))
-    examples = {find(one).example: find(one).summary for one in sorted(load(), reverse=True) if one != "fit"}
-    examples |= {"fit": find("fit").summary, "help why": "More about a verb."}
+    examples = {find(one).example: find(one).summary for one in sorted(load(), reverse=True)}
+    examples |= {"fit": "The same for a pod whose manifest you paste into a form.", "help why": "More about a verb."}
     wide = max(map(len, examples))
     asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]
     return Help("\n".join(["You can ask, for example:", *asked]))

@@ -11,11 +11,12 @@ from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
 from bot.slack.message import Message
 from bot.slack.outbox import Outbox
-from bot.slack.responder import Responder
+from bot.slack.responder import Responder, without_files
 from bot.store import StoreError
 
 PATIENCE_S = 1.0
 """An answer that takes longer announces itself."""
+_INVITE = "Files can be attached only where I am a member: `/invite` me to this channel and ask again."
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,8 @@ class Publicly:
         return True
 
     async def _respond(self, message: Message) -> None:
-        await self._gateway.respond(self._url, message, in_channel=True, thread_ts=self._thread_ts)
+        shown = without_files(message, _INVITE) if message.files else message
+        await self._gateway.respond(self._url, shown, in_channel=True, thread_ts=self._thread_ts)
 
     async def _announce(self, ended: asyncio.Event, text: str) -> None:
         if await _within(ended, PATIENCE_S) or not await self._may_post():

@@ -19,11 +19,11 @@ def registered(world: World, card: CardSeen) -> Evidence:
     """The card as its node's register annotation has it."""
     node = world.facts.nodes[card.node]
     text = node.metadata.annotation(NVIDIA.register) or ""
-    return _evidence.of_node_annotation(node, NVIDIA.register, _entry(text, card.card.uuid))
+    return _evidence.of_node_annotation(node, NVIDIA.register, entry_of(text, card.card.uuid))
 
 
-def _entry(text: str, uuid: str) -> str:
-    """The part of a registration that is about one card, as written."""
+def entry_of(text: str, uuid: str) -> str:
+    """The part of a registration that is about one card, as written; the uuid where none can be told apart."""
     if text.lstrip().startswith("["):
         entries = (bytes(one).decode() for one in msgspec.json.decode(text.encode(), type=list[msgspec.Raw]))
     else:

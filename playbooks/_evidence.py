@@ -2,9 +2,10 @@
 
 import shlex
 
+from bot.hami.allocations import NVIDIA_ALLOCATED_KEY
 from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import LogLine
-from bot.kube.models import Condition, Event, Node, Pod
+from bot.kube.models import Condition, Event, Holder, Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
 
@@ -73,6 +74,19 @@ def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
 def of_pod_annotation(pod: Pod, key: str) -> Evidence:
     """An annotation of the pod."""
     return of_pod(pod, pod.metadata.annotation(key) or "", _annotation_path(key))
+
+
+def of_holder(pod: Pod | Holder) -> Evidence:
+    """What HAMi gave the pod."""
+    return Evidence(
+        source="pod",
+        object=f"Pod {pod.namespace}/{pod.name}",
+        at=clock(pod.metadata.creation_timestamp),
+        quote=(pod.metadata.annotation(NVIDIA_ALLOCATED_KEY) or pod.name)[:_LONGEST],
+        command=kubectl(
+            "-n", pod.namespace, "get", "pod", pod.name, "-o", f"jsonpath={_annotation_path(NVIDIA_ALLOCATED_KEY)}"
+        ),
+    )
 
 
 def of_resource(pod: Pod, resource: str, value: str) -> Evidence:

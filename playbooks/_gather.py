@@ -18,6 +18,7 @@ from bot.hami.install import (
 )
 from bot.hami.nodestate import nvidia_handshake
 from bot.hami.requests import DeviceConfig
+from bot.hami.vendors import NVIDIA
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.models import (
     CONFIG_MAPS,
@@ -27,6 +28,7 @@ from bot.kube.models import (
     NODES,
     PODS,
     RESOURCE_QUOTAS,
+    ConfigMap,
     Holder,
     Lease,
     Node,
@@ -38,8 +40,10 @@ from bot.kube.selectors import label_matcher
 from bot.report import Gap
 from playbooks._playbook import Sources
 
-_UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-_MAX_SCHEDULER_LOGS = 3
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+MAX_SCHEDULER_LOGS = 3
+_UNZONED = ("Requesting_", "Deleted_")
+"""Of handshakes: the scheduler's own, in a local time that names no zone."""
 
 DEPLOYMENTS_SOURCE = "deployments"
 PODS_SOURCE = "scheduler pods"
@@ -47,11 +51,12 @@ NODE_SELECTOR_FLAG = "node-label-selector"
 
 
 class InstallSeen(NamedTuple):
-    """HAMi's install and device config; what could not be read of them is in `gaps`."""
+    """HAMi's install and device config; what could not be read of them is in `gaps`. The maps are of its namespace."""
 
     install: Install
     config: DeviceConfig
     gaps: tuple[Gap, ...]
+    config_maps: tuple[ConfigMap, ...] = ()
 
 
 class Capacity(NamedTuple):
@@ -92,7 +97,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
     if (unreadable := _bad_selector(install)) is not None:
         gaps.append(unreadable)
         install = install._replace(flags={**install.flags, NODE_SELECTOR_FLAG: ""})
-    config = DeviceConfig()
+    config, config_maps = DeviceConfig(), tuple[ConfigMap, ...]()
     namespace = sources.hami_namespace or install.namespace
     if namespace:
         lease, maps = await asyncio.gather(
@@ -100,7 +105,8 @@ async def gather_install(sources: Sources) -> InstallSeen:
         )
         gaps += [one for one in (lease, maps) if isinstance(one, Gap)]
         install = install._replace(lease=None if isinstance(lease, Gap) else lease)
-        found = None if isinstance(maps, Gap) else find_device_config(maps)
+        config_maps = () if isinstance(maps, Gap) else tuple(maps)
+        found = find_device_config(config_maps)
         if isinstance(found, DeviceConfig):
             config = found
         elif isinstance(found, str):
@@ -111,7 +117,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
                     "the chart's resource names are assumed",
                 )
             )
-    return InstallSeen(install, config, tuple(gaps))
+    return InstallSeen(install, config, tuple(gaps), config_maps)
 
 
 def _bad_selector(install: Install) -> Gap | None:
@@ -166,21 +172,21 @@ async def gather_capacity(cluster: Cluster, install: Install, namespace: str) ->
     """Everything that fit needs. `namespace` is where quotas are read; empty reads them of all namespaces."""
     nodes, pods, quotas = await asyncio.gather(
         seen("nodes", cluster.list(NODES)),
-        seen("pods", _holders(cluster, install.scheduler_name)),
+        seen("pods", gather_holders(cluster, install.scheduler_name)),
         seen("resource quotas", cluster.list(RESOURCE_QUOTAS, namespace)),
     )
     return Capacity(nodes, pods, quotas)
 
 
-async def _holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
+async def gather_holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
     """The pods that count against cards.
 
     HAMi labels them since 2.5. A pod that lost the label, or never had it, went through HAMi's scheduler: of those the
     metadata is enough to tell. Reading all pods instead would be most of what a large cluster costs.
     """
-    unlabelled = f"{_UNFINISHED},spec.schedulerName={scheduler_name}"
+    unlabelled = f"{UNFINISHED},spec.schedulerName={scheduler_name}"
     labelled, rest = await asyncio.gather(
-        cluster.list(HOLDERS, labels=NODE_KEY, fields=_UNFINISHED),
+        cluster.list(HOLDERS, labels=NODE_KEY, fields=UNFINISHED),
         cluster.list(HOLDERS, labels=f"!{NODE_KEY}", fields=unlabelled, metadata_only=True),
     )
     return labelled + [pod for pod in rest if pod.metadata.annotation(NODE_KEY)]
@@ -188,7 +194,7 @@ async def _holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
 
 async def gather_log(cluster: Cluster, install: Install, pod: Pod) -> Log:
     """The extender's lines that hold the pod's name, over the replicas."""
-    wanted = [one for one in install.pods if extender_of(one.spec)][:_MAX_SCHEDULER_LOGS]
+    wanted = [one for one in install.pods if extender_of(one.spec)][:MAX_SCHEDULER_LOGS]
     results = await asyncio.gather(
         *(
             seen(
@@ -218,6 +224,8 @@ def times_shown(nodes: Sequence[Node], install: Install) -> Iterator[str | None]
     yield install.lease.spec.renew_time if install.lease else None
     for node in nodes:
         yield from (one.last_heartbeat_time for one in node.status.conditions or ())
+        if (node.metadata.annotation(NVIDIA.handshake) or "").startswith(_UNZONED):
+            continue
         handshake = nvidia_handshake(node)
         if handshake and handshake.at and handshake.zoned:
             yield handshake.at.isoformat()

@@ -2,7 +2,8 @@
 
 import importlib
 import pkgutil
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import click
@@ -38,8 +39,9 @@ class Playbook(NamedTuple):
     diagnose: Callable[[Any, Texts], Report]
 
 
-def load() -> dict[str, str]:
-    """The verbs and the modules that answer them; nothing is imported."""
+@cache
+def load() -> Mapping[str, str]:
+    """The verbs and the modules that answer them; nothing is imported, and the folder is read once."""
     return {
         name: f"{playbooks.__name__}.{name}"
         for _, name, _ in pkgutil.iter_modules(playbooks.__path__)

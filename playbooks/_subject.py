@@ -21,7 +21,7 @@ from bot.kube.models import (
     Resource,
     Workload,
 )
-from bot.report import Subject
+from bot.report import Gap, Subject
 
 _OWNERS: dict[str, tuple[str, Kind[Workload]]] = {
     alias: (kind, api)
@@ -79,10 +79,11 @@ def _no_pod(text: str) -> str:
 
 
 class Found(NamedTuple):
-    """The pod the question is about. `siblings` are the other pods that match."""
+    """The pod the question is about. `siblings` are the other pods that match, `gaps` where none was looked for."""
 
     pod: Pod
     siblings: int = 0
+    gaps: tuple[Gap, ...] = ()
 
 
 class Absent(NamedTuple):
@@ -94,6 +95,7 @@ class Absent(NamedTuple):
     answer: str
     candidates: tuple[Subject, ...] = ()
     refusals: tuple[Event, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
 async def resolve(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
@@ -108,15 +110,22 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
             return found if isinstance(found, Found) or found.candidates else await _elsewhere(cluster, wanted, found)
     try:
         exact = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
-    except SourceError:
+    except SourceError as error:
         if not cluster.namespace:
             raise
-        return await resolve(cluster, wanted._replace(namespace=cluster.namespace))
+        found = await resolve(cluster, wanted._replace(namespace=cluster.namespace))
+        return found._replace(gaps=(only_own_namespace(cluster.namespace, error),))
     if len(exact) == 1:
         return Found(exact[0])
     if exact:
         return Absent(f'pods "{wanted.name}" is in several namespaces', _subjects(exact))
     return await _by_prefix(cluster, wanted, f'pods "{wanted.name}" not found')
+
+
+def only_own_namespace(namespace: str, error: SourceError) -> Gap:
+    """What is left out where the pods of all namespaces are refused, and those of the credentials' own are read."""
+    hint = f"only namespace {namespace} was searched; name another one with -n"
+    return Gap("pods of all namespaces", error.message, f"{hint}; {error.hint}" if error.hint else hint)
 
 
 async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: Absent) -> Absent:

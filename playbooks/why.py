@@ -11,23 +11,20 @@ from datetime import datetime
 from typing import NamedTuple
 
 import click
-from msgspec import structs
 
 from bot.errors import NotFound, SourceError, Unusable
-from bot.hami.fit import NODE_UNREGISTERED
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
-from bot.hami.logs import LogLine, lines_about
+from bot.hami.logs import lines_about
 from bot.hami.nodelock import LOCK_KEY, parse_lock
 from bot.hami.nodestate import expects_gpus, nvidia_allocatable
 from bot.hami.vendors import NVIDIA
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.kube.nodefilter import obstacle
-from bot.kube.times import format_time, parse_time
-from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Finding, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _evidence
-from playbooks._evidence import kubectl
 from playbooks._gather import (
     Capacity,
     InstallSeen,
@@ -38,13 +35,14 @@ from playbooks._gather import (
     times_of_pod,
     times_shown,
 )
+from playbooks._judgement import Surroundings, cannot_tell, judge, said_about, waits
 from playbooks._playbook import Playbook, Sources
-from playbooks._rules import admission, binding, lifecycle, prose, refusals, schedulers, unregistered
+from playbooks._rules import lifecycle, prose, refusals
 from playbooks._rules.absent import no_such_pod
 from playbooks._rules.case import Case, World
-from playbooks._rules.causes import Rank, rank_causes, rank_words
+from playbooks._rules.causes import Rank, rank_words
 from playbooks._rules.gaps import capacity_gaps, fit_gaps, other_vendors
-from playbooks._rules.said import Said, placed_since, what_was_said
+from playbooks._rules.said import placed_since, what_was_said
 from playbooks._subject import Absent, Found, SubjectRequest, parse_subject, resolve
 
 _MAX_LOCK_OWNERS = 10
@@ -85,7 +83,7 @@ async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     subject = await _subject(cluster, wanted)
     namespace, name = _identity(wanted, subject)
-    if isinstance(subject, Found) and _waits(subject.pod):
+    if isinstance(subject, Found) and waits(subject.pod):
         events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
     else:
         events, scene = await _events(cluster, namespace, name), None
@@ -105,12 +103,6 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent |
 def _identity(wanted: SubjectRequest, subject: Found | Absent | Gap) -> tuple[str, str]:
     pod = subject.pod if isinstance(subject, Found) else None
     return (pod.namespace, pod.name) if pod else (wanted.namespace, wanted.name)
-
-
-def _waits(pod: Pod) -> bool:
-    """Whether a scheduler may still place the pod; one that is being deleted is left alone."""
-    ended = pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp
-    return not pod.spec.node_name and not ended
 
 
 async def _events(cluster: Cluster, namespace: str, name: str) -> list[Event] | Gap:
@@ -171,6 +163,7 @@ async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dic
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The report that follows from the snapshot."""
     gaps = [one for one in (snapshot.subject, snapshot.events) if isinstance(one, Gap)]
+    gaps += () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
     tables: list[Table] = []
     if isinstance(snapshot.subject, Absent):
         findings = [no_such_pod(snapshot.subject, snapshot.wanted.kind, snapshot.wanted.name, say)]
@@ -179,7 +172,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     elif snapshot.scene is None:
         events = () if isinstance(snapshot.events, Gap) else snapshot.events
         past = lifecycle.past_scheduling(snapshot.subject.pod, events, snapshot.taken_at, say)
-        findings = [past] if past else [_cannot_tell(snapshot, [], say)]
+        findings = [past] if past else [cannot_tell(*_identity(snapshot.wanted, snapshot.subject), [], say)]
     else:
         findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene, say)
         gaps += more
@@ -205,142 +198,32 @@ def _report(snapshot: Snapshot, findings: Sequence[Finding], tables: Sequence[Ta
 
 def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
     """The pod itself cannot be read: what its events say, and no more."""
+    namespace, name = _identity(snapshot.wanted, snapshot.subject)
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     stand_in = Pod()
     said = what_was_said(stand_in, events, ())
     if (placed := placed_since(events, said)) is not None:
-        return [_cannot_tell(snapshot, [_evidence.of_event(placed)], say)]
+        return [cannot_tell(namespace, name, [_evidence.of_event(placed)], say)]
     found = [refusals.in_words(said, cause, say, sure=False) for cause in rank_words(said) if cause.rank < Rank.NORMAL]
-    return found or [_cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)]
-
-
-def _cannot_tell(snapshot: Snapshot, proofs: Sequence[Evidence], say: Texts) -> Finding:
-    namespace, name = _identity(snapshot.wanted, snapshot.subject)
-    return Finding(
-        code="not-enough-evidence",
-        claim=say("not-enough-evidence.claim", pod=f"{namespace}/{name}" if namespace else name),
-        severity="warning",
-        confidence="suspected",
-        scope=Scope(),
-        evidence=tuple(proofs),
-        next_actions=(
-            NextAction(
-                say("not-enough-evidence.describe"),
-                kubectl("-n", namespace or "NAMESPACE", "describe", "pod", name),
-            ),
-        ),
-    )
+    return found or [cannot_tell(namespace, name, [said.evidence] if said.evidence else [], say)]
 
 
 def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:
     """A pod that waits for a node."""
-    install, config, capacity = scene.install.install, scene.install.config, scene.capacity
-    gaps = [*capacity_gaps(scene.install, capacity, snapshot.undecodable, say), *scene.log.gaps]
+    gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable, say), *scene.log.gaps]
     gaps += [one for one in (*scene.lock_owners.values(), *scene.plugin_pods.values()) if isinstance(one, Gap)]
-    if (gated := admission.gated(pod, say)) is not None:
-        return [gated], [], gaps
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
-    lines = [
+    lines = (
         (scheduler, line)
         for scheduler, raw in scene.log.lines
         for line in lines_about([raw], pod.namespace, pod.name, snapshot.taken_at)
-        if not _is_older(line, pod)
-    ]
-    said = what_was_said(pod, events, lines)
-    no_hami = schedulers.none_found(pod, scene.install, say)
-    trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, scene.as_of, say)
-    if (other := admission.other_scheduler(pod, install, config, said, say)) is not None:
-        return [*([no_hami] if no_hami else []), other], [], gaps
-    case = Case(pod, World(capacity, install, config, scene.as_of))
-    gaps += fit_gaps(case, say)
-    nothing = admission.nothing_asked(case, say)
-    if nothing is not None and pod.spec.scheduler_name != install.scheduler_name:
-        trouble = []
-    findings = _why_waiting(case, said, scene, say)
-    if nothing is not None:
-        findings = [nothing] if said.stage == "nothing" else [*findings, nothing]
-    findings = findings or [_cannot_tell(snapshot, [said.evidence] if said.evidence else [], say)]
-    return _with_trouble(findings, trouble), _tables(case), gaps
-
-
-def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[Finding]:
-    """A scheduler that does not work comes first; one that is unwell does so only where nothing else explains it."""
-    unexplained = findings[0].code == "waiting-for-retry"
-    first = [one for one in trouble if one.severity == "critical" or (unexplained and one.severity == "warning")]
-    return [*first, *findings, *(one for one in trouble if one not in first)]
-
-
-def _is_older(line: LogLine, pod: Pod) -> bool:
-    """Whether a log line is about an earlier pod of the same name."""
-    created = parse_time(pod.metadata.creation_timestamp)
-    return line.at is not None and created is not None and line.at < created
-
-
-def _why_waiting(case: Case, said: Said, scene: Scene, say: Texts) -> list[Finding]:
-    quotas = () if isinstance(scene.capacity.quotas, Gap) else scene.capacity.quotas
-    if (silent := binding.extender_silent(case, said, say)) is not None:
-        return [silent]
-    if not case.nodes_seen or _words_know_better(case, said):
-        return _from_words(case, said, scene, say)
-    if other_vendors(case):
-        kubernetes = (cause for cause in rank_causes(case, said) if cause.of_kubernetes)
-        ours = [refusals.refused(case, said, cause, quotas, say) for cause in kubernetes]
-        return _from_words(case, said, scene, say, why="said.vendor") or ours
-    untrusted = unregistered.untrusted(case, said, say)
-    if (passed := _past_the_filter(case, said, scene, untrusted, say)) is not None:
-        return passed
-    found = [untrusted] if untrusted is not None and untrusted.severity != "info" else []
-    for cause in rank_causes(case, said):
-        if cause.text == NODE_UNREGISTERED:
-            found += unregistered.unregistered(case, said, cause, scene.plugin_pods, say)
-        else:
-            found.append(refusals.refused(case, said, cause, quotas, say))
-    if too_large := refusals.impossible(case, said, say):
-        found.insert(0, too_large)
-    if found and found[0].code not in ("node-unregistered", "handshake-stale", "handshake-deleted"):
-        found[0] = structs.replace(found[0], next_actions=(*refusals.advise(case, say), *found[0].next_actions))
-    return found + ([untrusted] if untrusted is not None and untrusted not in found else [])
-
-
-def _past_the_filter(
-    case: Case, said: Said, scene: Scene, untrusted: Finding | None, say: Texts
-) -> list[Finding] | None:
-    """What holds a pod that some node would take, or that the filter let through; None when there is no such node."""
-    for finding in (
-        refusals.lost_to_kubernetes(case, said, say),
-        binding.locked(case, said, scene.lock_owners, say),
-        binding.bind_refused(case, said, say),
-        binding.blocked(case, said, say) if case.fitting else None,
-    ):
-        if finding is not None:
-            return [finding]
-    blamed = untrusted is not None and untrusted.severity != "info"
-    retry = binding.waits_for_retry(case, said, say) if case.request.containers and not blamed else None
-    if retry is None:
-        return None
-    noise = (binding.passing_lock(case, scene.lock_owners, say), untrusted)
-    return [retry, *(one for one in noise if one is not None)]
-
-
-def _words_know_better(case: Case, said: Said) -> bool:
-    """Whether HAMi gave reasons for nodes that our own fit cannot judge: weighing the rest would miss the cause."""
-    unknown = [name for name, one in case.verdicts.items() if one.fits is None and not said.cards_on(name)]
-    reasons = said.unschedulable.by_hami if said.unschedulable else ()
-    return bool(unknown) and any(card.of for reason in reasons for card in reason.cards)
-
-
-def _from_words(case: Case, said: Said, scene: Scene, say: Texts, why: str = "said.claim") -> list[Finding]:
-    """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
-    for finding in (
-        binding.locked(case, said, scene.lock_owners, say),
-        binding.bind_refused(case, said, say),
-        binding.blocked(case, said, say),
-    ):
-        if finding is not None:
-            return [finding]
-    causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL]
-    telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
-    return [refusals.in_words(said, cause, say, sure=len(causes) == 1, why=why) for cause in telling]
+    )
+    world = World(scene.capacity, scene.install.install, scene.install.config, scene.as_of)
+    around = Surroundings(scene.install, world, scene.lock_owners, scene.plugin_pods)
+    judged = judge(Case(pod, world), said_about(pod, events, lines), around, say)
+    if judged.case is None:
+        return judged.findings, [], gaps
+    return judged.findings, _tables(judged.case), gaps + fit_gaps(judged.case, say)
 
 
 def _tables(case: Case) -> list[Table]:

@@ -6,25 +6,17 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from bot.hami import fit, mig
+from bot.hami.blockers import pods_to_end
 from bot.hami.fit import NodeCards
-from bot.hami.inventory import CardState, take_stock
-from bot.hami.ledger import Holding
+from bot.hami.inventory import CardState
 from bot.hami.nodestate import Unregistered
-from bot.hami.requests import UNSET_PERCENTAGE, ContainerRequest, PodRequest
+from bot.hami.requests import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest, PodRequest
 from bot.hami.view import View
 
-What = Literal["memory", "count", "cores", "drop-type", "drop-uuid", "drop-mode", "drop-numa", "end-pod"]
+What = Literal["memory", "share", "count", "cores", "drop-type", "drop-uuid", "drop-mode", "drop-numa", "end-pod"]
 
-MAX_NODES = 200
-MAX_HOLDERS = 64
-MAX_COUNT = 16
-
-_ANNOTATIONS: tuple[tuple[What, str], ...] = (
-    ("drop-uuid", "uuid"),
-    ("drop-type", "type"),
-    ("drop-mode", "mode"),
-    ("drop-numa", "numa"),
-)
+_ANNOTATIONS: tuple[What, ...] = ("drop-uuid", "drop-type", "drop-mode", "drop-numa")
+_WHOLE = (WHOLE_CARD, fit.EXCLUSIVE_CORES)
 
 
 class Change(NamedTuple):
@@ -73,15 +65,43 @@ def _amounts(card: CardState) -> set[int]:
 
 def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> list[Change]:
     """At most one change of each kind, each tried and found to fit; the least intrusive kinds first."""
-    names = names[:MAX_NODES]
+    ending = _one_pod_less(view, names, request)
+    return [*smaller_requests(view, names, request), *([ending] if ending else [])]
+
+
+def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> list[Change]:
+    """The changes of the request alone."""
+    able = _for_the_least(view, names, request)
     found = [
-        _less_memory(view, names, request),
-        _fewer_cores(view, names, request),
-        _fewer_cards(view, names, request),
-        *(_without(view, names, request, what, field) for what, field in _ANNOTATIONS),
-        _one_pod_less(view, names, request),
+        _less_memory(view, able, request) or _shared_card(view, able, request),
+        _fewer_cores(view, able, request),
+        _fewer_cards(view, able, request),
+        *(_without(view, names, request, what) for what in _ANNOTATIONS),
     ]
     return [change for change in found if change is not None]
+
+
+def changed(request: PodRequest, change: Change) -> PodRequest:
+    """The request with the change made, for every kind but the end of a pod, which changes the cluster."""
+    match change.what:
+        case "memory":
+            return _with_each(request, memory_mib=change.amount, percentage=UNSET_PERCENTAGE)
+        case "share":
+            return _with_each(request, memory_mib=change.amount, percentage=UNSET_PERCENTAGE, cores=0)
+        case "cores":
+            return _with_each(request, cores=change.amount)
+        case "count":
+            return _with_each(request, count=change.amount)
+        case "drop-uuid":
+            return request._replace(constraints=request.constraints._replace(use_uuid=None, no_use_uuid=None))
+        case "drop-type":
+            return request._replace(constraints=request.constraints._replace(use_type=None, no_use_type=None))
+        case "drop-mode":
+            return request._replace(constraints=request.constraints._replace(mode=None))
+        case "drop-numa":
+            return request._replace(constraints=request.constraints._replace(numa_bind=False))
+        case "end-pod":
+            return request
 
 
 def _with_each(request: PodRequest, **changed: int) -> PodRequest:
@@ -93,25 +113,45 @@ def _single(request: PodRequest) -> ContainerRequest | None:
     return request.containers[0] if len(request.containers) == 1 else None
 
 
+def _for_the_least(view: View, names: Sequence[str], request: PodRequest) -> list[str]:
+    """The nodes that would take the least there is to ask for: no smaller amount makes any other take the pod."""
+    if _single(request) is None:
+        return []
+    least = _with_each(request, count=1, memory_mib=1, percentage=UNSET_PERCENTAGE, cores=0)
+    return [name for name in names if view.judge(name, least).fits]
+
+
 def _less_memory(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
-    """The most memory per card that some node would give, below what is asked."""
+    """The most memory per card that some node, and the quota, would give, below what is asked."""
     container = _single(request)
-    if container is None:
+    return _most_memory(view, names, request, "memory", container.memory_mib) if container else None
+
+
+def _shared_card(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+    """The same for a whole card, whose cores are asked for only because the memory is: a share of it asks for none."""
+    container = _single(request)
+    if container is None or container.memory_mib or (container.percentage, container.cores) != _WHOLE:
         return None
+    return _most_memory(view, names, request, "share", 0)
+
+
+def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: What, below: int) -> Change | None:
     best: Change | None = None
-    relax = frozenset({fit.INSUFFICIENT_MEMORY, fit.MIG_INFEASIBLE})
+    count = request.containers[0].count
+    room = view.quota_room(request.namespace)
+    by_quota = None if room is None or room.memory_limit_mib is None else room.memory_free_mib // count
+    least = changed(request, Change(what, "", 1))
     for name in names:
-        state = view.state(name)
-        if isinstance(state, Unregistered) or not view.judge(name, request, relax).fits:
+        amounts = {amount for card in view.cards(name) for amount in _amounts(card)}
+        if by_quota is not None:
+            amounts |= {min(amount, by_quota) for amount in amounts}
+        wanted = sorted(one for one in amounts if one > (best.amount if best else 0) and (not below or one < below))
+        if not wanted or not view.judge(name, least).fits:
             continue
-        for memory in sorted(set[int]().union(*map(_amounts, state.cards)), reverse=True):
-            if best and memory <= best.amount:
-                break
-            if container.memory_mib and memory >= container.memory_mib:
-                continue
-            smaller = _with_each(request, memory_mib=memory, percentage=UNSET_PERCENTAGE)
-            if view.judge(name, smaller).fits:
-                best = Change("memory", name, memory)
+        for memory in reversed(wanted):
+            change = Change(what, name, memory)
+            if view.judge(name, changed(request, change)).fits:
+                best = change
                 break
     return best
 
@@ -121,63 +161,51 @@ def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Chang
     if container is None or not container.cores:
         return None
     best: Change | None = None
+    room = view.quota_room(request.namespace)
+    by_quota = None if room is None or room.cores_limit is None else room.cores_free // container.count
+    least = changed(request, Change("cores", "", 1))
     for name in names:
         # One less than asked may be enough too: 100 asks for a card without any other user.
         free = {min(card.free_cores, container.cores - 1) for card in view.cards(name)}
-        for cores in sorted((one for one in free if one > 0), reverse=True):
-            if best and cores <= best.amount:
-                break
-            if view.judge(name, _with_each(request, cores=cores)).fits:
-                best = Change("cores", name, cores)
+        if by_quota is not None:
+            free |= {min(one, by_quota) for one in free}
+        wanted = sorted(one for one in free if one > 0 and (not best or one > best.amount))
+        if not wanted or not view.judge(name, least).fits:
+            continue
+        for cores in reversed(wanted):
+            change = Change("cores", name, cores)
+            if view.judge(name, changed(request, change)).fits:
+                best = change
                 break
     return best
 
 
 def _fewer_cards(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+    """The most cards that some node would give: a node is asked for one more than the best before it gave."""
     container = _single(request)
     if container is None:
         return None
-    for count in range(min(container.count - 1, MAX_COUNT), 0, -1):
-        for name in names:
-            if view.judge(name, _with_each(request, count=count)).fits:
-                return Change("count", name, count)
-    return None
+    best: Change | None = None
+    for name in names:
+        while (count := best.amount + 1 if best else 1) < container.count:
+            change = Change("count", name, count)
+            if not view.judge(name, changed(request, change)).fits:
+                break
+            best = change
+    return best
 
 
-def _without(view: View, names: Sequence[str], request: PodRequest, what: What, field: str) -> Change | None:
-    wanted = request.constraints
-    dropped = {
-        "uuid": wanted._replace(use_uuid=None, no_use_uuid=None),
-        "type": wanted._replace(use_type=None, no_use_type=None),
-        "mode": wanted._replace(mode=None),
-        "numa": wanted._replace(numa_bind=False),
-    }[field]
-    if dropped == wanted:
+def _without(view: View, names: Sequence[str], request: PodRequest, what: What) -> Change | None:
+    dropped = changed(request, Change(what, ""))
+    if dropped == request:
         return None
-    changed = request._replace(constraints=dropped)
-    node = next((name for name in names if view.judge(name, changed).fits), None)
+    node = next((name for name in names if view.judge(name, dropped).fits), None)
     return Change(what, node) if node else None
 
 
 def _one_pod_less(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
-    """The smallest holder whose end would make room."""
-    best: tuple[int, Change] | None = None
-    for name in names:
-        registration = view.registration(name)
-        state = view.state(name)
-        if isinstance(registration, Unregistered) or isinstance(state, Unregistered) or view.ledger is None:
-            continue
-        holdings = view.ledger.on(name)
-        for holding in sorted(holdings, key=_size)[:MAX_HOLDERS]:
-            if best and _size(holding)[0] >= best[0]:
-                break
-            rest = [one for one in holdings if one is not holding]
-            cards = state._replace(cards=take_stock(registration.cards, rest, view.rules))
-            if view.run(cards, request).fits:
-                best = _size(holding)[0], Change("end-pod", name, pod=f"{holding.namespace}/{holding.name}")
-                break
-    return best[1] if best else None
-
-
-def _size(holding: Holding) -> tuple[int, str]:
-    return sum(share.memory_mib for share in holding.shares.values()), holding.name
+    """The holder whose end alone would make room, at the least disruption."""
+    first = next(iter(pods_to_end(view, names, request, most=1).found), None)
+    if first is None or len(first.pods) != 1:
+        return None
+    return Change("end-pod", first.node, pod=f"{first.pods[0].namespace}/{first.pods[0].name}")

@@ -5,6 +5,7 @@ Encoding: containers end in `;`, cards in `:`, fields `uuid,type,memory MiB,core
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from bot.hami.vendors import NVIDIA, is_allocated_key
@@ -33,6 +34,7 @@ class Allocation(NamedTuple):
 Containers = tuple[tuple[Allocation, ...], ...]
 
 
+@lru_cache(maxsize=2**15)
 def decode_allocations(text: str, version: Version) -> Containers | None:
     """The shares, container by container; None when this version's scheduler ignores the whole annotation.
 

@@ -44,6 +44,20 @@ class QuotaRoom(NamedTuple):
     memory_used_mib: int = 0
     cores_used: int = 0
 
+    @property
+    def memory_free_mib(self) -> int:
+        """What a limit on memory leaves; less than 0 when it is exceeded already."""
+        return (self.memory_limit_mib or 0) - self.memory_used_mib
+
+    @property
+    def cores_free(self) -> int:
+        """The same of a limit on cores."""
+        return (self.cores_limit or 0) - self.cores_used
+
+    def after(self, memory_mib: int, cores: int) -> "QuotaRoom":
+        """The room once so much of what is used has been given back."""
+        return self._replace(memory_used_mib=self.memory_used_mib - memory_mib, cores_used=self.cores_used - cores)
+
 
 class NodeCards(NamedTuple):
     """One node as a filter run sees it. `link_scores` is the pair score by (uuid, uuid), for topology-aware."""

@@ -6,6 +6,7 @@ Rules per version: HAMi pkg/device/nvidia/device.go CheckHealth and pkg/schedule
 """
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -17,6 +18,9 @@ Judgement = Literal["alive", "stale", "deleted", "unknown"]
 
 SCHEDULER_PATIENCE = timedelta(seconds=60)
 """How long the scheduler waits for an answer to `Requesting_` (every version that looks at it)."""
+
+READS_LOCAL_TIME = Version(2, 9, 0)
+"""From here on the scheduler reads its own local times as such; before, as UTC."""
 
 GUIDES_THRESHOLD = timedelta(seconds=300)
 """The published guides' rule for a unix-seconds handshake."""
@@ -89,6 +93,17 @@ def judge_as_scheduler(handshake: Handshake | None, version: Version, allocatabl
     """The same without the guides' rule: to HAMi, unix seconds are a value like any other."""
     if version >= (2, 8):
         return _judge_by_allocatable(handshake, version, allocatable, now)
+    return _judge_by_age(handshake, now)
+
+
+def judge_other_vendor(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
+    """The same for a vendor whose plugin still answers: there 2.8 goes by the handshake as 2.7 does."""
+    if version >= (2, 9):
+        return _judge_by_allocatable(handshake, version, allocatable, now)
+    return _judge_by_age(handshake, now)
+
+
+def _judge_by_age(handshake: Handshake | None, now: datetime) -> Judgement:
     if handshake is None:
         return "alive"
     if handshake.state == "deleted":
@@ -110,6 +125,38 @@ def _judge_by_allocatable(handshake: Handshake | None, version: Version, allocat
     if handshake.state == "requesting" and handshake.at is not None and _is_overdue(handshake, now):
         return "stale"
     return "unknown"
+
+
+_STAMPS = ("Requesting_", "Deleted_")
+_ZONES = timedelta(minutes=15)
+_LARGEST_ZONE = timedelta(hours=14)
+_FRESH = timedelta(minutes=2)
+
+
+def scheduler_zone(handshakes: Iterable[str], version: Version, now: datetime) -> timedelta:
+    """How far the scheduler's local time, which it writes without a zone, is ahead of UTC; 0 where none shows.
+
+    Its newest stamps are at most minutes old where plugins answer (`Reported`, with their own zone, up to 2.7), so
+    what they differ by from now is its zone. Stamps of the past tell nothing where no plugin answers: they may be old.
+    """
+    texts = set(handshakes)
+    newest = max((text.partition("_")[2] for text in texts if text.startswith(_STAMPS)), default="")
+    at, zoned = _moment(newest)
+    if at is None or zoned:
+        return timedelta()
+    ahead = at - now
+    zone = round(ahead / _ZONES) * _ZONES
+    if abs(ahead - zone) > _FRESH or abs(zone) > _LARGEST_ZONE:
+        return timedelta()
+    return zone if zone >= timedelta() or (version < (2, 8) and _answers(texts, at, now)) else timedelta()
+
+
+def _answers(texts: Iterable[str], newest: datetime, now: datetime) -> bool:
+    """Whether some plugin answers now, and the scheduler has stamped several nodes lately by its own time."""
+    seen = [parse_handshake(text) for text in texts]
+    reported = any(one.state == "reported" and one.at and abs(now - one.at) <= _FRESH for one in seen)
+    stamps = [one.at for one in seen if one.state in ("requesting", "deleted") and one.at]
+    return reported and sum(1 for one in stamps if newest - one <= _FRESH) > 1
 
 
 def _is_overdue(handshake: Handshake, now: datetime) -> bool:

@@ -21,6 +21,7 @@ DEFAULT_SCHEDULER_NAME = "hami-scheduler"
 ROLE_LABEL = "hami.io/scheduler-role"
 
 _VERSION_LABELS = ("app.kubernetes.io/version", "helm.sh/chart")
+_VERBOSITY = re.compile(r"--?v(?:=?(-?\d+))?")
 _FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
 
 
@@ -124,6 +125,21 @@ def read_flags(command: Sequence[str]) -> dict[str, str]:
         separate = following and not following.startswith("-")
         flags[found[1]] = found[2] if found[2] is not None else following if separate else "true"
     return flags
+
+
+def verbosity_of(container: Container) -> tuple[int, str]:
+    """A container's klog verbosity and the words that set it: `-v=4`, `-v 4`, `-v4`; the last counts. 0 without any."""
+    level, quote = 0, ""
+    words = [*(container.command or ()), *(container.args or ())]
+    for position, word in enumerate(words):
+        following = words[position + 1] if position + 1 < len(words) else ""
+        if not (found := _VERBOSITY.fullmatch(word)):
+            continue
+        if found[1]:
+            level, quote = int(found[1]), word
+        elif following.isdecimal():
+            level, quote = int(following), following
+    return level, quote
 
 
 def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str | None:

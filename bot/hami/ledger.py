@@ -3,7 +3,8 @@
 Rules: HAMi pkg/scheduler/scheduler.go getNodesUsage, pkg/scheduler/pods.go, pkg/device/devices.go at v2.5 to v2.10.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from bot.hami.allocations import (
@@ -27,7 +28,10 @@ class Share(NamedTuple):
 
 
 class Holding(NamedTuple):
-    """What one pod holds. `bound` is false for a reservation: filtered, counted, and not bound to a node."""
+    """What one pod holds. `bound` is false for a reservation: filtered, counted, and not bound to a node.
+
+    `created` is the API's time, `ending` set while the pod is being deleted: it counts until it is gone.
+    """
 
     namespace: str
     name: str
@@ -36,6 +40,15 @@ class Holding(NamedTuple):
     bound: bool
     shares: dict[str, Share]
     mig: tuple[MigReservation, ...] = ()
+    created: str = ""
+    priority: int = 0
+    ending: bool = False
+
+    @property
+    def amounts(self) -> tuple[int, int]:
+        """Memory in MiB and cores over all its cards: what a quota counts of it."""
+        shares = self.shares.values()
+        return sum(one.memory_mib for one in shares), sum(one.cores for one in shares)
 
 
 class Ledger(NamedTuple):
@@ -48,22 +61,32 @@ class Ledger(NamedTuple):
         """The holdings that count against one node's cards."""
         return self.by_node.get(node, [])
 
+    def all(self) -> Iterator[Holding]:
+        """Every holding, node by node."""
+        return chain.from_iterable(self.by_node.values())
 
-def build_ledger(pods: Iterable[Pod | Holder], version: Version, *, forget_uid: str = "") -> Ledger:
-    """The ledger of all unfinished pods; the judged pod's own reservation is forgotten, as every filter does."""
+    def without(self, gone: Sequence[Holding]) -> "Ledger":
+        """The ledger once these holdings have been given back."""
+        by_node, by_namespace = dict(self.by_node), dict(self.by_namespace)
+        for one in gone:
+            by_node[one.node] = [kept for kept in by_node[one.node] if kept is not one]
+            (memory, cores), (less_memory, less_cores) = by_namespace[one.namespace], one.amounts
+            by_namespace[one.namespace] = memory - less_memory, cores - less_cores
+        return Ledger(by_node, by_namespace)
+
+
+def build_ledger(pods: Iterable[Pod | Holder], version: Version) -> Ledger:
+    """The ledger of all unfinished pods."""
     by_node: dict[str, list[Holding]] = {}
     by_namespace: dict[str, tuple[int, int]] = {}
     for pod in pods:
-        if pod.metadata.uid == forget_uid and forget_uid:
-            continue
         holding = read_holding(pod, version)
         if holding is None:
             continue
         by_node.setdefault(holding.node, []).append(holding)
         memory, cores = by_namespace.get(pod.namespace, (0, 0))
-        for share in holding.shares.values():
-            memory, cores = memory + share.memory_mib, cores + share.cores
-        by_namespace[pod.namespace] = memory, cores
+        more_memory, more_cores = holding.amounts
+        by_namespace[pod.namespace] = memory + more_memory, cores + more_cores
     return Ledger(by_node, by_namespace)
 
 
@@ -85,6 +108,9 @@ def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:
         bound=bool(pod.spec.node_name),
         shares=_sum_up(pod, containers, version),
         mig=read_mig_allocations(mig_text) if mig_text and version >= (2, 10) else (),
+        created=pod.metadata.creation_timestamp or "",
+        priority=pod.spec.priority or 0,
+        ending=pod.metadata.deletion_timestamp is not None,
     )
 
 

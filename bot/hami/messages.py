@@ -123,6 +123,12 @@ def says_none_fit(message: str) -> bool:
     return _NONE_FIT.match(strip_combined(message)) is not None
 
 
+def unfit_count(message: str) -> int:
+    """How many nodes such a message says do not fit; 0 when it gives no number."""
+    found = _NONE_FIT.match(strip_combined(message))
+    return _int(found[1]) if found and found[1] else 0
+
+
 def chosen_node(message: str) -> str:
     """The node that a FilteringSucceed message chose; empty when it names none."""
     found = _FIT_NODE.search(message)

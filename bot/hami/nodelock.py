@@ -5,7 +5,7 @@ Forms and expiry per version: HAMi pkg/util/nodelock/nodelock.go at each tag.
 
 import re
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from bot.hami.version import Version
 from bot.kube.times import parse_time
@@ -14,7 +14,14 @@ LOCK_KEY = "hami.io/mutex.lock"
 CAMBRICON_LOCK_KEY = "cambricon.com/dsmlu.lock"
 DEFAULT_EXPIRY = timedelta(minutes=5)
 CAMBRICON_EXPIRY = timedelta(minutes=2)
+USUAL_ALLOCATION = timedelta(seconds=30)
+"""A lock younger than this is no sign of trouble: kubelet and the device plugin are at work."""
+
+_RELEASES_DANGLING = Version(2, 7, 0)
 _PARTS = 3
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|m|s)")
+_SECONDS = {"h": 3600, "m": 60, "s": 1}
+_LONGEST_S = 10**9
 
 _CONTENTION = re.compile(
     r"node (?P<node>\S+) (?:has been locked within|is locked)"
@@ -43,6 +50,46 @@ def parse_lock(text: str, version: Version | None) -> Lock | None:
     if len(parts) == 1:
         return None if version is not None and version >= (2, 8) else Lock(taken_at)
     return Lock(taken_at, parts[1], parts[2])
+
+
+Owner = Literal["there", "finished", "gone", "unseen"]
+"""The pod that a lock names: `unseen` where it could not be read."""
+
+
+class LockState(NamedTuple):
+    """What a lock means. `why` tells states of one phase apart; `lock` is None for a malformed one.
+
+    `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
+    """
+
+    phase: Literal["held", "dangling", "malformed"]
+    why: Literal["claim", "nameless", "kept", "expired"]
+    lock: Lock | None
+    age: timedelta = timedelta()
+    passing: bool = False
+
+
+def judge_lock(text: str, version: Version | None, now: datetime, expiry: timedelta, owner: Owner) -> LockState:
+    """What this version's scheduler makes of a lock value, when it keeps locks for `expiry`."""
+    lock = parse_lock(text, version)
+    if lock is None:
+        return LockState("malformed", "claim", None)
+    age = now - lock.taken_at
+    if age > expiry:
+        return LockState("dangling", "expired" if lock.pod else "nameless", lock, age, passing=True)
+    if not lock.pod:
+        return LockState("held", "nameless", lock, age)
+    if owner == "gone" and version is not None and version >= _RELEASES_DANGLING:
+        return LockState("dangling", "claim", lock, age, passing=True)
+    if owner in ("gone", "finished"):
+        return LockState("dangling", "kept", lock, age)
+    return LockState("held", "claim", lock, age)
+
+
+def read_timeout(flag: str) -> timedelta:
+    """How long a scheduler with that --node-lock-timeout (2.7 and later) keeps a lock; 5 minutes without one."""
+    seconds = sum(float(amount) * _SECONDS[unit] for amount, unit in _DURATION.findall(flag))
+    return timedelta(seconds=min(seconds, _LONGEST_S)) if seconds else DEFAULT_EXPIRY
 
 
 class LockComplaint(NamedTuple):

@@ -63,7 +63,10 @@ def nvidia_cards(
     score = node.metadata.annotation(SCORE_KEY)
     if version >= JSON_SINCE and score is not None and read_link_scores(score) is None:
         return Unregistered("score-unreadable", SCORE_KEY, score[:200], read)
-    judgement = judge_as_scheduler(nvidia_handshake(node), version, nvidia_allocatable(node, count_resource), now)
+    allocatable = nvidia_allocatable(node, count_resource)
+    if version >= JSON_SINCE and allocatable > 0:  # whatever the handshake says: on large clusters reading it costs
+        return read
+    judgement = judge_as_scheduler(nvidia_handshake(node), version, allocatable, now)
     if judgement in ("alive", "unknown"):
         return read
     quote = node.metadata.annotation(NVIDIA.handshake) or ""

@@ -5,6 +5,7 @@ The resource names are the chart's defaults; a cluster's device config may renam
 """
 
 import re
+from functools import lru_cache
 
 import msgspec
 
@@ -171,6 +172,7 @@ _REGISTER_AFTER = re.compile(r"hami\.io/node-(.+)-register")
 _ALLOCATED = re.compile(r"hami\.io/.+-(?:devices-)?allocated")
 
 
+@lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
 def vendor_of_register_key(key: str) -> tuple[Vendor, str] | None:
     """The vendor and the chip's word that a node annotation key registers cards for; None for any other key."""
     if vendor := _EXACT.get(key):

@@ -3,7 +3,8 @@
 Pure and lazy: a node's cards are only read when something asks about that node.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import datetime
 from itertools import product
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from bot.hami import fit
 from bot.hami.fit import NodeCards, QuotaRoom, Verdict
 from bot.hami.inventory import CardState, take_stock
-from bot.hami.ledger import Ledger, build_ledger
+from bot.hami.ledger import Holding, Ledger, build_ledger
 from bot.hami.nodestate import (
     SCORE_KEY,
     Unregistered,
@@ -46,19 +47,33 @@ class Facts(NamedTuple):
 
 
 class View:
-    """The cluster under one version's rules. `forget_uid` is the pod judged: its own reservation does not count."""
+    """The cluster under one version's rules."""
 
-    def __init__(self, facts: Facts, version: Version, *, forget_uid: str = "") -> None:
+    def __init__(self, facts: Facts, version: Version) -> None:
         self.facts = facts
         self.version = version
         self.rules = rules_of(version)
-        self.ledger: Ledger | None = (
-            None if facts.pods is None else build_ledger(facts.pods, version, forget_uid=forget_uid)
-        )
+        self.ledger: Ledger | None = None if facts.pods is None else build_ledger(facts.pods, version)
+        self._whole: View | None = None
+        self._changed: frozenset[str] = frozenset()
         self._states: dict[str, NodeCards | Unregistered] = {}
         self._held_by_turns: set[str] = set()
         self._rooms: dict[str, tuple[QuotaRoom | None, ...]] = {}
         self._selects = label_matcher(facts.node_selector)
+
+    def forgetting(self, uid: str) -> "View":
+        """The cluster without what one pod holds, as its own filter run sees it; an empty uid is nobody's.
+
+        What was or will be worked out about other nodes is shared.
+        """
+        if self.ledger is None or not uid:
+            return self
+        gone = [one for one in self.ledger.all() if one.uid == uid]
+        view = copy(self)
+        view.ledger = self.ledger.without(gone)
+        view._whole, view._changed = self, self._changed | {one.node for one in gone}  # noqa: SLF001  # a copy of ours
+        view._states, view._rooms = {}, {}  # noqa: SLF001
+        return view
 
     def registration(self, name: str) -> Registration | Unregistered:
         """The node's NVIDIA cards as registered, or why the scheduler has none."""
@@ -69,6 +84,8 @@ class View:
 
     def state(self, name: str) -> NodeCards | Unregistered:
         """The node's cards with what they have given away. Needs the pods: without them the ledger counts nothing."""
+        if self._whole is not None and name not in self._changed:
+            return self._whole.state(name)
         if name not in self._states:
             registration = self.registration(name)
             if isinstance(registration, Unregistered):
@@ -106,9 +123,32 @@ class View:
             )
         return self.run(state, request, relax)
 
-    def run(self, cards: NodeCards, request: PodRequest, relax: frozenset[str] = frozenset()) -> Verdict:
-        """The filter on any set of cards, under this cluster's quota and policy; `fits` None where those are unseen."""
+    def judge_without(self, name: str, request: PodRequest, gone: Sequence[Holding]) -> Verdict:
+        """The verdict on one node if these holders had ended: their cards and their part of the quota are free."""
+        state = self.state(name)
+        if isinstance(state, Unregistered) or self.ledger is None or name in self._held_by_turns:
+            return self.judge(name, request)
+        ended = {id(one) for one in gone}
+        rest = [one for one in self.ledger.on(name) if id(one) not in ended]
+        cards = state._replace(cards=take_stock([one.card for one in state.cards], rest, self.rules))
+        freed = [one.amounts for one in gone if one.namespace == request.namespace]
+        return self.run(cards, request, freed=(sum(one[0] for one in freed), sum(one[1] for one in freed)))
+
+    def run(
+        self,
+        cards: NodeCards,
+        request: PodRequest,
+        relax: frozenset[str] = frozenset(),
+        *,
+        freed: tuple[int, int] = (0, 0),
+    ) -> Verdict:
+        """The filter on any set of cards, under this cluster's quota and policy; `fits` None where those are unseen.
+
+        `freed`: the memory and cores of the namespace that no longer count against its quota.
+        """
         rooms = self._quota_rooms(request.namespace)
+        if any(freed):
+            rooms = tuple(room and room.after(*freed) for room in rooms)
         verdicts = [
             fit.judge(cards, request, self.rules, quota=room, default_policy=self.facts.policy, relax=relax)
             for room in rooms

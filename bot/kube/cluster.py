@@ -70,6 +70,11 @@ class Cluster(Protocol):
         """What is assumed about the cluster as a whole, such as the time of a recording that names none."""
         ...
 
+    @property
+    def cache_age_s(self) -> int | None:
+        """How many seconds ago what was read so far may have been true; None when all of it was read when asked for."""
+        ...
+
     def now(self) -> datetime:
         """The moment that answers are about: the clock's for a live cluster, `taken_at` of a recording."""
         ...

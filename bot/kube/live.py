@@ -35,7 +35,7 @@ MOST_LINES = 20_000
 MOST_BYTES = 16 * 1024 * 1024
 LONGEST_FIRST = 4096
 MOST_WAITS, LONGEST_WAIT_S = 2, 5
-BUSY_BYTES, GATHER_S = 32 * 1024, 0.05
+BUSY_BYTES, GATHER_S = 32 * 1024, 0.2
 """A watch that brought less than this at once is left alone for a moment: one wake-up then serves many events."""
 ERROR_BODY_LIMIT = 64 * 1024
 UNREADABLE = (ValueError, RecursionError)
@@ -106,6 +106,7 @@ class LiveCluster:
     """See `bot.kube.cluster.Cluster`. Use as an async context manager, or call `aclose`."""
 
     hami_version_hint = ""
+    cache_age_s = None
 
     def __init__(
         self, link: Link, reconnect: Callable[[], Awaitable[Link]], *, name: str, limits: aiohttp.ClientTimeout

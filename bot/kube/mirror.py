@@ -50,6 +50,10 @@ class Mirror(Generic[R]):
             self._in_order = True
         return list(self._items.values())
 
+    def get(self, key: str) -> R | None:
+        """One object, None when it is not there."""
+        return self._items.get(key)
+
     def replace(self, items: Iterable[R], bad: Mapping[str, str], version: int) -> None:
         """Takes over a whole list that was read at that version; objects that have not changed stay the same ones."""
         fresh: dict[str, R] = {}

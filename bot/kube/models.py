@@ -4,6 +4,7 @@ Because the shapes are the API's, `kubectl get … -o json` is a valid input, an
 that was never modelled. Times stay text: a rule that needs one parses it with `bot.kube.times`.
 """
 
+from sys import intern
 from typing import Generic, TypeVar
 
 import msgspec
@@ -39,6 +40,10 @@ class ObjectMeta(Model, frozen=True):
     def annotation(self, key: str) -> str | None:
         """The annotation's value, None when absent."""
         return self.annotations.get(key) if self.annotations else None
+
+
+_keep = msgspec.structs.force_setattr
+"""Replaces a field while the object is made, and at no other time."""
 
 
 class Resource(Model, frozen=True):
@@ -208,16 +213,48 @@ class DaemonPodSpec(Model, frozen=True):
     node_name: str = ""
 
 
+class DaemonPodCondition(Model, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class DaemonContainerState(Model, frozen=True):
+    waiting: StateWaiting | None = None
+    terminated: StateTerminated | None = None
+
+
+class DaemonContainer(Model, frozen=True):
+    restart_count: int = 0
+    state: DaemonContainerState = DaemonContainerState()
+    last_state: DaemonContainerState = DaemonContainerState()
+
+
 class DaemonPodStatus(Model, frozen=True):
     phase: str = ""
     reason: str = ""
-    conditions: list[Condition] | None = None
-    container_statuses: list[ContainerStatus] | None = None
+    conditions: list[DaemonPodCondition] | None = None
+    container_statuses: list[DaemonContainer] | None = None
+
+    def __post_init__(self) -> None:
+        """Only the Ready condition stays: of thousands of pods the others would be a third of what they take."""
+        _keep(self, "conditions", [one for one in self.conditions or () if one.type == "Ready"])
+
+
+class DaemonPodMeta(ObjectMeta, frozen=True):
+    annotations: dict[str, str] | None = msgspec.field(default=None, name="(left out)")
+    owner_references: list[OwnerReference] | None = msgspec.field(default=None, name="(left out too)")
+    uid: str = msgspec.field(default="", name="(and this)")
+    resource_version: str = msgspec.field(default="", name="(and that)")
+
+    def __post_init__(self) -> None:
+        """All of a DaemonSet's pods have the same labels: their texts are kept once."""
+        _keep(self, "labels", {key: intern(value) for key, value in (self.labels or {}).items()})
 
 
 class DaemonPod(Resource, frozen=True):
     """A pod that every node has one of, as a sweep reads it: where it is and how it does."""
 
+    metadata: DaemonPodMeta = DaemonPodMeta()
     spec: DaemonPodSpec = DaemonPodSpec()
     status: DaemonPodStatus = DaemonPodStatus()
 
@@ -251,6 +288,44 @@ class NodeStatus(Model, frozen=True):
 class Node(Resource, frozen=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class FewLabels(Model, frozen=True):
+    gpu: str | None = None
+
+
+class SweptMeta(ObjectMeta, frozen=True):
+    labels: dict[str, str] | None = msgspec.field(default=None, name="(left out)")
+    few_labels: FewLabels = msgspec.field(default=FewLabels(), name="labels")
+    uid: str = msgspec.field(default="", name="(left out too)")
+    resource_version: str = msgspec.field(default="", name="(and this)")
+    creation_timestamp: str | None = msgspec.field(default=None, name="(and that)")
+
+    def label(self, key: str) -> str | None:
+        return self.few_labels.gpu if key == "gpu" else None
+
+
+class SweptStatus(NodeStatus, frozen=True):
+    def __post_init__(self) -> None:
+        """Devices alone stay of the amounts, and Ready of the conditions."""
+        _keep(self, "conditions", [one for one in self.conditions or () if one.type == "Ready"])
+        allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
+        _keep(self, "allocatable", allocatable)
+        _keep(self, "capacity", allocatable if allocatable == capacity else capacity)
+
+
+def _devices(amounts: dict[str, Quantity] | None) -> dict[str, Quantity]:
+    return {name: amount for name, amount in (amounts or {}).items() if "/" in name}
+
+
+class SweptNode(Node, frozen=True):
+    """A node of a sweep over all, with what bears on its devices: the rest would be most of the memory.
+
+    Of its labels it knows `gpu` alone, of its amounts the devices, of its conditions Ready.
+    """
+
+    metadata: SweptMeta = SweptMeta()
+    status: SweptStatus = SweptStatus()
 
 
 # ------------------------------------------------------------------------------------------------ events
@@ -349,6 +424,7 @@ class ConfigMap(Resource, frozen=True):
 class LeaseSpec(Model, frozen=True):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
     renew_time: str | None = None
 
 
@@ -445,6 +521,7 @@ PODS = Kind("pods", Pod)
 HOLDERS = Kind("pods", Holder)
 DAEMON_PODS = Kind("pods", DaemonPod)
 NODES = Kind("nodes", Node, namespaced=False)
+SWEPT_NODES = Kind("nodes", SweptNode, namespaced=False)
 EVENTS = Kind("events", Event)
 RESOURCE_QUOTAS = Kind("resourcequotas", ResourceQuota)
 CONFIG_MAPS = Kind("configmaps", ConfigMap)

@@ -45,7 +45,7 @@ class NodeFilter:
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._tolerations = pod.spec.tolerations or []
-        amounts = ((resource, _asked(pod, resource)) for resource in _RESOURCES)
+        amounts = ((resource, effective_request(pod, resource)) for resource in _RESOURCES)
         self._asked = [(resource, amount) for resource, amount in amounts if amount > 0]
 
     def obstacle(self, node: Node) -> Obstacle | None:
@@ -122,8 +122,8 @@ def _compare(value: str | None, values: list[str]) -> int:
     return (left > right) - (left < right)
 
 
-def _asked(pod: Pod, resource: str) -> Decimal:
-    """The pod's effective request, overhead included.
+def effective_request(pod: Pod, resource: str) -> Decimal:
+    """What Kubernetes takes the whole pod to ask for, overhead included.
 
     The app containers and sidecars together, or an init container with the sidecars before it where that is more.
     """

@@ -62,7 +62,9 @@ class RecordedCluster:
     `undecodable` tells which objects of the lists asked for so far could not be read; `notes` what had to be assumed.
     """
 
-    def __init__(self, path: Path, files: RecordingFiles) -> None:
+    cache_age_s = None
+
+    def __init__(self, path: Path, files: RecordingFiles, *, name: str = "") -> None:
         self._files = files
         self._lists: dict[tuple[str, type[Resource]], Decoded[Any]] = {}
         self.undecodable: list[str] = []
@@ -72,12 +74,15 @@ class RecordedCluster:
         if taken_at is None:
             raise SourceError(f"{path}: {META}: taken_at is no time: {self._meta.taken_at!r}", hint=_META_HINT)
         self._taken_at = taken_at
-        self._name = self._meta.cluster or archive_stem(path) or path.resolve().name
+        self._name = name or self._meta.cluster or archive_stem(path) or path.resolve().name
 
     @classmethod
-    def open(cls, path: Path) -> "RecordedCluster":
-        """The recording at `path`. SourceError says what is wrong with it: missing, cut off, unsafe, no recording."""
-        return cls(path, open_files(path))
+    def open(cls, path: Path, *, name: str = "") -> "RecordedCluster":
+        """The recording at `path`, under the name that settings give it, else its own.
+
+        SourceError says what is wrong with it: missing, cut off, unsafe, no recording.
+        """
+        return cls(path, open_files(path), name=name)
 
     @property
     def name(self) -> str:

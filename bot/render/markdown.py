@@ -7,7 +7,9 @@ of any text, each word that could mean something to a reader of Markdown stands 
 import re
 from collections.abc import Iterator, Sequence
 
-from bot.render.words import heading, shell_command, some_names, subject_name, visible, where
+from msgspec import UNSET
+
+from bot.render.words import heading, seen_at, shell_command, some_names, subject_name, visible, where
 from bot.report import Evidence, Finding, Gap, NextAction, Report, Table
 from bot.texts import Texts
 
@@ -38,7 +40,8 @@ def markdown(report: Report, say: Texts) -> str:
 
 def _origin(report: Report, say: Texts) -> str:
     cluster = say("render.in-cluster", cluster=report.cluster) if report.cluster else ""
-    return ", ".join(filter(None, (report.playbook, cluster, report.taken_at)))
+    seen = report.taken_at if report.cache_age_s is UNSET else seen_at(report, say)
+    return ", ".join(filter(None, (report.playbook, cluster, seen)))
 
 
 def _section(title: str, lines: Sequence[str]) -> list[Sequence[str]]:
@@ -111,4 +114,4 @@ def _code(text: str) -> str:
 
 
 def _longest_run(text: str) -> int:
-    return max(map(len, _BACKTICKS.findall(text)), default=0)
+    return max(map(len, _BACKTICKS.findall(text))) if "`" in text else 0

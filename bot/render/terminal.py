@@ -15,6 +15,7 @@ from bot.render.words import (
     is_numeric,
     moment,
     notes,
+    seen_at,
     shell_command,
     some_names,
     subject_name,
@@ -81,7 +82,7 @@ def _head(report: Report, cause: Finding | None, say: Texts, width: int) -> list
         facts.append(("finding", f"{cause.code}, {say(f'render.{cause.confidence}')}"))
         if cause.scope.nodes:
             facts.append(("nodes", some_names(cause.scope.nodes, say, _NAMES_SHOWN_OF_CAUSE)))
-    facts.append(("seen", moment(report.taken_at, None, say)))
+    facts.append(("seen", seen_at(report, say)))
     labels = {key: say(f"render.{key}") for key, _ in facts}
     wide = max(map(cells, labels.values()))
     lines.append(Line())

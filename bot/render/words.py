@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
+from msgspec import UNSET
+
 from bot.report import Evidence, Finding, NextAction, Report
 from bot.texts import Texts
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
 # paragraph separators, and what this Unicode version does not know and so cannot measure.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+_MAYBE_INVISIBLE = re.compile(r"[^ -~]")
 _VARIATION_SELECTOR_16 = "\ufe0f"
 
 _NAMES_SHOWN = 3
@@ -20,9 +23,12 @@ _NUMERIC = re.compile(r"-?[\d,.]+( ?(%|[KMGT]i?B?))?")
 
 def visible(text: str) -> str:
     r"""The text on one line, with what acts instead of showing written out: `\x1b`, `\n`, `\u202e`."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(ascii(one)[1:-1] if unicodedata.category(one) in _INVISIBLE else one for one in text)
+    return text if text.isprintable() else _MAYBE_INVISIBLE.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    one = found[0]
+    return ascii(one)[1:-1] if unicodedata.category(one) in _INVISIBLE else one
 
 
 def cells(text: str) -> int:
@@ -96,6 +102,14 @@ def moment(at: str, taken_at: str | None, say: Texts) -> str:
     if taken is None or then > taken:
         return shown
     return say("render.earlier", moment=shown, age=_age(int((taken - then).total_seconds())))
+
+
+def seen_at(report: Report, say: Texts) -> str:
+    """When the cluster was read, and how much older than that the answer may be for what came from a cache."""
+    shown = moment(report.taken_at, None, say)
+    if report.cache_age_s is UNSET:
+        return shown
+    return say("render.cached", moment=shown, seconds=report.cache_age_s)
 
 
 def _read(text: str) -> datetime | None:

@@ -1,6 +1,7 @@
 """What may be set, and what it means."""
 
 import ipaddress
+import re
 from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from bot.texts import Language
 
 PREFIX = "HAMI_BOT_"
+_CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
 
 
 class ClusterSettings(BaseModel):
@@ -26,6 +28,14 @@ class ClusterSettings(BaseModel):
     recording: Path | None = None
     hami_namespace: str = ""
     scheduler_deployment: str = ""
+
+
+class ChannelSettings(BaseModel):
+    """What holds in one Slack channel: the cluster that a question there is about when it names none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cluster: str
 
 
 class SlackSettings(BaseModel):
@@ -91,10 +101,28 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
 
     clusters: dict[str, ClusterSettings] = Field(default_factory=dict)
+    channels: dict[str, ChannelSettings] = Field(default_factory=dict)
     language: Language = "en"
     slack: SlackSettings | None = None
     http: HttpSettings = HttpSettings()
     store: StoreSettings = StoreSettings()
+
+    @field_validator("channels")
+    @classmethod
+    def _by_id(cls, channels: dict[str, ChannelSettings]) -> dict[str, ChannelSettings]:
+        """Ids as Slack writes them; the environment's names come in lower case."""
+        ids = {name.upper(): one for name, one in channels.items()}
+        if wrong := [name for name in channels if not _CHANNEL.fullmatch(name.upper())]:
+            raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
+        return ids
+
+    @model_validator(mode="after")
+    def _known_clusters(self) -> Self:
+        for channel, one in self.channels.items():
+            if one.cluster not in self.clusters:
+                known = ", ".join(sorted(self.clusters)) or "none"
+                raise ValueError(f"channels.{channel}.cluster: there is no cluster {one.cluster!r} (clusters: {known})")
+        return self
 
     @classmethod
     def settings_customise_sources(

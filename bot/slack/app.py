@@ -1,6 +1,8 @@
 """The real slack-bolt app, made so that no listener asks Slack who it is and no request goes unanswered."""
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from slack_bolt.app.async_app import AsyncApp
@@ -48,8 +50,24 @@ def check_scopes(granted: frozenset[str]) -> None:
         )
 
 
-def build_app(api_url: str, bot_token: str, identity: Identity) -> AsyncApp:
-    """An app without listeners. It believes what it is given: `bot.http` verifies signatures, Socket Mode has none.
+class _App(AsyncApp):
+    """Awaits `kept` before each answer to Slack."""
+
+    def __init__(self, kept: Callable[[], Awaitable[None]], **options: Any) -> None:
+        super().__init__(**options)
+        self._kept = kept
+
+    async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
+        response = await super().async_dispatch(req)
+        await asyncio.sleep(0)  # bolt acks an event by itself, and starts its listener at the next turn
+        await self._kept()
+        return response
+
+
+def build_app(api_url: str, bot_token: str, identity: Identity, kept: Callable[[], Awaitable[None]]) -> AsyncApp:
+    """An app without listeners. Slack is answered when `kept` returns: it waits until what was accepted is safe.
+
+    It believes what it is given: `bot.http` verifies signatures, Socket Mode has none.
 
     It has no token of its own: bolt would call auth.test for every first request, and tell a person that the app is
     not installed when that fails once (slack.md 1.3).
@@ -64,7 +82,8 @@ def build_app(api_url: str, bot_token: str, identity: Identity) -> AsyncApp:
             bot_id=identity.bot_id,
         )
 
-    app = AsyncApp(
+    app = _App(
+        kept,
         client=AsyncWebClient(base_url=api_url, retry_handlers=[]),
         authorize=authorize,
         request_verification_enabled=False,

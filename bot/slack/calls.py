@@ -6,9 +6,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
+from urllib.request import proxy_bypass
 
 import aiohttp
 from slack_sdk.errors import SlackClientError
+from slack_sdk.proxy_env_variable_loader import load_http_proxy_from_env
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.failures import Problem, SlackFailure, answered, broken
@@ -40,6 +42,15 @@ def is_safe(url: str) -> bool:
     except ValueError:
         return False
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy of the environment through which the address is to be reached, if it is not to be reached directly.
+
+    slack-sdk never reads NO_PROXY: here it counts, and a loopback address is always direct.
+    """
+    host = urlsplit(url).hostname or ""
+    return None if host in LOOPBACK or proxy_bypass(host) else load_http_proxy_from_env()
 
 
 class Calls:
@@ -137,7 +148,7 @@ class Calls:
             data=content,
             headers={"Content-Type": content_type},
             timeout=limits,
-            proxy=None if urlsplit(url).hostname in LOOPBACK else self._client.proxy,
+            proxy=proxy_for(url),
             allow_redirects=False,
         )
         try:

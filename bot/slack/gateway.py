@@ -11,14 +11,12 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar, cast
-from urllib.parse import urlsplit
-from urllib.request import proxy_bypass
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.errors import UsageError
-from bot.slack.calls import INTERACTIVE, LOOPBACK, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json, is_safe
+from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json, is_safe, proxy_for
 from bot.slack.failures import Problem, SlackFailure, answered
 from bot.slack.message import File, Message
 from bot.slack.render.degrade import degraded
@@ -60,19 +58,16 @@ class Posted(NamedTuple):
 async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[AsyncWebClient, aiohttp.ClientSession]]:
     """Slack's client and the session it shares with `Gateway`. Raises UsageError for an address that tells the token.
 
-    The SDK takes a proxy from the environment and never reads NO_PROXY: here a loopback address is always direct, and
-    NO_PROXY counts.
+    Of the environment's proxies, see `proxy_for`.
     """
     if not is_safe(api_url):
         raise UsageError(
             f"the address of Slack's API is {api_url!r}",
             hint="it has to begin with https:// (http:// only on loopback)",
         )
-    host = urlsplit(api_url).hostname or ""
     async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
         client = AsyncWebClient(bot_token, base_url=api_url, session=session, retry_handlers=[])
-        if host in LOOPBACK or proxy_bypass(host):
-            client.proxy = None
+        client.proxy = proxy_for(api_url)
         yield client, session
 
 

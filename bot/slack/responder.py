@@ -45,6 +45,14 @@ class Words(NamedTuple):
     line: str = "Here are the files of the answer that you asked for."
 
 
+def without_files(message: Message, note: str) -> Message:
+    """The message where files cannot be, with a line of escaped mrkdwn about them."""
+    if not message.blocks:
+        return Message(f"{message.text}\n{note}")
+    context = {"type": "context", "elements": [{"type": "mrkdwn", "text": note}]}
+    return Message(message.text, (*message.blocks, context))
+
+
 class Responder:
     """One interaction. `now` is a clock in seconds and `url` was new when the responder was made.
 
@@ -150,10 +158,7 @@ class Responder:
         except StoreError as error:
             log.exception("the files of an answer to %s are lost: %s", self._user, error.message)
             return form._replace(files=())
-        note = {"type": "context", "elements": [{"type": "mrkdwn", "text": self._words.where}]}
-        if form.blocks:
-            return Message(form.text, (*form.blocks, note))
-        return Message(f"{form.text}\n{self._words.where}")
+        return without_files(form, self._words.where)
 
     async def _direct(self, message: Message) -> None:
         """By the outbox. One key for each answer, so that the whole of it takes the place of its files' line."""

@@ -1,38 +1,33 @@
-"""Socket Mode over two connections, watched: one is up while the other is refreshed, and a deaf one is healed.
+"""Socket Mode over two connections, watched: each is replaced before it goes, and a deaf one is healed.
 
 slack-sdk's client tries a dead ticket for ever once a handshake failed (python-slack-sdk#1379; slack.md 0.1): without
 `wss_uri` it asks for a new one.
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
 
-from aiohttp import WSMessage
-from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.app.async_app import AsyncApp
-from slack_sdk.errors import SlackClientError
-from slack_sdk.socket_mode.request import SocketModeRequest
-from slack_sdk.web.async_client import AsyncWebClient
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.slack.connection import Connection
 
 CONNECTIONS = 2
-_PING_INTERVAL_S = 5.0
-_WATCH_S = 1.0
+PING_INTERVAL_S = 5.0
+WATCH_S = 1.0
 _BAD_BEFORE_NEW_TICKET = 3
 _BAD_BEFORE_NEW_CLIENT = 60
-_LONGEST_WAIT_S = 60.0
-_LONGEST_ACK_S = 3.5
-"""Bolt gives a listener 3 s to ack, and Slack waits no longer."""
+_HANDOVER_S = 8.0
+"""Slack closes a connection about ten seconds after it asked it to go; the next one should be up by then."""
+_LINGER_S = 15.0
+_CROWDED = "too_many_websockets"
 
 log = logging.getLogger(__name__)
 
 
 class Sockets:
-    """The connections of one app. `up` says how many are connected; after 30 s without any the bot is not ready."""
+    """The connections of one app. `up` says how many are connected; `healed` counts the tickets found dead."""
 
     def __init__(
         self,
@@ -40,9 +35,8 @@ class Sockets:
         app_token: str,
         api_url: str,
         *,
-        connections: int = CONNECTIONS,
-        ping_interval_s: float = _PING_INTERVAL_S,
-        watch_s: float = _WATCH_S,
+        ping_interval_s: float = PING_INTERVAL_S,
+        watch_s: float = WATCH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
@@ -52,9 +46,11 @@ class Sockets:
         self._watch_s = watch_s
         self._clock = clock
         self._last_up = clock()
-        self._tasks = [asyncio.create_task(self._keep(number)) for number in range(connections)]
-        self._up = [False] * connections
+        self._up = [False] * CONNECTIONS
         self._first = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._retired: set[asyncio.Task[None]] = set()
+        self._keepers = [asyncio.create_task(self._keep(number)) for number in range(CONNECTIONS)]
         self.healed = 0
 
     @property
@@ -71,95 +67,74 @@ class Sockets:
 
     async def close(self) -> None:
         """No envelope is taken after this; what was taken is acked first and goes on."""
-        for task in self._tasks:
+        self._stopping.set()
+        for task in self._keepers:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._keepers, return_exceptions=True)
+        await asyncio.gather(*self._retired)
 
     async def _keep(self, number: int) -> None:
-        """One connection for as long as the bot runs; its client is replaced when nothing else helps."""
-        while True:
-            handler = self._handler()
-            connecting = asyncio.create_task(handler.connect_async())
-            try:
-                await self._watch(number, handler, connecting)
-            finally:
-                self._up[number] = False
-                connecting.cancel()
-                await handler.close_when_acked()
-            log.warning("Socket Mode connection %d was replaced", number)
+        """One connection for as long as the bot runs, whichever client it is at the time."""
+        held = [self._connection()]
+        try:
+            while True:
+                await self._watch(number, held[-1])
+                leaving = held[-1].leaving
+                log.info("Socket Mode connection %d is replaced: %s", number, leaving or "it did not heal")
+                if leaving and leaving != _CROWDED:
+                    held.append(self._connection())
+                    await held[-1].is_up_within(_HANDOVER_S)
+                    self._retire(held.pop(0), linger_s=_LINGER_S)
+                else:
+                    await self._retire(held.pop())
+                    held.append(self._connection())
+        finally:
+            self._up[number] = False
+            for connection in held:
+                self._retire(connection)
 
-    async def _watch(self, number: int, handler: "_Handler", connecting: asyncio.Task[None]) -> None:
-        """Returns when the client should be replaced."""
+    async def _watch(self, number: int, connection: Connection) -> None:
+        """Returns when the connection should be replaced: Slack asks for it, or nothing else helps."""
         bad = 0
         while bad < _BAD_BEFORE_NEW_CLIENT:
-            if connecting.done():
-                await asyncio.sleep(self._watch_s)
-            else:
-                await asyncio.wait({connecting}, timeout=self._watch_s)
-            self._up[number] = await handler.client.is_connected()
+            await connection.news_within(self._watch_s)
+            if connection.leaving:
+                return
+            self._up[number] = await connection.is_up()
             if self._up[number]:
                 bad, self._last_up = 0, self._clock()
                 self._first.set()
                 continue
             bad += 1
-            if bad % _BAD_BEFORE_NEW_TICKET == 0 and handler.client.wss_uri is not None:
-                handler.client.wss_uri = None
+            if bad % _BAD_BEFORE_NEW_TICKET == 0 and connection.forget_ticket():
                 self.healed += 1
                 log.warning("Socket Mode connection %d: asking for a new ticket", number)
 
-    def _handler(self) -> "_Handler":
-        opener = _PatientClient(base_url=self._api_url, retry_handlers=[])
-        return _Handler(self._app, self._app_token, web_client=opener, ping_interval=self._ping_interval_s)
+    def _connection(self) -> Connection:
+        return Connection(self._app, self._app_token, self._api_url, self._ping_interval_s)
+
+    def _retire(self, connection: Connection, *, linger_s: float = 0.0) -> asyncio.Task[None]:
+        """Closes the connection, after Slack has: until then it may send more, which nobody would read."""
+
+        async def close() -> None:
+            ends = self._clock_of_loop() + linger_s
+            while self._clock_of_loop() < ends and not self._stopping.is_set() and await connection.is_up():
+                await _within(self._stopping, self._watch_s)
+            await connection.close_when_acked()
+
+        task = asyncio.create_task(close())
+        self._retired.add(task)
+        task.add_done_callback(self._retired.discard)
+        return task
+
+    @staticmethod
+    def _clock_of_loop() -> float:
+        return asyncio.get_running_loop().time()
 
 
-class _Handler(AsyncSocketModeHandler):
-    """Knows whether every envelope that it took was acked: a connection that is closed before loses the ack."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._taken = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self.client.on_message_listeners.append(self._count)
-
-    async def _count(self, message: WSMessage) -> None:
-        """slack-sdk calls this as soon as the message is read, and `handle` some turns of the loop later."""
-        if '"envelope_id"' in message.data:
-            self._taken += 1
-            self._idle.clear()
-
-    async def handle(self, client: Any, req: SocketModeRequest) -> None:
-        try:
-            await super().handle(client, req)
-        finally:
-            self._taken -= 1
-            if self._taken <= 0:
-                self._idle.set()
-
-    async def close_when_acked(self) -> None:
-        """Takes nothing more, and closes when all that was taken is acked."""
-        client: Any = self.client
-        if client.message_receiver:
-            client.message_receiver.cancel()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LONGEST_ACK_S):
-                await self._idle.wait()
-        with contextlib.suppress(SlackClientError, OSError, RuntimeError):
-            await self.close_async()
-        await self.client.aiohttp_client_session.close()
-
-
-class _PatientClient(AsyncWebClient):
-    """Waits longer after each refusal: apps.connections.open is Tier 1, and slack-sdk tries again at every ping."""
-
-    _wait_s = 0.0
-
-    async def apps_connections_open(self, *, app_token: str, **kwargs: Any) -> AsyncSlackResponse:
-        await asyncio.sleep(self._wait_s)
-        try:
-            answer: AsyncSlackResponse = await super().apps_connections_open(app_token=app_token, **kwargs)  # pyright: ignore[reportUnknownMemberType]  # its **kwargs carry no type
-        except (SlackClientError, OSError, TimeoutError):
-            self._wait_s = min(_LONGEST_WAIT_S, max(1.0, self._wait_s * 2))
-            raise
-        self._wait_s = 0.0
-        return answer
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

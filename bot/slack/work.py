@@ -1,14 +1,21 @@
 """What the bot is doing: every accepted question as a task that is kept, bounded in time, told when it fails."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
 
 from bot.bugs import bugs_as_errors
 from bot.errors import BotError
 from bot.store import Store
 
+T = TypeVar("T")
+
 LONGEST_S = 120.0
+KEEPING_S = 0.025
+"""How long an ack waits until what it accepts is kept: enough for an idle machine, and in a storm, when a busy store
+would hold up every ack, little. What is acked before it is kept is lost if the process is killed in that moment."""
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +34,13 @@ class Work:
     again. Nothing that a job raises gets past it: `tell` is called with the error instead.
     """
 
-    def __init__(self, store: Store, *, longest_s: float = LONGEST_S) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, longest_s: float = LONGEST_S, keeping_s: float = KEEPING_S) -> None:
         self._longest_s = longest_s
+        self._keeping_s = keeping_s
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._claims = _Together(store.claim_all)
+        self._ends = _Together(store.done_all)
+        self._unkept: set[asyncio.Event] = set()
         self.failures = 0
 
     def __len__(self) -> int:
@@ -40,9 +50,24 @@ class Work:
         """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`."""
         if key in self._running:
             return
-        task = asyncio.create_task(self._once(key, job, tell, payload), name=key)
+        kept = asyncio.Event()
+        self._unkept.add(kept)
+        task = asyncio.create_task(self._once(key, job, tell, payload, kept), name=key)
         self._running[key] = task
         task.add_done_callback(lambda _: self._running.pop(key, None))
+
+    async def kept(self) -> None:
+        """Waits until all that was begun so far is in the store, and so will be done even if this process dies now.
+
+        To be called before Slack is told that it was taken; at most `keeping_s`, so that no store costs an ack.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._keeping_s):
+                await self._all_kept()
+
+    async def _all_kept(self) -> None:
+        for kept in list(self._unkept):
+            await kept.wait()
 
     async def drain(self, patience_s: float) -> int:
         """Waits for what is running; how many were cut off when patience ended. Those stay unfinished in the store."""
@@ -50,17 +75,23 @@ class Work:
         if not tasks:
             return 0
         _, late = await asyncio.wait(tasks, timeout=patience_s)
+        await self._all_kept()  # a store answers or fails: what was taken is not lost because it was slow
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         return len(late)
 
-    async def _once(self, key: str, job: Job, tell: Tell, payload: str) -> None:
+    async def _once(self, key: str, job: Job, tell: Tell, payload: str, kept: asyncio.Event) -> None:
         try:
             with bugs_as_errors():
-                if await self._store.claim(key, payload):
+                try:
+                    mine = key in await self._claims.write(key, payload)
+                finally:
+                    self._unkept.discard(kept)
+                    kept.set()
+                if mine:
                     await self._bounded(job, tell)
-                    await self._store.done(key)
+                    await self._ends.write(key, "")
         except BotError as error:
             self.failures += 1
             log.warning("%s: %s", key, error)
@@ -83,3 +114,25 @@ class Work:
                 raise
             hint = "Ask again; if it stays so, the cluster answers slowly."
             raise Overdue(f"gave up after {self._longest_s:.0f} s", hint=hint) from error
+
+
+class _Together(Generic[T]):
+    """What many want written at once is one transaction: a commit takes as long for fifty as for one."""
+
+    def __init__(self, write: Callable[[dict[str, str]], Awaitable[T]]) -> None:
+        self._write = write
+        self._waiting: dict[str, str] = {}
+        self._next: asyncio.Task[T] | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    async def write(self, key: str, value: str) -> T:
+        """What the transaction returned that has this entry. It is made whether or not the caller is cancelled."""
+        self._waiting[key] = value
+        if self._next is None:
+            self._next = asyncio.create_task(self._all())
+        return await asyncio.shield(self._next)
+
+    async def _all(self) -> T:
+        async with self._one_at_a_time:
+            entries, self._waiting, self._next = self._waiting, {}, None
+            return await self._write(entries)

@@ -21,7 +21,7 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts) -> Finding:
         code="not-found",
         claim=one_line(claim, 400),
         severity="warning",
-        confidence="confirmed",
+        confidence="suspected" if absent.gaps else "confirmed",
         scope=Scope(),
         evidence=tuple(
             Evidence(
@@ -34,7 +34,7 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts) -> Finding:
             for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         ),
         next_actions=tuple(
-            NextAction(say("not-found.ask", name=full), f"why {_typed(one)}")
+            NextAction(say("not-found.ask", name=full), prose.command("why", _typed(one)))
             for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         ),
     )

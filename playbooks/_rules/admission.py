@@ -18,7 +18,8 @@ _RESPECTS_FOREIGN = Version(2, 7, 0)
 _DENIES_PRIVILEGED = Version(2, 10, 0)
 _OVERWRITE = "force-overwrite-default-scheduler"
 WEBHOOK = "vgpu.hami.io"
-_OPT_OUT = ("hami.io/webhook", "ignore")
+WEBHOOK_LABEL = "hami.io/webhook"
+_OPT_OUT = (WEBHOOK_LABEL, "ignore")
 _REMEDIES = {"pod has node assigned": "node", "exceeding resource quota": "quota", "is privileged": "privileged"}
 """What HAMi's webhook says when it refuses a pod (pkg/scheduler/webhook.go at v2.7 to v2.10), and our advice."""
 

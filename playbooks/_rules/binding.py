@@ -1,46 +1,30 @@
 """Pods that the filter let through: locked nodes, refused binds, and waiting for the next attempt."""
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.allocations import is_finished, reserved_node
+from bot.hami.allocations import reserved_node
 from bot.hami.messages import chosen_node
-from bot.hami.nodelock import DEFAULT_EXPIRY, LOCK_KEY, parse_lock
+from bot.hami.nodelock import LOCK_KEY
 from bot.hami.vendors import NVIDIA
-from bot.hami.version import Version
-from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Scope, Severity, one_line
+from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._evidence import kubectl, kubectl_pod
 from playbooks._rules import prose
 from playbooks._rules.case import Case
+from playbooks._rules.locks import Held, Owners, after, lock_actions, lock_expiry, lock_on, told
 from playbooks._rules.said import Said
 
 UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
 """kube-scheduler retries an unschedulable pod at the latest after this (--pod-max-in-unschedulable-pods-duration)."""
+FILTERED_GRACE = timedelta(seconds=30)
+"""From the filter to Bind it takes milliseconds, with a volume to provision or a plugin that waits longer."""
 
-_RELEASES_DANGLING = Version(2, 7, 0)
 _MAX_LOCKS_SHOWN = 3
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|m|s)")
-_SECONDS = {"h": 3600, "m": 60, "s": 1}
-_LONGEST_S = 10**9
-
-Owners = Mapping[tuple[str, str], Pod | Gap | None]
-"""The pods that locks name: None = read, and not there."""
-
-
-class _Held(NamedTuple):
-    """One lock. `passing`: the next bind on the node releases it by itself, so it keeps nobody out."""
-
-    code: str
-    claim: str
-    passing: bool = False
 
 
 def locked(case: Case, said: Said, owners: Owners, say: Texts) -> Finding | None:
@@ -75,27 +59,21 @@ def _refused_by_lock(case: Case, said: Said, name: str, owners: Owners, say: Tex
     if name in case.nodes:
         late = said.at is None or case.now - said.at > UNSCHEDULABLE_FLUSH
         finding = _lock_finding(
-            case, {name: _Held(code, say("node-lock.gone", node=name))}, [said.evidence], "suspected", say
+            case, {name: Held(code, say("node-lock.gone", node=name))}, [said.evidence], "suspected", say
         )
         return structs.replace(finding, severity="warning" if late else "info", next_actions=())
-    locks = {name: _Held(code, say(f"{code}.said", node=name or "?"))}
+    locks = {name: Held(code, say(f"{code}.said", node=name or "?"))}
     return _lock_finding(case, locks, [said.evidence], "suspected", say)
 
 
 def _lock_finding(
-    case: Case, locks: Mapping[str, _Held], proofs: Sequence[Evidence], confidence: Confidence, say: Texts
+    case: Case, locks: Mapping[str, Held], proofs: Sequence[Evidence], confidence: Confidence, say: Texts
 ) -> Finding:
     names = [name for name in locks if name]
     held = next(iter(locks.values()))
     shown = [case.nodes[name] for name in names if name in case.nodes][:_MAX_LOCKS_SHOWN]
     texts = [(node, node.metadata.annotation(LOCK_KEY)) for node in shown]
-    actions: list[NextAction] = []
-    if names:
-        look = kubectl("get", "node", names[0], "-o", "jsonpath={.metadata.annotations.hami\\.io/mutex\\.lock}")
-        actions.append(NextAction(say("node-lock.look"), look))
-        if held.code != "node-lock-held":
-            release = kubectl("annotate", "node", names[0], f"{LOCK_KEY}-")
-            actions.append(NextAction(say("node-lock.release"), release, changes_cluster=True))
+    actions = lock_actions(names[0], held.code, say) if names else []
     return Finding(
         code=held.code,
         claim=one_line(held.claim, 400),
@@ -107,50 +85,11 @@ def _lock_finding(
     )
 
 
-def _judge(case: Case, name: str, owners: Owners, say: Texts) -> _Held | None:
+def _judge(case: Case, name: str, owners: Owners, say: Texts) -> Held | None:
     """What the lock on a node is, None when it has none that was seen."""
     node = case.nodes.get(name)
-    text = node.metadata.annotation(LOCK_KEY) if node else None
-    if not text:
-        return None
-    lock = parse_lock(text, case.version)
-    if lock is None:
-        claim = say("node-lock-malformed.claim", node=name, value=one_line(text, 80))
-        return _Held("node-lock-malformed", claim)
-    age, expiry = case.now - lock.taken_at, _expiry(case)
-    told = {
-        "node": name,
-        "owner": f"{lock.namespace}/{lock.pod}",
-        "age": max(0, int(age.total_seconds())),
-        "expires": format_time(_after(lock.taken_at, expiry)),
-    }
-    if age > expiry:
-        key = "expired" if lock.pod else "nameless"
-        return _Held("node-lock-dangling", say(f"node-lock-dangling.{key}", **told), passing=True)
-    if not lock.pod:
-        return _Held("node-lock-held", say("node-lock-held.nameless", **told))
-    unread = Gap("lock owner", "")
-    owner = owners.get((lock.namespace, lock.pod), unread)
-    if owner is None and case.version is not None and case.version >= _RELEASES_DANGLING:
-        return _Held("node-lock-dangling", say("node-lock-dangling.claim", **told), passing=True)
-    if owner is None or (isinstance(owner, Pod) and is_finished(owner)):
-        return _Held("node-lock-dangling", say("node-lock-dangling.kept", **told))
-    return _Held("node-lock-held", say("node-lock-held.claim", **told))
-
-
-def _expiry(case: Case) -> timedelta:
-    """How long this scheduler keeps a lock: 5 minutes, or its --node-lock-timeout (2.7 and later)."""
-    pieces = _DURATION.findall(case.install.flags.get("node-lock-timeout", ""))
-    seconds = sum(float(amount) * _SECONDS[unit] for amount, unit in pieces)
-    return timedelta(seconds=min(seconds, _LONGEST_S)) if seconds else DEFAULT_EXPIRY
-
-
-def _after(moment: datetime, wait: timedelta) -> datetime:
-    """The moment so much later; the end of time for one that is there already."""
-    try:
-        return moment + wait
-    except OverflowError:
-        return moment
+    state = lock_on(node, case.install, case.now, owners) if node else None
+    return told(node, state, lock_expiry(case.install), say) if node and state else None
 
 
 def bind_refused(case: Case, said: Said, say: Texts) -> Finding | None:
@@ -195,19 +134,15 @@ def blocked(case: Case, said: Said, say: Texts) -> Finding | None:
     if said.stage != "filtered" or said.evidence is None:
         return None
     node = reserved_node(case.pod.metadata) or chosen_node(said.evidence.quote)
+    calm = said.at is not None and case.now - said.at < FILTERED_GRACE
     return _finding(
         "blocked-after-filter",
-        say("blocked-after-filter.claim", node=node or "?"),
+        say("blocked-after-filter.calm" if calm else "blocked-after-filter.claim", node=node or "?"),
         "confirmed",
         [said.evidence],
         (node,) if node else (),
-        severity="warning",
-        actions=(
-            NextAction(
-                say("blocked-after-filter.look"),
-                kubectl_pod(case.pod, "describe"),
-            ),
-        ),
+        severity="info" if calm else "warning",
+        actions=() if calm else (NextAction(say("blocked-after-filter.look"), kubectl_pod(case.pod, "describe")),),
     )
 
 
@@ -235,7 +170,7 @@ def waits_for_retry(case: Case, said: Said, say: Texts) -> Finding | None:
 
 
 def _tried_at(case: Case, tried: datetime, say: Texts) -> str:
-    due = _after(tried, UNSCHEDULABLE_FLUSH)
+    due = after(tried, UNSCHEDULABLE_FLUSH)
     key = "waiting-for-retry.overdue" if due <= case.now else "waiting-for-retry.claim"
     return say(key, nodes=prose.names(say, case.fitting), tried=format_time(tried), due=format_time(due))
 

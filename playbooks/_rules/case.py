@@ -1,17 +1,20 @@
 """One unscheduled pod and everything seen that bears on it, with the verdicts that follow: what rules read."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from datetime import datetime
 from functools import cached_property
+from itertools import product
 
 from bot.hami import fit
 from bot.hami.fit import Verdict
 from bot.hami.install import Install
 from bot.hami.nodestate import Unregistered, expects_gpus
+from bot.hami.registration import Registration
 from bot.hami.requests import DeviceConfig, PodRequest, pod_request
 from bot.hami.version import Version
 from bot.hami.view import Facts, View, versions_to_try
-from bot.kube.models import Node, Pod
+from bot.kube.models import Node, Pod, ResourceQuota
 from bot.kube.nodefilter import NodeFilter, Obstacle
 from bot.report import Gap
 from playbooks._gather import Capacity
@@ -48,17 +51,44 @@ class World:
         )
         self.versions = versions_to_try(install.version.version if install.version else None, nodes)
         self._holders = {pod.metadata.uid for pod in self.facts.pods or ()}
+        self._judged: dict[tuple[PodRequest, ...], dict[tuple[str, frozenset[str]], Verdict]] = {}
 
     @cached_property
     def views(self) -> list[View]:
         """The cluster with every holder counted."""
         return [View(self.facts, version) for version in self.versions]
 
+    @cached_property
+    def shapes(self) -> list[tuple[Version, str, Registration]]:
+        """One node of each kind that differs in its cards' types and sizes, as each version reads them.
+
+        Empty where the cards of half the nodes that should have some cannot be read.
+        """
+        found: dict[object, tuple[Version, str, Registration]] = {}
+        expected = unread = 0
+        for view, (name, node) in product(self.views, sorted(self.facts.nodes.items())):
+            seen = view.registration(name)
+            cards = seen.registration if isinstance(seen, Unregistered) else seen
+            if cards is not None:
+                sizes = tuple((one.type, one.memory_mib, one.cores, one.slots) for one in cards.cards)
+                found.setdefault((view.version, sizes), (view.version, name, cards))
+            if view is self.views[-1] and expects_gpus(node, self.config.count):
+                expected, unread = expected + 1, unread + (cards is None)
+        return [] if 2 * unread >= expected else list(found.values())
+
     def views_without(self, uid: str) -> list[View]:
         """The same, with one pod's own reservation forgotten: that is how its own filter run sees it."""
         if uid not in self._holders:
             return self.views
-        return [View(self.facts, version, forget_uid=uid) for version in self.versions]
+        return [view.forgetting(uid) for view in self.views]
+
+    def verdicts_of(self, requests: Sequence[PodRequest]) -> dict[tuple[str, frozenset[str]], Verdict]:
+        """Where the verdicts on a request are kept that pods without a reservation share."""
+        limited = any(quota.namespace == requests[-1].namespace for quota in self.facts.quotas or ())
+        namespace = requests[-1].namespace if limited else ""
+        return self._judged.setdefault(
+            tuple(one._replace(namespace=namespace, name="", uid="") for one in requests), {}
+        )
 
 
 class Case:
@@ -66,14 +96,22 @@ class Case:
 
     def __init__(self, pod: Pod, world: World) -> None:
         self.pod = pod
+        self._world = world
         self.install = world.install
         self.config = world.config
         self.now = world.facts.now
         self.nodes = world.facts.nodes
         self.nodes_seen = world.nodes_seen
         self.views = world.views_without(pod.metadata.uid)
-        self._judged: dict[tuple[str, frozenset[str]], Verdict] = {}
         self.requests = [pod_request(pod, world.config, version) for version in world.versions]
+        self._judged = world.verdicts_of(self.requests) if self.views is world.views else {}
+
+    def twin(self, pod: Pod) -> "Case":
+        """The case of a pod that is alike (see `alike.request_key`): what was worked out for this one holds for it."""
+        other = copy(self)
+        other.pod = pod
+        other.requests = [one._replace(name=pod.name, uid=pod.metadata.uid) for one in self.requests]
+        return other
 
     @property
     def version(self) -> Version | None:
@@ -88,6 +126,11 @@ class Case:
     @property
     def request(self) -> PodRequest:
         return self.requests[-1]
+
+    @property
+    def quotas(self) -> Iterable[ResourceQuota]:
+        """Those that were read, of this and maybe of other namespaces."""
+        return self.view.facts.quotas or ()
 
     @cached_property
     def obstacles(self) -> dict[str, Obstacle]:
@@ -140,32 +183,14 @@ class Case:
         return expects_gpus(self.nodes[name], self.config.count)
 
     @cached_property
-    def unseen_gpu_nodes(self) -> list[str]:
-        """The nodes that should have cards and whose cards cannot be read."""
-        states = ((name, self.view.registration(name)) for name in sorted(self.nodes))
-        unread = (name for name, one in states if isinstance(one, Unregistered) and one.registration is None)
-        return [name for name in unread if self.expects_gpus(name)]
-
-    @cached_property
     def too_large(self) -> bool:
         """Whether no registered node of the cluster could take the pod even empty, whatever cards it names.
 
         Never where the cards of half the nodes that should have some are unseen.
         """
-        if 2 * len(self.unseen_gpu_nodes) >= sum(1 for name in self.nodes if self.expects_gpus(name)):
-            return False
-        shapes: set[object] = set()
-        for name in sorted(self.nodes):
-            for view, request in zip(self.views, self.requests, strict=True):
-                registration = view.registration(name)
-                cards = registration.registration if isinstance(registration, Unregistered) else registration
-                if cards is None:
-                    continue
-                shape = (view.version, tuple((one.type, one.memory_mib, one.cores, one.slots) for one in cards.cards))
-                if shape in shapes:
-                    continue
-                shapes.add(shape)
-                empty = view.cards_of(name, cards, empty=True)
-                if view.run(empty, request, _ALL_BUT_SIZE).fits is not False:
-                    return False
-        return bool(shapes)
+        by_version = {view.version: (view, request) for view, request in zip(self.views, self.requests, strict=True)}
+        for version, name, cards in self._world.shapes:
+            view, request = by_version[version]
+            if view.run(view.cards_of(name, cards, empty=True), request, _ALL_BUT_SIZE).fits is not False:
+                return False
+        return bool(self._world.shapes)

@@ -22,7 +22,7 @@ from bot.hami.requests import (
     asked_resources,
 )
 from bot.hami.vendors import NVIDIA
-from bot.kube.models import Node, Pod, ResourceQuota
+from bot.kube.models import Node, Pod
 from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
 from bot.texts import Texts
@@ -77,7 +77,7 @@ def impossible(case: Case, said: Said, say: Texts) -> Finding | None:
     )
 
 
-def refused(case: Case, said: Said, cause: Cause, quotas: Sequence[ResourceQuota], say: Texts) -> Finding:
+def refused(case: Case, said: Said, cause: Cause, say: Texts) -> Finding:
     """The finding of one cause of registered nodes, or of kube-scheduler's own."""
     severity = severity_of(cause)
     if cause.of_kubernetes:
@@ -87,7 +87,7 @@ def refused(case: Case, said: Said, cause: Cause, quotas: Sequence[ResourceQuota
     if not proofs:
         proofs = words(said)
     claim = say(f"{cause.code}.claim", **_values(case, cause, say))
-    proofs = [*proofs, *_object_proofs(case, cause, quotas)]
+    proofs = [*proofs, *_object_proofs(case, cause)]
     told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
     if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
         return structs.replace(told, next_actions=prose.see_cards(cause.nodes[0], say))
@@ -272,7 +272,7 @@ def _request_proofs(case: Case) -> list[Evidence]:
     return [_evidence.of_resource(case.pod, name, asked[name]) for name in order if name in asked][:2]
 
 
-def _object_proofs(case: Case, cause: Cause, quotas: Sequence[ResourceQuota]) -> list[Evidence]:
+def _object_proofs(case: Case, cause: Cause) -> list[Evidence]:
     """The parts of the objects that the reason rests on."""
     pod = case.pod
     proofs = [
@@ -289,7 +289,7 @@ def _object_proofs(case: Case, cause: Cause, quotas: Sequence[ResourceQuota]) ->
     }.get(cause.text, (case.config.count,))
     proofs += [_evidence.of_resource(pod, name, asked[name]) for name in wanted if name in asked][:1]
     if cause.text == fit.QUOTA_NOT_FIT:
-        proofs += _quota_proofs(case, quotas)
+        proofs += _quota_proofs(case)
     if cause.nodes:
         proofs += _card_proof(case, case.nodes[cause.nodes[0]], cause.text)
     return proofs
@@ -301,7 +301,7 @@ def _quota_order(case: Case) -> tuple[str, str]:
     return (cores, memory) if _over_cores_only(case) else (memory, cores)
 
 
-def _quota_proofs(case: Case, quotas: Sequence[ResourceQuota]) -> list[Evidence]:
+def _quota_proofs(case: Case) -> list[Evidence]:
     """The namespace's limit on the resource that is exceeded."""
     key = f"limits.{_quota_order(case)[0]}"
     return [
@@ -312,7 +312,7 @@ def _quota_proofs(case: Case, quotas: Sequence[ResourceQuota]) -> list[Evidence]
             quote=str(one.spec.hard[key]),
             command=kubectl("-n", one.namespace, "get", "resourcequota", one.name, "-o", "jsonpath={.spec.hard}"),
         )
-        for one in quotas
+        for one in case.quotas
         if one.namespace == case.pod.namespace and one.spec.hard and key in one.spec.hard
     ][:1]
 

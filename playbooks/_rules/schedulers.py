@@ -11,7 +11,7 @@ from bot.hami.install import (
     is_ready,
 )
 from bot.hami.version import Version
-from bot.kube.models import Pod, StateTerminated
+from bot.kube.models import Lease, Pod, StateTerminated
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, Scope
 from bot.texts import Texts
@@ -19,10 +19,13 @@ from playbooks import _evidence
 from playbooks._evidence import kubectl
 from playbooks._gather import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
 
-_LEADS_SINCE = Version(2, 8, 0)
+LEADS_SINCE = Version(2, 8, 0)
+"""From here on only the replica that holds the lease serves."""
 _LEASE_GRACE = timedelta(seconds=60)
 """Beyond the lease's own duration: objects of one snapshot are not read at the same instant."""
 _RESTART_WINDOW = timedelta(minutes=10)
+_CRASH_WINDOW = timedelta(hours=24)
+_OUT_OF_MEMORY = "OOMKilled"
 
 
 def scheduler_trouble(install: Install, now: datetime, say: Texts) -> list[Finding]:
@@ -96,7 +99,7 @@ def _down(install: Install, say: Texts) -> Finding | None:
 
 def _not_ready(install: Install, say: Texts) -> Finding:
     """There are pods, none of them is ready."""
-    worst = [_what_ails(pod) for pod in install.pods]
+    worst = [what_ails(pod) for pod in install.pods]
     what = "-n", install.namespace
     return Finding(
         code="scheduler-down",
@@ -118,7 +121,7 @@ def _not_ready(install: Install, say: Texts) -> Finding:
     )
 
 
-def _what_ails(pod: Pod) -> Evidence:
+def what_ails(pod: Pod) -> Evidence:
     """What the pod's status says is wrong: a container that waits, else why it is not ready, else its phase."""
     waiting = [one.state.waiting for one in pod.status.container_statuses or () if one.state.waiting]
     if waiting and waiting[0].reason:
@@ -133,16 +136,18 @@ def _what_ails(pod: Pod) -> Evidence:
 def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
     needed = (
         install.version is not None
-        and install.version.version >= _LEADS_SINCE
+        and install.version.version >= LEADS_SINCE
         and install.flags.get("leader-elect") == "true"
     )
     lease = install.lease
     if not needed or lease is None:
         return None
+    return leaderless(install, lease, say) if lease_is_stale(lease, now) else None
+
+
+def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
+    """Nobody renews the lease."""
     renewed = parse_time(lease.spec.renew_time)
-    duration = timedelta(seconds=lease.spec.lease_duration_seconds or 15)
-    if lease.spec.holder_identity and (renewed is None or now - renewed <= duration + _LEASE_GRACE):
-        return None
     return Finding(
         code="scheduler-no-leader",
         claim=say("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?"),
@@ -167,6 +172,52 @@ def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
     )
 
 
+def lease_is_stale(lease: Lease, now: datetime) -> bool:
+    """Whether nobody holds it, or its holder stopped renewing it."""
+    renewed = parse_time(lease.spec.renew_time)
+    duration = timedelta(seconds=lease.spec.lease_duration_seconds or 15)
+    return not lease.spec.holder_identity or (renewed is not None and now - renewed > duration + _LEASE_GRACE)
+
+
+def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:
+    """A container that crashed within a day, longer ago than what `scheduler_trouble` tells."""
+    for pod in install.pods:
+        for status in pod.status.container_statuses or ():
+            ended = status.last_state.terminated
+            finished = parse_time(ended.finished_at) if ended else None
+            failed = ended is not None and bool(ended.exit_code or ended.reason == _OUT_OF_MEMORY)
+            if not (ended and finished and failed and _RESTART_WINDOW < now - finished <= _CRASH_WINDOW):
+                continue
+            why = ended.reason or str(ended.exit_code)
+            field = "reason" if ended.reason else "exitCode"
+            path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
+            claim = say(
+                "scheduler-degraded.crashed",
+                container=status.name,
+                pod=pod.name,
+                count=status.restart_count,
+                at=format_time(finished),
+                why=why,
+            )
+            told = Finding(
+                code="scheduler-degraded",
+                claim=claim,
+                severity="warning",
+                confidence="confirmed",
+                scope=Scope(),
+                evidence=(_evidence.of_pod(pod, why, path),),
+                next_actions=(_last_words(pod, status.name, say),),
+            )
+            return [told]
+    return []
+
+
+def _last_words(pod: Pod, container: str, say: Texts) -> NextAction:
+    """To read what a container logged before its restart."""
+    command = kubectl("-n", pod.namespace, "logs", pod.name, "-c", container, "--previous", "--tail=50")
+    return NextAction(say("scheduler-degraded.logs"), command)
+
+
 def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
     for pod in install.pods:
         if (ended := _recent_crash(pod, now)) is not None:
@@ -179,14 +230,7 @@ def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
                 confidence="confirmed",
                 scope=Scope(),
                 evidence=(_evidence.of_pod(pod, quote, path),),
-                next_actions=(
-                    NextAction(
-                        say("scheduler-degraded.logs"),
-                        kubectl(
-                            "-n", pod.namespace, "logs", pod.name, "-c", EXTENDER_CONTAINER, "--previous", "--tail=50"
-                        ),
-                    ),
-                ),
+                next_actions=(_last_words(pod, EXTENDER_CONTAINER, say),),
             )
     if not install.ready_pods:
         return None

@@ -1,6 +1,7 @@
 """Findings about nodes whose cards HAMi does not know: one per why."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from msgspec import structs
 
@@ -9,11 +10,11 @@ from bot.hami.handshake import GUIDES_THRESHOLD, parse_handshake
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.hami.nodestate import GPU_LABEL, Unregistered
 from bot.hami.vendors import NVIDIA
-from bot.kube.models import Pod
+from bot.kube.models import DaemonPod, Node, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks import _evidence
-from playbooks._evidence import kubectl, kubectl_pod
+from playbooks._evidence import kubectl
 from playbooks._rules import prose
 from playbooks._rules.case import Case
 from playbooks._rules.causes import Cause, is_unregistered
@@ -36,23 +37,24 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
     for name in expected:
         state = is_unregistered(case, name)
         if state is not None:
-            by_why.setdefault(_code_and_why(case, name, state), []).append(name)
+            by_why.setdefault(code_and_why(case.nodes[name], state), []).append(name)
     proofs = said.evidence_for(fit.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda one: (-len(one[1]), one[0])):
         claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
+        proof = registration_proof(case.nodes[names[0]], is_unregistered(case, names[0]), case.config.count)
         found.append(
             finding(
                 code,
                 claim,
                 confidence,
                 names,
-                [*(proofs or words(said)), *_registration_proofs(case, names[0])],
+                [*(proofs or words(said)), proof],
                 severity=severity,
             )
         )
-        actions = _actions(names[0], why, plugins.get(names[0]), say)
-        found[-1] = structs.replace(found[-1], next_actions=actions)
+        action = registration_action(names[0], why, plugins.get(names[0]), say)
+        found[-1] = structs.replace(found[-1], next_actions=(action,))
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
         claim = say("node-unregistered.normal", nodes=prose.names(say, normal))
@@ -75,7 +77,7 @@ def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
 
     It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
     """
-    stale = [name for name in case.candidates if _too_old(case, name) and case.expects_gpus(name)]
+    stale = [name for name in case.candidates if is_untrusted(case.nodes[name], case.now) and case.expects_gpus(name)]
     blamed = [name for name in case.fitting if name in stale]
     explains = said.stage == "filter" and bool(blamed) and len(blamed) == len(case.fitting)
     if said.stage in ("bind", "filtered") or not stale:
@@ -92,64 +94,63 @@ def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
         [*(proofs or words(said)), _evidence.of_node_annotation(case.nodes[names[0]], NVIDIA.handshake, text)],
         severity="warning" if explains else "info",
     )
-    return structs.replace(told, next_actions=(_plugin_action(names[0], None, say),) if explains else ())
+    return structs.replace(told, next_actions=(plugin_action(names[0], None, say),) if explains else ())
 
 
-def _too_old(case: Case, name: str) -> bool:
-    text = case.nodes[name].metadata.annotation(NVIDIA.handshake) or ""
+def is_untrusted(node: Node, now: datetime) -> bool:
+    """Whether the node has a unix-seconds handshake that is too old by the guides' rule."""
+    text = node.metadata.annotation(NVIDIA.handshake) or ""
     handshake = parse_handshake(text) if text[:1].isdigit() else None
     if handshake is None or handshake.state != "unix" or handshake.at is None:
         return False
-    return case.now - handshake.at > GUIDES_THRESHOLD
+    return now - handshake.at > GUIDES_THRESHOLD
 
 
-def _code_and_why(case: Case, name: str, state: Unregistered) -> tuple[str, str]:
+def code_and_why(node: Node, state: Unregistered) -> tuple[str, str]:
+    """The finding's code, and the key of its claim in that code's section."""
     if state.why in ("stale", "deleted"):
         return f"handshake-{state.why}", "claim"
     if state.key.startswith("--"):
         return "node-unregistered", "outside"
-    register = case.nodes[name].metadata.annotation(NVIDIA.register) or ""
+    register = node.metadata.annotation(NVIDIA.register) or ""
     if state.why == "unreadable" and register.strip() in _EMPTY:
         return "node-unregistered", "empty"
     return "node-unregistered", state.why
 
 
-def _registration_proofs(case: Case, name: str) -> list[Evidence]:
-    node = case.nodes[name]
-    state = is_unregistered(case, name)
+def registration_proof(node: Node, state: Unregistered | None, count_resource: str) -> Evidence:
+    """What shows that HAMi cannot know the node's cards, or that it should have some."""
     text = node.metadata.annotation(state.key) if state is not None else None
     if state is not None and text and state.quote in text:
-        return [_evidence.of_node_annotation(node, state.key, state.quote)]
-    if case.config.count in (node.status.allocatable or {}):
-        return [_evidence.of_allocatable(node, case.config.count)]
+        return _evidence.of_node_annotation(node, state.key, state.quote)
+    if count_resource in (node.status.allocatable or {}):
+        return _evidence.of_allocatable(node, count_resource)
     if node.metadata.label(GPU_LABEL[0]):
-        return [_evidence.of_label(node, GPU_LABEL[0])]
-    return [_evidence.of_node(node, node.name, "{.metadata.name}")]
+        return _evidence.of_label(node, GPU_LABEL[0])
+    return _evidence.of_node(node, node.name, "{.metadata.name}")
 
 
-def _actions(name: str, why: str, pods: Sequence[Pod] | Gap | None, say: Texts) -> tuple[NextAction, ...]:
+def registration_action(name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts) -> NextAction:
     """What to do about one way of being unregistered; the device plugin is what it is about unless told otherwise."""
     if why == "outside":
-        return (NextAction(say("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
+        return NextAction(say("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels"))
     if why == "other-format":
         both = f"{COMPONENT_LABEL} in ({SCHEDULER_COMPONENT},{PLUGIN_COMPONENT})"
         columns = "NAME:.metadata.name,IMAGES:.spec.containers[*].image"
-        return (
-            NextAction(
-                say("node-unregistered.images"),
-                kubectl("get", "pods", "-A", "-l", both, "-o", f"custom-columns={columns}"),
-            ),
+        return NextAction(
+            say("node-unregistered.images"),
+            kubectl("get", "pods", "-A", "-l", both, "-o", f"custom-columns={columns}"),
         )
-    return (_plugin_action(name, pods, say),)
+    return plugin_action(name, pods, say)
 
 
-def _plugin_action(name: str, pods: Sequence[Pod] | Gap | None, say: Texts) -> NextAction:
+def plugin_action(name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts) -> NextAction:
     """Restart what is there, or find out why nothing is."""
     if isinstance(pods, Sequence) and pods:
         pod = pods[0]
         return NextAction(
             say("node-unregistered.restart", node=name),
-            kubectl_pod(pod, "delete"),
+            kubectl("-n", pod.namespace, "delete", "pod", pod.name),
             changes_cluster=True,
         )
     return NextAction(

@@ -264,9 +264,9 @@ class SlackServer:
         """Sends the url_verification challenge; whether the app answered it."""
         return await self._world.delivery.verify_request_url()
 
-    async def disconnect(self, reason: str = "refresh_requested") -> None:
-        """Asks the app's sockets to go; see Sockets.disconnect for the reasons."""
-        await self._world.sockets.disconnect(reason)
+    async def disconnect(self, reason: str = "refresh_requested", *, oldest_only: bool = False) -> None:
+        """Asks the app's sockets to go, or one as Slack does when it recycles them; see Sockets.disconnect."""
+        await self._world.sockets.disconnect(reason, oldest_only=oldest_only)
 
     def cut(self) -> None:
         """Loses every websocket at once, without a word."""

@@ -29,7 +29,9 @@ class _Socket:
         self.web_socket = web_socket
         self.request = request
         self.silent = silent
+        self.asked_to_go = False
         self.leaving = False
+        """It is sent nothing more."""
 
     async def send(self, frame: dict[str, Any]) -> None:
         if not self.silent:
@@ -143,15 +145,16 @@ class Sockets:
             return
         pending.set_result(frame.get("payload") or {})
 
-    async def disconnect(self, reason: str) -> None:
+    async def disconnect(self, reason: str, *, oldest_only: bool = False) -> None:
         """Asks every socket to go: "warning", "refresh_requested", "link_disabled" (no new ones then) or another."""
         if reason == "link_disabled":
             self.link_enabled = False
-        for socket in list(self._sockets):
+        staying = [socket for socket in self._sockets if not socket.asked_to_go]
+        for socket in staying[:1] if oldest_only else list(self._sockets):
             await self._dismiss(socket, reason)
 
     async def _dismiss(self, socket: _Socket, reason: str) -> None:
-        socket.leaving = reason != "warning"
+        socket.asked_to_go, socket.leaving = True, reason != "warning"
         self._journal.write("socket", f"disconnect {socket.number}", response={"reason": reason})
         with contextlib.suppress(ConnectionError):
             await socket.send({"type": "disconnect", "reason": reason, "debug_info": {"host": _HOST}})

@@ -14,20 +14,22 @@ _GPU_SHARE = 0.18
 _SUCCEEDED_SHARE = 0.11
 _TRAINING_MIB = 60_000
 _PENDING_MIB = 80_000  # an empty A100 or H100 has it; none is empty
+_PENDING_AMOUNTS = 10
 _SLICES = ((2000, 0), (4000, 30), (6000, 20), (10_000, 25))  # memory in MiB, cores in percent
 _NAMESPACES = ("ml", "research", "batch", "web")
 
 
 def synthetic_cluster(
-    nodes: int, pods: int, *, gpus_per_node: int = 8, seed: int = 1, now: datetime | None = None
+    nodes: int, pods: int, *, pending: int = 1, gpus_per_node: int = 8, seed: int = 1, now: datetime | None = None
 ) -> dict[str, list[Object]]:
     """The objects of a healthy cluster, keyed as recordings name files.
 
     Every node has cards. `pods` counts all: HAMi's own (one scheduler, one device plugin per node), `ml/pending-0` and
     at least one with GPUs are there even when that makes more than were asked for. About 18 % hold GPUs, as far as
     there is room; no card is over-booked. `ml/pending-0` asks for more memory than any card has free, but not for more
-    than the largest card has. Times are relative to `now` (the clock's unless given), everything else to the seed.
-    Objects of a kind share their managedFields; all else may be changed freely.
+    than the largest card has; more `pending` pods do so with other amounts, in all namespaces. Times are relative to
+    `now` (the clock's unless given), everything else to the seed. Objects of a kind share
+    their managedFields; all else may be changed freely.
     """
     mint = Mint(seed, now or datetime.now(UTC))  # noqa: TID251  # leases are judged against the clock
     wanted_gpu_pods = max(1, round(pods * _GPU_SHARE))
@@ -36,12 +38,20 @@ def synthetic_cluster(
     objects = hami_install(mint, gpu_nodes)
     gpu_pods = _gpu_pods(mint, gpu_nodes, large, wanted_gpu_pods)
     condition = _condition_message(nodes, gpus_per_node)
-    pending = pending_pod(mint, "pending-0", "ml", _PENDING_MIB, condition)
+    waiting = [pending_pod(mint, "pending-0", "ml", _PENDING_MIB, condition)]
+    waiting += [_waiting_pod(mint, index, condition) for index in range(1, pending)]
     objects["nodes"] = [node.item for node in gpu_nodes]
-    objects["pods"] += [pending, *gpu_pods]
+    objects["pods"] += [*waiting, *gpu_pods]
     objects["pods"] += _plain_pods(mint, gpu_nodes, pods - len(objects["pods"]))
-    objects["events"] = _pending_events(mint, pending, objects["nodes"], condition)
+    messages = (*_filter_messages(objects["nodes"]), condition)
+    objects["events"] = [one for pod in waiting for one in _pending_events(mint, pod, *messages)]
     return objects
+
+
+def _waiting_pod(mint: Mint, index: int, condition: str) -> Object:
+    """One of a crowd that asks for ten different amounts, each more than any card has free."""
+    memory_mib = _PENDING_MIB - index % _PENDING_AMOUNTS * 1000
+    return pending_pod(mint, f"pending-{index}", _NAMESPACES[index % len(_NAMESPACES)], memory_mib, condition)
 
 
 def _models(nodes: int, large: int) -> list[Model]:
@@ -90,9 +100,14 @@ def _condition_message(nodes: int, gpus: int) -> str:
     )
 
 
-def _pending_events(mint: Mint, pod: Object, nodes: list[Object], condition: str) -> list[Object]:
-    """What HAMi and kube-scheduler say about the pending pod."""
+def _filter_messages(nodes: list[Object]) -> tuple[str, str]:
+    """What HAMi's filter says about a pod that no node could take."""
     names = ",".join(sorted(node["metadata"]["name"] for node in nodes))
+    return f"{len(nodes)} nodes CardInsufficientMemory({names})", f"no available node, {len(nodes)} nodes do not meet"
+
+
+def _pending_events(mint: Mint, pod: Object, reasons: str, verdict: str, condition: str) -> list[Object]:
+    """What HAMi and kube-scheduler say about a pending pod."""
     filtered = {
         "reason": "FilteringFailed",
         "count": 8,
@@ -113,8 +128,8 @@ def _pending_events(mint: Mint, pod: Object, nodes: list[Object], condition: str
         "source": {},
     }
     return [
-        _event(mint, pod, f"{len(nodes)} nodes CardInsufficientMemory({names})", filtered),
-        _event(mint, pod, f"no available node, {len(nodes)} nodes do not meet", filtered),
+        _event(mint, pod, reasons, filtered),
+        _event(mint, pod, verdict, filtered),
         _event(mint, pod, condition, scheduled),
     ]
 

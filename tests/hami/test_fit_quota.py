@@ -182,5 +182,6 @@ def test_several_quotas_for_one_resource_leave_unknown_what_they_disagree_on(ord
 
 def test_the_judged_pod_s_own_reservation_is_not_counted_twice():
     own = holder("wl", "n1", "GPU-0,NVIDIA,1000,0:;", uid="uid-wl", phase="Pending")
-    cluster = view([gpu_node("n1", card())], [own, pod("x")], [quota(gpumem="1000")], forget_uid="uid-wl")
-    assert cluster.judge("n1", request()).fits
+    cluster = view([gpu_node("n1", card())], [own, pod("x")], [quota(gpumem="1000")])
+    assert not cluster.judge("n1", request()).fits
+    assert cluster.forgetting("uid-wl").judge("n1", request()).fits

@@ -55,10 +55,12 @@ def test_a_pod_whose_devices_cannot_be_read_counts_nowhere():
     assert ledger.by_namespace == {}
 
 
-def test_the_judged_pod_is_forgotten_by_uid():
+def test_what_is_given_back_counts_nowhere_and_the_ledger_stays_as_it_was():
     pods = [holder("wl", "n1", ONE, uid="u1"), holder("wl", "n1", ONE, uid="u2"), holder("x", "n1", ONE, uid="")]
-    assert [one.uid for one in build_ledger(pods, V210, forget_uid="u1").on("n1")] == ["u2", ""]
-    assert len(build_ledger(pods, V210).on("n1")) == 3
+    ledger = build_ledger(pods, V210)
+    rest = ledger.without([one for one in ledger.all() if one.uid == "u1"])
+    assert rest == build_ledger(pods[1:], V210)
+    assert ledger == build_ledger(pods, V210)
 
 
 def test_every_entry_adds_a_slot():

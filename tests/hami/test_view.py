@@ -114,3 +114,15 @@ def test_an_unknown_version_is_one_that_reads_the_nodes_format():
     assert {one[:2] for one in versions_to_try(None, [textual(), gpu_node("n1", card())])} == every
     assert {one[:2] for one in versions_to_try(None, [])} == every
     assert versions_to_try(None, [])[-1] >= V210
+
+
+def test_a_pod_is_forgotten_on_its_node_and_the_other_nodes_stay_as_they_are():
+    pods = [
+        holder("a", "n1", "GPU-0,NVIDIA,16000,0:;", uid="u1"),
+        holder("b", "n2", "GPU-0,NVIDIA,16000,0:;", uid="u2"),
+    ]
+    cluster = view([gpu_node("n1", card()), gpu_node("n2", card())], pods)
+    without = cluster.forgetting("u1")
+    assert [without.judge(name, request()).fits for name in ("n1", "n2")] == [True, False]
+    assert [cluster.judge(name, request()).fits for name in ("n1", "n2")] == [False, False]
+    assert cluster.forgetting("").judge("n1", request()) == cluster.judge("n1", request())

@@ -175,7 +175,7 @@ def test_a_log_of_30_mb_takes_little_memory(tmp_path):
                 tracemalloc.stop()
 
     lines, peak_bytes = asyncio.run(read())
-    assert lines == (("the line about ml/trainer-0",), False)
+    assert lines[:2] == (("the line about ml/trainer-0",), False)
     assert peak_bytes < 10 * 1024 * 1024
 
 

@@ -6,14 +6,17 @@ from bot.kube.models import (
     ConfigMap,
     Container,
     Event,
+    MutatingWebhookConfiguration,
     ObjectMeta,
     Pod,
     PodSpec,
     PodTemplate,
+    Webhook,
+    WebhookClientConfig,
     Workload,
     WorkloadSpec,
 )
-from bot.kube.redact import masked, masked_log, redacted
+from bot.kube.redact import masked, masked_arguments, masked_log, redacted
 
 SECRET = "c4n4ryS3cr3tV4lu3xx"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"
@@ -171,3 +174,15 @@ def test_of_config_maps_only_hami_s_own_files_are_kept():
         "config.yaml": "a: b"
     }
     assert redacted(ConfigMap(data={"config.yaml": "a: b"}))["data"] == {}
+
+
+def test_a_webhooks_certificate_and_the_credentials_in_its_url_are_masked():
+    clients = [WebhookClientConfig(url=f"https://me:{SECRET}@host/webhook"), WebhookClientConfig(ca_bundle=SECRET)]
+    value = redacted(MutatingWebhookConfiguration(webhooks=[Webhook(client_config=one) for one in clients]))
+    kept = [one["clientConfig"] for one in value["webhooks"]]
+    assert kept == [{"url": "https://***@host/webhook"}, {"caBundle": "***"}]
+
+
+def test_a_command_line_keeps_its_flags_and_loses_its_secrets():
+    words = ["x", f"--api-token={SECRET}", "--password", SECRET, "-v=4", "--key_file=/tls/tls.key"]
+    assert masked_arguments(words) == ["x", "--api-token=***", "--password", "***", "-v=4", "--key_file=/tls/tls.key"]

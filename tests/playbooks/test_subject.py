@@ -1,11 +1,17 @@
 """Whom a question is about: names as people type them, what is found for them, and what is said when nothing is."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from bot.errors import UsageError
+from bot.kube.connect import open_cluster
+from bot.report import Report
+from bot.texts import Texts
+from playbooks._playbook import Sources, find
 from playbooks._subject import SubjectRequest, parse_subject
+from sandbox.apiserver import ApiServer, Fault
 from tests.playbooks.world import (
     Object,
     ago,
@@ -19,6 +25,7 @@ from tests.playbooks.world import (
     owner,
     pod,
     quotes,
+    record,
     running,
 )
 
@@ -177,3 +184,25 @@ def test_a_pod_that_cannot_be_read_is_a_gap_and_not_an_absence(tmp_path: Path) -
     assert [gap.source for gap in report.gaps] == ["pod"]
     assert cause(report).confidence == "suspected"
     assert quotes(report) == []
+
+
+@pytest.mark.parametrize("name", ["wl", "nobody"])
+def test_where_only_one_namespace_may_be_searched_the_answer_says_so(tmp_path: Path, name: str) -> None:
+    recording = record(tmp_path, cluster(gpu_node(), pod("wl"), pod("nobody", namespace="dev")))
+    refused = Fault(r"/api/v1/pods(\?|$)", "status", status=403)
+
+    async def run() -> Report:
+        async with ApiServer.from_recording(recording, faults=[refused]) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig(namespace="ml"))
+            async with await open_cluster(kubeconfig=config) as reached:
+                playbook = find("why")
+                snapshot = await playbook.gather(playbook.request(pod=name), Sources(reached))
+                return playbook.diagnose(snapshot, Texts("en"))
+
+    report = asyncio.run(run())
+    gap = next(one for one in report.gaps if one.source == "pods of all namespaces")
+    assert "403" in gap.why
+    assert "only namespace ml was searched" in gap.hint
+    if name == "nobody":
+        assert (cause(report).code, cause(report).confidence) == ("not-found", "suspected")

@@ -34,7 +34,7 @@ COMPONENT = {"app.kubernetes.io/component": "hami-scheduler"}
 PLUGIN = {"app.kubernetes.io/component": "hami-device-plugin"}
 
 _FILES = {API_KINDS[kind.plural]: f"objects/{kind.file_name}" for kind in ALL_KINDS}
-_NO_QUOTE_NEEDED = ("not-found", "not-enough-evidence")
+_NO_QUOTE_NEEDED = ("not-found", "not-enough-evidence", "nothing-pending")
 
 
 def ago(seconds: float) -> str:

@@ -1,5 +1,7 @@
 import json
 
+import msgspec
+
 from bot.render.as_json import as_json
 from bot.report import SCHEMA, Gap, Report, Scope, Subject
 from tests.render import evidence, finding, report, typical
@@ -64,5 +66,9 @@ def test_a_report_without_findings_keeps_every_key():
         SCHEMA, "pending", "lab", "2026-11-21T05:00:00Z", Subject("Cluster", "", "lab"), "None.", "info", ()
     )
     written = json.loads(as_json(nothing))
-    assert list(written) == list(Report.__struct_fields__)
+    assert list(written) == [name for name in Report.__struct_fields__ if name != "cache_age_s"]
     assert written["findings"] == written["tables"] == written["gaps"] == []
+
+
+def test_a_report_from_a_cache_tells_its_age():
+    assert json.loads(as_json(msgspec.structs.replace(typical(), cache_age_s=3)))["cache_age_s"] == 3

@@ -1,6 +1,8 @@
-"""The real bot in this process, the sandbox's Slack before it, a recorded cluster behind it."""
+"""The real bot, in this process or one of its own, the sandbox's Slack before it, a recorded cluster behind it."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -113,3 +115,32 @@ async def connected(server: SlackServer, folder: Path, mode: Mode = "socket", op
             server.delivery = "http"
             server.request_url = f"{address}/slack/events"
         yield address
+
+
+def environment(folder: Path, slack: SlackServer | None = None, **over: str) -> dict[str, str]:
+    """What `hami-bot serve` is told: the settings for that workspace, and `over` (lower-case, after HAMI_BOT_)."""
+    words = {"store__url": f"sqlite:///{folder / 'state' / 'bot.db'}", "http__bind": "127.0.0.1:0"}
+    if slack:
+        words |= {"slack__bot_token": slack.bot_token, "slack__app_token": slack.app_token}
+        words |= {"slack__api_url": slack.api_url}
+    words |= over
+    given = os.environ  # noqa: TID251  # a process of its own is told less
+    kept = {name: value for name, value in given.items() if not name.startswith("HAMI_BOT_")}
+    return kept | {f"HAMI_BOT_{name.upper()}": value for name, value in words.items()}
+
+
+@asynccontextmanager
+async def a_process(told: dict[str, str]) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """`hami-bot serve` with that environment; killed at the end, if it still runs. Its output waits to be read."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bot", "serve", "--recording", str(RECORDING)),
+        env=told,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()

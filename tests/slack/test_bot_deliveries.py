@@ -231,6 +231,27 @@ def test_the_checks_that_slack_makes_of_an_address_are_answered(tmp_path: Path) 
     played(tmp_path, "http", scene)
 
 
+def test_an_event_that_only_talks_about_the_check_of_an_address_is_heard(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        text = {"type": "text", "text": "help &ssl_check=1& so"}
+        rich = {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [text]}]}
+        event = {"type": "message", "channel_type": "im", "user": "U0ADA00001", "text": "help", "ts": "1.000001"}
+        event |= {"channel": here.slack.dm("ada"), "event_ts": "1.000001", "blocks": [rich]}
+        body = json.dumps({"type": "event_callback", "event_id": "Ev1", "team_id": "T1", "event": event}).encode()
+        assert (await posted(here, body, signed(here, body) | JSON))[0] == 200
+        await here.slack.wait_for(channel=here.slack.dm("ada"), containing="You can ask")
+
+    played(tmp_path, "http", scene)
+
+
+def test_a_request_of_a_whole_mebibyte_is_taken(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        body = command(here, "help " + "x" * 1024 * 1024)[: 1024 * 1024]
+        assert (await posted(here, io.BytesIO(body), signed(here, body)))[0] == 200
+
+    played(tmp_path, "http", scene)
+
+
 def test_what_is_too_large_or_goes_elsewhere_is_refused(tmp_path: Path) -> None:
     async def scene(here: Here) -> None:
         large = b"x" * (1024 * 1024 + 1)

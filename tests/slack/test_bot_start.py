@@ -1,9 +1,7 @@
 """`hami-bot serve` as a process of its own: what keeps it from starting is said in words, with an exit code."""
 
 import asyncio
-import os
 import socket
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from sandbox.slack import App, Fault, Seed, SlackServer
-from tests.slack.bot import RECORDING
+from tests.slack.bot import a_process, environment
 
 SECRETS = ("bot_token", "app_token", "signing_secret")
 
@@ -23,27 +21,14 @@ class Ended(NamedTuple):
 
 async def ended(slack: SlackServer | None, folder: Path, **over: str) -> Ended:
     """`hami-bot serve` with right settings but for `over` (lower-case, after HAMI_BOT_), run until it gives up."""
-    words = {"store__url": f"sqlite:///{folder / 'state' / 'bot.db'}", "http__bind": "127.0.0.1:0"}
-    if slack:
-        words |= {"slack__bot_token": slack.bot_token, "slack__app_token": slack.app_token}
-        words |= {"slack__api_url": slack.api_url}
-    words |= over
-    given = os.environ  # noqa: TID251  # a process of its own is told less
-    environment = {name: value for name, value in given.items() if not name.startswith("HAMI_BOT_")}
-    environment |= {f"HAMI_BOT_{name.upper()}": value for name, value in words.items()}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bot", "serve", "--recording", str(RECORDING)),
-        env=environment,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        async with asyncio.timeout(20):
+    async with a_process(environment(folder, slack, **over)) as process:
+        try:
+            async with asyncio.timeout(20):
+                out, err = await process.communicate()
+        except TimeoutError:
+            process.kill()
             out, err = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        out, err = await process.communicate()
-        pytest.fail(f"it did not give up: {err.decode()}")
+            pytest.fail(f"it did not give up: {err.decode()}")
     said = err.decode()
     assert out == b""
     assert "Traceback" not in said

@@ -13,6 +13,7 @@ from bot.texts import Texts
 
 ASK = "ask:"
 POST = "post-to-channel"
+EVERYTHING = "show-everything"
 
 _VERSION = 1
 
@@ -63,10 +64,19 @@ def action_button(action: NextAction, cluster: str, number: int, say: Texts) -> 
     return blocks.button(action.command, f"{ASK}{number}", value, style="danger", confirm=question)
 
 
-def closing_buttons(words: str, cluster: str, number: int, say: Texts, *, post: bool) -> list[blocks.Element]:
-    """[Look again], and [Post to channel] if wanted; none where the question does not fit into a button."""
+def closing_buttons(
+    words: str, cluster: str, number: int, say: Texts, *, private: bool, everything: bool = False
+) -> list[blocks.Element]:
+    """[Look again]; where only the asker sees the answer also [Show everything], unless it does, and [Post to channel].
+
+    None where the question does not fit into a button.
+    """
     value = ask_value(words, cluster)
     if not words.strip() or len(value) > BUTTON_VALUE:
         return []
-    again = blocks.button(say("slack.again"), f"{ASK}{number}", value)
-    return [again, blocks.button(say("slack.post"), POST, value)] if post else [again]
+    offered = [blocks.button(say("slack.again"), f"{ASK}{number}", value)]
+    if private and not everything:
+        offered.append(blocks.button(say("slack.everything"), EVERYTHING, value))
+    if private:
+        offered.append(blocks.button(say("slack.post"), POST, value))
+    return offered

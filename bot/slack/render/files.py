@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from bot.render.markdown import markdown
@@ -18,6 +19,8 @@ _TITLE = 200
 _NAME = 60
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _NUMBER = re.compile(r"-[\d.,]+%?")
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""East Asian spreadsheets take the wide forms as well."""
 
 
 def whole_answer(report: Report, say: Texts) -> File:
@@ -25,14 +28,19 @@ def whole_answer(report: Report, say: Texts) -> File:
     return File(f"{WHOLE_ANSWER}.md", markdown(report, say).encode("utf-8"), say("slack.whole"))
 
 
-def table_file(table: Table, number: int) -> File:
-    """The table with all rows, for a spreadsheet; no cell can be taken for a formula there."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerows([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
-    name = _NOT_IN_NAMES.sub("-", table.title[:_NAME].lower()).strip("-") or "table"
-    title = inert(heading(table.title), _TITLE).strip() or name
-    return File(f"{name}-{number}.csv", text.getvalue().encode("utf-8-sig"), title)
+def table_files(tables: Sequence[Table]) -> list[File]:
+    """Each table with all its rows, for a spreadsheet (RFC 4180, UTF-8); no cell can be taken for a formula there."""
+    stems = [_NOT_IN_NAMES.sub("-", table.title[:_NAME].lower()).strip("-") or "table" for table in tables]
+    again = Counter[str]()
+    files: list[File] = []
+    for table, stem in zip(tables, stems, strict=True):
+        again[stem] += 1
+        name = stem if again[stem] == 1 else f"{stem}-{again[stem]}"
+        text = io.StringIO()
+        csv.writer(text).writerows([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
+        title = inert(heading(table.title), _TITLE).strip() or name
+        files.append(File(f"{name}.csv", text.getvalue().encode("utf-8-sig"), title))
+    return files
 
 
 def whole_answers(files: Sequence[File]) -> list[File]:
@@ -41,5 +49,6 @@ def whole_answers(files: Sequence[File]) -> list[File]:
 
 
 def _cell(text: str) -> str:
+    """A tab or a line's end never begins one: what acts is written out. A negative number stays a number."""
     shown = visible(text)
-    return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) and not _NUMBER.fullmatch(shown) else shown
+    return f"'{shown}" if shown.startswith(_FORMULA) and not _NUMBER.fullmatch(shown) else shown

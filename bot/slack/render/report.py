@@ -1,75 +1,74 @@
-"""A report as a message in Slack: on a phone at night, the verdict, its proof and what to do come first.
+"""A report as a message in Slack, short enough for a phone at night: the verdict, its proof, what to do.
 
 All text of a report stands in rich text and `plain_text`, where Slack parses nothing. Whatever the report holds, the
 message is one that Slack takes: each part has its share of the text that a message may have, the important parts take
-theirs first, and an answer that is not all shown is attached as files.
+theirs first. What is not shown is counted in the message and is in its files, so that nothing is lost.
 """
 
+import re
 from collections.abc import Sequence
+from itertools import chain
 
-from bot.render.words import (
-    heading,
-    is_numeric,
-    moment,
-    notes,
-    some_names,
-    subject_name,
-    where,
-)
-from bot.report import Evidence, Finding, Gap, NextAction, Report, Table
+from bot.render.words import heading, moment, seen_at, some_names, subject_name, where
+from bot.report import Evidence, Finding, Gap, NextAction, Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks, rules
-from bot.slack.render.buttons import action_button, closing_buttons, is_ours
-from bot.slack.render.files import table_file, whole_answer
+from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, is_ours
+from bot.slack.render.files import table_files, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
 from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span
 from bot.slack.render.room import Room
+from bot.slack.render.tables import show_tables
 from bot.slack.render.text import Mrkdwn, escape, lines
 from bot.texts import Texts
 
 # The longest text of each kind that is shown as it is; commands longer than theirs are only in the file.
-_VERDICT, _CLAIM, _NAME, _PLACE, _QUOTE, _COMMAND, _LABEL, _WHY, _CELL = 1000, 600, 300, 300, 700, 700, 400, 300, 200
-_TITLE = 100
+_VERDICT, _CLAIM, _NAME, _PLACE, _QUOTE, _COMMAND, _LABEL, _BRIEF = 1000, 600, 300, 300, 400, 700, 400, 300
+_SOURCE, _TITLE = 60, 100
 # What the parts may have of the 10,000 characters, in the order in which they take it. The frame is what stands around
 # them: their headings, when it was seen, what was left out.
 _FRAME = 1500
-_EVIDENCE, _NEXT, _OTHERS, _GAPS, _TABLE, _BACKGROUND = 3500, 2200, 2000, 1000, 2500, 1000
-_NAMES_SHOWN = 8
-_ACTIONS_SHOWN = 8
-_ITEMS_SHOWN = 40
-_TABLE_FILES = _EMPTY_TABLES = 5
+_EVIDENCE, _NEXT, _OTHERS = 1500, 2500, 1500
+_QUOTES_SHOWN, _ACTIONS_SHOWN, _OTHERS_SHOWN, _GAPS_SHOWN, _NAMES_SHOWN = 2, 4, 3, 4, 8
 _CLOSING = 100  # the number of the last button: above those of all actions
+_BARE = re.compile(r"[\w.-]*")
+"""A value such as `20k` or a UUID, which tells nothing without the command that shows whose it is."""
 
 _TEXT_VERDICT, _TEXT_PART = 2000, 200
 _TEXT_ACTIONS = 3
 
 
-def render_report(report: Report, say: Texts, *, channel_buttons: bool, words: str) -> Message:
-    """The report as a message within Slack's limits; what it has no room for is in the message's files.
+def render_report(
+    report: Report, say: Texts, *, channel_buttons: bool, words: str, everything: bool = False
+) -> Message:
+    """The report as a message within Slack's limits; what it does not show is in its files.
 
     `words` is the question as typed after the command, for the buttons that ask it again; without it there are none.
-    `channel_buttons` adds [Post to channel], for an answer that only the asker sees.
+    `channel_buttons` is for an answer that only the asker sees, which cannot carry files: it adds [Post to channel]
+    and, in the place of files, [Show everything], which asks for the answer with `everything`: that has its files.
     """
     room = Room(TOTAL_BUDGET - _FRAME)
-    closing = closing_buttons(words, report.cluster, _CLOSING, say, post=channel_buttons)
-    closing = [blocks.actions(*map(room.take, closing))] if closing else []
+    closing = closing_buttons(words, report.cluster, _CLOSING, say, private=channel_buttons, everything=everything)
+    room.take(closing)
     cause, *others = report.findings or (None,)
-    loud = [one for one in others if one and one.severity != "info"]
-    quiet = [one for one in others if one and one.severity == "info"]
 
     head = _head(report, cause, room, say)
-    proof = _evidence(cause.evidence if cause else (), report.taken_at, room, say)
-    following = _next(cause.next_actions if cause else (), report.cluster, room, say)
-    also = _others(loud, room, say)
+    proof = _evidence(report, room, say)
+    following = _next(report, room, say)
+    also = _others([one for one in others if one], room, say)
     gaps = _gaps(report.gaps, room, say)
-    tables, files = _tables(report.tables, room, say)
-    background = _background(quiet, room, say)
+    tables = show_tables(report, room, say)
 
-    left_out = _left_out(room, say)
-    seen = blocks.context(say("slack.seen", moment=room.text(moment(report.taken_at, None, say), _TITLE)))
-    shown = [*head, *proof, *following, *also, *background, *tables, *gaps, *left_out, seen, *closing]
-    whole = [whole_answer(report, say)] if left_out else []
-    return Message(_aloud(report, cause, say), tuple(shown), (*whole, *files))
+    by_button = any(one["action_id"] == EVERYTHING for one in closing)
+    closing = [one for one in closing if room.overflowed or one["action_id"] != EVERYTHING]
+    files: list[File] = []
+    if room.overflowed and not by_button:
+        files = [whole_answer(report, say), *table_files(tables.not_whole)]
+    seen = say("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
+    small_print = blocks.context(*_left_out(room, files, say), seen)
+    asking = [blocks.actions(*closing)] if closing else []
+    shown = [*head, *proof, *following, *also, *tables.blocks, *gaps, small_print, *asking]
+    return Message(_aloud(report, cause, say), tuple(shown), tuple(files))
 
 
 # ----------------------------------------------------------------------------------------------------------- head
@@ -85,7 +84,7 @@ def _head(report: Report, cause: Finding | None, room: Room, say: Texts) -> list
             facts.append(("detail", room.text(cause.claim, _CLAIM)))
         finding = f"{cause.code}, {say(f'render.{cause.confidence}')}"
         facts.append(("finding", room.text(finding, _NAME)))
-        if cause.scope.nodes:
+        if not all(name in cause.claim for name in cause.scope.nodes):
             facts.append(("nodes", room.text(some_names(cause.scope.nodes, say, _NAMES_SHOWN), _NAME)))
     pieces: list[Part] = []
     for number, (key, text) in enumerate(facts):
@@ -108,30 +107,46 @@ def _escaped_length(text: str) -> int:
 # ------------------------------------------------------------------------------------------------ the cause's parts
 
 
-def _evidence(evidence: Sequence[Evidence], taken_at: str, room: Room, say: Texts) -> list[Block]:
+def _evidence(report: Report, room: Room, say: Texts) -> list[Block]:
+    """The quotes of the cause that tell most; all other evidence, and every command, is for the files."""
+
     def show(number: int, one: Evidence) -> list[Part]:
-        place = ", ".join(filter(None, (where(one), moment(one.at, taken_at, say) if one.at else "")))
+        place = ", ".join(filter(None, (where(one), moment(one.at, report.taken_at, say) if one.at else "")))
         # Two sections in a row may be shown as one line: the heading is in that of the first place.
         first = [span(f"{say('render.evidence')}\n", "bold")] if number == 1 else []
-        parts = [
+        return [
             line(*first, span(room.text(place, _PLACE).strip() or say("render.empty"), "italic")),
             quote(room.text(one.quote, _QUOTE).strip() or say("render.empty")),
         ]
-        return parts + _copied(one.command, room)
 
-    shown = room.fill("evidence", evidence, show, share=_EVIDENCE, most=_ITEMS_SHOWN)
-    return [rich_text(*(part for one in shown for part in one))] if shown else []
+    cause = report.findings[0].evidence if report.findings else ()
+    every = set(chain.from_iterable(finding.evidence for finding in report.findings))
+    shown = room.fill("evidence", _most_telling(cause), show, share=_EVIDENCE, most=_QUOTES_SHOWN)
+    room.left_out["evidence"] = len(every) - len(shown)
+    room.left_out["commands"] += len({one.command for one in every if one.command.strip()})
+    return [rich_text(*chain.from_iterable(shown))] if shown else []
 
 
-def _next(actions: Sequence[NextAction], cluster: str, room: Room, say: Texts) -> list[Block]:
+def _most_telling(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """In the order in which they stand; where all are bare values, the first of them."""
+    distinct = list(dict.fromkeys(evidence))
+    return [one for one in distinct if not _BARE.fullmatch(one.quote)] or distinct[:1]
+
+
+def _next(report: Report, room: Room, say: Texts) -> list[Block]:
+    """What to do about the cause; a command that several steps share stands below the last of them."""
+    actions = report.findings[0].next_actions if report.findings else ()
+
     def show(number: int, action: NextAction) -> Block:
         label = f"{number}. {_label(action, room, say)}"
-        button = action_button(action, cluster, number, say) if is_ours(action) else None
+        button = action_button(action, report.cluster, number, say) if is_ours(action) else None
         if button is not None:
             return blocks.plain_section(label, accessory=button)
-        return rich_text(line(span(label)), *_copied(action.command, room))
+        again = number < min(len(actions), _ACTIONS_SHOWN) and actions[number].command == action.command
+        return rich_text(line(span(label)), *([] if again else _copied(action.command, room)))
 
     shown = room.fill("next", actions, show, share=_NEXT, most=_ACTIONS_SHOWN)
+    room.left_out["next"] += sum(len(finding.next_actions) for finding in report.findings[1:])
     return [rich_text(_title(say("render.next"))), *shown] if shown else []
 
 
@@ -139,77 +154,29 @@ def _next(actions: Sequence[NextAction], cluster: str, room: Room, say: Texts) -
 
 
 def _others(findings: Sequence[Finding], room: Room, say: Texts) -> list[Block]:
-    """The claims with what to do about each."""
+    """A line for each of the first claims, those that are no background first, and how many more there are."""
 
     def show(_: int, finding: Finding) -> Part:
-        severity = say("slack.fact", name=heading(say(f"render.{finding.severity}")))
-        pieces = [span(f"{severity} ", "bold"), span(_brief(finding, room, say))]
-        for action in finding.next_actions:
-            pieces.append(span(f"\n→ {_label(action, room, say)}"))
-            if command := room.whole(action.command, _COMMAND).strip():
-                pieces += [span("\n"), span(command, "code")]
-        return line(*pieces)
+        return line(span(room.text(finding.claim, _BRIEF).strip() or say("render.empty")))
 
-    shown = room.fill("findings", findings, show, share=_OTHERS, most=_ITEMS_SHOWN)
-    return [rich_text(_title(say("slack.others")), bullets(*shown))] if shown else []
-
-
-def _background(findings: Sequence[Finding], room: Room, say: Texts) -> list[Block]:
-    def show(_: int, finding: Finding) -> Part:
-        return line(span(_brief(finding, room, say)))
-
-    shown = room.fill("findings", findings, show, share=_BACKGROUND, most=_ITEMS_SHOWN)
-    return [rich_text(_title(say("render.background")), bullets(*shown))] if shown else []
-
-
-def _brief(finding: Finding, room: Room, say: Texts) -> str:
-    return f"{room.text(finding.claim, _WHY)} [{room.text(notes(finding, say), _WHY)}]"
+    loud_first = sorted(findings, key=lambda one: one.severity == "info")
+    shown = room.fill("findings", loud_first, show, share=_OTHERS, most=_OTHERS_SHOWN)
+    more = len(findings) - len(shown)
+    if not shown:
+        return []
+    rest = [line(span(say("slack.and-more", count=more)))] if more else []
+    return [rich_text(_title(say("slack.others")), bullets(*shown, *rest))]
 
 
 def _gaps(gaps: Sequence[Gap], room: Room, say: Texts) -> list[Block]:
-    def show(_: int, gap: Gap) -> Part:
-        pieces = [span(room.text(f"{gap.source}: {gap.why}", _WHY))]
-        if hint := room.text(gap.hint, _WHY).strip():
-            pieces.append(span(f"\n→ {hint}"))
-        return line(*pieces)
-
-    shown = room.fill("gaps", gaps, show, share=_GAPS, most=_ITEMS_SHOWN)
-    return [rich_text(_title(say("render.gaps")), bullets(*shown))] if shown else []
-
-
-def _tables(tables: Sequence[Table], room: Room, say: Texts) -> tuple[list[Block], list[File]]:
-    """The first table with rows as far as it fits; the first of those that are not shown, or not whole, are files."""
-    shown: list[Block] = []
-    files: list[File] = []
-    for number, table in enumerate(tables, 1):
-        title = span(room.text(heading(table.title), _TITLE).strip() or say("render.empty"), "bold")
-        if not table.columns or not table.rows:
-            empty = rich_text(line(title, span(f"\n{say('words.none')}")))
-            shown += room.fill(
-                "tables", [empty], lambda _, block: block, share=_TABLE, most=max(0, _EMPTY_TABLES - len(shown))
-            )
-        elif files or any(block["type"] == "table" for block in shown):
-            room.left_out["tables"] += 1
-            files += [table_file(table, number)] if len(files) < _TABLE_FILES else []
-        else:
-            rows = _rows(table, room)
-            shown += [rich_text(line(title)), rows] if rows else []
-            if not rows or len(rows["rows"]) <= len(table.rows) or len(table.columns) > rules.TABLE_COLUMNS:
-                files.append(table_file(table, number))
-    return shown, files
-
-
-def _rows(table: Table, room: Room) -> Block | None:
-    def show(_: int, row: Sequence[str]) -> list[blocks.Element]:
-        return [blocks.cell(room.text(cell, _CELL)) for cell in row[: rules.TABLE_COLUMNS]]
-
-    shown = room.fill("rows", (table.columns, *table.rows), show, share=_TABLE, most=rules.TABLE_ROWS)
-    room.left_out["columns"] += max(0, len(table.columns) - rules.TABLE_COLUMNS)
-    if len(shown) < 2:
-        room.left_out["rows"] = len(table.rows)
-        return None
-    right = [is_numeric(column) for column in zip(*table.rows[: rules.TABLE_ROWS], strict=True)]
-    return blocks.table(shown, right)
+    """One line that names what could not be seen; why, and what would help, is for the files."""
+    if not gaps:
+        return []
+    sources = list(dict.fromkeys(room.text(gap.source, _SOURCE).strip() or say("render.empty") for gap in gaps))
+    named = span(some_names(sources, say, _GAPS_SHOWN))
+    room.left_out["gaps"] += len(gaps)
+    label = say("slack.fact", name=say("render.gaps"))
+    return [room.take(rich_text(line(span(f"{label} ", "bold"), named)))]
 
 
 # ---------------------------------------------------------------------------------------------------------- frame
@@ -229,14 +196,18 @@ def _copied(command: str, room: Room) -> list[Part]:
     return [preformatted(shown)] if shown else []
 
 
-def _left_out(room: Room, say: Texts) -> list[Block]:
-    """One line that says what is not shown, if anything is not."""
+def _left_out(room: Room, files: Sequence[File], say: Texts) -> list[str]:
+    """A line that says what is not shown and how it is had, if anything is not."""
+    if not room.overflowed:
+        return []
     kinds = [
         say("slack.kind", name=say(f"slack.kind-{kind}"), count=count) for kind, count in room.left_out.items() if count
     ]
-    if kinds:
-        return [blocks.context(say("slack.left-out", what=", ".join(kinds)))]
-    return [blocks.context(say("slack.cut"))] if room.cut else []
+    if room.cut:
+        kinds.append(say("slack.kind-long"))
+    names = ", ".join(one.name for one in files)
+    whole = say("slack.in-files", files=names) if files else say("slack.by-button", button=say("slack.everything"))
+    return [say("slack.left-out", what=", ".join(kinds), where=whole)]
 
 
 def _aloud(report: Report, cause: Finding | None, say: Texts) -> Mrkdwn:

@@ -20,6 +20,11 @@ class Room:
         self.left_out: Counter[str] = Counter()
         self.cut = False
 
+    @property
+    def overflowed(self) -> bool:
+        """Whether anything had to be left out."""
+        return self.cut or any(self.left_out.values())
+
     def text(self, raw: str, most: int) -> str:
         """The text made inert, or the beginning of it: that the rest is missing is kept in mind."""
         whole = visible(raw[: most + 1])

@@ -16,8 +16,8 @@ by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: f"{one.
 HUGE = "n" * 200_000
 
 
-def shown(one, *, words="why ml/trainer-0", channel_buttons=True, say=SAY) -> Message:
-    return render_report(one, say, channel_buttons=channel_buttons, words=words)
+def shown(one, *, words="why ml/trainer-0", channel_buttons=True, say=SAY, everything=False) -> Message:
+    return render_report(one, say, channel_buttons=channel_buttons, words=words, everything=everything)
 
 
 def kinds(message):
@@ -42,11 +42,20 @@ def test_the_message_is_the_expected_one(scenario):
 
 
 @by_name
-def test_the_answer_about_a_recorded_pod_is_shown_whole(scenario):
+def test_the_answer_about_a_recorded_pod_is_short_enough_for_a_phone(scenario):
     message = shown(report_of(scenario))
     assert_fits(message)
     assert_inert(message)
-    assert message.files == ()
+    assert len([one for block in message.blocks for one in objects(block) if one.get("type") == "rich_text_quote"]) <= 2
+    assert sum(map(len, texts(message))) < 2500
+
+
+@by_name
+def test_all_evidence_of_a_recorded_pod_is_in_the_file(scenario):
+    one = report_of(scenario)
+    (file,) = shown(one, channel_buttons=False).files
+    told = file.content.decode()
+    assert all(proof.command in told for found in one.findings for proof in found.evidence)
 
 
 @by_name
@@ -67,18 +76,51 @@ def test_the_verdict_leads_and_the_buttons_close():
 
 def test_the_parts_stand_in_the_order_in_which_they_are_needed():
     told = "\n".join(texts(shown(typical())))
-    marks = [
-        "Warning: ",
-        "About:",
-        "Evidence",
-        "Next",
-        "Also found",
-        "Background",
-        "Candidate nodes",
-        "Could not be seen",
-    ]
-    places = [told.index(mark) for mark in [*marks, "Seen 2026-11-21 05:00:00 UTC", "Look again"]]
+    marks = ["Warning: ", "About:", "Evidence", "Next", "Also found", "Could not be seen: "]
+    places = [told.index(mark) for mark in [*marks, "Not shown here", "Seen 2026", "Look again", "Post to channel"]]
     assert places == sorted(places)
+
+
+def test_another_finding_is_its_claim_alone_and_background_comes_last():
+    quiet = finding(severity="info", claim="Quiet.")
+    found = [finding(claim=f"Loud {number}.") for number in range(3)]
+    message = shown(report(finding(claim="The cause."), quiet, *found, finding(claim="Loud too.")))
+    (items,) = (one["elements"] for one in objects(message.blocks) if one.get("type") == "rich_text_list")
+    assert texts(message._replace(blocks=tuple(items))) == ["Loud 0.", "Loud 1.", "Loud 2.", "and 2 more"]
+
+
+def test_what_could_not_be_seen_is_one_line():
+    gaps = tuple(Gap(f"source {number}", "HTTP 403", "grant it") for number in range(6))
+    told = texts(shown(report(finding(), gaps=gaps)))
+    assert "source 0, source 1, source 2 and 3 more" in told
+    assert not any("HTTP 403" in text for text in told)
+
+
+def test_the_quotes_that_tell_something_by_themselves_are_shown():
+    quotes = (
+        "20k",
+        "4 nodes CardInsufficientMemory",
+        "GPU-dc15630f-5489",
+        "2026-11-21T07:47:05Z,ml,gone",
+        "a third one",
+    )
+    message = shown(report(finding(evidence=tuple(evidence(quote=quote) for quote in quotes))))
+    told = texts(message)
+    assert [quote for quote in quotes if quote in told] == [quotes[1], quotes[3]]
+    assert_told(message, "quotes (3), commands (1)")
+
+
+def test_where_all_quotes_are_bare_values_the_first_is_shown():
+    told = texts(shown(report(finding(evidence=(evidence(quote="hami-schedulr"), evidence(quote="1"))))))
+    assert "hami-schedulr" in told
+    assert "1" not in told
+
+
+def test_a_command_that_several_steps_share_stands_once():
+    steps = (NextAction("Ask for less", "kubectl get pod"), NextAction("Drop the annotation", "kubectl get pod"))
+    told = texts(shown(report(finding(next_actions=steps))))
+    assert told.count("kubectl get pod") == 1
+    assert told.index("kubectl get pod") > told.index("2. Drop the annotation")
 
 
 def test_the_notification_reads_well_aloud():
@@ -91,8 +133,9 @@ def test_the_notification_reads_well_aloud():
 
 
 def test_a_quote_a_command_and_a_name_are_shown_raw():
-    proof = evidence(quote='"a" <b> & `c`', object="Pod <x>", command="kubectl get pod 'a&b' > /dev/null")
-    told = texts(shown(report(finding(evidence=(proof,)))))
+    proof = evidence(quote='"a" <b> & `c`', object="Pod <x>")
+    step = NextAction("Look", "kubectl get pod 'a&b' > /dev/null")
+    told = texts(shown(report(finding(evidence=(proof,), next_actions=(step,)))))
     assert '"a" <b> & `c`' in told
     assert "kubectl get pod 'a&b' > /dev/null" in told
     assert any("Pod <x>" in one for one in told)
@@ -124,7 +167,12 @@ def test_a_report_fits_in_every_language(language):
 
 def test_only_a_verb_of_ours_is_a_button_and_a_shell_command_is_text_to_copy():
     message = shown(typical())
-    assert [one["text"]["text"] for one in buttons(message)] == ["gpus --node gpu-2", "Look again", "Post to channel"]
+    assert [one["text"]["text"] for one in buttons(message)] == [
+        "gpus --node gpu-2",
+        "Look again",
+        "Show everything",
+        "Post to channel",
+    ]
     assert "kubectl -n ml delete pod trainer-0" in texts(message)
 
 
@@ -146,80 +194,127 @@ def test_a_button_of_the_channel_is_only_where_it_is_asked_for():
     assert [one["action_id"] for one in buttons(shown(typical(), words=""))] == ["ask:1"]
 
 
-# ----------------------------------------------------------------------------------------------------- overflow
+# -------------------------------------------------------------------------------------------------------- files
+
+CARDS = Subject("Cards", "", "")
 
 
 def assert_told(message, what):
     assert any(what in text for text in texts(message)), texts(message)
 
 
+def test_everyone_gets_the_whole_answer_as_a_file():
+    message = shown(typical(), channel_buttons=False)
+    assert names(message) == ["answer.md"]
+    assert_told(message, "All of it: answer.md")
+    assert b"kubectl get node gpu-1" in message.files[0].content
+
+
+def test_one_person_gets_a_button_for_it_and_no_file():
+    message = shown(typical())
+    assert message.files == ()
+    assert_told(message, "Show everything sends it to your direct messages.")
+    assert [one["action_id"] for one in buttons(message)][1:] == ["ask:100", "show-everything", "post-to-channel"]
+
+
+def test_who_asked_for_everything_gets_the_file_and_no_such_button():
+    message = shown(typical(), everything=True)
+    assert names(message) == ["answer.md"]
+    assert "show-everything" not in [one["action_id"] for one in buttons(message)]
+
+
+def test_an_answer_that_no_button_can_ask_for_again_has_its_file():
+    assert names(shown(typical(), words="")) == ["answer.md"]
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_an_answer_that_is_all_shown_has_neither(private):
+    message = shown(report(finding(evidence=(evidence(command=""),))), channel_buttons=private)
+    assert message.files == ()
+    assert "show-everything" not in [one["action_id"] for one in buttons(message)]
+    assert not any("Not shown" in text for text in texts(message))
+
+
+def test_the_tables_of_an_answer_about_a_pod_are_in_the_file():
+    message = shown(typical(), channel_buttons=False)
+    assert "table" not in kinds(message)
+    assert_told(message, "tables (1)")
+    assert b"| unfit | node unregistered |" in message.files[0].content
+
+
+def test_a_long_table_of_an_answer_about_a_pod_is_a_spreadsheet_too():
+    rows = tuple((f"gpu-{number}", "unfit") for number in range(100))
+    message = shown(report(tables=(Table("nodes", ("node", "verdict"), rows),)), channel_buttons=False)
+    assert names(message) == ["answer.md", "nodes.csv"]
+
+
 def test_rows_that_have_no_room_are_counted_and_in_a_spreadsheet():
     rows = tuple((f"gpu-{number}", "8") for number in range(10_000))
-    message = shown(report(finding(), tables=(Table("free cards", ("node", "cards"), rows),)))
+    free = Table("free cards", ("node", "cards"), rows)
+    message = shown(report(finding(), subject=CARDS, tables=(free,)), channel_buttons=False)
     assert_fits(message)
     (table,) = (block for block in message.blocks if block["type"] == "table")
-    assert len(table["rows"]) > 30
-    assert_told(message, f"Not shown here: table rows ({10_001 - len(table['rows'])}). The whole answer is attached.")
-    assert names(message) == ["answer.md", "free-cards-1.csv"]
+    assert len(table["rows"]) == 16
+    assert_told(message, "table rows (9985). All of it: answer.md, free-cards.csv")
     assert message.files[1].content.decode("utf-8-sig").splitlines()[10_000] == "gpu-9999,8"
 
 
 def test_numbers_stand_at_the_right():
-    message = shown(report(tables=(Table("t", ("node", "free"), (("gpu-1", "24,000"), ("gpu-2", "50%"))),)))
+    rows = (("gpu-1", "24,000"), ("gpu-2", "50%"))
+    message = shown(report(subject=CARDS, tables=(Table("t", ("node", "free"), rows),)))
     (table,) = (block for block in message.blocks if block["type"] == "table")
     assert [one["align"] for one in table["column_settings"]] == ["left", "right"]
 
 
 def test_a_second_table_is_a_spreadsheet():
     small = Table("one", ("a",), (("1",),))
-    message = shown(report(tables=(small, structs.replace(small, title="two"))))
+    tables = (small, structs.replace(small, title="two"), structs.replace(small, title="two"))
+    message = shown(report(subject=CARDS, tables=tables), channel_buttons=False)
     assert kinds(message).count("table") == 1
-    assert names(message) == ["answer.md", "two-2.csv"]
-    assert_told(message, "tables (1)")
+    assert names(message) == ["answer.md", "two.csv", "two-2.csv"]
+    assert_told(message, "tables (2)")
 
 
 def test_columns_beyond_what_a_table_has_are_in_a_spreadsheet():
     columns = tuple(f"c{number}" for number in range(25))
-    message = shown(report(tables=(Table("wide", columns, (columns,)),)))
+    message = shown(report(subject=CARDS, tables=(Table("wide", columns, (columns,)),)), channel_buttons=False)
     assert_fits(message)
     assert_told(message, "table columns (5)")
-    assert names(message) == ["answer.md", "wide-1.csv"]
+    assert names(message) == ["answer.md", "wide.csv"]
 
 
 def test_a_table_without_rows_says_so():
-    assert_told(shown(report(tables=(Table("cards", ("node",), ()),))), "none")
+    assert_told(shown(report(subject=CARDS, tables=(Table("cards", ("node",), ()),))), "none")
 
 
-def test_the_least_important_findings_are_left_out_first():
+def test_however_many_findings_the_cause_keeps_its_place():
     cause = finding(next_actions=(NextAction("Do this", "kubectl get pods"),))
-    quiet = [finding(severity="info", claim=f"Quiet {number}.") for number in range(250)]
-    loud = [finding(claim=f"Loud {number}.") for number in range(250)]
-    message = shown(report(cause, *loud, *quiet))
+    message = shown(report(cause, *[finding(claim=f"Loud {number}.") for number in range(500)]), channel_buttons=False)
     assert_fits(message)
-    for kept in ("Do this", "2 nodes CardInsufficientMemory(gpu-1,gpu-2)"):
+    for kept in ("Do this", "2 nodes CardInsufficientMemory(gpu-1,gpu-2)", "and 497 more"):
         assert kept in "\n".join(texts(message))
-    assert_told(message, "findings (")
-    assert names(message) == ["answer.md"]
-    assert b"Quiet 249." in message.files[0].content
+    assert_told(message, "findings (497)")
+    assert b"Loud 499." in message.files[0].content
 
 
 def test_a_long_quote_is_cut_and_whole_in_the_file():
-    message = shown(report(finding(evidence=(evidence(quote="word " * 2000),))))
+    message = shown(report(finding(evidence=(evidence(quote="word " * 2000),))), channel_buttons=False)
     assert_fits(message)
-    assert_told(message, "Long texts are cut here. The whole answer is attached.")
+    assert_told(message, "the ends of long texts. All of it: answer.md")
     assert b"word " * 1999 in message.files[0].content
 
 
 def test_a_command_is_shown_whole_or_not_at_all():
     command = "kubectl get pods " + "x" * 1000
-    message = shown(report(finding(evidence=(evidence(command=command),), next_actions=(NextAction("Do", command),))))
+    step = NextAction("Do", command)
+    message = shown(report(finding(evidence=(), next_actions=(step,))), channel_buttons=False)
     assert not any("kubectl" in text for text in texts(message))
     assert command.encode() in message.files[0].content
 
 
 def test_many_tables_are_few_blocks_and_few_files():
     tables = [Table("empty", ("a",), ())] * 50 + [Table("full", ("a",), (("1",),))] * 50
-    message = shown(report(tables=tuple(tables)))
+    message = shown(report(subject=CARDS, tables=tuple(tables)), channel_buttons=False)
     assert_fits(message)
     assert len(message.files) < 8
     assert_told(message, "tables (94)")
@@ -278,8 +373,10 @@ def everywhere(text):
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:20]))
-def test_hostile_text_everywhere_gives_a_message_that_fits_and_in_which_nothing_acts(text):
-    message = shown(everywhere(text), words=text)
+@pytest.mark.parametrize("on_a_pod", [True, False])
+def test_hostile_text_everywhere_gives_a_message_that_fits_and_in_which_nothing_acts(text, on_a_pod):
+    one = everywhere(text)
+    message = shown(one if on_a_pod else structs.replace(one, subject=CARDS), words=text)
     for one in (message, *degraded(message)):
         assert_fits(one)
         assert_inert(one)

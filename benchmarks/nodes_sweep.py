@@ -1,0 +1,110 @@
+"""`nodes` on clusters of 5,000 and 15,000 nodes: as a whole process, and the sweep alone in a bot that runs already."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from benchmarks.processes import made_up_cluster, measure, measure_runs
+from benchmarks.rows import Row
+
+RUNS = 3
+_OTHER_PODS = 1_000  # beside a device plugin's pod on every node
+_LOOP_SAMPLE = 20
+_GUIDES_COMMANDS = (
+    "jsonpath={.metadata.annotations.hami\\.io/node-nvidia-register}",
+    "jsonpath={.metadata.annotations.hami\\.io/node-handshake}",
+)
+# Measured on another machine, with 5,000 nodes; the loop was measured on 100.
+_PEER_ELSEWHERE = "measured elsewhere: kubectl get nodes -o json 13 s, 690 MB; two kubectl per node about 700 s"
+
+
+class Budget(NamedTuple):
+    """What a sweep of so many nodes may take."""
+
+    nodes: int
+    seconds: float
+    megabytes: float
+
+
+class Sweep(msgspec.Struct):
+    """The best of several sweeps in one process. The API server, on the same machine, is in `wall_s` only."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+
+
+BUDGETS = (Budget(5_000, 0.5, 150), Budget(15_000, 1.5, 200))
+
+_SWEEP = """
+import asyncio, json, resource, sys, time
+from pathlib import Path
+from bot.kube.connect import open_cluster
+from bot.texts import Texts
+from playbooks import nodes
+from playbooks._playbook import Sources
+
+async def main():
+    best = (9e9, 9e9)
+    async with await open_cluster(kubeconfig=Path(sys.argv[1])) as cluster:
+        for _ in range(int(sys.argv[2])):
+            wall, cpu = time.perf_counter(), time.process_time()
+            snapshot = await nodes.gather(nodes.request(), Sources(cluster))
+            report = nodes.diagnose(snapshot, Texts("en"))
+            assert report.severity == "info", report.verdict
+            del snapshot, report
+            took = time.perf_counter() - wall, time.process_time() - cpu
+            best = tuple(map(min, best, took))
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    print(json.dumps({"wall_s": best[0], "cpu_s": best[1], "peak_mb": peak}))
+
+asyncio.run(main())
+"""
+
+
+def rows() -> list[Row]:
+    """Per size one row for the sweep, judged by its CPU, and one for the process, judged by its memory."""
+    found: list[Row] = []
+    for budget in BUDGETS:
+        with made_up_cluster(budget.nodes, budget.nodes + _OTHER_PODS) as kubeconfig:
+            command = [sys.executable, "-c", _SWEEP, str(kubeconfig), str(RUNS)]
+            printed = subprocess.run(command, check=True, capture_output=True).stdout
+            sweep = msgspec.json.decode(printed, type=Sweep)
+            process = measure_runs([sys.executable, "-m", "bot", "nodes", "--kubeconfig", str(kubeconfig)], RUNS)
+            peer = _kubectl(kubeconfig, budget.nodes) if budget is BUDGETS[0] else "see above"
+        shown = f"{sweep.cpu_s:.2f} s of CPU, {sweep.wall_s:.2f} s with the API server, {sweep.peak_mb:.0f} MB"
+        limit = f"< {budget.seconds:g} s, < {budget.megabytes:g} MB"
+        alone = f"nodes, sweep in a running process ({RUNS} times), {budget.nodes:,} nodes"
+        met = sweep.cpu_s < budget.seconds and process.peak_mb < budget.megabytes
+        found.append(Row(alone, shown, limit, met, f"{peer}\n{_PEER_ELSEWHERE}" if budget is BUDGETS[0] else peer))
+        whole = f"nodes, cold process, {budget.nodes:,} nodes"
+        met = process.peak_mb < budget.megabytes
+        found.append(Row(whole, str(process), f"< {budget.megabytes:g} MB", met, "the same"))
+    return found
+
+
+def _kubectl(kubeconfig: Path, nodes: int) -> str:
+    """The nodes in one list, and the guides' loop of two calls per node on a few of them."""
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        return "here: no kubectl on PATH"
+    command = [kubectl, "--kubeconfig", str(kubeconfig), "get"]
+    try:
+        listed = measure([*command, "nodes", "-o", "json"])
+        calls = [
+            measure([*command, "node", f"gpu-node-{number:05d}", "-o", path]).wall_s
+            for number in range(_LOOP_SAMPLE)
+            for path in _GUIDES_COMMANDS
+        ]
+    except subprocess.CalledProcessError as error:
+        return f"here: kubectl cannot read the sandbox: {error.stderr.strip().splitlines()[-1]}"
+    loop_s = sum(calls) / _LOOP_SAMPLE * nodes
+    return (
+        f"here: kubectl get nodes -o json {listed.wall_s:.1f} s, {listed.peak_mb:.0f} MB; the guides' loop "
+        f"{loop_s:.0f} s (extrapolated from {_LOOP_SAMPLE} nodes)"
+    )

@@ -1,0 +1,80 @@
+"""What of the bot follows a cluster and answers from it, as a process: `python -m benchmarks.watching_bot KUBECONFIG`.
+
+Every line on stdin is one thing to do, every line on stdout what it took, as JSON.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import quantiles
+
+import bot.serve  # noqa: F401  # as large as the bot is
+from bot.kube.cache import CachedCluster, WatchCache
+from bot.kube.connect import open_cluster
+from bot.texts import Texts
+from playbooks._playbook import Sources, find
+
+_POD = "ml/pending-0"
+
+
+async def _run(kubeconfig: Path) -> None:
+    gc.collect()
+    gc.freeze()
+    async with await open_cluster(kubeconfig=kubeconfig) as live, WatchCache(live) as cache:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            word, _, amount = line.strip().partition(" ")
+            did = await _questions(cache, int(amount)) if word == "ask" else await _idle(cache, float(amount))
+            print(json.dumps(did | {"rss_mb": _rss_mb(), "peak_mb": _peak_mb()}), flush=True)
+
+
+async def _questions(cache: WatchCache, count: int) -> dict[str, float]:
+    """Ask that often, one after the other. `p99` of few is their worst."""
+    walls: list[float] = []
+    cpu_s, from_memory = time.process_time(), 0
+    for _ in range(count):
+        started = time.perf_counter()
+        cluster = CachedCluster(cache)
+        why = find("why")
+        snapshot = await why.gather(why.request(_POD), Sources(cluster))
+        report = await asyncio.to_thread(why.diagnose, snapshot, Texts("en"))
+        walls.append(time.perf_counter() - started)
+        from_memory += cluster.cache_age_s is not None
+        assert report.findings
+    return {
+        "p50_ms": _part(walls, 50) * 1e3,
+        "p99_ms": _part(walls, 99) * 1e3,
+        "cpu_ms": (time.process_time() - cpu_s) / count * 1e3,
+        "from_memory": from_memory,
+    }
+
+
+async def _idle(cache: WatchCache, for_s: float) -> dict[str, float]:
+    """Only follow, for so long."""
+    nodes = next(one for wanted, one in cache.followed.items() if wanted.kind.plural == "nodes")
+    version, cpu_s, started = nodes.mirror.version, time.process_time(), time.perf_counter()
+    await asyncio.sleep(for_s)
+    wall_s = time.perf_counter() - started
+    return {"cpu": (time.process_time() - cpu_s) / wall_s, "events_per_s": (nodes.mirror.version - version) / wall_s}
+
+
+def _part(walls: Sequence[float], percent: int) -> float:
+    return quantiles(walls, n=100, method="inclusive")[percent - 1] if len(walls) > 1 else walls[0]
+
+
+def _rss_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def _peak_mb() -> float:
+    """The most that it ever held. Linux only, as the other."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(one for one in lines if one.startswith("VmHWM")).split()[1]) * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    asyncio.run(_run(Path(sys.argv[1])))

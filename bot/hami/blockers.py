@@ -1,0 +1,326 @@
+"""Whose end would let a pod in: the fewest pods, each set tried against the filter, none with a pod that could stay."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import combinations
+from typing import NamedTuple
+
+import msgspec
+
+from bot.hami.fit import EXCLUSIVE_CORES, QUOTA_NOT_FIT, NodeCards
+from bot.hami.inventory import CardState
+from bot.hami.ledger import Holding
+from bot.hami.nodestate import Unregistered
+from bot.hami.requests import ContainerRequest, PodRequest
+from bot.hami.view import View
+
+MAX_RUNS = 3000
+"""Filter runs of one search: about 0.2 s."""
+MAX_SETS = 20_000
+_MAX_TRIED_WHOLE = 3
+_MAX_PROVEN = 6
+_QUOTA_NODES = 3
+_IMPOSSIBLE = 1 << 30
+
+
+class Ending(NamedTuple):
+    """Pods that would have to end, the least disruptive first, and the node that would take the pod then."""
+
+    node: str
+    pods: tuple[Holding, ...]
+
+
+class Search(NamedTuple):
+    """At most as many sets as wanted, the least disruptive first.
+
+    `complete` is false where the search was cut short: what was found is true, but a smaller set may exist.
+    """
+
+    found: tuple[Ending, ...] = ()
+    complete: bool = True
+
+
+def pods_to_end(view: View, names: Iterable[str], request: PodRequest, *, most: int = 5) -> Search:
+    """Sets of holders whose end lets the request onto one of the nodes: fewest pods, lowest priority, youngest first.
+
+    No proper subset of a set would do. Under a quota the pods of the namespace count too, wherever they run.
+    """
+    if view.ledger is None or not request.containers:
+        return Search()
+    return _Hunt(view, request, most).search(list(names))
+
+
+def disruption(holding: Holding) -> tuple[bool, int, float, int, str, str]:
+    """What ending it costs, to sort by: one that is being deleted costs nothing, then priority, age and size."""
+    return (
+        not holding.ending,
+        holding.priority,
+        -_seconds(holding.created),
+        holding.amounts[0],
+        holding.namespace,
+        holding.name,
+    )
+
+
+def _seconds(created: str) -> float:
+    """A pod that does not say when it was created is taken to be the oldest."""
+    try:
+        return datetime.fromisoformat(created).timestamp()
+    except ValueError:
+        return 0.0
+
+
+class _Need(NamedTuple):
+    """What a card lacks for one container: that much memory, cores and slots, or every other user gone."""
+
+    uuid: str
+    memory_mib: int
+    cores: int
+    slots: int
+    users: int
+
+    @property
+    def met(self) -> bool:
+        return self.memory_mib <= 0 and self.cores <= 0 and self.slots <= 0 and self.users <= 0
+
+    def without(self, gone: Iterable[Holding]) -> "_Need":
+        memory, cores, slots, users = self.memory_mib, self.cores, self.slots, self.users
+        for one in gone:
+            if (share := one.shares.get(self.uuid)) is not None:
+                memory, cores = memory - share.memory_mib, cores - share.cores
+                slots, users = slots - share.slots, users - share.slots
+        return self._replace(memory_mib=memory, cores=cores, slots=slots, users=users)
+
+
+class _Site(NamedTuple):
+    """A node where ending pods might help. `needs` are those of its usable cards, None where only runs can tell."""
+
+    name: str
+    holders: list[Holding]
+    needs: list[_Need] | None
+    lacking: int
+    """How many more cards have to become free."""
+    bound: int
+    """At least so many pods have to end."""
+
+
+class _Hunt:
+    """One search. The arithmetic of a plain request leaves out what cannot help; the filter itself decides."""
+
+    def __init__(self, view: View, request: PodRequest, most: int) -> None:
+        self.view = view
+        self.request = request
+        self.most = most
+        self.runs = MAX_RUNS
+        self.sets = MAX_SETS
+        self.plain = _plain(request, view)
+        self.own = self._own_holders()
+        self._usable: dict[object, bool] = {}
+
+    def _own_holders(self) -> list[Holding]:
+        """The namespace's holders on any node, where a quota counts them."""
+        rules, ledger = self.view.rules, self.view.ledger
+        if ledger is None or rules.quota == "none" or self.view.quota_room(self.request.namespace) is None:
+            return []
+        namespace = self.request.namespace
+        return sorted(
+            (one for some in ledger.by_node.values() for one in some if one.namespace == namespace), key=disruption
+        )
+
+    def search(self, names: list[str]) -> Search:
+        sites = sorted(self._sites(names), key=lambda one: one.bound)
+        found = self._single(sites)
+        if not found:
+            for site in sites:
+                if self.runs <= 0 or (len(found) >= self.most and site.bound > max(len(one.pods) for one in found)):
+                    break
+                if (ending := self._several(site)) is not None:
+                    found.append(ending)
+        found.sort(key=lambda one: (len(one.pods), [disruption(pod) for pod in reversed(one.pods)], one.node))
+        return Search(tuple(found[: self.most]), self.runs > 0 and self.sets > 0)
+
+    # ------------------------------------------------------------------------------------------------ the sites
+
+    def _sites(self, names: Sequence[str]) -> Iterator[_Site]:
+        by_quota = 0
+        for name in names:
+            state = self.view.state(name)
+            if isinstance(state, Unregistered) or self.view.ledger is None:
+                continue
+            holders = self.view.ledger.on(name)
+            site = self._site(name, state, holders)
+            if site is None:
+                continue
+            if site.needs is not None and not site.lacking:  # only the quota is in the way
+                by_quota += 1
+                if by_quota > _QUOTA_NODES:
+                    continue
+            yield site
+
+    def _site(self, name: str, state: NodeCards, holders: list[Holding]) -> _Site | None:
+        everybody = [*holders, *(one for one in self.own if one.node != name)]
+        if not everybody:
+            return None
+        if not self.plain or any(card.card.mode == "mig" for card in state.cards):
+            return _Site(name, everybody, None, 0, 1)
+        container = self.request.containers[0]
+        needs = [_need(card, container) for card in state.cards if self._is_usable(card, state.cordoned, container)]
+        lacking = container.count - sum(1 for one in needs if one.met)
+        if len(needs) < container.count or (lacking <= 0 and not self.own):
+            return None
+        open_needs = [one for one in needs if not one.met]
+        by_card = _shares_by_card(holders)
+        bounds = sorted(_fewest(one, by_card.get(one.uuid, ())) for one in open_needs)
+        bound = bounds[lacking - 1] if lacking > 0 else 1
+        return _Site(name, everybody, open_needs, max(lacking, 0), max(bound, 1)) if bound < _IMPOSSIBLE else None
+
+    def _is_usable(self, card: CardState, cordoned: frozenset[str], container: ContainerRequest) -> bool:
+        """Whether the card, empty, would do: the same for all cards alike."""
+        one, wanted = card.card, self.request.constraints
+        named = one.uuid if wanted.use_uuid is not None or wanted.no_use_uuid is not None else ""
+        out = one.uuid in cordoned
+        kind = (one.type, one.memory_mib, one.cores, one.slots, one.mode, card.healthy, out, named)
+        if kind not in self._usable:
+            probe = self.request._replace(containers=(msgspec.structs.replace(container, count=1),))
+            empty = CardState(one)
+            empty.healthy = card.healthy
+            self._usable[kind] = (
+                self.view.run(NodeCards([empty], cordoned), probe, frozenset({QUOTA_NOT_FIT})).fits is True
+            )
+        return self._usable[kind]
+
+    # ------------------------------------------------------------------------------------------------- the sets
+
+    def _single(self, sites: Sequence[_Site]) -> list[Ending]:
+        """One pod's end, of all that might help the least disruptive first."""
+        tried = [
+            (disruption(one), site.name, one)
+            for site in sites
+            if site.bound <= 1
+            for one in site.holders
+            if self._may_do(site, (one,))
+        ]
+        found: list[Ending] = []
+        named: set[int] = set()
+        for _, name, one in sorted(tried, key=lambda one: one[:2]):
+            if len(found) >= self.most or self.runs <= 0:
+                break
+            if id(one) not in named and self._fits(name, (one,)):
+                named.add(id(one))
+                found.append(Ending(name, (one,)))
+        return found
+
+    def _several(self, site: _Site) -> Ending | None:
+        """A set of two or more on this node: all of up to three pods are tried, beyond that the largest go first."""
+        if not self._fits(site.name, site.holders):
+            return None
+        helpful = sorted((one for one in site.holders if self._may_help(site, one)), key=disruption)
+        for size in range(max(site.bound, 2), _MAX_TRIED_WHOLE + 1):
+            for some in combinations(helpful, size):
+                self.sets -= 1
+                if self.sets <= 0 or self.runs <= 0:
+                    return self._greedy(site, helpful)
+                if self._may_do(site, some) and self._fits(site.name, some):
+                    return self._minimal(site.name, list(some))
+        return self._greedy(site, helpful)
+
+    def _greedy(self, site: _Site, helpful: Sequence[Holding]) -> Ending | None:
+        """Pods given up the largest first until it fits, then kept again as far as it still does."""
+        wanted: list[Holding] = []
+        order = self._cheapest_cards(site, helpful)
+        for one in order:
+            wanted.append(one)
+            if self._may_do(site, wanted) and self._fits(site.name, wanted):
+                return self._minimal(site.name, wanted)
+        return None
+
+    def _cheapest_cards(self, site: _Site, helpful: Sequence[Holding]) -> list[Holding]:
+        """The holders in the order to give them up: those of the cards that need the fewest pods, the largest first."""
+        by_size = sorted(helpful, key=lambda one: one.amounts, reverse=True)
+        if site.needs is None:
+            return by_size
+        by_card = _shares_by_card(helpful)
+        cards = sorted(site.needs, key=lambda one: _fewest(one, by_card.get(one.uuid, ())))[: site.lacking]
+        first = [one for one in by_size if any(card.uuid in one.shares for card in cards)]
+        return [*first, *(one for one in by_size if not any(one is other for other in first))]
+
+    def _minimal(self, name: str, pods: list[Holding]) -> Ending | None:
+        """The set without those that could stay, the most disruptive first; None where that cannot be proven."""
+        for one in sorted(pods, key=disruption, reverse=True):
+            rest = [other for other in pods if other is not one]
+            if rest and self._fits(name, rest):
+                pods = rest
+        if not self.plain or self.own:  # giving up more may be worse there: every smaller set is asked
+            if len(pods) > _MAX_PROVEN:
+                return None
+            for size in range(1, len(pods)):
+                for some in combinations(pods, size):
+                    if self._fits(name, some):
+                        return Ending(name, some)
+        return Ending(name, tuple(sorted(pods, key=disruption)))
+
+    def _may_help(self, site: _Site, one: Holding) -> bool:
+        if site.needs is None or (self.own and one.namespace == self.request.namespace):
+            return True
+        return any(need.uuid in one.shares for need in site.needs)
+
+    def _may_do(self, site: _Site, some: Sequence[Holding]) -> bool:
+        """Whether the arithmetic allows that it fits without them."""
+        if site.needs is None:
+            return True
+        return sum(1 for need in site.needs if need.without(some).met) >= site.lacking
+
+    def _fits(self, name: str, gone: Sequence[Holding]) -> bool:
+        self.runs -= 1
+        return self.view.judge_without(name, self.request, gone).fits is True
+
+
+def _plain(request: PodRequest, view: View) -> bool:
+    """Whether a card is free or not for this pod whatever the other cards are given to."""
+    wanted = request.constraints
+    policy = view.facts.policy if wanted.policy is None else wanted.policy
+    whole = "topology" not in policy and "mutex" not in policy
+    by_share = bool(request.containers[0].memory_mib) or view.quota_room(request.namespace) is None
+    return len(request.containers) == 1 and not wanted.numa_bind and whole and by_share
+
+
+def _need(card: CardState, container: ContainerRequest) -> _Need:
+    one = card.card
+    exclusive = one.cores == EXCLUSIVE_CORES == container.cores
+    full = container.cores == 0 and one.cores != 0 and card.cores >= one.cores
+    return _Need(
+        uuid=one.uuid,
+        memory_mib=container.memory_on(one.memory_mib) - card.free_memory_mib,
+        cores=card.cores - one.cores + 1 if full else container.cores - card.free_cores,
+        slots=card.slots - one.slots + 1,
+        users=card.slots if exclusive else 0,
+    )
+
+
+def _shares_by_card(holders: Iterable[Holding]) -> dict[str, list[Holding]]:
+    by_card: dict[str, list[Holding]] = {}
+    for one in holders:
+        for uuid in one.shares:
+            by_card.setdefault(uuid, []).append(one)
+    return by_card
+
+
+def _fewest(need: _Need, holders: Sequence[Holding]) -> int:
+    """At least so many of the holders have to end for the card to be free."""
+    shares = [one.shares[need.uuid] for one in holders]
+    amounts = (
+        (need.memory_mib, [one.memory_mib for one in shares]),
+        (need.cores, [one.cores for one in shares]),
+        (need.slots, [one.slots for one in shares]),
+        (need.users, [one.slots for one in shares]),
+    )
+    return max(_fewest_of(lacking, given) for lacking, given in amounts)
+
+
+def _fewest_of(lacking: int, given: list[int]) -> int:
+    count = 0
+    for amount in sorted(given, reverse=True) if lacking > 0 else ():
+        if lacking <= 0 or amount <= 0:
+            break
+        lacking, count = lacking - amount, count + 1
+    return count if lacking <= 0 else _IMPOSSIBLE

@@ -1,0 +1,118 @@
+"""The configuration of the kube-scheduler that runs beside HAMi's extender, and how it is told to ask the extender.
+
+Shapes: k8s.io/kube-scheduler/config/v1 KubeSchedulerConfiguration; before Kubernetes 1.22 the chart wrote a Policy.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bot.hami.install import read_flags
+from bot.kube.models import ConfigMap, Container
+from bot.safe_yaml import parse_documents
+
+DEFAULT_TIMEOUT_S = 5.0
+"""k8s.io/kubernetes pkg/scheduler/extender.go DefaultExtenderTimeout."""
+
+_KINDS = ("KubeSchedulerConfiguration", "Policy")
+_KEYS = ("config.yaml", "config.json")
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s|us|µs|ns))+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
+
+
+class _Managed(msgspec.Struct, rename="camel"):
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class Extender(msgspec.Struct, rename="camel"):
+    """One extender. `http_timeout` is Go's text, or nanoseconds in a Policy."""
+
+    url_prefix: str = ""
+    filter_verb: str = ""
+    bind_verb: str = ""
+    node_cache_capable: bool = False
+    ignorable: bool = False
+    http_timeout: str | int | None = None
+    managed_resources: list[_Managed] | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is asked in kube-scheduler's own pod, as the chart has it."""
+        return any(host in self.url_prefix for host in _LOOPBACK)
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long kube-scheduler waits for an answer; None when the text is no duration."""
+        if self.http_timeout in (None, "", 0, "0", "0s"):
+            return DEFAULT_TIMEOUT_S
+        return self.http_timeout / 1e9 if isinstance(self.http_timeout, int) else seconds(str(self.http_timeout))
+
+
+class _Profile(msgspec.Struct, rename="camel"):
+    scheduler_name: str = "default-scheduler"
+
+
+class _File(msgspec.Struct, rename="camel"):
+    kind: str = ""
+    profiles: list[_Profile] | None = None
+    extenders: list[Extender] | None = None
+
+
+class SchedulerConfig(NamedTuple):
+    """What the file says. `names` are the schedulers that its profiles make; a Policy names none."""
+
+    config_map: ConfigMap
+    key: str
+    text: str
+    names: tuple[str, ...]
+    extenders: tuple[Extender, ...]
+
+    def extender(self, resource: str) -> Extender | None:
+        """HAMi's: the one in the same pod, else the one that manages the resource."""
+        local = (one for one in self.extenders if one.is_local)
+        managing = (
+            one for one in self.extenders if any(managed.name == resource for managed in one.managed_resources or ())
+        )
+        return next(local, None) or next(managing, None)
+
+    def line_with(self, word: str) -> str:
+        """The first line that holds the word, else the first line of all: something to quote."""
+        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        return next((line for line in lines if word in line), lines[0])
+
+
+def find_scheduler_config(maps: Sequence[ConfigMap], kube_scheduler: Container | None) -> SchedulerConfig | str | None:
+    """The config that kube-scheduler is started with, why it cannot be read, or None when no map holds one.
+
+    Charts render more than one: the file that the command names counts, else the newer form.
+    """
+    flags = read_flags([*(kube_scheduler.command or ()), *(kube_scheduler.args or ())]) if kube_scheduler else {}
+    path = flags.get("config") or flags.get("policy-config-file") or ""
+    named = path.rsplit("/", maxsplit=1)[-1]
+    wrong: str | None = None
+    for key in dict.fromkeys(filter(None, (named, *_KEYS))):
+        for one in maps:
+            text = (one.data or {}).get(key, "")
+            if not any(kind in text for kind in _KINDS):
+                continue
+            try:
+                read = msgspec.convert(next(iter(parse_documents(text)), None), _File)
+            except (ValueError, RecursionError) as error:
+                wrong = wrong or f"{one.namespace}/{one.name} {key}: {' '.join(str(error).split())[:160]}"
+                continue
+            if read.kind in _KINDS:
+                names = tuple(profile.scheduler_name for profile in read.profiles or ())
+                return SchedulerConfig(one, key, text, names, tuple(read.extenders or ()))
+    return wrong
+
+
+def seconds(text: Any) -> float | None:
+    """A Go duration such as `30s` or `1m30s` in seconds; None when it is none."""
+    if not isinstance(text, str) or not _DURATION.fullmatch(text):
+        return None
+    return sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))

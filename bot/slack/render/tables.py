@@ -1,0 +1,67 @@
+"""The tables of an answer: one in the message, as far as a person reads on a phone, and whole ones as files."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.render.words import heading, is_numeric
+from bot.report import Report, Table
+from bot.slack.message import Block
+from bot.slack.render import blocks, rules
+from bot.slack.render.rich import line, rich_text, span
+from bot.slack.render.room import Room
+from bot.texts import Texts
+
+_SHARE = 2500
+_ROWS_SHOWN = 15
+_TITLE, _CELL = 100, 200
+_EMPTY_TABLES = 5
+_FILES = 5
+_SMALL = 15
+"""Rows of a table that reads well in the whole answer and needs no file of its own."""
+
+
+class Shown(NamedTuple):
+    """The blocks, and the tables that they do not show whole and that deserve a spreadsheet."""
+
+    blocks: list[Block]
+    not_whole: list[Table]
+
+
+def show_tables(report: Report, room: Room, say: Texts) -> Shown:
+    """The first table with rows, where a table is the answer: one about a pod has its verdict, and tables as proof."""
+    shown: list[Block] = []
+    not_whole: list[Table] = []
+    if report.subject.namespace:
+        room.left_out["tables"] += len(report.tables)
+        return Shown([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
+    has_rows = False
+    for table in report.tables:
+        title = span(room.text(heading(table.title), _TITLE).strip() or say("render.empty"), "bold")
+        if not table.columns or not table.rows:
+            empty = rich_text(line(title, span(f"\n{say('words.none')}")))
+            shown += room.fill(
+                "tables", [empty], lambda _, block: block, share=_SHARE, most=max(0, _EMPTY_TABLES - len(shown))
+            )
+        elif has_rows:
+            room.left_out["tables"] += 1
+            not_whole.append(table)
+        else:
+            rows = _rows(table, room)
+            has_rows = True
+            shown += [rich_text(line(title)), rows] if rows else []
+            if not rows or len(rows["rows"]) <= len(table.rows) or len(table.columns) > rules.TABLE_COLUMNS:
+                not_whole.append(table)
+    return Shown(shown, not_whole[:_FILES])
+
+
+def _rows(table: Table, room: Room) -> Block | None:
+    def show(_: int, row: Sequence[str]) -> list[blocks.Element]:
+        return [blocks.cell(room.text(cell, _CELL)) for cell in row[: rules.TABLE_COLUMNS]]
+
+    shown = room.fill("rows", (table.columns, *table.rows), show, share=_SHARE, most=1 + _ROWS_SHOWN)
+    room.left_out["columns"] += max(0, len(table.columns) - rules.TABLE_COLUMNS)
+    if len(shown) < 2:
+        room.left_out["rows"] = len(table.rows)
+        return None
+    right = [is_numeric(column) for column in zip(*table.rows[: rules.TABLE_ROWS], strict=True)]
+    return blocks.table(shown, right)

@@ -1,0 +1,103 @@
+"""`2x16Gi`, `2x50%`, `1`: cards asked for in a few words, and the pod that HAMi's webhook would make of them."""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from bot.errors import UsageError
+from bot.hami.fit import EXCLUSIVE_CORES
+from bot.hami.requests import INT32_MAX, USE_TYPE_KEY, WHOLE_CARD, DeviceConfig
+from bot.hami.version import Version
+from bot.kube.models import Container, ObjectMeta, Pod, PodSpec, Quantity, ResourceRequirements
+
+DEFAULT_NAMESPACE = "default"
+EXAMPLE = "For example: fit 2x16Gi, fit 1x50% --cores 30, fit 4 (whole cards)."
+EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
+"""From here on who asks for whole cards gets all their cores [HAMi pkg/device/nvidia/device.go MutateAdmission]."""
+
+_WORDS = re.compile(r"(?:([0-9]{1,9})\s*[x×*])?\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([a-z%]*)", re.ASCII | re.IGNORECASE)
+_COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
+_UNITS = {"": 1, "mi": 1, "mib": 1, "gi": 1024, "gib": 1024, "ti": 1024 * 1024, "tib": 1024 * 1024}
+_LEAST_WITHOUT_UNIT = 100
+_MAX_CARDS = 10_000
+
+
+class CardWords(NamedTuple):
+    """Cards as asked for: MiB of each, or per cent of each, or (both 0) whole cards. `cores` None: none asked for."""
+
+    text: str
+    cards: int
+    memory_mib: int = 0
+    percentage: int = 0
+    cores: int | None = None
+    type: str = ""
+
+
+def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardWords:
+    """The request in the words that were typed. Raises UsageError with an example for what is unclear."""
+    text = "".join(words)
+    if _COUNT.fullmatch(text):
+        cards = _count(text, text)
+        return CardWords(f"{cards}x{WHOLE_CARD}%", cards, cores=cores, type=kind)
+    found = _WORDS.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{' '.join(words)[:60]!r} is no number of cards with an amount of memory", hint=EXAMPLE)
+    count, amount, unit = _count(found[1] or "1", text), Decimal(found[2]), found[3].lower()
+    if unit == "%":
+        if not 0 < amount <= WHOLE_CARD or amount != amount.to_integral_value():
+            raise UsageError(f"{text}: a share of a card is a whole number from 1% to 100%", hint=EXAMPLE)
+        return CardWords(text, count, percentage=int(amount), cores=cores, type=kind)
+    return CardWords(text, count, memory_mib=_mib(amount, unit, f"{count}x{found[2]}"), cores=cores, type=kind)
+
+
+def _count(text: str, words: str) -> int:
+    if not 0 < int(text) <= _MAX_CARDS:
+        raise UsageError(f"{words}: a pod asks for 1 to {_MAX_CARDS:,} cards", hint=EXAMPLE)
+    return int(text)
+
+
+def _mib(amount: Decimal, unit: str, example: str) -> int:
+    if unit not in _UNITS:
+        near = f"{example}Mi" if unit.startswith("m") else f"{example}Gi"
+        raise UsageError(
+            f"{unit!r} is no unit of card memory", hint=f"The units are Gi and Mi. For example: fit {near}"
+        )
+    if not unit and amount < _LEAST_WITHOUT_UNIT:
+        raise UsageError(
+            f"{amount} without a unit would be {amount} MiB", hint=f"Name the unit. For example: fit {example}Gi"
+        )
+    mib = amount * _UNITS[unit]
+    if not 0 < mib <= INT32_MAX:
+        raise UsageError(f"{amount}{unit} is no amount of memory that a card could have", hint=EXAMPLE)
+    if mib != mib.to_integral_value():
+        raise UsageError(f"{amount}{unit} is no whole number of MiB", hint=EXAMPLE)
+    return int(mib)
+
+
+def pod_of(words: CardWords, namespace: str, config: DeviceConfig, version: Version | None) -> Pod:
+    """A pod of one container that asks for this, as that version's webhook would admit it; its name is the words."""
+    limits: dict[str, Quantity] = {config.count: words.cards}
+    if words.memory_mib:
+        limits[config.memory] = -(-words.memory_mib // config.memory_factor)
+    if words.percentage:
+        limits[config.percentage] = words.percentage
+    whole = words.percentage == WHOLE_CARD or not (words.percentage or words.memory_mib)
+    if words.cores is not None:
+        limits[config.cores] = words.cores
+    elif whole and (version is None or version >= EXCLUSIVE_BY_DEFAULT):
+        limits[config.cores] = EXCLUSIVE_CORES
+    annotations = {USE_TYPE_KEY: words.type} if words.type else None
+    container = Container(name="main", resources=ResourceRequirements(limits=limits, requests=limits))
+    return Pod(
+        metadata=ObjectMeta(name=words.text, namespace=namespace, annotations=annotations),
+        spec=PodSpec(containers=[container]),
+    )
+
+
+def words_of(words: CardWords, namespace: str) -> list[str]:
+    """What to type to ask for this."""
+    amount = f"{words.memory_mib}Mi" if words.memory_mib else f"{words.percentage or WHOLE_CARD}%"
+    cores = [] if words.cores is None else ["--cores", str(words.cores)]
+    kind = ["--type", words.type] if words.type else []
+    return [f"{words.cards}x{amount}", *cores, *kind, *(["-n", namespace] if namespace != DEFAULT_NAMESPACE else [])]

@@ -1,0 +1,186 @@
+"""What a question about all waiting pods reads: each list once, however many pods wait."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.errors import NotFound, SourceError
+from bot.hami.install import EXTENDER_CONTAINER, extender_of
+from bot.hami.logs import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
+from bot.hami.nodelock import LOCK_KEY, parse_lock
+from bot.hami.requests import asked_resources
+from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.models import EVENTS, PODS, Event, Node, Pod
+from bot.report import Gap
+from playbooks._gather import (
+    MAX_SCHEDULER_LOGS,
+    Capacity,
+    InstallSeen,
+    gather_capacity,
+    gather_install,
+    times_of_pod,
+    times_shown,
+)
+from playbooks._judgement import waits
+from playbooks._playbook import Sources
+from playbooks._subject import only_own_namespace
+
+_PENDING = "status.phase=Pending,spec.nodeName="
+_FEW_PODS = 20
+"""So many are asked about one by one, as `why` does."""
+_LONG_EVENTS_UP_TO = 500
+"""Nodes. HAMi's own events and log lines name every node: on 5,000 nodes 100 kB for each pod and attempt."""
+_SHORT_REASONS = ("FailedScheduling", "BindingFailed")
+_LONG_REASONS = ("FilteringFailed", "FilteringSucceed")
+_MAX_LOCK_OWNERS = 20
+_FILTER_LINE = b'pod="'
+"""Stands in every line that a filter run of 2.5 to 2.10 writes about its pod."""
+_FILTER_WORDS = (*FILTER_STARTS, *NODE_UNFIT)
+
+Named = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+class Waiting(NamedTuple):
+    """The pods that wait for a node and concern HAMi, the oldest first, and where they were looked for.
+
+    `namespace` is empty where all were.
+    """
+
+    pods: list[Pod]
+    namespace: str
+    gaps: tuple[Gap, ...]
+
+
+class Said(NamedTuple):
+    """What schedulers said, by pod."""
+
+    events: Mapping[Named, Sequence[Event]]
+    lines: Mapping[Named, Sequence[tuple[Pod, LogLine]]]
+    gaps: tuple[Gap, ...]
+
+
+class Scene(NamedTuple):
+    """What bears on all of them."""
+
+    capacity: Capacity
+    said: Said
+    lock_owners: Mapping[Named, Pod | Gap | None]
+    as_of: datetime
+
+
+async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen, Waiting]:
+    """HAMi's install and the pods that wait for it. Raises SourceError when no pods can be read."""
+    install, found = await asyncio.gather(gather_install(sources), seen("pods", _pending(sources.cluster, namespace)))
+    if isinstance(found, Gap):
+        raise SourceError(found.why, hint=found.hint)
+    known = install.install.scheduler_name
+
+    def concerns_hami(pod: Pod) -> bool:
+        return pod.spec.scheduler_name == known or bool(asked_resources(pod, install.config))
+
+    pods = [pod for pod in found.pods if waits(pod) and concerns_hami(pod)]
+    pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name))
+    return install, found._replace(pods=pods)
+
+
+async def _pending(cluster: Cluster, namespace: str) -> Waiting:
+    """Where not all namespaces may be read, those of the credentials' own, with a gap that says so."""
+    try:
+        return Waiting(await cluster.list(PODS, namespace, fields=_PENDING), namespace, ())
+    except SourceError as error:
+        if namespace or not cluster.namespace:
+            raise
+        pods = await cluster.list(PODS, cluster.namespace, fields=_PENDING)
+        return Waiting(pods, cluster.namespace, (only_own_namespace(cluster.namespace, error),))
+
+
+async def gather_scene(cluster: Cluster, install: InstallSeen, waiting: Waiting) -> Scene:
+    """The cards, and what the schedulers said of these pods."""
+    capacity = await gather_capacity(cluster, install.install, waiting.namespace)
+    nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
+    owners, said = await asyncio.gather(
+        _lock_owners(cluster, nodes), _gather_said(cluster, install, waiting, len(nodes))
+    )
+    shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
+    as_of = cluster.as_of([*shown, *times_shown(nodes, install.install)])
+    return Scene(capacity, said, owners, as_of)
+
+
+async def _lock_owners(cluster: Cluster, nodes: Iterable[Node]) -> dict[Named, Pod | Gap | None]:
+    """The pods that the nodes' locks name."""
+    locks = (parse_lock(text, None) for node in nodes if (text := node.metadata.annotation(LOCK_KEY)))
+    names = sorted({(lock.namespace, lock.pod) for lock in locks if lock and lock.pod})[:_MAX_LOCK_OWNERS]
+
+    async def owner(namespace: str, name: str) -> Pod | None:
+        try:
+            return await cluster.get(PODS, name, namespace)
+        except NotFound:
+            return None
+
+    found = await asyncio.gather(*(seen("lock owner", owner(*one)) for one in names))
+    return dict(zip(names, found, strict=True))
+
+
+async def _gather_said(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Said:
+    few = len(waiting.pods) <= _FEW_PODS
+    if few or nodes <= _LONG_EVENTS_UP_TO:
+        (events, gaps), (lines, more) = await asyncio.gather(
+            _events(cluster, waiting, (*_SHORT_REASONS, *_LONG_REASONS), one_by_one=few),
+            _lines(cluster, install, waiting),
+        )
+        return Said(events, lines, (*gaps, *more))
+    events, gaps = await _events(cluster, waiting, _SHORT_REASONS, one_by_one=False)
+    left_out = Gap(
+        "HAMi's events and log",
+        f"each names all of {nodes:,} nodes, and {len(waiting.pods):,} pods wait: they were not read",
+        "ask about one pod with why",
+    )
+    return Said(events, {}, (*gaps, left_out))
+
+
+async def _events(
+    cluster: Cluster, waiting: Waiting, reasons: Sequence[str], *, one_by_one: bool
+) -> tuple[dict[Named, list[Event]], tuple[Gap, ...]]:
+    if one_by_one:
+        asked = [(pod.namespace, f"involvedObject.name={pod.name}") for pod in waiting.pods]
+    else:
+        asked = [(waiting.namespace, f"involvedObject.kind=Pod,reason={reason}") for reason in reasons]
+    found = await asyncio.gather(
+        *(seen("events", cluster.list(EVENTS, namespace, fields=fields)) for namespace, fields in asked)
+    )
+    names = {(pod.namespace, pod.name) for pod in waiting.pods}
+    events: dict[Named, list[Event]] = {}
+    for event in (event for some in found if not isinstance(some, Gap) for event in some):
+        about = event.involved_object
+        name = (about.namespace or event.namespace, about.name)
+        if name in names:
+            events.setdefault(name, []).append(event)
+    return events, tuple(dict.fromkeys(one for one in found if isinstance(one, Gap)))
+
+
+async def _lines(
+    cluster: Cluster, install: InstallSeen, waiting: Waiting
+) -> tuple[dict[Named, list[tuple[Pod, LogLine]]], tuple[Gap, ...]]:
+    """The lines of filter runs, of each scheduler's log read once."""
+    schedulers = [one for one in install.install.pods if extender_of(one.spec)][:MAX_SCHEDULER_LOGS]
+    wanted = [LogWanted(one.namespace, one.name, EXTENDER_CONTAINER, _FILTER_LINE) for one in schedulers]
+    logs = await asyncio.gather(*(seen(f"log of {one.namespace}/{one.pod}", cluster.log(one)) for one in wanted))
+    names = {(pod.namespace, pod.name) for pod in waiting.pods}
+    lines: dict[Named, list[tuple[Pod, LogLine]]] = {}
+    gaps: list[Gap] = []
+    for scheduler, log in zip(schedulers, logs, strict=True):
+        if isinstance(log, Gap):
+            gaps.append(log)
+            continue
+        if log.cut:
+            gaps.append(Gap(f"log of {scheduler.namespace}/{scheduler.name}", "it is too long: only a part was read"))
+        for raw in log.lines:
+            if not any(word in raw for word in _FILTER_WORDS):
+                continue
+            line = parse_line(raw, cluster.now())
+            namespace, _, name = pod_key_of(line).rpartition("/") if line else ("", "", "")
+            if line and (namespace, name) in names:
+                lines.setdefault((namespace, name), []).append((scheduler, line))
+    return lines, tuple(gaps)

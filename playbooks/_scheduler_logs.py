@@ -1,0 +1,85 @@
+"""The logs of HAMi's scheduler pods about one pod: every replica, both containers, and the run before a restart."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import NamedTuple
+
+from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, Install, verbosity_of
+from bot.kube.cluster import Cluster, LogLines, LogWanted, seen
+from bot.kube.models import Pod
+from bot.kube.times import parse_time
+from bot.report import Gap
+
+CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
+MAX_SCHEDULERS = 8
+LIMIT_BYTES = 512 * 1024 * 1024
+"""Per log. It is searched as it arrives, so this bounds time, not memory."""
+
+
+class LogOf(NamedTuple):
+    """One container's log: its lines that hold the pod's name, or why there are none.
+
+    `flag` is the word of its command line that sets `verbosity`, empty when none does.
+    """
+
+    scheduler: Pod
+    container: str
+    previous: bool
+    verbosity: int
+    flag: str
+    read: LogLines | Gap
+
+    @property
+    def label(self) -> str:
+        return f"{self.scheduler.name}/{self.container}{' (previous)' if self.previous else ''}"
+
+
+async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
+    """The logs that are there to read, the ready replicas' first; reading them never raises."""
+    wanted = [one for scheduler in install.pods[:MAX_SCHEDULERS] for one in _logs_of(cluster, scheduler, since)]
+    seconds = max(1, int(since.total_seconds()))
+    results = await asyncio.gather(*(seen(_source(one), _read(cluster, one, name, seconds)) for one in wanted))
+    return [one._replace(read=result) for one, result in zip(wanted, results, strict=True)]
+
+
+def _logs_of(cluster: Cluster, scheduler: Pod, since: timedelta) -> Iterator[LogOf]:
+    for name in CONTAINERS:
+        container = next((one for one in scheduler.spec.containers if one.name == name), None)
+        if container is None:
+            continue
+        level, flag = verbosity_of(container)
+        one = LogOf(scheduler, name, previous=False, verbosity=level, flag=flag, read=LogLines(()))
+        yield one
+        if _restarted(cluster, scheduler, name, since):
+            yield one._replace(previous=True)
+
+
+def _restarted(cluster: Cluster, scheduler: Pod, container: str, since: timedelta) -> bool:
+    """Whether an earlier run of the container ended in the window, or it is not said when."""
+    status = next((one for one in scheduler.status.container_statuses or () if one.name == container), None)
+    ended = status.last_state.terminated if status else None
+    if status is None or ended is None:
+        return False
+    at = parse_time(ended.finished_at)
+    return at is None or at >= cluster.now() - since
+
+
+def _source(one: LogOf) -> str:
+    return f"log of {one.scheduler.namespace}/{one.label}"
+
+
+async def _read(cluster: Cluster, one: LogOf, name: str, seconds: int) -> LogLines:
+    scheduler = one.scheduler
+    return await cluster.log(
+        LogWanted(
+            scheduler.namespace,
+            scheduler.name,
+            one.container,
+            name.encode(),
+            since_s=seconds,
+            limit_bytes=LIMIT_BYTES,
+            previous=one.previous,
+            stamped=True,
+        )
+    )

@@ -1,0 +1,209 @@
+"""What is seen of every node: its cards as HAMi takes them in, lock, device plugin and what Kubernetes says of it."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from bot.hami.handshake import READS_LOCAL_TIME, scheduler_zone
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.hami.nodelock import (
+    CAMBRICON_EXPIRY,
+    CAMBRICON_LOCK_KEY,
+    LockState,
+    judge_lock,
+)
+from bot.hami.nodestate import Unregistered, expects_gpus, nvidia_allocatable
+from bot.hami.registration import Card, Registration, Unreadable, read_registrations
+from bot.hami.vendors import NVIDIA
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import DAEMON_PODS, DaemonPod, Node
+from bot.kube.quantities import whole
+from bot.kube.times import parse_time
+from bot.report import Gap
+from playbooks._gather import Capacity, InstallSeen
+from playbooks._rules.case import World
+from playbooks._rules.locks import Owners, lock_expiry, lock_on
+
+PLUGIN_SOURCE = "device plugin pods"
+
+_MANY_RESTARTS = 3
+_RECENTLY = timedelta(hours=1)
+_NOT_READY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_CORDON_TAINT = "node.kubernetes.io/unschedulable"
+_PRESSURE_TAINTS = tuple(f"node.kubernetes.io/{kind}-pressure" for kind in ("memory", "disk", "pid"))
+
+Health = Literal["ready", "not-ready", "restarting", "missing", "unseen"]
+
+
+class Plugin(NamedTuple):
+    """The device plugin's pod on a node: `unseen` where pods could not be read, or none of them carries the label."""
+
+    health: Health
+    pod: DaemonPod | None = None
+    restarts: int = 0
+    why: str = ""
+
+
+class NodeSeen(NamedTuple):
+    """One node. `nvidia` is None where HAMi's possible versions disagree about it.
+
+    `registrations` is what can be read of them, also where HAMi does not take the cards in.
+    """
+
+    node: Node
+    nvidia: Registration | Unregistered | None
+    others: tuple[Registration | Unreadable, ...]
+    registrations: tuple[Registration, ...]
+    expects_nvidia: bool
+    allocatable: int
+    plugin: Plugin
+    lock: LockState | None
+    cambricon_lock: LockState | None
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        return tuple(card for one in self.registrations for card in one.cards)
+
+    @property
+    def concerns(self) -> bool:
+        """Whether the node has cards, or should have some."""
+        return self.expects_nvidia or bool(self.registrations) or bool(self.unreadable)
+
+    @property
+    def unreadable(self) -> list[Unreadable]:
+        """Other vendors' registrations that hold something else. An empty one may be a plugin that found no cards."""
+        return [one for one in self.others if isinstance(one, Unreadable) and one.why.startswith("unreadable")]
+
+
+class Sweep:
+    """All nodes at one moment. `zone`: how far the scheduler's unzoned times are ahead of UTC, as far as it shows."""
+
+    def __init__(
+        self,
+        install: InstallSeen,
+        nodes: Sequence[Node],
+        plugins: Sequence[DaemonPod] | Gap,
+        owners: Owners,
+        now: datetime,
+    ) -> None:
+        self.install = install.install
+        self.config = install.config
+        self.owners = owners
+        self.now = now
+        version = install.install.version
+        self.version = version.version if version else None
+        handshakes = (text for node in nodes if (text := node.metadata.annotation(NVIDIA.handshake)))
+        self.zone = scheduler_zone(handshakes, self.version, now) if self.version else timedelta()
+        self.judged_at = now + self.zone if self.version and self.version >= READS_LOCAL_TIME else now
+        world = World(Capacity(list(nodes), [], []), install.install, install.config, self.judged_at)
+        self._views = world.views
+        self._plugins = _by_node(plugins, now)
+        self._nodes = world.facts.nodes
+        self.plugins_known = bool(self._plugins)
+        self.names = sorted(self._nodes)
+
+    def see(self, name: str) -> NodeSeen:
+        """The node, read anew: what was read of thousands of nodes would be most of the memory."""
+        node = self._nodes[name]
+        others = tuple(read_registrations(node, but=NVIDIA))
+        nvidia = self._nvidia(name)
+        readable = nvidia.registration if isinstance(nvidia, Unregistered) else nvidia
+        return NodeSeen(
+            node=node,
+            nvidia=nvidia,
+            others=others,
+            registrations=tuple(one for one in (readable, *others) if isinstance(one, Registration)),
+            expects_nvidia=expects_gpus(node, self.config.count) and not self._is_of_others(node, others),
+            allocatable=nvidia_allocatable(node, self.config.count),
+            plugin=self._plugins.get(name) or Plugin("missing" if self.plugins_known else "unseen"),
+            lock=lock_on(node, self.install, self.now, self.owners),
+            cambricon_lock=self._cambricon_lock(node),
+        )
+
+    def _nvidia(self, name: str) -> Registration | Unregistered | None:
+        """What every possible version makes of the node, where they agree."""
+        *rest, newest = (view.registration(name) for view in self._views)
+        why = newest.why if isinstance(newest, Unregistered) else None
+        agreed = all((one.why if isinstance(one, Unregistered) else None) == why for one in rest)
+        return newest if agreed else None
+
+    def _is_of_others(self, node: Node, others: Sequence[Registration | Unreadable]) -> bool:
+        """Whether only the label says NVIDIA, and another vendor's cards are there: some vendors use it too."""
+        return (
+            any(isinstance(one, Registration) for one in others)
+            and node.metadata.annotation(NVIDIA.register) is None
+            and not whole((node.status.capacity or {}).get(self.config.count))
+        )
+
+    def _cambricon_lock(self, node: Node) -> LockState | None:
+        text = node.metadata.annotation(CAMBRICON_LOCK_KEY)
+        return judge_lock(text, None, self.now, CAMBRICON_EXPIRY, "unseen") if text else None
+
+    @property
+    def lock_expiry(self) -> timedelta:
+        return lock_expiry(self.install)
+
+
+def _by_node(pods: Sequence[DaemonPod] | Gap, now: datetime) -> dict[str, Plugin]:
+    """The best pod of each node: while one ends its successor may run."""
+    found: dict[str, Plugin] = {}
+    order: tuple[Health, ...] = ("ready", "restarting", "not-ready", "missing", "unseen")
+    for pod in () if isinstance(pods, Gap) else pods:
+        plugin = _plugin(pod, now)
+        known = found.get(pod.spec.node_name)
+        if pod.spec.node_name and (known is None or order.index(plugin.health) < order.index(known.health)):
+            found[pod.spec.node_name] = plugin
+    return found
+
+
+def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
+    statuses = pod.status.container_statuses or ()
+    restarts = sum(one.restart_count for one in statuses)
+    waiting = next((one.state.waiting.reason for one in statuses if one.state.waiting), "")
+    ready = next((one.status for one in pod.status.conditions or () if one.type == "Ready"), "")
+    if pod.status.phase != "Running" or ready == "False" or waiting:
+        return Plugin("not-ready", pod, restarts, waiting or pod.status.reason or pod.status.phase)
+    ends = (one.last_state.terminated for one in statuses if one.restart_count >= _MANY_RESTARTS)
+    for end in ends:
+        ended = parse_time(end.finished_at) if end else None
+        if end and ended and now - ended <= _RECENTLY:
+            return Plugin("restarting", pod, restarts, end.reason)
+    return Plugin("ready", pod, restarts)
+
+
+# ------------------------------------------------------------------------------------------------ Kubernetes
+
+
+def not_ready(node: Node) -> bool:
+    """Whether its Ready condition is not true, or its taints say so. Without conditions nothing is known."""
+    return any(one.type == "Ready" and one.status != "True" for one in node.status.conditions or ()) or any(
+        taint.key in _NOT_READY_TAINTS for taint in node.spec.taints or ()
+    )
+
+
+def is_cordoned(node: Node) -> bool:
+    return node.spec.unschedulable or any(taint.key == _CORDON_TAINT for taint in node.spec.taints or ())
+
+
+def pressures(node: Node) -> tuple[str, ...]:
+    """The pressure taints, by which Kubernetes keeps pods off."""
+    return tuple(taint.key for taint in node.spec.taints or () if taint.key in _PRESSURE_TAINTS)
+
+
+def other_taints(node: Node) -> tuple[str, ...]:
+    """The taints that somebody put there, as keys."""
+    known = (*_NOT_READY_TAINTS, _CORDON_TAINT, *_PRESSURE_TAINTS)
+    return tuple(taint.key for taint in node.spec.taints or () if taint.key not in known)
+
+
+# --------------------------------------------------------------------------------------------------- reading
+
+
+async def gather_plugins(cluster: Cluster, node: str = "") -> list[DaemonPod] | Gap:
+    """The device plugin's pods, of all nodes or of one."""
+    labels, fields = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}", f"spec.nodeName={node}" if node else ""
+    return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=labels, fields=fields))

@@ -1,0 +1,271 @@
+"""What HAMi counts of each namespace against its quotas, what Kubernetes shows, where they differ and why."""
+
+import asyncio
+import difflib
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import click
+from msgspec import structs
+
+from bot.hami.ledger import Holding, Ledger, build_ledger
+from bot.hami.quotas import limits_of
+from bot.hami.rules import NEWEST_READ, rules_of
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import PODS, RESOURCE_QUOTAS, Holder, Pod, ResourceQuota
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Subject, Table, one_line, worst
+from bot.texts import Texts
+from playbooks import _evidence
+from playbooks._gather import UNFINISHED, InstallSeen, gather_holders, gather_install
+from playbooks._playbook import Playbook, Sources
+from playbooks._quota_findings import Around, Space, enforced, findings
+from playbooks._quota_rules import proof
+from playbooks._rules import prose
+from playbooks._rules.refusals import finding
+
+QUOTA_TABLE = "quota"
+COLUMNS = (
+    "namespace",
+    "resource",
+    "HAMi limit",
+    "HAMi counts",
+    "HAMi %",
+    "Kubernetes limit",
+    "Kubernetes counts",
+    "pods ask for",
+    "most used by",
+)
+_MAX_READ = 20
+_MAX_NEAR = 3
+
+
+class Request(NamedTuple):
+    """One namespace, or all."""
+
+    namespace: str
+
+
+class Snapshot(NamedTuple):
+    """Quotas and holders, and the unfinished pods of the namespaces that have a quota on HAMi's resources."""
+
+    request: Request
+    cluster: str
+    taken_at: datetime
+    install: InstallSeen
+    quotas: list[ResourceQuota] | Gap
+    holders: list[Holder] | Gap
+    pods: dict[str, list[Pod] | Gap]
+    undecodable: tuple[str, ...]
+
+
+def request(namespace: str = "") -> Request:
+    """The namespace as typed, `ns/ml` and `ml/` too."""
+    return Request(namespace.strip().removeprefix("ns/").removeprefix("namespace/").rstrip("/"))
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Read the install, the quotas and who holds cards; pods only where a quota counts them."""
+    cluster = sources.cluster
+    install = await gather_install(sources)
+    quotas, holders = await asyncio.gather(
+        seen("resource quotas", cluster.list(RESOURCE_QUOTAS, wanted.namespace)),
+        seen("pods", gather_holders(cluster, install.install.scheduler_name)),
+    )
+    limits = limits_of([] if isinstance(quotas, Gap) else quotas, install.config)
+    named = sorted({one.namespace for one in limits if wanted.namespace in ("", one.namespace)})
+    pods = await _pods(cluster, named) if len(named) <= _MAX_READ else {}
+    return Snapshot(wanted, cluster.name, cluster.now(), install, quotas, holders, pods, tuple(cluster.undecodable))
+
+
+async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[Pod] | Gap]:
+    found = await asyncio.gather(
+        *(seen(f"pods of {one}", cluster.list(PODS, one, fields=UNFINISHED)) for one in namespaces)
+    )
+    return dict(zip(namespaces, found, strict=True))
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """Problems first, then how the two ways of counting differ; one row per namespace and resource."""
+    spaces, around = _spaces(snapshot)
+    told = [one for space in spaces for one in findings(space, around, say)]
+    order = ("quota-exceeded", "quota-near-limit", "quota-ambiguous", "quota-not-enforced", "quota-differs")
+    told.sort(key=lambda one: order.index(one.code))
+    if not told or told[0].severity == "info":
+        told.insert(0, _summary(snapshot, spaces, around, say))
+    rows = tuple(row for space in spaces for row in _rows(space, around, say))
+    return Report(
+        schema=SCHEMA,
+        playbook="quota",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Namespace", "", snapshot.request.namespace)
+        if snapshot.request.namespace
+        else Subject("Namespaces", "", ""),
+        verdict=one_line(told[0].claim),
+        severity=worst(tuple(told)),
+        findings=tuple(prose.few_actions(told)),
+        tables=(Table(QUOTA_TABLE, COLUMNS, rows),) if rows else (),
+        gaps=tuple(dict.fromkeys(_gaps(snapshot, spaces, say))),
+    )
+
+
+def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
+    """The namespaces that have a quota on HAMi's resources, then those whose pods hold cards without one."""
+    install, config = snapshot.install.install, snapshot.install.config
+    version = install.version.version if install.version else None
+    quotas = [] if isinstance(snapshot.quotas, Gap) else snapshot.quotas
+    unread = isinstance(snapshot.quotas, Gap) or isinstance(snapshot.holders, Gap) or snapshot.undecodable
+    around = Around(
+        config,
+        rules_of(version or NEWEST_READ),
+        str(version or ""),
+        quotas,
+        "suspected" if unread or version is None or snapshot.install.gaps else "confirmed",
+    )
+    ledger = None if isinstance(snapshot.holders, Gap) else build_ledger(snapshot.holders, version or NEWEST_READ)
+    limits = list(limits_of(quotas, config))
+    by_namespace = _by_namespace(ledger)
+    names = {one.namespace for one in limits} | set(by_namespace)
+    wanted = snapshot.request.namespace
+    spaces: list[Space] = []
+    limited = {one.namespace for one in limits}
+    for name in sorted((one for one in names if wanted in ("", one)), key=lambda one: (one not in limited, one)):
+        memory, cores = ledger.by_namespace.get(name, (0, 0)) if ledger else (0, 0)
+        used = None if ledger is None else {config.memory: memory, config.cores: cores}
+        pods = snapshot.pods.get(name)
+        own = tuple(one for one in limits if one.namespace == name)
+        holders = tuple(by_namespace.get(name, ()))
+        spaces.append(Space(name, own, holders, used, None if isinstance(pods, Gap) else pods))
+    return spaces, around
+
+
+def _by_namespace(ledger: Ledger | None) -> dict[str, list[Holding]]:
+    found: dict[str, list[Holding]] = {}
+    for one in (one for some in ledger.by_node.values() for one in some) if ledger else ():
+        found.setdefault(one.namespace, []).append(one)
+    return found
+
+
+def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: Texts) -> Finding:
+    """What there is to say when nothing is wrong."""
+    wanted = snapshot.request.namespace
+    limited = [one for one in spaces if one.limits]
+    if isinstance(snapshot.quotas, Gap):
+        return finding("not-enough-evidence", say("quota.unseen"), "suspected", (), (), severity="warning")
+    if isinstance(snapshot.holders, Gap) and not limited:
+        return finding("quota", say("quota.none-seen"), "suspected", (), (), severity="info")
+    if wanted and not spaces:
+        return _nothing_there(snapshot, wanted, around, say)
+    memory = sum((one.used or {}).get(around.config.memory, 0) for one in spaces)
+    if not limited:
+        claim = say(
+            "quota.none-there" if wanted else "quota.none",
+            namespace=wanted,
+            count=len(spaces),
+            memory=prose.mib(memory),
+        )
+        return finding("quota", claim, around.confidence, (), _largest_holder(snapshot, spaces), severity="info")
+    fullest = max(limited, key=lambda one: _part(one, around))
+    part = _part(fullest, around)
+    claim = say(
+        "quota.claim" if part >= 0 else "quota.unmeasured",
+        count=len(limited),
+        namespace=fullest.namespace,
+        part=f"{part:.0%}",
+        free=len(spaces) - len(limited),
+    )
+    proofs = [quote for limit in fullest.limits for quote in proof(limit, around.quotas)]
+    return finding("quota", claim, around.confidence, (), proofs, severity="info")
+
+
+def _largest_holder(snapshot: Snapshot, spaces: Sequence[Space]) -> list[Evidence]:
+    holders = [] if isinstance(snapshot.holders, Gap) else snapshot.holders
+    found = [one for space in spaces for one in space.holders]
+    first = max(found, key=lambda one: one.amounts, default=None)
+    named = (first.namespace, first.name) if first else None
+    return [_evidence.of_holder(one) for one in holders if (one.namespace, one.name) == named][:1]
+
+
+def _part(space: Space, around: Around) -> float:
+    """How full the fullest of its limits is; -1 where none can be told."""
+    parts = [-1.0]
+    for limit in space.limits:
+        hami = space.used.get(limit.resource, 0) if space.used and enforced(limit, around.rules) else None
+        used = limit.used if limit.by == "Kubernetes" else hami
+        if used is not None and limit.amount:
+            parts.append(used / limit.amount)
+    return max(parts)
+
+
+def _nothing_there(snapshot: Snapshot, wanted: str, around: Around, say: Texts) -> Finding:
+    holders = [] if isinstance(snapshot.holders, Gap) else snapshot.holders
+    near = difflib.get_close_matches(wanted, sorted({one.namespace for one in holders}), n=_MAX_NEAR)
+    actions = tuple(NextAction(say("not-found.ask", name=one), prose.command("quota", one)) for one in near)
+    told = finding("not-found", say("quota.nothing", namespace=wanted), around.confidence, (), (), severity="info")
+    return structs.replace(told, next_actions=actions)
+
+
+def _gaps(snapshot: Snapshot, spaces: Sequence[Space], say: Texts) -> list[Gap]:
+    read = (snapshot.quotas, snapshot.holders, *snapshot.pods.values())
+    gaps = [*snapshot.install.gaps, *(one for one in read if isinstance(one, Gap))]
+    if snapshot.install.install.version is None:
+        gaps.append(Gap("HAMi version", say("gap.version"), say("quota.version-hint")))
+    if not snapshot.pods and sum(1 for one in spaces if one.limits) > _MAX_READ:
+        gaps.append(Gap("pods", say("quota.many", count=_MAX_READ), say("quota.many-hint")))
+    return gaps + [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
+
+
+def _rows(space: Space, around: Around, say: Texts) -> list[tuple[str, ...]]:
+    """Memory and cores always, for HAMi counts them; other resources where a quota names them."""
+    config = around.config
+    named = {one.resource for one in space.limits}
+    order = [config.memory, config.cores, *sorted(named - {config.memory, config.cores})]
+    return [
+        _row(space, resource, around, say)
+        for resource in order
+        if resource in named or not space.limits or resource == config.memory
+    ]
+
+
+def _row(space: Space, resource: str, around: Around, say: Texts) -> tuple[str, ...]:
+    hami, kube = space.of(resource, "HAMi"), space.of(resource, "Kubernetes")
+    used = None if space.used is None else space.used.get(resource)
+    amount = hami[-1].amount if hami and enforced(hami[-1], around.rules) else None
+    asked = space.asked(resource)
+    return (
+        space.namespace,
+        resource,
+        " or ".join(dict.fromkeys(_limit(one.amount, one.written) for one in hami)) or say("words.none"),
+        _number(used),
+        f"{used / amount:.0%}" if used is not None and amount else "",
+        " or ".join(dict.fromkeys(_limit(one.amount, one.written) for one in kube)) or say("words.none"),
+        _number(kube[0].used) if kube else "",
+        "" if asked is None else str(asked),
+        _top(space, cores=resource == around.config.cores, say=say) if used else "",
+    )
+
+
+def _limit(amount: int | None, written: str) -> str:
+    return written if amount is None else str(amount)
+
+
+def _number(amount: int | None) -> str:
+    return "?" if amount is None else str(amount)
+
+
+def _top(space: Space, *, cores: bool, say: Texts) -> str:
+    largest = sorted(space.holders, key=lambda one: (-one.amounts[cores], one.name))
+    return prose.names(say, [f"{one.name} {one.amounts[cores]}" for one in largest if one.amounts[cores]])
+
+
+PLAYBOOK = Playbook(
+    verb="quota",
+    summary="What does HAMi count against each namespace's quota, and what does Kubernetes?",
+    example="quota ml",
+    parameters=(click.Argument(["namespace"], required=False, default="", metavar="[NAMESPACE]"),),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,47 @@
+"""What a card promises over what it has: by the size in its name, else as the config maps set it."""
+
+import json
+
+import pytest
+
+from bot.hami.registration import Card
+from bot.hami.scaling import MemoryScaling, core_factor, memory_factor, read_memory_scaling
+from bot.kube.models import ConfigMap
+
+
+def card(kind: str, memory: int = 0, cores: int = 100) -> Card:
+    return Card(uuid="GPU-0", slots=10, memory_mib=memory, cores=cores, type=kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "memory", "factor"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 81920, 1.0),
+        ("NVIDIA H100 80GB HBM3", 81559, 1.0),
+        ("NVIDIA-Tesla V100-SXM2-32GB", 65536, 2.0),
+        ("NVIDIA A100-SXM4-40GB", 20480, 0.5),
+        ("NVIDIA-Tesla T4", 15360, None),
+    ],
+)
+def test_the_size_in_the_name_tells_the_factor(kind: str, memory: int, factor: float | None) -> None:
+    assert memory_factor(card(kind, memory), "gpu-1", MemoryScaling()) == factor
+
+
+def test_a_node_s_own_setting_counts_before_the_cluster_s() -> None:
+    settings = {"nodeconfig": [{"name": "gpu-2", "devicememoryscaling": 2}, {"name": "gpu-3"}]}
+    maps = [
+        ConfigMap(data={"device-config.yaml": "nvidia: {deviceMemoryScaling: 1.5}"}),
+        ConfigMap(data={"config.json": json.dumps(settings)}),
+    ]
+    scaling = read_memory_scaling(maps)
+    assert [memory_factor(card("T4"), f"gpu-{i}", scaling) for i in (1, 2, 3)] == [1.5, 2, 1.5]
+
+
+@pytest.mark.parametrize("text", ["", "[", "nvidia: 3", '{"nodeconfig": 1}', "\ud800"])
+def test_what_cannot_be_read_sets_nothing(text: str) -> None:
+    maps = [ConfigMap(data={"device-config.yaml": text}), ConfigMap(data={"config.json": text}), ConfigMap()]
+    assert read_memory_scaling(maps) == MemoryScaling()
+
+
+def test_cores_are_held_against_a_whole_card() -> None:
+    assert core_factor(card("T4", cores=250)) == 2.5

@@ -1,0 +1,80 @@
+"""What a person gets of a long answer over the real Slack app: all of it by a button, or as a file beside it."""
+
+import asyncio
+from pathlib import Path
+
+from tests.slack.bot import POD, VERDICT, Here, a_bot
+
+ROOM = "gpu-oncall"
+FILE = "answer.md"
+
+
+def played(tmp_path: Path, scene) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(tmp_path) as here:
+            await scene(here)
+            assert here.slack.unknown_methods == []
+
+    asyncio.run(play())
+
+
+async def asked_privately(here: Here, room: str = ROOM):
+    await here.slack.command("grace", room, f"why {POD}")
+    return await here.slack.wait_for(channel=room, containing=VERDICT, user="grace")
+
+
+def files(here: Here, channel: str, user: str, thread_ts: str = "") -> list[str]:
+    """The names of the files that the user sees there."""
+    seen = here.slack.messages(channel, user, thread_ts)
+    return [file["name"] for message in seen for file in message.get("files", [])]
+
+
+def answers(here: Here, room: str = ROOM):
+    return [one for one in here.slack.messages(room, "grace") if VERDICT in one["text"]]
+
+
+def test_a_private_answer_sends_no_direct_message_by_itself(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        answer = await asked_privately(here)
+        assert answer["ephemeral"]
+        assert here.slack.journal.of("api", "files.") == []
+        assert here.slack.messages(here.slack.dm("grace"), "grace") == []
+
+    played(tmp_path, scene)
+
+
+def test_show_everything_brings_the_file_and_leaves_one_answer(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        answer = await asked_privately(here)
+        ack = await here.slack.click("grace", "show-everything", channel=ROOM, message_ts=answer["ts"])
+        assert ack.ok
+        direct = here.slack.dm("grace")
+        await here.slack.wait_for(
+            lambda: any(
+                files(here, direct, "grace", one["ts"]) == [FILE] for one in here.slack.messages(direct, "grace")
+            )
+        )
+        await here.slack.wait_for(channel=ROOM, containing="in your direct messages with me", user="grace")
+        (shown,) = answers(here)
+        assert shown["ephemeral"]
+        assert "show-everything" not in str(shown["blocks"])
+
+    played(tmp_path, scene)
+
+
+def test_an_answer_for_everyone_has_its_file_in_the_thread(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        question = await here.slack.mention("grace", ROOM, f"why ml/{POD}")
+        await here.slack.wait_for(lambda: files(here, ROOM, "grace", question.ts) == [FILE])
+
+    played(tmp_path, scene)
+
+
+def test_where_the_bot_is_no_member_the_answer_says_why_it_has_no_file(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        answer = await asked_privately(here, "gpu-budget")
+        await here.slack.click("grace", "post-to-channel", channel="gpu-budget", message_ts=answer["ts"])
+        posted = await here.slack.wait_for(channel="gpu-budget", containing="/invite", user="linus")
+        assert VERDICT in posted["text"]
+
+    played(tmp_path, scene)

@@ -1,0 +1,289 @@
+"""`fit 2x16Gi`: what the words mean, and what is said where nothing fits; the verdicts themselves are `fit -f`'s."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from bot.errors import UsageError
+from bot.report import Report
+from handlers.questions import ManifestWanted, understand
+from playbooks._playbook import find
+from tests.playbooks.world import (
+    Object,
+    answer,
+    card,
+    cause,
+    cluster,
+    codes,
+    commands,
+    gpu_node,
+    node,
+    quota,
+    quotes,
+    record,
+    running,
+    scheduler,
+)
+
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+
+
+def ask(tmp_path: Path, objects: list[Object], cards: str, **more: object) -> Report:
+    recorded = {key: more.pop(key) for key in ("missing",) if key in more}
+    return answer("fit", record(tmp_path, objects, **recorded), {}, cards=cards, **more)
+
+
+def table(report: Report, title: str) -> list[dict[str, str]]:
+    (found,) = [one for one in report.tables if one.title == title] or [None]
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows] if found else []
+
+
+def used(memory: int, name: str = "gpu-1", holder: str = "", **fields: object) -> Object:
+    return running(holder or f"holder-{name}", name, (f"GPU-{name}", memory, 0), **fields)
+
+
+def read(cards: str, **more: object) -> tuple[int, int, int]:
+    words = find("fit").request(cards=cards, **more).words
+    return words.cards, words.memory_mib, words.percentage
+
+
+# ---------------------------------------------------------------------------------------------- what is asked
+
+
+@pytest.mark.parametrize(
+    ("cards", "meant"),
+    [
+        ("2x16Gi", (2, 16384, 0)),
+        ("2X16gib", (2, 16384, 0)),
+        ("1x1.5Gi", (1, 1536, 0)),
+        ("1x24000", (1, 24000, 0)),
+        ("1x24000Mi", (1, 24000, 0)),
+        ("3×512Mi", (3, 512, 0)),
+        ("16Gi", (1, 16384, 0)),
+        ("2x50%", (2, 0, 50)),
+        ("50%", (1, 0, 50)),
+        ("4", (4, 0, 0)),
+    ],
+)
+def test_words_mean_what_they_say(cards: str, meant: tuple[int, int, int]) -> None:
+    assert read(cards) == meant
+
+
+@pytest.mark.parametrize(
+    "cards",
+    [
+        *["0x16Gi", "0", "2x", "x16Gi", "2x0Gi", "-1x16Gi", "2x16G", "2x16GB", "2x16", "1x101%", "1x0%", "1x1.5%"],
+        *["2x1.0001Gi", "two", "2x16Gix3", "99999999x1Gi", "1x9999999999Gi", "2x١٦Gi", "1" * 5000],
+    ],
+)
+def test_unclear_words_are_refused_with_an_example(cards: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(cards)
+    assert "For example: fit " in refused.value.hint
+    assert len(refused.value.message) < 150
+
+
+def test_a_mistaken_unit_gets_the_right_one() -> None:
+    with pytest.raises(UsageError) as refused:
+        read("2x16GB")
+    assert refused.value.hint.endswith("For example: fit 2x16Gi")
+
+
+def test_cards_and_a_manifest_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="a manifest says itself"):
+        find("fit").request(file=["x"], cards="1")
+    with pytest.raises(UsageError, match="number of cards"):
+        find("fit").request(cores=30)
+
+
+def test_in_slack_words_are_answered_and_fit_alone_opens_the_form() -> None:
+    asked = understand(["fit", "2", "x", "16Gi", "--cores", "30", "-n", "ml", "--cluster", "a"])
+    assert (asked.request.words.cards, asked.request.words.cores, asked.request.namespace) == (2, 30, "ml")
+    assert asked.options["cluster"] == "a"
+    form = understand(["fit", "-n", "ml", "--cluster", "a"])
+    assert isinstance(form, ManifestWanted)
+    assert (form.namespace, form.options["cluster"]) == ("ml", "a")
+    for words in (
+        ["fit", "-f", "/etc/passwd"],
+        ["fit", "2x16GB"],
+        ["fit", "--cores", "30"],
+        ["fit", "1", "--cores", "x"],
+    ):
+        with pytest.raises(UsageError) as refused:
+            understand(words)
+        assert "For example" in refused.value.hint
+
+
+# ----------------------------------------------------------------------------------------------- how it is read
+
+
+def test_the_request_is_shown_as_it_was_read(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node("gpu-1")), "1x4Gi", cores=30, type="t4", namespace="ml")
+    assert report.verdict == "1x4Gi (1 x 4,096 MiB, 30% of the cores) fits now on 1 node(s): gpu-1."
+    (row,) = table(report, "request as read")
+    assert (row["namespace"], row["memory"], row["cores"], row["only"]) == ("ml", "4,096 MiB", "30%", "use_type: t4")
+    assert (report.subject.kind, report.subject.namespace, report.subject.name) == ("Cards", "ml", "1x4Gi")
+
+
+def test_a_whole_card_is_exclusive_since_2_7_and_was_not_before(tmp_path: Path) -> None:
+    tiny = used(0, holder="tiny")
+    new = ask(tmp_path / "new", cluster(gpu_node(), tiny), "1")
+    assert codes(new) == ["fits-nowhere"]
+    assert "100% of the cores" in new.verdict
+    old = ask(tmp_path / "old", cluster(gpu_node(text=True), tiny, version="2.6.1"), "1")
+    assert codes(old) == ["fits"]
+
+
+def test_a_share_is_of_each_card_s_own_memory(tmp_path: Path) -> None:
+    objects = cluster(gpu_node("gpu-1"), gpu_node("gpu-2", card("GPU-gpu-2", 4000)), used(10000), used(1000, "gpu-2"))
+    assert cause(ask(tmp_path, objects, "1x50%")).scope.nodes == ("gpu-2",)
+
+
+def test_resources_of_another_name_and_a_memory_factor_are_those_of_the_device_config(tmp_path: Path) -> None:
+    config = "nvidia: {resourceCountName: acme.com/gpu, resourceMemoryName: acme.com/mem, memoryFactor: 10}\n"
+    offered = gpu_node("gpu-1", allocatable={"acme.com/gpu": "10"})
+    report = ask(tmp_path, [*scheduler(config=config), offered, used(10000)], "1x7Gi")
+    assert codes(report) == ["fits-nowhere"]
+    assert "7,170 MiB" in report.verdict
+    assert commands(report)[0] == "fit 1x6380Mi"
+
+
+# ---------------------------------------------------------------------------------------------------- the answer
+
+
+def test_nodes_are_grouped_by_reason_and_listed_one_by_one(tmp_path: Path) -> None:
+    nodes = [gpu_node(f"gpu-{i}") for i in range(6)]
+    report = ask(tmp_path, cluster(*nodes, node("cpu-1"), used(10000, "gpu-0"), used(9000, "gpu-1")), "1x8Gi")
+    groups = [(row["verdict"], row["reason"], row["nodes"], row["which"]) for row in table(report, "by reason")]
+    assert groups == [
+        ("fit", "", "4", "gpu-2, gpu-3 and 2 more"),
+        ("unfit", "CardInsufficientMemory", "2", "gpu-0, gpu-1"),
+        ("unfit", "node unregistered", "1", "cpu-1"),
+    ]
+    assert len(table(report, "nodes")) == 7
+
+
+def test_what_is_proposed_fits_when_it_is_asked_for(tmp_path: Path) -> None:
+    objects = cluster(gpu_node("gpu-1"), gpu_node("gpu-2"), used(10000), used(9000, "gpu-2"))
+    report = ask(tmp_path, objects, "1x8Gi", cores=30, type="T4", namespace="dev")
+    asked = [shlex.split(one) for one in commands(report) if one.startswith("fit ")]
+    assert asked
+    for number, words in enumerate(asked):
+        again = understand(words).request
+        path = record(tmp_path / str(number), objects)
+        fields = {"cores": again.words.cores, "type": again.words.type, "namespace": again.namespace}
+        assert codes(answer("fit", path, {}, cards=words[1], **fields)) == ["fits"], words
+
+
+def test_the_pods_whose_end_would_help_are_named_the_least_disruptive_first(tmp_path: Path) -> None:
+    objects = cluster(
+        gpu_node("gpu-1"),
+        gpu_node("gpu-2"),
+        gpu_node("gpu-3", card("GPU-gpu-3", 1000)),
+        used(15000, "gpu-1", age=90000),
+        used(15000, "gpu-2", age=60),
+        used(900, "gpu-3", age=1),
+    )
+    report = ask(tmp_path, objects, "1x8Gi")
+    rows = [(row["choice"], row["node"], row["pods to end"]) for row in table(report, "pods to end")]
+    assert rows == [("1", "gpu-2", "ml/holder-gpu-2"), ("2", "gpu-1", "ml/holder-gpu-1")]
+    assert any("ml/holder-gpu-2" in one.label for one in cause(report).next_actions)
+    assert "GPU-gpu-2,NVIDIA,15000,0:;" in quotes(report)
+
+
+def test_a_tainted_node_is_neither_counted_nor_advised(tmp_path: Path) -> None:
+    objects = cluster(gpu_node("gpu-1"), gpu_node("gpu-2", taints=[TAINT]), used(10000), used(5000, "gpu-2"))
+    report = ask(tmp_path, objects, "1x12Gi")
+    assert "on none of the 1 nodes now" in report.verdict
+    assert all("gpu-2" not in one for one in commands(report))
+    assert {row["node"] for row in table(report, "pods to end")} == {"gpu-1"}
+
+
+def test_room_only_behind_a_taint_is_told_with_the_taint(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(taints=[TAINT])), "1x4Gi")
+    assert codes(report) == ["kubernetes-filter"]
+    assert "untolerated taint" in report.verdict
+    assert "nvidia.com/gpu" in quotes(report)
+
+
+def test_never_is_said_plainly_with_the_largest_there_is(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node("gpu-1", card("a"), card("b"))), "1x80Gi")
+    assert codes(report) == ["impossible-anywhere"]
+    assert report.verdict.endswith("even an empty one: at most 2 card(s) of 16,384 MiB.")
+
+
+def test_cards_of_the_asked_type_that_are_too_small_even_empty_are_told_as_that(tmp_path: Path) -> None:
+    large = card("GPU-gpu-2", 81920, type="NVIDIA A100")
+    report = ask(tmp_path, cluster(gpu_node("gpu-1"), gpu_node("gpu-2", large)), "1x40Gi", type="T4")
+    assert codes(report) == ["fits-nowhere"]
+    assert "nor would it on an empty one" in report.verdict
+    assert commands(report)[0] == "fit 1x16384Mi --type T4"
+    assert "fit 1x40960Mi" in commands(report)
+
+
+def test_a_whole_card_that_is_not_free_may_be_shared(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), used(6384)), "1")
+    assert "Share a card: ask for at most 10,000 MiB" in cause(report).next_actions[0].label
+    assert commands(report)[0] == "fit 1x10000Mi"
+
+
+def test_a_type_that_no_card_has_gets_the_known_ones_and_the_nearest(tmp_path: Path) -> None:
+    cards = [card("a"), card("b", type="NVIDIA A100-SXM4-80GB")]
+    report = ask(tmp_path, cluster(gpu_node("gpu-1", *cards)), "1x4Gi", type="A10O")
+    assert codes(report) == ["not-found"]
+    assert "NVIDIA-Tesla T4, NVIDIA A100-SXM4-80GB" in report.verdict
+    assert commands(report) == ["fit 1x4096Mi --type A100"]
+
+
+# --------------------------------------------------------------------------------------------------- the quota
+
+
+def test_a_quota_that_alone_refuses_it_is_the_cause_and_less_is_proposed(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(), quota(namespace="dev", gpumem=9000), used(5000, namespace="dev"))
+    report = ask(tmp_path, objects, "1x8Gi", namespace="dev")
+    assert codes(report) == ["resource-quota-not-fit"]
+    assert "5,000 of 9,000 limits.nvidia.com/gpumem used, 8,192 asked" in report.verdict
+    assert commands(report)[0] == "fit 1x4000Mi -n dev"
+    assert table(report, "quota")[0]["verdict"] == "refused"
+    assert [row["pods to end"] for row in table(report, "pods to end")] == ["dev/holder-gpu-1"]
+    assert "9000" in quotes(report)
+
+
+def test_a_quota_with_room_is_shown_beside_the_answer(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(), quota(namespace="dev", gpumem=9000, gpucores=100))
+    report = ask(tmp_path, objects, "1x4Gi", namespace="dev")
+    assert codes(report) == ["fits"]
+    effects = {row["key"]: (row["used"], row["asked"], row["verdict"]) for row in table(report, "quota")}
+    assert effects["limits.nvidia.com/gpumem"] == ("0", "4096", "fits")
+    assert effects["limits.nvidia.com/gpucores"] == ("0", "0", "fits")
+
+
+def test_kubernetes_own_quota_refuses_a_pod_when_it_is_created(tmp_path: Path) -> None:
+    own = {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "cards", "namespace": "dev"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "3"}},
+        "status": {"hard": {"requests.nvidia.com/gpu": "3"}, "used": {"requests.nvidia.com/gpu": "2"}},
+    }
+    objects = cluster(gpu_node("gpu-1", card("a"), card("b")), own)
+    report = ask(tmp_path / "two", objects, "2x4Gi", namespace="dev")
+    assert codes(report) == ["resource-quota-not-fit"]
+    assert "when created: 2 of 3 requests.nvidia.com/gpu used, 2 asked" in report.verdict
+    assert codes(ask(tmp_path / "one", objects, "1x4Gi", namespace="dev")) == ["fits"]
+
+
+# ----------------------------------------------------------------------------------------- what cannot be told
+
+
+def test_a_holder_that_cannot_be_read_makes_the_answer_only_suspected(tmp_path: Path) -> None:
+    broken = used(1, holder="broken")
+    broken["metadata"]["annotations"] = "none"
+    report = ask(tmp_path, cluster(gpu_node(), broken), "1x4Gi")
+    assert (codes(report), cause(report).confidence) == (["fits"], "suspected")
+    assert "objects" in [one.source for one in report.gaps]
+
+
+def test_without_the_holders_nothing_is_claimed(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), "1x4Gi", missing=["pods"])
+    assert codes(report) == ["not-enough-evidence"]

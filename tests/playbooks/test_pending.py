@@ -1,0 +1,392 @@
+"""`pending`: every pod that waits for cards, judged as `why` judges it, together with those of the same cause."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.errors import SourceError
+from bot.kube.connect import open_cluster
+from bot.kube.models import Pod
+from bot.kube.recording import RecordedCluster
+from bot.report import Evidence, Finding, Report, Scope
+from bot.texts import LANGUAGES, Texts
+from playbooks._judgement import Judge, Surroundings, said_about
+from playbooks._playbook import Sources, find
+from playbooks._rules.case import World
+from playbooks._rules.signature import cause_signature
+from sandbox.apiserver import ApiServer, Fault
+from tests import cases_support
+from tests.cases_support import CASES, VERSIONS
+from tests.playbooks.world import (
+    LOCK,
+    Object,
+    ago,
+    answer,
+    bind_error,
+    cause,
+    cluster,
+    codes,
+    commands,
+    event,
+    given,
+    gpu,
+    gpu_node,
+    none_of,
+    pod,
+    quota,
+    record,
+    refused,
+    running,
+    scheduler,
+)
+from tests.playbooks.world import ask as why
+
+FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
+
+
+def ask(tmp_path: Path, *objects: Object, version: str = "2.10.0", **more: Any) -> Report:
+    """What `pending` says. `more`: namespace; `missing` and `logs` go to the recording."""
+    recorded = {key: more.pop(key) for key in ("missing", "logs") if key in more}
+    return answer("pending", record(tmp_path, cluster(*objects, version=version), **recorded), {}, **more)
+
+
+def rows(report: Report, title: str = "pending") -> list[dict[str, str]]:
+    found = next(one for one in report.tables if one.title == title)
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def names(report: Report) -> list[str]:
+    return [row["pod"] for row in rows(report)]
+
+
+def too_large(name: str, memory: int = 15000, **fields: Any) -> Object:
+    """A pod that asks for more memory than the node of `full` has free."""
+    return pod(name, gpu(memory=memory), said=FULL, **fields)
+
+
+def full(name: str = "gpu-1", **fields: Any) -> list[Object]:
+    return [gpu_node(name, **fields), running(f"holder-{name}", name, (f"GPU-{name}", 10000, 0))]
+
+
+# --------------------------------------------------------------------------------------------- as `why` judges
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_recorded_pod_has_the_cause_that_why_gives_it(version: str) -> None:
+    recording = RecordedCluster.open(CASES / version / "recording.tar.gz")
+    report = cases_support.ask_cluster(recording, verb="pending")
+    for row in rows(report):
+        first = cause(cases_support.ask_cluster(recording, f"{row['namespace']}/{row['pod']}"))
+        assert (row["cause"], row["nodes"]) == (first.code, str(len(first.scope.nodes))), row
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_recorded_pod_that_waits_is_there(version: str) -> None:
+    recording = RecordedCluster.open(CASES / version / "recording.tar.gz")
+    report = cases_support.ask_cluster(recording, verb="pending")
+    items = json.loads(recording.read("objects/pods.json"))["items"]
+    waiting = {
+        one["metadata"]["name"]
+        for one in items
+        if one["status"]["phase"] == "Pending" and not one["spec"].get("nodeName")
+    }
+    assert set(names(report)) == waiting
+    assert len(rows(report)) == len(waiting)
+
+
+def test_the_evidence_is_that_of_the_oldest_pod_as_why_has_it(tmp_path: Path) -> None:
+    pods = [too_large("young", age=100), too_large("old", age=900)]
+    first = cause(ask(tmp_path, *full(), *pods))
+    assert first.evidence == cause(why(tmp_path, cluster(*full(), *pods), "ml/old")).evidence
+
+
+def test_pods_with_reservations_are_judged_without_their_own(tmp_path: Path) -> None:
+    held = given("gpu-1", ("GPU-gpu-1", 16000, 0))
+    alone = pod("alone", gpu(memory=16000), annotations=held, said=FULL)
+    report = ask(tmp_path, gpu_node(), alone)
+    assert codes(report) == ["waiting-for-retry"]
+    assert codes(report) == codes(why(tmp_path, cluster(gpu_node(), alone), "ml/alone"))
+
+
+# ------------------------------------------------------------------------------------------------------ groups
+
+
+def test_pods_of_one_cause_are_one_finding_the_oldest_first(tmp_path: Path) -> None:
+    pods = [too_large("b", age=300), too_large("c", age=900), too_large("a", age=60, namespace="dev")]
+    report = ask(tmp_path, *full(), *pods)
+    assert codes(report) == ["card-insufficient-memory"]
+    assert names(report) == ["c", "b", "a"]
+    assert report.verdict.startswith("3 pods wait, all like ml/c: ")
+    assert cause(report).claim.startswith(f"3 pods wait like ml/c (the oldest, since {ago(900)}): ")
+    assert cause(report).scope.nodes == ("gpu-1",)
+
+
+def test_other_amounts_for_the_same_nodes_are_the_same_cause(tmp_path: Path) -> None:
+    report = ask(tmp_path, *full(), too_large("a", 15000), too_large("b", 14000))
+    assert codes(report) == ["card-insufficient-memory"]
+
+
+def test_other_nodes_are_another_cause(tmp_path: Path) -> None:
+    pods = [too_large(f"on-{name}", nodeSelector={"pool": name}) for name in ("a", "b")]
+    nodes = [one for name in ("a", "b") for one in full(name, labels={"pool": name})]
+    assert codes(ask(tmp_path, *nodes, *pods)) == ["card-insufficient-memory"] * 2
+
+
+def test_what_pods_themselves_say_tells_causes_apart(tmp_path: Path) -> None:
+    def wanting(name: str, kind: str) -> Object:
+        said = refused(none_of(1, "1 1/1 CardTypeMismatch"))
+        return pod(name, annotations={"nvidia.com/use-gputype": kind}, said=said)
+
+    report = ask(tmp_path, gpu_node(), wanting("a", "H100"), wanting("b", "H100"), wanting("c", "A100"))
+    assert [row["pods"] for row in rows(report, "causes")] == ["2", "1"]
+
+
+def test_the_most_pods_come_first_and_what_is_harmless_last(tmp_path: Path) -> None:
+    fitting = [pod(f"fits-{number}", said=FULL, age=4000) for number in range(3)]
+    locked = pod("named", schedulerName="other", age=5000)
+    report = ask(tmp_path, *full(), *fitting, too_large("a"), too_large("b"), locked)
+    assert codes(report) == ["card-insufficient-memory", "wrong-scheduler", "waiting-for-retry"]
+    assert cause(report).severity == "warning"
+
+
+def test_a_scheduler_that_is_down_comes_before_everything(tmp_path: Path) -> None:
+    objects = [*scheduler(replicas=0, statuses=()), *full(), too_large("a"), too_large("b"), too_large("c")]
+    report = answer("pending", record(tmp_path, objects), {})
+    assert codes(report) == ["scheduler-down"]
+    assert report.severity == "critical"
+
+
+def test_at_most_ten_causes_are_told_and_all_are_counted(tmp_path: Path) -> None:
+    nodes = [one for number in range(12) for one in full(f"n{number:02}", labels={"pool": f"n{number:02}"})]
+    pods = [too_large(f"p{number:02}", nodeSelector={"pool": f"n{number:02}"}) for number in range(12)]
+    report = ask(tmp_path, *nodes, *pods)
+    assert len(report.findings) == 10
+    assert len(rows(report, "causes")) == 12
+    assert len(rows(report)) == 12
+
+
+def test_the_next_actions_ask_why_about_the_oldest_pods(tmp_path: Path) -> None:
+    report = ask(tmp_path, *full(), too_large("a"), too_large("b", age=500), pod("odd", schedulerName="other"))
+    assert commands(report) == ["why ml/b", "why ml/odd"]
+
+
+def test_a_crowd_is_judged_from_lists_and_not_one_by_one(tmp_path: Path) -> None:
+    pods = [too_large(f"p{number:02}", age=100 + number) for number in range(40)]
+    events = [event(one, "FailedScheduling", none_of(1, "1 1/1 CardInsufficientMemory")) for one in pods]
+    report = ask(tmp_path, *full(), *pods, *events)
+    assert codes(report) == ["card-insufficient-memory"]
+    assert cause(report).claim.startswith("40 pods wait like ml/p39 ")
+
+
+# --------------------------------------------------------------------------------------------------- who waits
+
+
+def test_a_cluster_where_nothing_waits_says_so(tmp_path: Path) -> None:
+    report = ask(tmp_path, *full())
+    assert codes(report) == ["nothing-pending"]
+    assert report.verdict == "No pod that asks for HAMi's cards is waiting."
+    assert (report.severity, report.tables, report.gaps) == ("info", (), ())
+
+
+def test_pods_without_cards_and_pods_that_are_placed_or_ending_do_not_count(tmp_path: Path) -> None:
+    others = [
+        pod("plain", {"cpu": "1"}, schedulerName="default-scheduler"),
+        pod("starting", nodeName="gpu-1"),
+        pod("ending", deleted=ago(5)),
+        pod("done", status={"phase": "Succeeded"}),
+    ]
+    assert codes(ask(tmp_path, gpu_node(), *others)) == ["nothing-pending"]
+
+
+def test_a_pod_that_names_the_scheduler_without_a_request_counts(tmp_path: Path) -> None:
+    report = ask(tmp_path, gpu_node(), pod("plain", {"cpu": "1"}))
+    assert (names(report), rows(report)[0]["asks"]) == (["plain"], "")
+
+
+def test_cards_asked_for_under_configured_names_count(tmp_path: Path) -> None:
+    config = "nvidia:\n  resourceCountName: example.com/card\n"
+    objects = [*scheduler(config=config), gpu_node(), pod("wl", {"example.com/card": "1"}, schedulerName="x")]
+    report = answer("pending", record(tmp_path, objects), {})
+    assert (codes(report), rows(report)[0]["asks"]) == (["wrong-scheduler"], "card 1")
+
+
+def test_one_namespace_is_asked_about_alone(tmp_path: Path) -> None:
+    report = ask(tmp_path, *full(), too_large("a"), too_large("b", namespace="dev"), namespace="dev")
+    assert names(report) == ["b"]
+    assert report.subject.namespace == "dev"
+    assert codes(ask(tmp_path, *full(), too_large("a"), namespace="dev")) == ["nothing-pending"]
+
+
+def test_a_pod_that_has_just_come_alarms_nobody(tmp_path: Path) -> None:
+    report = ask(tmp_path, *full(), too_large("new", age=10))
+    assert (codes(report), report.severity) == (["card-insufficient-memory"], "info")
+    assert ask(tmp_path, *full(), too_large("new", age=10), too_large("old", age=100)).severity == "warning"
+
+
+def test_a_namespace_s_quota_is_a_cause_of_its_own(tmp_path: Path) -> None:
+    refusal = refused(none_of(1, "1 1/1 ResourceQuotaNotFit"))
+    pods = [pod(f"p-{space}", gpu(memory=2000), namespace=space, said=refusal) for space in ("ml", "dev")]
+    quotas = [quota(namespace=space, gpumem=1000) for space in ("ml", "dev")]
+    report = ask(tmp_path, gpu_node(), *pods, *quotas)
+    assert codes(report) == ["resource-quota-not-fit"] * 2
+
+
+def test_a_bind_refused_by_a_lock_is_the_same_cause_for_all_who_meet_it(tmp_path: Path) -> None:
+    locked = gpu_node(annotations={LOCK: f"{ago(400)},ml,gone"})
+    said = bind_error("node gpu-1 has been locked within 5 minutes")
+    pods = [pod(name, said=said, annotations=given("gpu-1", ("GPU-gpu-1", 1000, 0))) for name in ("a", "b")]
+    assert codes(ask(tmp_path, locked, *pods)) == ["node-lock-dangling"]
+
+
+def test_a_pod_filtered_a_moment_ago_is_on_its_way(tmp_path: Path) -> None:
+    one = pod(age=60)
+    passed = "find fit node(gpu-1), 0 nodes not fit, 1 nodes fit(gpu-1:1.00)"
+    for seconds, severity in ((5, "info"), (90, "warning")):
+        told = event(one, "FilteringSucceed", passed, seconds, type="Normal")
+        report = ask(tmp_path, gpu_node(), one, told)
+        assert (codes(report), report.severity) == (["blocked-after-filter"], severity)
+
+
+# ------------------------------------------------------------------------------------------------------- unseen
+
+
+@pytest.mark.parametrize("missing", ["nodes", "events", "resourcequotas", "deployments", "logs"])
+def test_what_is_missing_is_a_gap_and_the_pods_stay_listed(tmp_path: Path, missing: str) -> None:
+    report = ask(tmp_path, *full(), too_large("a"), too_large("b"), missing=[missing])
+    assert sorted(names(report)) == ["a", "b"]
+    assert report.gaps
+
+
+def test_without_pods_nothing_can_be_said(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="pods"):
+        ask(tmp_path, *full(), too_large("a"), missing=["pods"])
+
+
+def test_the_log_s_words_count_where_nothing_else_was_said(tmp_path: Path) -> None:
+    stamp = "I1121 04:59:{:02}.000000       1 score.go:275] "
+    lines = [
+        f'{stamp.format(1)}"Starting schedule filter process" pod="wl" uuid="uid-wl" namespace="ml"',
+        f'{stamp.format(2)}"NodeUnfitPod" pod="ml/wl" node="gpu-1" reason="1/1 CardInsufficientMemory"',
+        f'{stamp.format(3)}"NodeUnfitPod" pod="ml/wl-2" node="gpu-1" reason="1/1 CardTypeMismatch"',
+    ]
+    report = ask(tmp_path, *full(), pod("wl", gpu(memory=15000)), logs="\n".join(lines))
+    assert cause(report).confidence == "confirmed"
+    assert any(one.source == "scheduler log" and '"ml/wl"' in one.quote for one in cause(report).evidence)
+
+
+def live(tmp_path: Path, *objects: Object, faults: list[Fault], namespace: str = "") -> Report:
+    """The answer about a live cluster whose credentials belong to the namespace ml."""
+    recording = record(tmp_path, cluster(*objects))
+
+    async def run() -> Report:
+        async with ApiServer.from_recording(recording, faults=faults) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig(namespace="ml"))
+            async with await open_cluster(kubeconfig=config) as reached:
+                playbook = find("pending")
+                snapshot = await playbook.gather(playbook.request(namespace=namespace), Sources(reached))
+                return playbook.diagnose(snapshot, Texts("en"))
+
+    return asyncio.run(run())
+
+
+def test_where_only_one_namespace_may_be_read_the_answer_says_so(tmp_path: Path) -> None:
+    refused_everywhere = Fault(r"/api/v1/pods(\?|$)", "status", status=403)
+    pods = [too_large("mine"), too_large("theirs", namespace="dev")]
+    report = live(tmp_path, *full(), *pods, faults=[refused_everywhere])
+    assert names(report) == ["mine"]
+    assert report.subject.namespace == "ml"
+    gap = next(one for one in report.gaps if one.source == "pods of all namespaces")
+    assert "403" in gap.why
+    assert "only namespace ml was searched" in gap.hint
+
+
+def test_where_no_pods_may_be_read_there_is_no_answer(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="403"):
+        live(tmp_path, *full(), too_large("a"), faults=[Fault(r"/pods(\?|$)", "status", status=403)])
+
+
+def test_a_live_cluster_gives_the_same_answer_as_its_recording(tmp_path: Path) -> None:
+    pods = [too_large(f"p{number:02}", age=100 + number) for number in range(25)]
+    report = live(tmp_path, *full(), *pods, faults=[])
+    assert (codes(report), names(report)) == (["card-insufficient-memory"], names(ask(tmp_path, *full(), *pods)))
+
+
+def judge_of(tmp_path: Path, *objects: Object, most_verdicts: int) -> tuple[Judge, list[Pod]]:
+    """A judge with room for so many verdicts, and the pods that wait."""
+    playbook = find("pending")
+    sources = Sources(RecordedCluster.open(record(tmp_path, cluster(*objects))))
+    seen = asyncio.run(playbook.gather(playbook.request(), sources))
+    world = World(seen.scene.capacity, seen.install.install, seen.install.config, seen.scene.as_of)
+    return Judge(Surroundings(seen.install, world, {}, {}), Texts("en"), most_verdicts=most_verdicts), seen.waiting.pods
+
+
+def test_pods_that_are_alike_take_the_room_of_one(tmp_path: Path) -> None:
+    alike = [too_large(f"p{number}", age=900 - number) for number in range(5)]
+    other = too_large("other", 14000, age=10)
+    judge, pods = judge_of(tmp_path, *full(), *alike, other, most_verdicts=1)
+    judged = [judge.cause(one, said_about(one, (), ())) for one in pods]
+    assert [one.code if one else None for one in judged] == ["card-insufficient-memory"] * 5 + [None]
+    assert len({id(one) for one in judged[:5]}) == 1
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"limits": gpu(memory=14000)},
+        {"nodeSelector": {"gpu": "on"}},
+        {"annotations": {"nvidia.com/use-gputype": "T4"}},
+        {"tolerations": [{"key": "a", "operator": "Exists"}]},
+        {"schedulerName": "other"},
+        {"schedulingGates": [{"name": "later"}]},
+        {"labels": {"hami.io/webhook": "ignore"}},
+        {"annotations": given("gpu-1", ("GPU-gpu-1", 1, 0))},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_pods_that_differ_in_what_decides_are_not_alike(tmp_path: Path, different: Any) -> None:
+    fields = {"limits": gpu(memory=15000), "said": FULL} | different
+    judge, pods = judge_of(tmp_path, *full(), too_large("a", age=900), pod("b", age=10, **fields), most_verdicts=1)
+    first, second = (judge.cause(one, said_about(one, (), ())) for one in pods)
+    assert first is not None
+    assert second is None
+
+
+# --------------------------------------------------------------------------------------------------- signatures
+
+
+def told(code: str = "card-insufficient-memory", nodes: tuple[str, ...] = ("n1",), *quotes: str) -> Finding:
+    about = [Evidence("pod", "Pod ml/a", None, one, "kubectl get pod a -o jsonpath={.spec}") for one in quotes]
+    return Finding(code, "claim", "warning", "confirmed", Scope(nodes), tuple(about))
+
+
+def test_a_signature_is_the_same_in_every_language(tmp_path: Path) -> None:
+    recording = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
+    playbook = find("pending")
+    snapshot = asyncio.run(playbook.gather(playbook.request(), Sources(recording)))
+    answers = [playbook.diagnose(snapshot, Texts(language)) for language in LANGUAGES]
+    first, *others = ([cause_signature(one) for one in report.findings] for report in answers)
+    assert len(set(first)) == len(first)
+    assert all(one == first for one in others)
+
+
+def test_a_signature_tells_codes_and_nodes_apart() -> None:
+    signatures = {cause_signature(one) for one in (told(), told("card-cordoned"), told(nodes=("n1", "n2")))}
+    assert len(signatures) == 3
+
+
+def test_a_signature_leaves_out_whom_and_when_it_is_about() -> None:
+    proof = Evidence("event", "Pod ml/b", ago(9), "1 nodes CardInsufficientMemory(n1)", "kubectl get events")
+    other = Finding("card-insufficient-memory", "else", "info", "suspected", Scope(("n1",)), (proof,))
+    assert cause_signature(told()) == cause_signature(other)
+
+
+def test_a_signature_tells_kube_scheduler_s_filters_apart() -> None:
+    def lost(reason: str, total: int = 3) -> str:
+        return cause_signature(told("kubernetes-filter", (), f"0/{total} nodes are available: {total} {reason}."))
+
+    assert lost("Insufficient cpu") != lost("node(s) had untolerated taint {a: b}")
+    assert lost("Insufficient cpu") == lost("Insufficient cpu", 5)

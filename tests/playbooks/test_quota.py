@@ -1,0 +1,236 @@
+"""`quota`: what HAMi counts, what Kubernetes shows, which limit holds nobody; every planted fault found, no other."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.kube.recording import RecordedCluster
+from bot.report import Report
+from bot.texts import Texts
+from playbooks._playbook import Sources, find
+from tests.playbooks.world import (
+    NAMESPACE,
+    Object,
+    answer,
+    card,
+    cause,
+    cluster,
+    codes,
+    commands,
+    gpu,
+    gpu_node,
+    pod,
+    quotes,
+    record,
+    running,
+    scheduler,
+)
+
+
+def ask(tmp_path: Path, objects: list[Object], namespace: str = "", **recorded: object) -> Report:
+    return answer("quota", record(tmp_path, objects, **recorded), {}, namespace=namespace)
+
+
+def rows(report: Report) -> dict[tuple[str, str], dict[str, str]]:
+    (table,) = report.tables
+    listed = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    return {(one["namespace"], one["resource"].removeprefix("nvidia.com/")): one for one in listed}
+
+
+def quota(hard: Object, used: Object | None = None, name: str = "cards", namespace: str = NAMESPACE) -> Object:
+    """A ResourceQuota with keys in full under nvidia.com/: `limits/gpumem`. `used` is what its status shows."""
+
+    def amounts(short: Object) -> Object:
+        return {key.replace("/", ".nvidia.com/"): str(value) for key, value in short.items()}
+
+    shown = {"hard": amounts(hard)} | ({"used": amounts(used)} if used is not None else {})
+    metadata = {"name": name, "namespace": namespace}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": amounts(hard)}, "status": shown}
+
+
+def holds(name: str, *memories: int, limits: Object | None = None, **fields: object) -> Object:
+    """A running pod that HAMi gave so much of as many cards."""
+    shares = [(f"GPU-{number}", memory, 0) for number, memory in enumerate(memories)]
+    asked = gpu(len(memories), memory=memories[0]) if limits is None else limits
+    return running(name, "gpu-1", *shares, limits=asked, **fields)
+
+
+NODE = gpu_node("gpu-1", card("GPU-0"), card("GPU-1"))
+
+
+# ----------------------------------------------------------------------------------------------- what is counted
+
+
+def test_every_card_counts_with_what_was_given_of_it(tmp_path: Path) -> None:
+    pods = [holds("pair", 3000, 3000), holds("one", 500), holds("over-there", 9999, namespace="dev")]
+    report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": 20000}), *pods), "ml")
+    row = rows(report)["ml", "gpumem"]
+    assert (row["HAMi limit"], row["HAMi counts"], row["HAMi %"], row["pods ask for"]) == (
+        "20000",
+        "6500",
+        "32%",
+        "3500",
+    )
+    assert row["most used by"] == "pair 6000, one 500"
+    assert codes(report) == ["quota", "quota-differs"]
+    assert report.verdict.startswith("1 namespace(s) have a quota on HAMi's resources, the fullest is ml at 32%")
+
+
+def test_finished_pods_count_nowhere(tmp_path: Path) -> None:
+    done = holds("done", 9000)
+    done["status"]["phase"] = "Succeeded"
+    row = rows(ask(tmp_path, cluster(NODE, quota({"limits/gpumem": 10000}), done)))["ml", "gpumem"]
+    assert (row["HAMi counts"], row["pods ask for"]) == ("0", "0")
+
+
+def test_kubernetes_counts_what_is_written_and_the_difference_is_explained_pod_by_pod(tmp_path: Path) -> None:
+    pods = [
+        holds("pair", 3000, 3000),
+        holds("half", 8192, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}),
+        pod("waiting", gpu(memory=700)),
+        holds("alike", 100),
+    ]
+    own = quota({"requests/gpumem": 20000}, {"requests/gpumem": 3800})
+    report = ask(tmp_path, cluster(NODE, own, *pods))
+    assert codes(report) == ["quota", "quota-differs"]
+    assert report.findings[1].claim == (
+        "Of nvidia.com/gpumem in ml HAMi counts 14,292, Kubernetes 3,800: "
+        "1 pod(s) with several cards, which HAMi multiplies (+3,000); "
+        "1 pod(s) that name no amount, of which HAMi counts what they were given (+8,192); "
+        "1 pod(s) without cards yet, which only Kubernetes counts (-700)."
+    )
+    row = rows(report)["ml", "gpumem"]
+    assert (row["Kubernetes limit"], row["Kubernetes counts"], row["HAMi limit"]) == ("20000", "3800", "none")
+
+
+def test_that_kubernetes_shows_no_use_of_a_limits_key_is_told(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": "10k"}, {}), holds("one", 500)))
+    assert codes(report) == ["quota", "quota-differs"]
+    assert "only HAMi counts it, 500 of 10k" in report.findings[1].claim
+
+
+def test_a_memory_factor_scales_the_limit(tmp_path: Path) -> None:
+    objects = [*scheduler(config="nvidia: {memoryFactor: 10}\n"), NODE, quota({"limits/gpumem": 1000}), holds("a", 500)]
+    assert rows(ask(tmp_path, objects))["ml", "gpumem"]["HAMi limit"] == "10000"
+
+
+def test_namespaces_without_a_quota_come_last_and_are_said_to_have_none(tmp_path: Path) -> None:
+    objects = cluster(NODE, quota({"limits/gpumem": 1000}), holds("a", 500, namespace="dev"))
+    report = ask(tmp_path, objects)
+    assert [key for key in rows(report) if key[1] == "gpumem"] == [("ml", "gpumem"), ("dev", "gpumem")]
+    assert rows(report)["dev", "gpumem"]["HAMi limit"] == "none"
+    assert "1 more use cards without one" in report.verdict
+    alone = ask(tmp_path, objects, "dev")
+    assert alone.verdict == "dev has no quota on HAMi's resources; its pods hold 500 MiB of card memory."
+
+
+def test_a_cluster_without_quotas_is_told_as_that(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, holds("a", 500)))
+    assert (codes(report), report.severity) == (["quota"], "info")
+    assert report.verdict.startswith("No namespace has a quota on HAMi's resources; 1 of them hold 500 MiB")
+
+
+def test_a_quota_on_other_resources_is_no_concern(tmp_path: Path) -> None:
+    other = quota({}) | {"spec": {"hard": {"requests.cpu": "4", "pods": "10", "limits.memory": "1Gi"}}}
+    assert codes(ask(tmp_path, cluster(NODE, other, holds("a", 500)))) == ["quota"]
+
+
+def test_a_namespace_where_nothing_is_gets_a_near_name(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, holds("a", 500, namespace="training")), "trainnig")
+    assert report.verdict == "trainnig has no quota on HAMi's resources, and no pod there holds a card."
+    assert commands(report) == ["quota training"]
+
+
+# ------------------------------------------------------------------------------------------------------ problems
+
+
+@pytest.mark.parametrize(
+    ("used", "code"), [(899, "quota"), (900, "quota-near-limit"), (1000, "quota-near-limit"), (1001, "quota-exceeded")]
+)
+def test_from_nine_tenths_on_a_quota_is_nearly_used_up_and_above_it_is_exceeded(
+    tmp_path: Path, used: int, code: str
+) -> None:
+    report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": 1000}), holds("big", used), holds("small", 0)))
+    assert codes(report)[0] == code
+    if code != "quota":
+        assert f"HAMi counts {used:,} against a limits.nvidia.com/gpumem of 1,000" in report.verdict
+        assert "1000" in quotes(report)
+        assert "big" in commands(report)[0]
+
+
+def test_kubernetes_own_limit_may_be_the_full_one(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, quota({"requests/gpu": 4}, {"requests/gpu": 4})))
+    assert codes(report) == ["quota-near-limit"]
+    assert "Kubernetes counts 4 against a requests.nvidia.com/gpu of 4" in report.verdict
+
+
+@pytest.mark.parametrize("key", ["limits/gpu", "limits/gpumem-percentage"])
+def test_a_limit_that_neither_reads_limits_nothing(tmp_path: Path, key: str) -> None:
+    report = ask(tmp_path, cluster(NODE, quota({key: 2})))
+    assert (codes(report), report.severity) == (["quota-not-enforced"], "warning")
+    assert "limits nothing" in report.verdict
+
+
+def test_before_2_7_hami_holds_nobody_against_a_quota(tmp_path: Path) -> None:
+    objects = cluster(NODE, quota({"limits/gpumem": 1000}), holds("a", 5000), version="2.6.1")
+    report = ask(tmp_path, objects)
+    assert codes(report) == ["quota-not-enforced"]
+    assert "HAMi 2.6.1 knows no quotas" in report.verdict
+
+
+def test_a_limit_of_zero_is_none_before_2_10_and_refuses_everybody_since(tmp_path: Path) -> None:
+    for version, code in (("2.9.0", "quota-not-enforced"), ("2.10.0", "quota-near-limit")):
+        report = ask(tmp_path / version, cluster(NODE, quota({"limits/gpumem": 0}), version=version))
+        assert codes(report)[0] == code
+
+
+def test_a_limit_that_is_no_whole_number_is_ignored_by_hami(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": "1500m"})))
+    assert codes(report) == ["quota-not-enforced"]
+    assert "1500m: HAMi reads whole numbers only" in report.verdict
+
+
+def test_of_several_quotas_with_one_key_only_one_holds(tmp_path: Path) -> None:
+    pair = [quota({"limits/gpumem": 1000}), quota({"limits/gpumem": 2000}, name="more")]
+    report = ask(tmp_path, cluster(NODE, *pair))
+    assert codes(report)[0] == "quota-ambiguous"
+    assert "cards (1000), more (2000)" in report.verdict
+
+
+# -------------------------------------------------------------------------------------------- what was not seen
+
+
+def test_without_the_quotas_nothing_is_claimed(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, holds("a", 500)), missing=["resourcequotas"])
+    assert codes(report) == ["not-enough-evidence"]
+    assert "resource quotas" in [one.source for one in report.gaps]
+
+
+def test_without_the_holders_only_limits_are_told(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": 1000})), missing=["pods"])
+    assert (codes(report), cause(report).confidence) == (["quota"], "suspected")
+    assert rows(report)["ml", "gpumem"]["HAMi counts"] == "?"
+
+
+def test_without_quotas_or_holders_no_amount_is_claimed(tmp_path: Path) -> None:
+    playbook = find("quota")
+    snapshot = asyncio.run(
+        playbook.gather(
+            playbook.request(), Sources(RecordedCluster.open(record(tmp_path, cluster(NODE), missing=["pods"])))
+        )
+    )
+    report = playbook.diagnose(snapshot, Texts("en"))
+    assert report.verdict == "There is no quota on HAMi's resources; who holds cards was not seen."
+
+
+def test_an_unknown_version_makes_everything_suspected(tmp_path: Path) -> None:
+    objects = [*scheduler(image="example/hami:latest"), NODE, quota({"limits/gpumem": 1000}), holds("a", 2000)]
+    report = ask(tmp_path, objects)
+    assert (codes(report)[0], cause(report).confidence) == ("quota-exceeded", "suspected")
+    assert "HAMi version" in [one.source for one in report.gaps]
+
+
+def test_the_namespace_is_read_in_the_forms_people_type() -> None:
+    for text in ("ml", " ml ", "ns/ml", "namespace/ml", "ml/"):
+        assert find("quota").request(text).namespace == "ml"

@@ -1,0 +1,161 @@
+"""What Slack does to the whole bot on a bad day: refusals, pages instead of answers, silence; nothing is said twice."""
+
+import asyncio
+import contextlib
+import socket
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from bot.serve import AS_USUAL, Limits, _sender_name
+from sandbox.slack import Fault, SlackServer
+from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded
+from tests.slack.test_bot_deliveries import later
+from tests.slack.test_bot_process import Asking
+from tests.slack.test_bot_sockets import readiness, readiness_is
+
+
+def played(
+    tmp_path: Path, scene: Callable[[Here], Awaitable[None]], *, opener=recorded, limits: Limits = AS_USUAL
+) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(tmp_path, opener=opener, limits=limits) as here:
+            await scene(here)
+            assert here.slack.unknown_methods == []
+
+    asyncio.run(play())
+
+
+BAD_DAY = [
+    Fault("rate_limited", retry_after="1.5"),
+    *(Fault("status", status=status) for status in (500, 502, 503)),
+    *(Fault(kind) for kind in ("html", "reset", "reset_after")),
+]
+
+
+@pytest.mark.parametrize("where", ["api/chat.postMessage", "^commands/"])
+def test_whatever_slack_says_to_an_answer_it_is_shown_once(tmp_path: Path, where: str) -> None:
+    async def scene(here: Here) -> None:
+        for fault in BAD_DAY:
+            here.slack.faults.append(Fault(fault.kind, where, status=fault.status, retry_after=fault.retry_after))
+        asking = Asking(here.slack)
+        await asking.everywhere()
+        assert len(asking.taken) == 9
+        await here.slack.wait_for(asking.answered, seconds=20)
+        await later(here.slack)
+        assert asking.counts() == [1] * 9
+
+    played(tmp_path, scene)
+
+
+def test_a_progress_that_hangs_holds_the_answer_up_for_a_moment_only(tmp_path: Path) -> None:
+    cluster = Gated()
+
+    async def scene(here: Here) -> None:
+        here.slack.faults.append(Fault("hang", where="^commands/"))
+        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        hung = asyncio.get_running_loop().time()
+        await cluster.asked.wait()
+        cluster_answers = asyncio.get_running_loop().call_later(1.2, cluster.gate.set)  # the progress is on its way
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        assert asyncio.get_running_loop().time() - hung < 6
+        cluster_answers.cancel()
+
+    played(tmp_path, scene, opener=cluster.opener)
+
+
+def test_an_answer_whose_response_url_is_used_up_is_shown_all_the_same(tmp_path: Path) -> None:
+    cluster = Gated()
+
+    async def scene(here: Here) -> None:
+        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        url = here.slack.journal.of("delivery", "slash_commands")[0].request["response_url"]
+        async with aiohttp.ClientSession() as session:
+            for _ in range(5):
+                await session.post(url, json={"text": "used"})
+        cluster.gate.set()
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        assert answer["ephemeral"]
+        assert "used_url" in [one.error for one in here.slack.journal.of("response_url")]
+
+    played(tmp_path, scene, opener=cluster.opener)
+
+
+def test_a_token_that_is_revoked_while_the_bot_runs_is_told_and_costs_no_answer(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), SlackServer() as slack:
+            async with connected(slack, tmp_path) as address:
+                here = Here(slack, address)
+                assert await readiness(here) == (200, "ok\n")
+                revoked = slack.faults.append(Fault("revoked"))
+                asking = Asking(slack)
+                await asking.everywhere()
+                assert "token" in await readiness_is(here, 503)
+                await slack.wait_for(lambda: sum(asking.counts()) == 3)  # a response_url needs no token
+            slack.faults.remove(revoked)
+            async with connected(slack, tmp_path):
+                await slack.wait_for(asking.answered, seconds=15)
+                await later(slack)
+                assert asking.counts() == [1] * 9
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", ["channel_not_found", "is_archived", "not_in_channel"])
+def test_a_channel_that_is_gone_holds_up_no_other_and_is_said_in_the_log(
+    tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(here: Here) -> None:
+        here.slack.faults.append(Fault("error", where="chat.postMessage", error=error))
+        await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
+        await here.slack.wait_for(lambda: [one for one in here.slack.journal.of("api", "chat.post") if not one.ok])
+        await here.slack.mention("ada", "general", f"why {POD}")
+        await here.slack.wait_for(channel="general", containing=VERDICT)
+        assert [error in one.getMessage() for one in caplog.records if "is given up" in one.getMessage()] == [True]
+
+    played(tmp_path, scene)
+
+
+@pytest.mark.parametrize("mode", ["socket", "http"])
+def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode: Mode) -> None:
+    async def main() -> None:
+        limits = Limits(keeping_s=2.5, drain_s=0.1)
+        async with asyncio.timeout(30), a_bot(tmp_path, mode, opener=Gated().opener, limits=limits) as here:
+            say, ask, tell = here.slack.command, here.slack.mention, here.slack.say
+            ways = ((say, "gpu-oncall"), (ask, "gpu-oncall"), (tell, here.slack.dm("ada"))) * 3
+            for asked, (way, where) in enumerate(ways, start=1):
+                assert (await way("ada", where, f"why {POD}")).ok
+                with contextlib.closing(sqlite3.connect(tmp_path / "bot.db")) as store:
+                    assert store.execute("SELECT count(*) FROM seen WHERE payload != ''").fetchone() == (asked,)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("mode", ["socket", "http"])
+def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_path: Path, mode: Mode) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), SlackServer() as slack:
+            cluster = Gated()
+            asking = Asking(slack)
+            async with connected(slack, tmp_path, mode, cluster.opener, Limits(drain_s=0.1)):
+                await asking.everywhere()
+                await cluster.asked.wait()
+            assert len(asking.taken) == 9
+            async with connected(slack, tmp_path, mode):
+                await slack.wait_for(asking.answered)
+                await later(slack)
+                assert asking.counts() == [1] * 9
+
+    asyncio.run(main())
+
+
+def test_a_process_has_its_machines_name_while_no_other_bears_it() -> None:
+    with _sender_name("sqlite:///a.db") as first, _sender_name("sqlite:///a.db") as second:
+        with _sender_name("sqlite:///b.db") as elsewhere:
+            assert first == elsewhere == socket.gethostname()
+        assert second != first
+    with _sender_name("sqlite:///a.db") as heir:
+        assert heir == first

@@ -1,0 +1,140 @@
+"""Socket Mode on bad days: refreshed under load, cut, deaf, refused; the bot heals by itself and says how it is."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from bot.serve import AS_USUAL, Limits
+from sandbox.slack import Fault, SlackServer
+from tests.slack.bot import Here, a_bot
+
+Scene = Callable[[Here], Awaitable[None]]
+BRISK = Limits(ping_interval_s=0.5, watch_s=0.1)
+
+
+def played(tmp_path: Path, scene: Scene, limits: Limits = AS_USUAL, *faults: Fault) -> None:
+    async def play() -> None:
+        slack = SlackServer()
+        for fault in faults:
+            slack.faults.append(fault)
+        async with asyncio.timeout(30), a_bot(tmp_path, slack=slack, limits=limits) as here:
+            await scene(here)
+            assert here.slack.unknown_methods == []
+
+    asyncio.run(play())
+
+
+def answers(slack: SlackServer) -> int:
+    return len([one for one in slack.messages("gpu-oncall", "ada") if "ephemeral" in one])
+
+
+@pytest.mark.parametrize("reason", ["refresh_requested", "warning", "too_many_websockets"])
+def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(tmp_path: Path, reason: str) -> None:
+    async def ask(slack: SlackServer) -> list[str]:
+        return [(await slack.command("ada", "gpu-oncall", "help")).error for _ in range(15)]
+
+    async def scene(here: Here) -> None:
+        slack = here.slack
+        await slack.wait_for(lambda: slack.connections == 2)
+        asking = [asyncio.create_task(ask(slack)) for _ in range(8)]
+        for made in range(3, 8):  # connections so far: Slack recycles one after the other
+            await slack.disconnect(reason, oldest_only=True)
+            await slack.wait_for(lambda made=made: len(slack.journal.of("socket", "connected")) >= made)
+        assert not all(one.done() for one in asking)
+        errors = [error for one in await asyncio.gather(*asking) for error in one]
+        assert set(errors) == {""}
+        await slack.wait_for(lambda: answers(slack) == len(slack.journal.of("response_url")) == len(errors))
+        assert slack.connections >= 2
+
+    played(tmp_path, scene)
+
+
+async def asked(here: Here, user: str = "ada") -> None:
+    """A command is acked and answered."""
+    assert (await here.slack.command(user, "gpu-oncall", "help")).ok
+    await here.slack.wait_for(channel="gpu-oncall", containing="You can ask", user=user)
+
+
+@pytest.mark.parametrize("kind", ["dead_ticket", "refuse"])
+def test_after_a_handshake_that_failed_a_new_ticket_is_asked_for(tmp_path: Path, kind: str) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.wait_for(lambda: here.slack.connections == 2)
+        await asked(here)
+        assert [one.error for one in here.slack.journal.of("socket", "handshake")]
+
+    played(tmp_path, scene, BRISK, Fault(kind, where="link", times=2))
+
+
+def test_a_peer_that_falls_silent_is_left_for_another(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "closed")) == 2)
+        await here.slack.wait_for(lambda: here.slack.connections == 2)
+        await asked(here)
+
+    played(tmp_path, scene, BRISK, Fault("silent", where="link", times=2))
+
+
+def test_connections_that_are_reset_are_made_again(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.wait_for(lambda: here.slack.connections == 2)
+        here.slack.cut()
+        await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "connected")) == 4)
+        await asked(here)
+
+    played(tmp_path, scene, BRISK)
+
+
+def test_a_limit_on_new_connections_with_half_a_second_in_it_is_waited_for(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.wait_for(lambda: here.slack.connections == 2)
+        limited = Fault("rate_limited", where="apps.connections.open", times=2, retry_after="1.5")
+        here.slack.faults.append(limited)
+        here.slack.cut()
+        await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "connected")) == 4)
+        await asked(here)
+
+    played(tmp_path, scene, BRISK)
+
+
+async def readiness_is(here: Here, status: int) -> str:
+    """What the bot says of itself once its state is that one: it finds out at its next look."""
+    async with asyncio.timeout(5):
+        while (said := await readiness(here))[0] != status:
+            continue
+    return said[1]
+
+
+async def readiness(here: Here) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"{here.address}/readyz") as answer:
+        return answer.status, await answer.text()
+
+
+def test_half_a_minute_without_any_connection_is_not_ready_and_says_so(tmp_path: Path) -> None:
+    passed = 0.0
+
+    async def scene(here: Here) -> None:
+        nonlocal passed
+        slack = here.slack
+        await slack.wait_for(lambda: slack.connections == 2)
+        outage = slack.faults.append(Fault("outage"))
+        await slack.wait_for(lambda: slack.connections == 0)
+        passed = 29.0
+        assert await readiness(here) == (200, "ok\n")
+        passed = 40.0
+        assert await readiness_is(here, 503) == "no connection to Slack for 40 s\n"
+        slack.faults.remove(outage)
+        await slack.wait_for(lambda: slack.connections == 2)
+        await asked(here)
+        await readiness_is(here, 200)
+
+    played(tmp_path, scene, BRISK._replace(clock=lambda: passed))
+
+
+def test_a_proxy_of_the_environment_is_not_used_for_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    played(tmp_path, asked)

@@ -1,0 +1,225 @@
+"""Several clusters: the one that is named, else the thread's, else the channel's; where nothing tells, the bot asks."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bot.errors import UsageError
+from bot.main import open_sources
+from bot.serve import running
+from bot.settings import load_settings
+from bot.settings.schema import ChannelSettings, ClusterSettings, Settings
+from handlers.shell import Where
+from sandbox.slack import SlackServer
+from sandbox.slack.content import elements_of, strings_of
+from tests.cases_support import CASES
+from tests.slack.bot import POD, Mode, settings
+
+QUESTION = f"why ml/{POD}"
+NEW, OLD = "hami-2.10", "hami-2.7.1"
+FOUND = "20,000 MiB"
+WHICH = "Which cluster is meant?"
+BOTH = {"prod": NEW, "staging": OLD}
+
+
+@pytest.fixture(params=["socket", "http"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    return request.param
+
+
+def recording(version: str) -> Path:
+    return CASES / version / "recording.tar.gz"
+
+
+def played(tmp_path: Path, mode: Mode, scene, *, channel: str = "", default: str = "", clusters=BOTH) -> None:
+    """Plays the scene with a bot that knows these clusters (name to recording).
+
+    `channel` is the cluster of #gpu-oncall, `default` the one that `serve --cluster` names.
+    """
+    file = tmp_path / "settings.yaml"
+    known = {name: {"recording": str(recording(version))} for name, version in clusters.items()}
+    file.write_bytes(msgspec.json.encode({"clusters": known}))
+
+    def opener(cluster: str):
+        return open_sources(Where(config=file, cluster=cluster or default))
+
+    async def play() -> None:
+        async with asyncio.timeout(30), SlackServer() as slack:
+            usual = {slack.workspace.channel_id("gpu-oncall"): ChannelSettings(cluster=channel)} if channel else {}
+            named = {name: ClusterSettings(**one) for name, one in known.items()}
+            wanted = settings(slack, tmp_path, mode).model_copy(update={"clusters": named, "channels": usual})
+            async with running(wanted, wanted.slack, opener) as address:
+                if mode == "http":
+                    slack.delivery, slack.request_url = "http", f"{address}/slack/events"
+                await scene(slack)
+
+    asyncio.run(play())
+
+
+def text_of(message: Any) -> str:
+    return "\n".join(strings_of(message))
+
+
+def buttons(message: Any) -> dict[str, str]:
+    """The action ids by the buttons' labels."""
+    found = [one for block in message["blocks"] for one in elements_of(block) if one.get("type") == "button"]
+    return {one["text"]["text"]: one["action_id"] for one in found}
+
+
+async def asked(slack: SlackServer, words: str, containing: str, channel: str = "gpu-oncall") -> Any:
+    """The answer to a command."""
+    await slack.command("ada", channel, words)
+    return await slack.wait_for(channel=channel, containing=containing, user="ada")
+
+
+# --------------------------------------------------------------------------------------------------- in Slack
+
+
+def test_a_question_in_a_channel_is_about_the_channels_cluster(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        assert "cluster staging" in text_of(await asked(slack, QUESTION, FOUND))
+
+    played(tmp_path, mode, scene, channel="staging")
+
+
+def test_a_cluster_that_is_named_counts_before_the_channels(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        assert "cluster prod" in text_of(await asked(slack, f"{QUESTION} --cluster prod", FOUND))
+
+    played(tmp_path, mode, scene, channel="staging")
+
+
+def test_where_nothing_names_a_cluster_the_bot_asks_and_a_click_answers(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        choice = await asked(slack, QUESTION, WHICH)
+        assert list(buttons(choice)) == ["prod", "staging"]
+        await slack.click("ada", buttons(choice)["prod"], channel="gpu-oncall", message_ts=choice["ts"])
+        answer = await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="ada")
+        assert "cluster prod" in text_of(answer)
+
+    played(tmp_path, mode, scene)
+
+
+def test_a_direct_message_is_asked_which_cluster_it_means(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        room = slack.dm("linus")
+        await slack.say("linus", room, QUESTION)
+        choice = await slack.wait_for(channel=room, containing=WHICH)
+        await slack.click("linus", buttons(choice)["staging"], channel=room, message_ts=choice["ts"])
+        assert "cluster staging" in text_of(
+            await slack.wait_for(channel=room, containing=FOUND, thread_ts=choice["ts"])
+        )
+
+    played(tmp_path, mode, scene, channel="prod")
+
+
+def test_the_only_cluster_need_not_be_named(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        room = slack.dm("linus")
+        await slack.say("linus", room, QUESTION)
+        assert "cluster prod" in text_of(await slack.wait_for(channel=room, containing=FOUND))
+
+    played(tmp_path, mode, scene, clusters={"prod": NEW})
+
+
+def test_the_cluster_that_serve_was_started_for_need_not_be_named(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        assert "cluster prod" in text_of(await asked(slack, QUESTION, FOUND))
+
+    played(tmp_path, mode, scene, default="prod")
+
+
+def test_a_thread_stays_with_its_cluster(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        first = await slack.mention("grace", "gpu-oncall", f"{QUESTION} --cluster prod")
+        await slack.wait_for(channel="gpu-oncall", containing=FOUND, thread_ts=first.ts)
+        await slack.mention("grace", "gpu-oncall", "why ml/s01-fit-a100", thread_ts=first.ts)
+        answer = await slack.wait_for(channel="gpu-oncall", containing="s01-fit-a100, cluster", thread_ts=first.ts)
+        assert "cluster prod" in text_of(answer)
+
+    played(tmp_path, mode, scene, channel="staging")
+
+
+def test_the_next_question_under_an_answer_is_about_its_cluster(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        answer = await asked(slack, f"{QUESTION} --cluster prod", FOUND)
+        await slack.click("ada", buttons(answer)["Post to channel"], channel="gpu-oncall", message_ts=answer["ts"])
+        assert "cluster prod" in text_of(await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="grace"))
+
+    played(tmp_path, mode, scene, channel="staging")
+
+
+def test_the_shortcut_looks_in_the_channels_cluster(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        said = await slack.say("grace", "gpu-oncall", f"is {POD} stuck?")
+        await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+        answer = await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="ada", thread_ts=said.ts)
+        assert "cluster staging" in text_of(answer)
+
+    played(tmp_path, mode, scene, channel="staging")
+
+
+def test_a_shortcut_without_a_cluster_names_the_clusters(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        said = await slack.say("grace", "gpu-oncall", f"is {POD} stuck?")
+        await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+        error = await slack.wait_for(channel="gpu-oncall", containing="prod, staging", user="ada", thread_ts=said.ts)
+        assert "--cluster prod" in text_of(error)
+
+    played(tmp_path, mode, scene)
+
+
+def test_a_cluster_that_does_not_exist_is_answered_with_those_that_do(tmp_path: Path, mode: Mode) -> None:
+    async def scene(slack: SlackServer) -> None:
+        assert "prod, staging" in text_of(await asked(slack, f"{QUESTION} --cluster prdo", "'prdo'"))
+
+    played(tmp_path, mode, scene, channel="staging")
+
+
+# ---------------------------------------------------------------------------------------------- settings, shell
+
+
+def checked(tmp_path: Path, channels: Any) -> Settings | None:
+    file = tmp_path / "settings.yaml"
+    file.write_bytes(msgspec.json.encode({"clusters": {"prod": {}}, "channels": channels}))
+    return load_settings(file)
+
+
+def test_a_channel_may_be_written_in_lower_case_as_the_environment_gives_it(tmp_path: Path) -> None:
+    read = checked(tmp_path, {"c0123abcd": {"cluster": "prod"}})
+    assert read is not None
+    assert read.channels == {"C0123ABCD": ChannelSettings(cluster="prod")}
+
+
+@pytest.mark.parametrize(
+    ("channels", "said"),
+    [
+        ({"C0123": {"cluster": "prdo"}}, "there is no cluster 'prdo' (clusters: prod)"),
+        ({"gpu-oncall": {"cluster": "prod"}}, "not by its name"),
+        ({"C0123": {}}, "channels.C0123.cluster"),
+        ({"C0123": {"cluster": "prod", "color": "red"}}, "color"),
+    ],
+)
+def test_a_channel_setting_that_cannot_be_meant_is_an_error_at_the_start(
+    tmp_path: Path, channels: Any, said: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(said)):
+        checked(tmp_path, channels)
+
+
+def test_in_a_shell_several_clusters_are_named_with_an_example(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_bytes(msgspec.json.encode({"clusters": {"prod": {}, "staging": {}}}))
+
+    async def opened() -> None:
+        async with open_sources(Where(config=file)):
+            pass
+
+    with pytest.raises(UsageError) as told:
+        asyncio.run(opened())
+    assert "prod, staging" in told.value.hint
+    assert "--cluster prod" in told.value.hint
