@@ -14,7 +14,7 @@ from benchmarks.rows import Row
 NODES, PODS = 5_000, 50_000
 EVENTS_PER_S = 500
 FOR_S = 20
-QUESTIONS = 40
+QUESTIONS = 20
 SYNC_S, MEMORY_MB, CORE = 3.0, 200.0, 0.05
 P50_MS, P99_MS = 100.0, 300.0
 
@@ -44,7 +44,7 @@ def rows() -> list[Row]:
             f"{sync_s:.2f} s, {settled['rss_mb']:.0f} MB then, {first['peak_mb']:.0f} MB at most",
             f"< {SYNC_S:g} s, < {MEMORY_MB:g} MB",
             sync_s < SYNC_S and settled["rss_mb"] < MEMORY_MB,
-            "client-go style typed cache in Python: 468 MB for the nodes alone, measured elsewhere",
+            "measured elsewhere: the official client's typed list of the nodes alone 2.5 s, 468 MB",
         ),
         Row(
             f"watch cache: followed for {FOR_S} s",

@@ -4,7 +4,7 @@ A report carries no markup, no colour and no limit of the place it will be shown
 """
 
 import hashlib
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -83,10 +83,40 @@ class Subject(Value, frozen=True):
     name: str
 
 
+class ChangeTarget(Value, frozen=True):
+    """What a change sets: the flag of one container of an object, from `old` (empty: not set) to `new`."""
+
+    kind: str
+    namespace: str
+    name: str
+    container: str
+    flag: str
+    old: str
+    new: str
+
+
+class Impact(Value, frozen=True):
+    """One thing that a change brings with it. `code` is stable and listed in the README."""
+
+    code: str
+    severity: Severity
+    text: str
+
+
+class Change(Value, frozen=True):
+    """A change of the cluster, made or only planned: JSON patches (RFC 6902) of the whole object, there and back."""
+
+    target: ChangeTarget
+    patch: tuple[dict[str, Any], ...]
+    revert_patch: tuple[dict[str, Any], ...]
+    blast_radius: tuple[Impact, ...]
+
+
 class Report(Value, frozen=True):
     """`findings` are ordered, the cause first; `verdict` is one line of at most 140 characters.
 
-    `cache_age_s`, there only where something came from a watch cache, is how old that may have been, in seconds.
+    `change` is there only in a report about one. `cache_age_s`, there only where something came from a watch cache, is
+    how old that may have been, in seconds.
     """
 
     schema: str
@@ -99,6 +129,7 @@ class Report(Value, frozen=True):
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    change: Change | msgspec.UnsetType = msgspec.UNSET
     cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
 
 

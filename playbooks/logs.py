@@ -301,6 +301,7 @@ def _gaps(snapshot: Snapshot, logged: Logged, about: About, say: Texts) -> Itera
     yield from snapshot.install.gaps
     yield from (Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable)
     yield from (one for one in (snapshot.subject, snapshot.nodes) if isinstance(one, Gap))
+    yield from () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
     if (more := len(snapshot.install.install.pods) - MAX_SCHEDULERS) > 0:
         yield Gap("scheduler pods", say("logs.more-schedulers", count=more))
     for one in logged.logs:

@@ -154,18 +154,23 @@ def _gaps(gaps: Sequence[Gap], say: Texts, width: int) -> list[Line]:
 
 
 def _table(table: Table, say: Texts, width: int) -> list[Line]:
-    """Aligned columns whose cells wrap; one `column: cell` line per cell where the columns do not fit side by side."""
+    """Aligned columns whose cells wrap; a paragraph for each row where the columns do not fit side by side.
+
+    What is empty is left out: a whole column, or a cell of a paragraph.
+    """
     lines = _prose(heading(table.title), width, "", style=_HEADING)
     if not table.columns or not table.rows:
         return [*lines, Line("  ", say("words.none"))]
     header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
+    used = [number for number in range(len(header)) if any(row[number] for row in rows)] or [0]
+    header, *rows = [[row[number] for number in used] for row in (header, *rows)]
     left = len(table.rows) - len(rows)
     rest = [Line("  ", say("render.more-rows", rows=left), style=_LABEL)] if left else []
     widths = _column_widths([header, *rows], width - 2)
     if widths is None:
         for row in rows:
-            for number, (column, cell) in enumerate(zip(header, row, strict=True)):
-                lines += _prose(f"{column}: {cell}", width, "    " if number else "  - ", rest="      ")
+            cells = [f"{column}: {cell}" for column, cell in zip(header, row, strict=True) if cell]
+            lines += _prose("; ".join(cells), width, "  - ", rest="    ")
         return lines + rest
     right = [is_numeric(column) for column in zip(*rows, strict=True)]
     lines += [Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]

@@ -217,10 +217,16 @@ def test_cells_of_a_table_wrap_between_words():
     )
 
 
-def test_a_table_too_wide_for_its_names_is_told_line_by_line():
+def test_a_table_too_wide_for_its_names_is_told_row_by_row():
     columns, row = ("node", "uuid", "pod"), ("gpu-node-01", "GPU-0acbfc59-25eb-401f-8419-23d39872f971", "x" * 38)
     told = plain(report(tables=(Table("cards", columns, (row, row)),)))
-    assert told.split("Cards\n")[1] == f"  - node: {row[0]}\n    uuid: {row[1]}\n    pod: {row[2]}\n" * 2
+    assert told.split("Cards\n")[1] == f"  - node: {row[0]}; uuid: {row[1]}; pod:\n    {row[2]}\n" * 2
+
+
+def test_what_is_empty_in_a_table_is_left_out():
+    columns, rows = ("node", "lock", "state"), (("a", "", "ok"), ("b", "", ""))
+    told = plain(report(tables=(Table("nodes", columns, rows),)))
+    assert told.split("Nodes\n")[1].split() == ["node", "state", "a", "ok", "b"]
 
 
 def test_a_table_without_rows_says_so():
