@@ -26,6 +26,7 @@ SCOPE_OF = {
     "files.getUploadURLExternal": "files:write",
     "reactions.add": "reactions:write",
     "reactions.remove": "reactions:write",
+    "usergroups.users.list": "usergroups:read",
     "views.open": None,
     "views.publish": None,
     "views.update": None,

@@ -114,6 +114,9 @@ class CachedCluster:
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         return await self._live.get(kind, name, namespace)
 
+    async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
+        return await self._live.raw(kind, name, namespace)
+
     async def log(self, wanted: LogWanted) -> LogLines:
         return await self._live.log(wanted)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from bot.errors import SourceError
 from bot.kube.models import Kind, Resource
@@ -89,6 +89,10 @@ class Cluster(Protocol):
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         """One object, read fresh."""
+        ...
+
+    async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
+        """One object with all its fields, as JSON builtins, read fresh: for what is planned to be changed."""
         ...
 
     async def list(

@@ -119,6 +119,19 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
     return decoded
 
 
+def raw_item(kind: Kind[R], data: bytes, namespace: str, name: str) -> dict[str, Any] | None:
+    """The one object with all its fields; None when the List has none of that name. Raises NotAListError."""
+    head, _ = _head(kind, data)
+    for raw in head.items or []:
+        found = _identity(raw)
+        if found and (found.metadata.namespace, found.metadata.name) == (namespace, name):
+            try:
+                return msgspec.json.decode(raw, type=dict[str, Any])
+            except _UNREADABLE as error:
+                raise NotAListError(f"has an object {name!r} that cannot be read: {error}") from error
+    return None
+
+
 def encode_list(kind: Kind[R], items: Iterable[dict[str, Any]]) -> bytes:
     """A List of objects (as builtins, without their kind and version), one object a line."""
     version = f"{kind.group}/{kind.version}" if kind.group else kind.version

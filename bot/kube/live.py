@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -158,6 +158,16 @@ class LiveCluster:
         path = kind.path(segment(namespace) if namespace else "", segment(name))
         request = Request("get", _resource(kind), path, namespace)
         return _decoded(request, await self._ask(request, _body), kind.type)
+
+    async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
+        path = kind.path(segment(namespace) if namespace else "", segment(name))
+        request = Request("get", _resource(kind), path, namespace)
+        return _decoded(request, await self._ask(request, _body), dict[str, Any])
+
+    async def served(self, namespace: str, pod: str, port: int, path: str) -> bytes:
+        """What the pod answers to GET `path` on a port that speaks plain HTTP, through the API server."""
+        address = f"{PODS.path(segment(namespace), f'http:{segment(pod)}:{port}')}/proxy/{path}"
+        return await self._ask(Request("get", "pods/proxy", address, namespace, (), "*/*"), _body)
 
     async def log(self, wanted: LogWanted) -> LogLines:
         path = PODS.path(segment(wanted.namespace), segment(wanted.pod)) + "/log"

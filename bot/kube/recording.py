@@ -12,7 +12,7 @@ import msgspec
 
 from bot.errors import NotFound, SourceError, Unusable
 from bot.kube.cluster import LogLines, LogWanted
-from bot.kube.lists import Decoded, NotAListError, decode_list
+from bot.kube.lists import Decoded, NotAListError, decode_list, raw_item
 from bot.kube.models import ALL_KINDS, Kind, Resource
 from bot.kube.recording_files import (
     FORMAT,
@@ -128,8 +128,17 @@ class RecordedCluster:
             # An object without a readable name may be the one that was asked for: absence cannot be claimed.
             if (bad.namespace, bad.name) == wanted or not bad.name:
                 raise SourceError(f"objects/{kind.file_name} item {bad.position} could not be read: {bad.why}")
-        resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-        raise NotFound(f'{resource} "{name}" not found')
+        raise _no_such(kind, name)
+
+    async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
+        file = f"objects/{kind.file_name}"
+        try:
+            found = raw_item(kind, self._files.read(file), namespace if kind.namespaced else "", name)
+        except NotAListError as error:
+            raise Unusable(f"{file} {error}") from error
+        if found is None:
+            raise _no_such(kind, name)
+        return found
 
     async def list(
         self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", metadata_only: bool = False
@@ -195,6 +204,11 @@ class RecordedCluster:
         why = f"there is no {META}; the newest time in the objects is taken as the time of the recording: {taken_at}"
         self.notes = (Gap(META, why, _META_HINT),)
         return Meta(taken_at)
+
+
+def _no_such(kind: Kind[R], name: str) -> NotFound:
+    resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
+    return NotFound(f'{resource} "{name}" not found')
 
 
 def _times(value: Any) -> Iterator[str]:

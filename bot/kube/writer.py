@@ -21,6 +21,7 @@ R = TypeVar("R", bound=Resource)
 
 FIELD_MANAGER = "hami-bot"
 KUBE_SCHEDULER_PORT = 10259
+_NOT_ACCEPTABLE = 406
 _RESOURCE = "deployments.apps"
 _LEASE = "leases.coordination.k8s.io"
 _LOOK = "it may have been done all the same: look at the object"
@@ -103,12 +104,19 @@ class Writer:
         path = _lease_path(namespace, lease["metadata"]["name"])
         return _object(await self._send(Request("update", _LEASE, path, namespace, method="PUT", content=lease)))
 
+    async def takes_verbosity(self, namespace: str, pod: str) -> bool:
+        """Whether the pod's kube-scheduler lets -v be set while it runs, and lets us; asked without setting anything.
+
+        It answers a GET of the flag with 406 (k8s.io/apiserver, routes/flags.go) where it has let it through; its own
+        authorization refuses before that, as does the API server without `get` on pods/proxy.
+        """
+        request = _flag_of(namespace, pod, "get")
+        status, _ = await self._exchange(request)
+        return status == _NOT_ACCEPTABLE
+
     async def set_verbosity(self, namespace: str, pod: str, level: str) -> None:
         """Sets -v of the pod's running kube-scheduler, until it restarts (k8s.io/apiserver, routes/flags.go)."""
-        address = f"https:{segment(pod)}:{KUBE_SCHEDULER_PORT}"
-        path = f"/api/v1/namespaces/{segment(namespace)}/pods/{address}/proxy/debug/flags/v"
-        request = Request("update", "pods/proxy", path, namespace, (), "*/*", method="PUT", content=level)
-        await self._send(request)
+        await self._send(_flag_of(namespace, pod, "update")._replace(method="PUT", content=level))
 
     async def _send(self, request: Request) -> bytes:
         """The body of a good answer. One that is turned away for its credentials, undone, is sent once more."""
@@ -160,6 +168,12 @@ def _failed_test(body: bytes) -> bool:
         return not msgspec.json.decode(body, type=_Status).details
     except UNREADABLE:
         return False
+
+
+def _flag_of(namespace: str, pod: str, verb: str) -> Request:
+    address = f"https:{segment(pod)}:{KUBE_SCHEDULER_PORT}"
+    path = f"{PODS.path(segment(namespace), address)}/proxy/debug/flags/v"
+    return Request(verb, "pods/proxy", path, namespace, (), "*/*")
 
 
 def _path(namespace: str, name: str) -> str:

@@ -18,7 +18,7 @@ PREFIX = "HAMI_BOT_"
 CONFIG_VARIABLE = "HAMI_BOT_CONFIG"
 _SERVICE_VARIABLES = ("HAMI_BOT_SERVICE_", "HAMI_BOT_PORT")
 """What kubelet sets in every pod of a namespace with a Service called hami-bot."""
-_NOT_SETTINGS = (CONFIG_VARIABLE, "HAMI_BOT_TEST_KUBECONFIG")
+_NOT_SETTINGS = (CONFIG_VARIABLE, "HAMI_BOT_TEST_KUBECONFIG", "HAMI_BOT_TEST_POSTGRES")
 
 
 def load_settings(config: Path | None = None) -> "Settings | None":

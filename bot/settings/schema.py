@@ -1,24 +1,30 @@
 """What may be set, and what it means."""
 
 import ipaddress
+import json
 import re
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.texts import Language
 
 PREFIX = "HAMI_BOT_"
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
+_PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
+
+Ids = Annotated[tuple[str, ...], NoDecode]
+"""In the environment a JSON list, or ids with commas between them."""
 
 
 class ClusterSettings(BaseModel):
     """How one cluster is reached. Everything is optional: what is left out is found by itself.
 
-    `recording` takes the place of a live cluster: for game days, demos and tests.
+    `recording` takes the place of a live cluster: for game days, demos and tests. `lease_namespace` is where the Lease
+    lives by which one of several replicas leads: the bot's own namespace if it runs in the cluster, else HAMi's.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -28,6 +34,7 @@ class ClusterSettings(BaseModel):
     recording: Path | None = None
     hami_namespace: str = ""
     scheduler_deployment: str = ""
+    lease_namespace: str = ""
 
 
 class ChannelSettings(BaseModel):
@@ -71,6 +78,48 @@ class SlackSettings(BaseModel):
         return self
 
 
+class AccessSettings(BaseModel):
+    """Who may change something; by default nobody. See `bot.access`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    operators: Ids = ()
+    approvers: Ids = ()
+    channels: Ids = ()
+    two_person: bool = False
+    changes_per_hour: int = Field(default=6, ge=1)
+
+    @field_validator("operators", "approvers", "channels", mode="before")
+    @classmethod
+    def _list(cls, given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        if given.lstrip().startswith("["):
+            return json.loads(given)
+        return tuple(one.strip() for one in given.split(",") if one.strip())
+
+    @field_validator("operators", "approvers")
+    @classmethod
+    def _people(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [one for one in ids if not _PERSON.fullmatch(one)]:
+            text = "a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
+            raise ValueError(f"{', '.join(wrong)}: {text}")
+        return ids
+
+    @field_validator("channels")
+    @classmethod
+    def _rooms(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [one for one in ids if not _CHANNEL.fullmatch(one)]:
+            raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
+        return ids
+
+    @model_validator(mode="after")
+    def _somebody_else(self) -> Self:
+        if self.two_person and not self.approvers:
+            raise ValueError("two_person needs approvers: nobody could approve anything")
+        return self
+
+
 class HttpSettings(BaseModel):
     """The bot's own port: /livez and /readyz, and in HTTP mode POST /slack/events. `bind` is HOST:PORT."""
 
@@ -106,6 +155,7 @@ class Settings(BaseSettings):
     slack: SlackSettings | None = None
     http: HttpSettings = HttpSettings()
     store: StoreSettings = StoreSettings()
+    access: AccessSettings = AccessSettings()
 
     @field_validator("channels")
     @classmethod

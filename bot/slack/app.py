@@ -24,6 +24,7 @@ NEEDED_SCOPES = {
     "im:history": "hears messages sent to the bot directly, and looks its own up there",
     "im:write": "finds its direct messages with a person again, to look its own up there",
     "reactions:write": "marks a question as seen, done or failed",
+    "usergroups:read": "knows who is in the user groups that may change something",
 }
 """Every bot scope and why it is asked for. `deploy/slack-manifest.json` is made from this table."""
 

@@ -29,7 +29,7 @@ _REPEATABLE = frozenset(
     {
         *("auth.test", "apps.connections.open", "chat.update", "views.update", "views.publish", "reactions.add"),
         *("reactions.remove", "conversations.history", "conversations.replies", "conversations.open"),
-        "files.getUploadURLExternal",
+        *("files.getUploadURLExternal", "usergroups.users.list"),
     }
 )
 """Done twice is the same as done once."""

@@ -220,6 +220,11 @@ class Gateway:
                 return Posted(conversation, str(message.get("ts", "")))
         return None
 
+    async def members(self, group: str) -> frozenset[str]:
+        """The user ids of a user group's members."""
+        said, _ = await self._calls.call("usergroups.users.list", {"usergroup": group}, verb="GET")
+        return frozenset(map(str, cast("list[Any]", said.get("users") or [])))
+
     async def react(self, channel: str, ts: str, name: str) -> None:
         """Adds the bot's reaction, which may be there already."""
         await self._reaction("reactions.add", "already_reacted", channel, ts, name)

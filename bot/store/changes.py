@@ -58,6 +58,16 @@ class ChangeRows:
             except IntegrityError:  # another replica noted it first
                 return False
 
+    async def is_news(self, event: Event) -> bool:
+        """Whether `note` would change anything. For what has to be done before it is noted, or be lost with us."""
+        if event.record is None:
+            return False
+        with told("looking what is known of a change"):
+            async with self._engine.connect() as connection:
+                here = select(changes).where(changes.c.id == event.record.id)
+                row = (await connection.execute(here)).mappings().first()
+        return bool(_after(event, dict(row) if row else self._fresh(event.record, "planned")))
+
     async def opened(self) -> list[Open]:
         """Those that have not ended, the oldest first."""
         wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))

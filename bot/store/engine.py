@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, event, func, insert, inspect, make_url, select
+from sqlalchemy import URL, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from bot.errors import BotError
-from bot.store.tables import SCHEMA, metadata, schema_version
+from bot.store.migrations import NEWEST, NewerDatabaseError, migrate
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 
@@ -102,12 +102,9 @@ async def _engine(address: URL, patience: float) -> AsyncEngine:
 
 
 async def _prepare(engine: AsyncEngine, shown: str) -> None:
-    async with engine.begin() as connection:
-        known = await connection.run_sync(lambda sync: inspect(sync).has_table(schema_version.name))
-        found = await connection.scalar(select(func.max(schema_version.c.version))) if known else None
-        if found is not None and found > SCHEMA:
-            text = f"the store {shown} was written by a newer hami-bot (schema {found}, this one knows {SCHEMA})"
-            raise StoreError(text, hint="run that version again, or give this one another store")
-        await connection.run_sync(metadata.create_all)
-        if found is None:
-            await connection.execute(insert(schema_version).values(version=SCHEMA))
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(migrate)
+    except NewerDatabaseError as error:
+        text = f"the store {shown} was written by a newer hami-bot (schema {error.found}, this one knows {NEWEST})"
+        raise StoreError(text, hint="run that version again, or give this one another store") from error

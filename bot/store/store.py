@@ -8,6 +8,7 @@ from sqlalchemy import and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from bot.store.approvals import Approvals
 from bot.store.audit import Audit
 from bot.store.changes import ChangeRows
 from bot.store.engine import open_engine, told
@@ -31,6 +32,7 @@ class Store:
         self._now = now
         self.outbox = OutboxRows(engine)
         self.audit = Audit(engine, now)
+        self.approvals = Approvals(engine, now)
 
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""

@@ -1,4 +1,7 @@
-"""The tables. Times are seconds since 1970; nothing here is specific to one database."""
+"""The tables. Times are seconds since 1970; nothing here is specific to one database.
+
+`bot.store.migrations` makes them: what is changed here needs a revision there.
+"""
 
 from sqlalchemy import (
     Column,
@@ -14,12 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA = 1
-"""What this program reads and writes; a higher number in a database means that a newer program was there."""
-
 metadata = MetaData()
-
-schema_version = Table("schema_version", metadata, Column("version", Integer, primary_key=True))
 
 outbox = Table(
     "outbox",
@@ -96,6 +94,25 @@ changes = Table(
     Column("created_at", Double, nullable=False),
     Column("updated_at", Double, nullable=False),
     Index("changes_by_state", "cluster", "state"),
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("cluster", String(255), nullable=False),
+    Column("target", String(512), nullable=False),  # namespace/name of the Deployment
+    Column("digest", String(64), nullable=False),  # of exactly what is to be approved
+    Column("requester", String(64), nullable=False),
+    Column("channel", String(64), nullable=False),
+    Column("request", Text, nullable=False),  # JSON in ASCII: what is done once it is approved
+    Column("state", String(16), nullable=False),  # pending, approved, refused, expired, void
+    Column("decided_by", String(64), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("expires_at", Double, nullable=False),
+    Column("decided_at", Double, nullable=False),
+    Index("approvals_by_state", "state", "expires_at"),
 )
 
 audit = Table(

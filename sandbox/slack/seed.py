@@ -12,6 +12,7 @@ DEFAULT_SCOPES = (
     "groups:history",
     "im:history",
     "im:write",
+    "usergroups:read",
 )
 
 

@@ -46,7 +46,7 @@ async def live(life: dict[str, Any]) -> None:
     async with (
         open_client(life["api_url"], life["token"]) as (client, session),
         aiohttp.ClientSession(headers={"X-Sandbox": "1"}) as control,
-        open_store(f"sqlite:///{life['store']}", now=lambda: now) as store,
+        open_store(life["store"], now=lambda: now) as store,
     ):
 
         async def sleep(seconds: float) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -61,8 +60,8 @@ async def a_workspace(start: Seed | None = None, **options: Any) -> AsyncGenerat
 
 
 @contextlib.asynccontextmanager
-async def an_outbox(bot: Bot, folder: Path, **options: Any) -> AsyncGenerator[tuple[Outbox, Store]]:
-    async with open_store(f"sqlite:///{folder}/state.db", now=bot.clock.now) as store:
+async def an_outbox(bot: Bot, database: str, **options: Any) -> AsyncGenerator[tuple[Outbox, Store]]:
+    async with open_store(database, now=bot.clock.now) as store:
         yield outbox_of(bot, store, **options), store
 
 

@@ -5,7 +5,6 @@ import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -36,15 +35,17 @@ CSV = File("use.csv", b"gpu-1,100", "Use")
 PICTURE = File("use.png", b"\x89PNG", "Use", alt_text="gpu-1 is full")
 
 
-def with_outbox(folder: Path, work: Callable[[Bot, Outbox, Store], Awaitable[None]], start: Seed | None = None) -> None:
+def with_outbox(
+    database: str, work: Callable[[Bot, Outbox, Store], Awaitable[None]], start: Seed | None = None
+) -> None:
     async def main() -> None:
-        async with a_workspace(start) as bot, an_outbox(bot, folder) as (outbox, store):
+        async with a_workspace(start) as bot, an_outbox(bot, database) as (outbox, store):
             await work(bot, outbox, store)
 
     asyncio.run(main())
 
 
-def test_what_was_put_is_sent_by_run(tmp_path: Path):
+def test_what_was_put_is_sent_by_run(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         sender = asyncio.create_task(outbox.run())
         await outbox.put("a", ONCALL, line("to on-call"))
@@ -55,10 +56,10 @@ def test_what_was_put_is_sent_by_run(tmp_path: Path):
         assert (texts(bot, ONCALL), texts(bot, ADA)) == (["to on-call"], ["to Ada"])
         assert outbox.waiting() == 0
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_the_most_severe_goes_first_then_the_oldest_and_one_a_second(tmp_path: Path):
+def test_the_most_severe_goes_first_then_the_oldest_and_one_a_second(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         for number, severity in enumerate(("info", "warning", "critical", "info", "critical")):
             await outbox.put(f"{number}", ONCALL, line(f"{severity} {number}"), severity=severity)
@@ -68,10 +69,10 @@ def test_the_most_severe_goes_first_then_the_oldest_and_one_a_second(tmp_path: P
         times = [entry.at for entry in bot.slack.journal.of("api", POST)]
         assert [later - earlier for earlier, later in itertools.pairwise(times)] == [1.0] * 4
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_the_same_key_again_is_one_message_that_says_the_newest(tmp_path: Path):
+def test_the_same_key_again_is_one_message_that_says_the_newest(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         for state in ("3 pods", "5 pods", "9 pods", "9 pods"):
             await outbox.put("incident-1", ONCALL, line(state))
@@ -84,10 +85,10 @@ def test_the_same_key_again_is_one_message_that_says_the_newest(tmp_path: Path):
         assert texts(bot, ONCALL) == ["resolved"]
         assert (calls(bot, POST), calls(bot, "chat.update")) == (1, 1)
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_what_is_put_while_its_message_is_being_posted_becomes_an_edit(tmp_path: Path):
+def test_what_is_put_while_its_message_is_being_posted_becomes_an_edit(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("reset_after", POST))
         await outbox.put("incident-1", ONCALL, line("3 pods"))
@@ -97,10 +98,10 @@ def test_what_is_put_while_its_message_is_being_posted_becomes_an_edit(tmp_path:
         assert texts(bot, ONCALL) == ["5 pods"]
         assert calls(bot, "chat.update") == 1
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_edits_of_one_message_coalesce(tmp_path: Path):
+def test_edits_of_one_message_coalesce(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         head = await bot.gateway.post(ONCALL, line("3 pods"))
         for state in ("5 pods", "9 pods", "resolved"):
@@ -109,10 +110,10 @@ def test_edits_of_one_message_coalesce(tmp_path: Path):
         assert texts(bot, ONCALL) == ["resolved"]
         assert calls(bot, "chat.update") == 1
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_files_follow_their_message_into_its_thread_once(tmp_path: Path):
+def test_files_follow_their_message_into_its_thread_once(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         message = line("gpu-1 is full")._replace(files=(CSV, PICTURE))
         await outbox.put("a", ONCALL, message)
@@ -124,10 +125,10 @@ def test_files_follow_their_message_into_its_thread_once(tmp_path: Path):
         assert head["text"] == "gpu-1 is free"
         assert shared(bot, ONCALL) == [("use.csv", head["ts"]), ("use.png", head["ts"])]
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_a_direct_message_with_files_needs_only_the_users_id(tmp_path: Path):
+def test_a_direct_message_with_files_needs_only_the_users_id(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("reset_after", POST))
         await outbox.put("a", ADA, line("for you")._replace(files=(CSV,)))
@@ -135,10 +136,10 @@ def test_a_direct_message_with_files_needs_only_the_users_id(tmp_path: Path):
         assert texts(bot, ADA) == ["for you"]
         assert len(shared(bot, ADA)) == 1
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_the_file_that_a_simpler_form_brings_is_shared_too(tmp_path: Path):
+def test_the_file_that_a_simpler_form_brings_is_shared_too(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         await outbox.put("a", ONCALL, line("the whole verdict")._replace(files=(CSV,)))
         bot.slack.faults.append(Fault("error", POST, error="msg_blocks_too_long"))
@@ -147,7 +148,7 @@ def test_the_file_that_a_simpler_form_brings_is_shared_too(tmp_path: Path):
         assert "use.csv" in [name for name, _ in shared(bot, ONCALL)]
         assert len(shared(bot, ONCALL)) == 2
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
 # faults
@@ -164,7 +165,7 @@ def test_the_file_that_a_simpler_form_brings_is_shared_too(tmp_path: Path):
     ids=lambda fault: f"{fault.kind}-{fault.status}-{fault.error}",
 )
 @pytest.mark.parametrize("where", [POST, "files.getUploadURLExternal", "upload/", "files.completeUploadExternal"])
-def test_no_passing_fault_loses_or_doubles_anything(tmp_path: Path, where: str, fault: Fault):
+def test_no_passing_fault_loses_or_doubles_anything(database: str, where: str, fault: Fault):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(replace(fault, where=where, times=3))
         await outbox.put("a", ONCALL, line("first")._replace(files=(CSV, PICTURE)))
@@ -174,12 +175,12 @@ def test_no_passing_fault_loses_or_doubles_anything(tmp_path: Path, where: str, 
         assert sorted(name for name, _ in shared(bot, ONCALL)) == ["use.csv", "use.png"]
         assert await store.outbox.failed() == []
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_a_hang_is_given_up_and_what_happened_behind_it_is_found(tmp_path: Path):
+def test_a_hang_is_given_up_and_what_happened_behind_it_is_found(database: str):
     async def main() -> None:
-        async with a_workspace(total=0.2) as bot, an_outbox(bot, tmp_path) as (outbox, store):
+        async with a_workspace(total=0.2) as bot, an_outbox(bot, database) as (outbox, store):
             bot.slack.faults.append(Fault("hang", POST))
             await outbox.put("a", ONCALL, line("first"))
             await drain(store, bot.clock, outbox)
@@ -188,7 +189,7 @@ def test_a_hang_is_given_up_and_what_happened_behind_it_is_found(tmp_path: Path)
     asyncio.run(main())
 
 
-def test_a_look_that_fails_leaves_the_message_in_doubt(tmp_path: Path):
+def test_a_look_that_fails_leaves_the_message_in_doubt(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("reset_after", POST))
         bot.slack.faults.append(Fault("status", "conversations.history", times=5))
@@ -198,10 +199,10 @@ def test_a_look_that_fails_leaves_the_message_in_doubt(tmp_path: Path):
         assert texts(bot, ONCALL) == ["first"]
         assert len(bot.slack.journal.of("api", POST)) <= 2
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_a_429_holds_its_channel_and_no_other(tmp_path: Path):
+def test_a_429_holds_its_channel_and_no_other(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("rate_limited", POST, retry_after="30"))
         await outbox.put("a", GENERAL, line("held"))
@@ -212,10 +213,10 @@ def test_a_429_holds_its_channel_and_no_other(tmp_path: Path):
         await drain(store, bot.clock, outbox)
         assert texts(bot, GENERAL) == ["held"]
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_tries_during_an_outage_become_rare(tmp_path: Path):
+def test_tries_during_an_outage_become_rare(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("outage", until=bot.clock.now() + 600))
         for number in range(50):
@@ -231,12 +232,12 @@ def test_tries_during_an_outage_become_rare(tmp_path: Path):
         await drain(store, bot.clock, outbox)
         assert texts(bot, ONCALL) == [f"{number}" for number in range(50)]
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
 @pytest.mark.parametrize("error", ["token_revoked", "invalid_auth", "account_inactive"])
 def test_a_refused_token_stops_everything_and_keeps_every_row(
-    tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture
+    database: str, error: str, caplog: pytest.LogCaptureFixture
 ):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         revoked = bot.slack.faults.append(Fault("error", "api/", error=error, times=None))
@@ -254,12 +255,12 @@ def test_a_refused_token_stops_everything_and_keeps_every_row(
         assert outbox.ready
         assert (texts(bot, ONCALL), texts(bot, GENERAL)) == (["kept"], ["kept"])
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
 @pytest.mark.parametrize("error", ["channel_not_found", "is_archived", "restricted_action", "cannot_dm_bot"])
 def test_rows_of_a_channel_that_is_gone_are_kept_with_the_reason_and_told_once(
-    tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture
+    database: str, error: str, caplog: pytest.LogCaptureFixture
 ):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("error", POST, error=error, times=3))
@@ -275,11 +276,11 @@ def test_rows_of_a_channel_that_is_gone_are_kept_with_the_reason_and_told_once(
         await drain(store, bot.clock, outbox)
         assert texts(bot, ONCALL) == ["0"]
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
 @pytest.mark.parametrize("error", ["msg_too_long", "no_text", "invalid_arguments"])
-def test_a_message_that_slack_never_takes_does_not_hold_up_the_next(tmp_path: Path, error: str):
+def test_a_message_that_slack_never_takes_does_not_hold_up_the_next(database: str, error: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("error", POST, error=error))
         await outbox.put("a", ONCALL, line("bad"))
@@ -288,11 +289,11 @@ def test_a_message_that_slack_never_takes_does_not_hold_up_the_next(tmp_path: Pa
         assert texts(bot, ONCALL) == ["good"]
         assert [row.content["text"] for row in await store.outbox.failed()] == ["bad"]
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
 def test_what_is_for_a_channel_that_the_bot_is_not_in_is_kept_with_what_to_do(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    database: str, caplog: pytest.LogCaptureFixture
 ):
     away = replace(seed(), channels=tuple(replace(room, with_app=False) for room in seed().channels), messages=())
 
@@ -302,10 +303,10 @@ def test_what_is_for_a_channel_that_the_bot_is_not_in_is_kept_with_what_to_do(
         assert "not_in_channel" in (await store.outbox.failed())[0].reason
         assert "invite the bot" in caplog.text
 
-    with_outbox(tmp_path, work, away)
+    with_outbox(database, work, away)
 
 
-def test_a_message_somebody_deleted_is_not_edited_for_ever(tmp_path: Path):
+def test_a_message_somebody_deleted_is_not_edited_for_ever(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         head = await bot.gateway.post(ONCALL, line("3 pods"))
         bot.slack.workspace.remove(ONCALL, head.ts)
@@ -313,10 +314,10 @@ def test_a_message_somebody_deleted_is_not_edited_for_ever(tmp_path: Path):
         await drain(store, bot.clock, outbox)
         assert "message_not_found" in (await store.outbox.failed())[0].reason
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_a_staged_file_that_slack_forgot_is_uploaded_again(tmp_path: Path):
+def test_a_staged_file_that_slack_forgot_is_uploaded_again(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("reset", "files.completeUploadExternal"))
         bot.slack.faults.append(Fault("error", "files.completeUploadExternal", error="file_not_found"))
@@ -324,10 +325,10 @@ def test_a_staged_file_that_slack_forgot_is_uploaded_again(tmp_path: Path):
         await drain(store, bot.clock, outbox)
         assert len(shared(bot, ONCALL)) == 1
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_a_file_that_cannot_be_shared_is_given_up_and_its_message_stays(tmp_path: Path):
+def test_a_file_that_cannot_be_shared_is_given_up_and_its_message_stays(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         await outbox.put("a", ONCALL, line("first")._replace(files=(CSV,)))
         await outbox.put("b", ONCALL, line("second"))
@@ -336,11 +337,11 @@ def test_a_file_that_cannot_be_shared_is_given_up_and_its_message_stays(tmp_path
         assert shared(bot, ONCALL) == []
         assert outbox.waiting() == 0
 
-    with_outbox(tmp_path, work, seed(scopes=("chat:write", "channels:history")))
+    with_outbox(database, work, seed(scopes=("chat:write", "channels:history")))
 
 
 def test_where_the_history_may_not_be_read_a_message_twice_is_better_than_none(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    database: str, caplog: pytest.LogCaptureFixture
 ):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("reset", POST))
@@ -349,15 +350,15 @@ def test_where_the_history_may_not_be_read_a_message_twice_is_better_than_none(
         assert texts(bot, ONCALL) == ["first"]
         assert "a second time" in caplog.text
 
-    with_outbox(tmp_path, work, seed(scopes=("chat:write", "files:write")))
+    with_outbox(database, work, seed(scopes=("chat:write", "files:write")))
 
 
 # processes
 
 
-def test_two_processes_with_one_store_send_each_row_once(tmp_path: Path):
+def test_two_processes_with_one_store_send_each_row_once(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
-        async with a_bot(bot.slack) as second_bot, an_outbox(second_bot, tmp_path) as (second, second_store):
+        async with a_bot(bot.slack) as second_bot, an_outbox(second_bot, database) as (second, second_store):
             for number in range(12):
                 await (outbox, second)[number % 2].put(f"{number}", ONCALL, line(f"{number}"))
                 await outbox.put(f"{number}", GENERAL, line(f"{number}"))
@@ -373,10 +374,10 @@ def test_two_processes_with_one_store_send_each_row_once(tmp_path: Path):
             times = [entry.at for entry in bot.slack.journal.of("api", POST) if entry.request["channel"] == channel]
             assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(times)), times
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_another_process_takes_over_when_the_lease_has_lapsed_and_not_before(tmp_path: Path):
+def test_another_process_takes_over_when_the_lease_has_lapsed_and_not_before(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(Fault("reset_after", POST))
         await outbox.put("a", ONCALL, line("first"))
@@ -387,10 +388,10 @@ def test_another_process_takes_over_when_the_lease_has_lapsed_and_not_before(tmp
         assert texts(bot, ONCALL) == ["first"]
         assert LEASE <= bot.clock.now() - began < LEASE + 11
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_a_process_that_comes_back_under_its_own_name_goes_on_at_once(tmp_path: Path):
+def test_a_process_that_comes_back_under_its_own_name_goes_on_at_once(database: str):
     async def work(bot: Bot, _: Outbox, store: Store) -> None:
         before = outbox_of(bot, store, owner="hami-bot-0")
         bot.slack.faults.append(Fault("reset_after", POST))
@@ -401,14 +402,14 @@ def test_a_process_that_comes_back_under_its_own_name_goes_on_at_once(tmp_path: 
         assert texts(bot, ONCALL) == ["first"]
         assert bot.clock.now() - began < 10
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)
 
 
-def test_any_text_can_be_kept_and_sent(tmp_path: Path):
+def test_any_text_can_be_kept_and_sent(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         for number, text in enumerate(("ünïcödé 🚀", "half a pair \ud83d", "x" * 30_000)):
             await outbox.put(f"{number}", ONCALL, Message(text))
         await drain(store, bot.clock, outbox)
         assert [text[:11] for text in texts(bot, ONCALL)] == ["ünïcödé 🚀"[:11], "half a pair", "x" * 11]
 
-    with_outbox(tmp_path, work)
+    with_outbox(database, work)

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from sandbox.slack import Fault, SlackServer, VirtualClock
+from tests.conftest import NewDatabase
 from tests.slack.outbox_process import FILES
 from tests.slack.outbox_support import ONCALL, START, Bot, a_bot, an_outbox, drain, line, seed, shared, texts
 
@@ -22,12 +23,12 @@ class Lives:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    async def live(self, slack: SlackServer, store: Path, die_at: int) -> str:
+    async def live(self, slack: SlackServer, database: str, die_at: int) -> str:
         life = {
             "api_url": slack.api_url,
             "control_url": slack.url,
             "token": slack.bot_token,
-            "store": str(store / "state.db"),
+            "store": database,
             "now": slack.clock.now(),
             "die_at": die_at,
         }
@@ -50,13 +51,13 @@ async def some_lives() -> AsyncGenerator[Lives]:
         await process.wait()
 
 
-async def a_life_and_what_follows(lives: Lives, folder: Path, die_at: int, *faults: Fault) -> str:
+async def a_life_and_what_follows(lives: Lives, database: str, die_at: int, *faults: Fault) -> str:
     """One life that may be cut short, then a whole one; what Slack shows is what there was to say, once."""
     async with SlackServer(clock=VirtualClock(START), seed=seed()) as slack:
         for fault in faults:
             slack.faults.append(fault)
-        ended = await lives.live(slack, folder, die_at)
-        assert await lives.live(slack, folder, FAR_AWAY) == "finished"
+        ended = await lives.live(slack, database, die_at)
+        assert await lives.live(slack, database, FAR_AWAY) == "finished"
         async with a_bot(slack) as bot:
             assert sorted(texts(bot, ONCALL)) == ["first", "second"], die_at
             head = next(message for message in slack.messages(ONCALL) if message["text"] == "first")["ts"]
@@ -71,48 +72,48 @@ def assert_paced(bot: Bot) -> None:
     assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(times)), times
 
 
-def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(tmp_path: Path):
+def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(new_database: NewDatabase):
     async def main() -> None:
         async with some_lives() as lives:
             ends: list[str] = []
             while "finished" not in ends:
-                ends.append(await a_life_and_what_follows(lives, tmp_path / str(len(ends)), len(ends) + 1))
+                ends.append(await a_life_and_what_follows(lives, new_database(), len(ends) + 1))
         assert len(ends) > 15
         assert set(ends[:-1]) == {"killed"}
 
     asyncio.run(main())
 
 
-def test_killed_while_it_looks_what_became_of_a_message(tmp_path: Path):
+def test_killed_while_it_looks_what_became_of_a_message(new_database: NewDatabase):
     async def main() -> None:
         async with some_lives() as lives:
             ends: list[str] = []
             while "finished" not in ends:
                 lost = Fault("reset_after", "chat.postMessage"), Fault("reset_after", "files.completeUploadExternal")
-                folder, moment = tmp_path / str(len(ends)), 6 + 2 * len(ends)
-                ends.append(await a_life_and_what_follows(lives, folder, moment, *lost))
+                ends.append(await a_life_and_what_follows(lives, new_database(), 6 + 2 * len(ends), *lost))
         assert set(ends[:-1]) == {"killed"}
 
     asyncio.run(main())
 
 
-def test_ten_minutes_without_slack_and_a_kill_in_the_middle(tmp_path: Path):
+def test_ten_minutes_without_slack_and_a_kill_in_the_middle(new_database: NewDatabase):
     async def main() -> None:
+        database = new_database()
         async with (
             some_lives() as lives,
             SlackServer(clock=VirtualClock(START), seed=seed()) as slack,
             a_bot(slack) as bot,
         ):
             slack.faults.append(Fault("outage", until=START + 600))
-            async with an_outbox(bot, tmp_path) as (outbox, store):
+            async with an_outbox(bot, database) as (outbox, store):
                 for number in range(60):
                     severity = ("info", "warning", "critical")[number % 3]
                     await outbox.put(f"alert-{number}", ONCALL, line(f"{severity} {number}"), severity=severity)
                 await drain(store, slack.clock, outbox, until=lambda: slack.clock.now() > START + 200)
             assert texts(bot, ONCALL) == []
-            assert await lives.live(slack, tmp_path, 8) == "killed"
+            assert await lives.live(slack, database, 8) == "killed"
             assert slack.clock.now() < START + 600
-            async with an_outbox(bot, tmp_path) as (outbox, store):
+            async with an_outbox(bot, database) as (outbox, store):
                 await drain(store, slack.clock, outbox)
                 assert outbox.waiting() == 0
             said = texts(bot, ONCALL)

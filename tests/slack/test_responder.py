@@ -57,7 +57,7 @@ class Desk:
 
 def at_the_desk(folder: Path, work: Callable[[Desk], Awaitable[None]], **options: Any) -> None:
     async def main() -> None:
-        async with a_workspace(**options) as bot, an_outbox(bot, folder) as (outbox, store):
+        async with a_workspace(**options) as bot, an_outbox(bot, f"sqlite:///{folder}/state.db") as (outbox, store):
             await work(Desk(bot, outbox, store))
 
     asyncio.run(main())

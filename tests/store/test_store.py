@@ -182,7 +182,7 @@ def test_a_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path):
         database.execute("insert into schema_version values (7)")
     database.close()
     error = refusal(f"sqlite:///{tmp_path}/state.db")
-    assert "newer hami-bot (schema 7, this one knows 1)" in error.message
+    assert "newer hami-bot (schema 7, this one knows 0002)" in error.message
     with sqlite3.connect(tmp_path / "state.db") as database:
         assert database.execute("select name from sqlite_master where type = 'table'").fetchall() == [
             ("schema_version",)

@@ -1,0 +1,99 @@
+"""Who may change something: pure. Everybody may read; unless the settings name them, nobody may change.
+
+A viewer may ask for nothing that changes a cluster, an operator may ask for temporary changes and end them, an approver
+may besides decide about those of others. Ending one is always the safe direction: whoever asked for it may do that too,
+and in every channel.
+"""
+
+from collections.abc import Collection
+from typing import Literal, NamedTuple
+
+Role = Literal["viewer", "operator", "approver"]
+Action = Literal["raise", "extend", "revert", "approve", "refuse"]
+
+_WORDS: dict[Action, str] = {
+    "raise": "change the scheduler",
+    "extend": "extend a change",
+    "revert": "revert this change",
+    "approve": "approve a change",
+    "refuse": "refuse a change",
+}
+
+
+class Access(NamedTuple):
+    """The settings. `operators` and `approvers` are ids of users (U…, W…) and of user groups (S…).
+
+    `channels`: where changes may be asked for; empty means everywhere. With `two_person` somebody else approves each
+    raise and each extension. `changes_per_hour` is for one person.
+    """
+
+    operators: frozenset[str] = frozenset()
+    approvers: frozenset[str] = frozenset()
+    channels: frozenset[str] = frozenset()
+    two_person: bool = False
+    changes_per_hour: int = 6
+
+
+class Allowed(NamedTuple):
+    """It may be done; in which role."""
+
+    role: Role
+
+
+class Denied(NamedTuple):
+    """Why it may not be done, for the person who asked; `who` are the ids of those who may, `where` of channels."""
+
+    why: str
+    who: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+
+
+def groups_in(access: Access) -> tuple[str, ...]:
+    """The user groups whose members have to be known to decide."""
+    return tuple(sorted(one for one in access.operators | access.approvers if one.startswith("S")))
+
+
+def role_of(access: Access, user: str, groups: Collection[str]) -> Role:
+    """The highest role of the user, who is a member of these groups."""
+    names = {user, *groups}
+    if names & access.approvers:
+        return "approver"
+    return "operator" if names & access.operators else "viewer"
+
+
+def decide_access(
+    access: Access, user: str, groups: Collection[str], channel: str, action: Action, *, requester: str = ""
+) -> Allowed | Denied:
+    """Whether the user may do that in the channel. `requester` is who asked for the change that it is about."""
+    role = role_of(access, user, groups)
+    if action == "approve":
+        return _approving(access, user, role, requester)
+    if action == "refuse":
+        return Allowed(role) if role == "approver" or user == requester else _not_you(access, action)
+    if action == "revert":
+        return Allowed(role) if role != "viewer" or user == requester else _not_you(access, action)
+    if role == "viewer":
+        return _not_you(access, action)
+    if access.channels and channel not in access.channels:
+        return Denied("changes are not asked for here", where=tuple(sorted(access.channels)))
+    if access.two_person and channel.startswith(("D", "U", "W")):
+        return Denied("somebody else has to approve it, and nobody else sees this conversation: ask in a channel")
+    return Allowed(role)
+
+
+def _approving(access: Access, user: str, role: Role, requester: str) -> Allowed | Denied:
+    if role != "approver":
+        return _not_you(access, "approve")
+    if user == requester:
+        others = tuple(sorted(access.approvers - {user}))
+        return Denied("you asked for this change: somebody else has to approve it", others)
+    return Allowed(role)
+
+
+def _not_you(access: Access, action: Action) -> Denied:
+    deciding = action in ("approve", "refuse")
+    who = access.approvers if deciding else access.operators | access.approvers
+    if not who:
+        setting = "access.approvers" if deciding else "access.operators"
+        return Denied(f"nobody may {_WORDS[action]}: the settings of this bot name none ({setting})")
+    return Denied(f"you may not {_WORDS[action]}", tuple(sorted(who)))

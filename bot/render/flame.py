@@ -1,0 +1,156 @@
+"""A profile as a tree of frames with places on a page: what the picture and the page of a flame graph share.
+
+The root is on top. Siblings stand in the order of their names, so that pictures of two profiles can be laid side by
+side. What is too narrow to see is left out, and said.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+NARROWEST = 0.0015
+"""The part of the width below which a frame is left out."""
+DEEPEST = 40
+
+Colour = tuple[int, int, int]
+
+GROUPS: dict[str, Colour] = {
+    "garbage collection": (154, 165, 177),
+    "runtime": (195, 202, 210),
+    "encoding": (239, 176, 76),
+    "locks": (224, 123, 123),
+    "system calls": (178, 154, 214),
+    "network": (134, 205, 176),
+    "other std": (156, 195, 230),
+}
+"""What Go's own packages are drawn in; told apart by lightness too, for those who see no colours."""
+OWN = "own code"
+_OWN_HUES: tuple[Colour, ...] = (
+    (79, 163, 200), (64, 170, 165), (104, 181, 115), (147, 186, 96), (214, 137, 176), (120, 150, 214),
+)  # fmt: skip
+
+_GC = ("runtime.gc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.scan", "runtime.greyobject", "runtime.mark")
+_PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("garbage collection", _GC),
+    ("locks", ("sync.", "internal/sync.", "runtime.semacquire", "runtime.semrelease", "runtime.lock", "runtime.futex")),
+    ("system calls", ("syscall.", "internal/runtime/syscall", "os.", "internal/poll.", "runtime.cgocall")),
+    ("encoding", ("encoding/", "github.com/json-iterator/", "sigs.k8s.io/json", "google.golang.org/protobuf")),
+    ("network", ("net.", "net/", "crypto/", "golang.org/x/net/")),
+    ("runtime", ("runtime.", "runtime/", "internal/runtime/")),
+)
+
+
+class Sample(NamedTuple):
+    """A stack, the root first, and what it weighs (not below zero)."""
+
+    stack: Sequence[str]
+    value: float
+
+
+class Box(NamedTuple):
+    """A frame on the page. `left` and `width` are parts of the whole width, `row` counts from the root, which is 0."""
+
+    name: str
+    row: int
+    left: float
+    width: float
+    value: float
+
+
+class Flame(NamedTuple):
+    """The frames to draw. `total` is what all stacks weigh; `hidden` frames were too narrow, `deeper` ones too deep."""
+
+    boxes: tuple[Box, ...]
+    total: float
+    rows: int
+    hidden: int
+    deeper: int
+
+
+class _Node:
+    __slots__ = ("children", "value")
+
+    def __init__(self) -> None:
+        self.value = 0.0
+        self.children: dict[str, _Node] = {}
+
+
+def lay_out(samples: Iterable[Sample]) -> Flame:
+    """The frames of these stacks."""
+    root = _Node()
+    for stack, value in samples:
+        if value <= 0:
+            continue
+        root.value += value
+        node = root
+        for name in stack:
+            node = node.children.setdefault(name, _Node())
+            node.value += value
+    if not root.value:
+        return Flame((), 0.0, 0, 0, 0)
+    boxes: list[Box] = [Box("all", 0, 0.0, 1.0, root.value)]
+    hidden = deeper = 0
+    waiting: list[tuple[_Node, float, int]] = [(root, 0.0, 1)]
+    while waiting:
+        node, left, row = waiting.pop()
+        for name, child in sorted(node.children.items()):
+            width = child.value / root.value
+            if row >= DEEPEST:
+                deeper += 1
+            elif width < NARROWEST:
+                hidden += 1
+            else:
+                boxes.append(Box(name, row, left, width, child.value))
+                waiting.append((child, left, row + 1))
+            left += width
+    boxes.sort(key=lambda box: (box.row, box.left))
+    return Flame(tuple(boxes), root.value, boxes[-1].row + 1, hidden, deeper)
+
+
+def group_of(name: str) -> str:
+    """What a Go function's name says it belongs to: a key of `GROUPS`, or `OWN`."""
+    for group, prefixes in _PREFIXES:
+        if name.startswith(prefixes):
+            return group
+    package = package_of(name)
+    return "other std" if package != name and package.split("/")[0] in _STD_TOPS else OWN
+
+
+def colour_of(name: str) -> Colour:
+    """The colour of a frame: its group's, or for own code one by its package."""
+    group = group_of(name)
+    if group != OWN:
+        return GROUPS[group]
+    return _OWN_HUES[zlib.crc32(package_of(name).encode(errors="replace")) % len(_OWN_HUES)]
+
+
+def package_of(name: str) -> str:
+    """`k8s.io/klog/v2` of `k8s.io/klog/v2.(*loggingT).output`; the whole name where there is no package."""
+    slash = name.rfind("/", 0, name.find("(") if "(" in name else len(name)) + 1
+    dot = name.find(".", slash)
+    return name[:dot] if dot > 0 else name
+
+
+def short(name: str) -> str:
+    """The function with the last element of its package's path: `klog/v2.(*loggingT).output`."""
+    package = package_of(name)
+    parts = package.split("/")
+    versioned = len(parts) > 1 and parts[-1][:1] == "v" and parts[-1][1:].isdigit()
+    return "/".join(parts[-2:] if versioned else parts[-1:]) + name[len(package) :]
+
+
+def groups_shown(boxes: Iterable[Box]) -> Iterator[str]:
+    """The groups that occur, in the order of `GROUPS`, own code last."""
+    found = {group_of(box.name) for box in boxes if box.row}
+    yield from (group for group in (*GROUPS, OWN) if group in found)
+
+
+_STD_TOPS = frozenset(
+    {
+        "archive", "bufio", "bytes", "cmp", "compress", "container", "context", "database", "embed", "errors", "expvar",
+        "flag", "fmt", "go", "hash", "html", "image", "internal", "io", "iter", "log", "maps", "math", "mime", "path",
+        "plugin", "reflect", "regexp", "slices", "sort", "strconv", "strings", "testing", "text", "time", "unicode",
+        "unique", "unsafe", "weak",
+    }
+)  # fmt: skip
+"""The first elements of the standard library's package paths (Go 1.27) that are in no other group."""

@@ -1,0 +1,78 @@
+"""A flame graph as a PNG that is sharp at Slack's preview size. The same profile gives the same bytes."""
+
+import io
+
+from PIL import Image, ImageDraw
+
+from bot.render.flame import GROUPS, OWN, Box, Flame, colour_of, groups_shown, short
+from bot.render.lettering import Ink, fitted, wide, write
+from bot.render.words import visible
+
+_WIDTH = 1600
+_MARGIN, _HEAD, _FOOT, _ROW, _GAP = 24, 84, 52, 26, 1
+_TITLE, _TEXT, _FRAME = 26, 16, 15
+_LEAST_ROOM = 26
+"""Pixels below which no text is legible in a frame."""
+_PAPER: Ink = (255, 255, 255)
+_EDGE: Ink = (118, 118, 118)
+_INK: Ink = (24, 24, 24)
+_FAINT: Ink = (96, 96, 96)
+_OWN_SHOWN: Ink = (79, 163, 200)
+
+
+def flame_picture(flame: Flame, title: str, subtitle: str) -> bytes:
+    """The PNG. `title` says whose profile it is, `subtitle` its kind, total and time; both are foreign text."""
+    rows = max(flame.rows, 1)
+    image = Image.new("RGB", (_WIDTH, _HEAD + rows * _ROW + _FOOT), _PAPER)
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((0, 0, image.width - 1, image.height - 1), outline=_EDGE, width=2)
+    room = _WIDTH - 2 * _MARGIN
+    write(image, (_MARGIN, 16), fitted(visible(title), _TITLE, room), size=_TITLE, ink=_INK)
+    write(image, (_MARGIN, 52), fitted(visible(subtitle), _TEXT, room), size=_TEXT, ink=_FAINT)
+    for box in flame.boxes:
+        _draw(image, draw, box)
+    if not flame.boxes:
+        write(image, (_MARGIN, _HEAD), "no samples", size=_TEXT, ink=_FAINT)
+    _foot(image, draw, flame)
+    written = io.BytesIO()
+    image.quantize(64, dither=Image.Dither.NONE).save(written, "PNG", compress_level=6)
+    return written.getvalue()
+
+
+def flame_alt_text(flame: Flame, title: str) -> str:
+    """The picture in words, for those who do not see it: the largest functions of the own code, by all they call."""
+    by_name: dict[str, float] = {}
+    for box in flame.boxes:
+        if box.row and colour_of(box.name) not in GROUPS.values():
+            by_name[box.name] = max(by_name.get(box.name, 0.0), box.width)
+    largest = sorted(by_name.items(), key=lambda one: (-one[1], one[0]))[:3]
+    told = ", ".join(f"{visible(short(name))} {part:.0%}" for name, part in largest)
+    return f"Flame graph of {visible(title)}; the largest of its own code: {told or 'none'}"
+
+
+def _draw(image: Image.Image, draw: ImageDraw.ImageDraw, box: Box) -> None:
+    room = _WIDTH - 2 * _MARGIN
+    left, right = round(_MARGIN + box.left * room), round(_MARGIN + (box.left + box.width) * room)
+    top = _HEAD + box.row * _ROW
+    colour = (228, 231, 235) if box.row == 0 else colour_of(box.name)
+    draw.rectangle((left, top, max(right - 1 - _GAP, left), top + _ROW - 1 - _GAP), fill=colour)
+    space = right - left - 10
+    if space < _LEAST_ROOM:
+        return
+    name, part = visible(short(box.name)), f"  {box.width:.1%}"
+    if wide(name + part, _FRAME) <= space:
+        name += part
+    write(image, (left + 5, top + 4), fitted(name, _FRAME, space), size=_FRAME, ink=_INK)
+
+
+def _foot(image: Image.Image, draw: ImageDraw.ImageDraw, flame: Flame) -> None:
+    y = image.height - _FOOT + 18
+    x = _MARGIN
+    for group in groups_shown(flame.boxes):
+        colour = _OWN_SHOWN if group == OWN else GROUPS[group]
+        draw.rectangle((x, y + 2, x + 14, y + 16), fill=colour)
+        x = write(image, (x + 20, y), group, size=_TEXT, ink=_INK) + 22
+    said = [f"{flame.hidden} narrow frames left out"] if flame.hidden else []
+    said += [f"{flame.deeper} deeper"] if flame.deeper else []
+    text = fitted(", ".join(said), _TEXT, max(_WIDTH - _MARGIN - x, 0))
+    write(image, (_WIDTH - _MARGIN - wide(text, _TEXT), y), text, size=_TEXT, ink=_FAINT)

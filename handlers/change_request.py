@@ -1,0 +1,186 @@
+"""From a request for a change to what would be done, for every surface: what is read, what is planned, who it is for.
+
+`look` is the part with I/O; nothing here writes to a cluster.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple, cast
+
+from bot.changes.blast import Around, blast_radius, needs_nodes
+from bot.changes.flags import Object
+from bot.changes.plan import Enough, Plan, Refusal, Wanted, annotation, plan_raise
+from bot.changes.record import Means, Record, Unreadable, read_record
+from bot.errors import NotFound, SourceError
+from bot.hami.install import KUBE_SCHEDULER_CONTAINER, Install
+from bot.hami.version import Version
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import DEPLOYMENTS, NODES, SERVICES, WEBHOOKS, Node, Pod
+from bot.kube.selectors import label_matcher
+from bot.kube.writer import Writer
+from bot.report import Gap, Impact
+from bot.texts import Texts
+from handlers.change_words import FLAGS, Raise, Request
+from playbooks._components import WEBHOOK_NAME
+from playbooks._gather import PODS_SOURCE, InstallSeen, gather_install
+from playbooks._playbook import Sources
+
+DRY_RUN_ID = "dry-run"
+
+
+class Seen(NamedTuple):
+    """The scheduler's Deployment and what stands around it, at one moment.
+
+    `means` is how a level of kube-scheduler's would be set. `gaps` tell what could not be read.
+    """
+
+    cluster: str
+    taken_at: datetime
+    deployment: Object
+    install: Install
+    around: Around
+    means: Means
+    gaps: tuple[Gap, ...]
+
+    @property
+    def namespace(self) -> str:
+        return str(self.deployment["metadata"].get("namespace", ""))
+
+    @property
+    def name(self) -> str:
+        return str(self.deployment["metadata"].get("name", ""))
+
+    @property
+    def target(self) -> str:
+        """`namespace/name` of the Deployment."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def version(self) -> Version | None:
+        """HAMi's version, None when it could not be told."""
+        return self.around.version
+
+    @property
+    def open(self) -> Record | Unreadable | None:
+        """The change that is open on it, None when none is."""
+        text = annotation(self.deployment)
+        return None if text is None else read_record(text)
+
+
+class Asker(NamedTuple):
+    """Who asks for a change, and where they will be told of it: a Slack channel, or nothing for a shell."""
+
+    by: str
+    channel: str = ""
+
+
+class Planned(NamedTuple):
+    """What would be done: `outcome` is a Plan, or why there is none; `impacts` are those of a Plan."""
+
+    wanted: Wanted
+    outcome: Plan | Enough | Refusal
+    impacts: tuple[Impact, ...] = ()
+
+
+async def look(sources: Sources, request: Request, writer: Writer | None = None) -> Seen:
+    """Reads what the request is about. Raises SourceError, NotFound where no scheduler of HAMi's is.
+
+    With a `writer` it is asked whether kube-scheduler's level can be set without a restart; nothing is written.
+    """
+    cluster = sources.cluster
+    found = await gather_install(sources)
+    if found.install.deployment is None:
+        raise _no_scheduler(found)
+    meta = found.install.deployment.metadata
+    deployment = await cluster.raw(DEPLOYMENTS, meta.name, meta.namespace)
+    raises = isinstance(request, Raise)
+    around, gaps = await _around(cluster, deployment, found) if raises else (Around(), ())
+    return Seen(
+        cluster=cluster.name,
+        taken_at=cluster.now(),
+        deployment=deployment,
+        install=found.install,
+        around=around._replace(version=found.install.version.version if found.install.version else None),
+        means=await _means(request, around.pods or (), writer) if raises and writer else "patch",
+        gaps=(*found.gaps, *gaps),
+    )
+
+
+def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Texts) -> Planned:
+    """What would be done now: pure."""
+    wanted = Wanted(
+        flag=FLAGS[request.verb],
+        value=request.value,
+        container=request.container,
+        seconds=request.seconds,
+        by=asker.by,
+        because=request.because,
+        channel=asker.channel,
+        until_captured=request.until_captured,
+        means=found.means,
+    )
+    now = found.taken_at.timestamp()
+    outcome = plan_raise(found.deployment, wanted, now=now, change_id=change_id, version=found.version)
+    if not isinstance(outcome, Plan):
+        return Planned(wanted, outcome)
+    return Planned(wanted, outcome, blast_radius(found.deployment, outcome, found.around, say))
+
+
+def restarts(plan: Plan) -> bool:
+    """Whether the pods end with the change, and with them what only they hold: capture that before."""
+    return plan.record.means == "patch"
+
+
+async def _around(cluster: Cluster, deployment: Object, found: InstallSeen) -> tuple[Around, tuple[Gap, ...]]:
+    namespace = str(deployment["metadata"].get("namespace", ""))
+    hooks, services, nodes = await asyncio.gather(
+        seen("webhooks", cluster.list(WEBHOOKS)),
+        seen("services", cluster.list(SERVICES, namespace)),
+        seen("nodes", _nodes(cluster, deployment)),
+    )
+    unread = any(gap.source == PODS_SOURCE for gap in found.gaps)
+    around = Around(
+        pods=None if unread else _own_pods(deployment, found.install.pods),
+        nodes=None if isinstance(nodes, Gap) else nodes,
+        webhooks=None
+        if isinstance(hooks, Gap)
+        else [one for hook in hooks for one in hook.webhooks or () if one.name == WEBHOOK_NAME],
+        services=None if isinstance(services, Gap) else services,
+    )
+    return around, tuple(one for one in (hooks, services, nodes) if isinstance(one, Gap))
+
+
+async def _nodes(cluster: Cluster, deployment: Object) -> list[Node]:
+    """Read only where it matters: there may be thousands."""
+    return await cluster.list(NODES) if needs_nodes(deployment) else []
+
+
+def _own_pods(deployment: Object, pods: Sequence[Pod]) -> list[Pod]:
+    selector = cast(dict[str, str], deployment["spec"].get("selector", {}).get("matchLabels") or {})
+    matches = label_matcher(",".join(f"{key}={value}" for key, value in selector.items()))
+    ended = ("Succeeded", "Failed")
+    return [one for one in pods if one.status.phase not in ended and matches(one.metadata.labels)]
+
+
+async def _means(request: Request, pods: Sequence[Pod], writer: Writer) -> Means:
+    """The running process where all of them take it: a restart costs scheduling and what only the pods hold."""
+    if not isinstance(request, Raise) or request.verb != "verbosity" or request.container != KUBE_SCHEDULER_CONTAINER:
+        return "patch"
+    running = [one for one in pods if one.status.phase == "Running"]
+    try:
+        takes = [await writer.takes_verbosity(one.namespace, one.name) for one in running]
+    except SourceError:
+        return "patch"
+    return "debug-flags" if takes and all(takes) else "patch"
+
+
+def _no_scheduler(found: InstallSeen) -> SourceError:
+    """Without a Deployment there is nothing to change: none is there, or it could not be read."""
+    unread = [gap for gap in found.gaps if gap.source == "deployments"]
+    if unread:
+        return SourceError(unread[0].why, hint=unread[0].hint)
+    return NotFound(
+        "no Deployment of HAMi's scheduler was found",
+        hint="in DRA mode HAMi has none; else name it in the settings: hami_namespace and scheduler_deployment",
+    )

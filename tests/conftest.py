@@ -1,0 +1,60 @@
+"""What tests of several folders are given."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from sqlalchemy import make_url
+from sqlalchemy.ext.asyncio import create_async_engine
+
+POSTGRES = os.environ.get("HAMI_BOT_TEST_POSTGRES", "")
+"""The address of a database on a PostgreSQL server where databases may be made: `.ci/run` starts one."""
+BACKENDS = ["sqlite", "postgresql"]
+
+NewDatabase = Callable[[], str]
+
+
+@pytest.fixture(params=BACKENDS)
+def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewDatabase]:
+    """Gives the address of an empty database of the test's own, another one at every call."""
+    if request.param == "sqlite":
+        yield lambda: f"sqlite:///{tmp_path}/{uuid.uuid4().hex}.db"
+        return
+    if not POSTGRES:
+        pytest.skip("HAMI_BOT_TEST_POSTGRES names no PostgreSQL server; .ci/run starts one")
+    made: list[str] = []
+
+    def make() -> str:
+        made.append(f"test_{uuid.uuid4().hex}")
+        _administer(f"CREATE DATABASE {made[-1]}")
+        return make_url(POSTGRES).set(database=made[-1]).render_as_string(hide_password=False)
+
+    yield make
+    for name in made:
+        _administer(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def database(new_database: NewDatabase) -> str:
+    """The address of an empty database of the test's own."""
+    return new_database()
+
+
+def _administer(statement: str) -> None:
+    """In a thread of its own: whoever asks may be in an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, _execute(statement)).result()
+
+
+async def _execute(statement: str) -> None:
+    address = make_url(POSTGRES).set(drivername="postgresql+asyncpg")
+    engine = create_async_engine(address, isolation_level="AUTOCOMMIT")
+    try:
+        async with engine.connect() as connection:
+            await connection.exec_driver_sql(statement)
+    finally:
+        await engine.dispose()

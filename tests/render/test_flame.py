@@ -1,0 +1,79 @@
+"""A flame graph: widths are shares, hostile names stay text, and every size can be drawn."""
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from bot.render.flame import DEEPEST, OWN, Sample, group_of, lay_out, short
+from bot.render.flamepage import flame_page
+from bot.render.flamepicture import flame_alt_text, flame_picture
+
+HOSTILE = '<script>alert(1)</script>&"\u202e.x'
+names = st.sampled_from(["main.f", "main.g", "runtime.mallocgc", "encoding/json.Marshal", HOSTILE, ""])
+samples = st.lists(st.builds(Sample, st.lists(names, max_size=8), st.floats(-5, 1e9)), max_size=20)
+
+
+@given(samples)
+def test_a_frame_is_as_wide_as_what_is_below_it_together_and_stays_inside(some: list[Sample]) -> None:
+    flame = lay_out(some)
+    assert flame.total == pytest.approx(sum(one.value for one in some if one.value > 0))
+    for box in flame.boxes:
+        assert box.left >= -1e-9
+        assert box.left + box.width <= 1 + 1e-6
+        assert box.width == pytest.approx(box.value / flame.total)
+    for row in range(flame.rows):
+        ends = 0.0
+        for box in (one for one in flame.boxes if one.row == row):
+            assert box.left >= ends - 1e-9
+            ends = box.left + box.width
+
+
+def test_siblings_stand_in_the_order_of_their_names_whatever_they_weigh() -> None:
+    flame = lay_out([Sample(["b"], 9), Sample(["c"], 1), Sample(["a"], 5)])
+    assert [one.name for one in flame.boxes] == ["all", "a", "b", "c"]
+
+
+def test_what_is_too_narrow_or_too_deep_is_left_out_and_counted() -> None:
+    flame = lay_out([Sample(["a"] * 60, 1000), Sample(["tiny"], 1)])
+    assert (flame.rows, flame.hidden, flame.deeper) == (DEEPEST, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "group", "shown"),
+    [
+        ("runtime.gcBgMarkWorker", "garbage collection", "runtime.gcBgMarkWorker"),
+        ("encoding/json.(*decodeState).object", "encoding", "json.(*decodeState).object"),
+        ("k8s.io/klog/v2.(*loggingT).output", OWN, "klog/v2.(*loggingT).output"),
+        ("github.com/a/b.F[go.shape.int]", OWN, "b.F[go.shape.int]"),
+        ("main.main", OWN, "main.main"),
+        ("sync.(*Mutex).Lock", "locks", "sync.(*Mutex).Lock"),
+        ("strings.Index", "other std", "strings.Index"),
+        ("net/http.(*conn).serve", "network", "http.(*conn).serve"),
+    ],
+)
+def test_a_function_is_shown_short_and_in_its_group(name: str, group: str, shown: str) -> None:
+    assert (group_of(name), short(name)) == (group, shown)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2000])
+def test_a_picture_of_any_size_is_the_same_every_time(count: int) -> None:
+    flame = lay_out([Sample([f"main.f{one % 7}", f"main.g{one}", HOSTILE], one + 1) for one in range(count)])
+    drawn = flame_picture(flame, HOSTILE, "cpu " * 200)
+    assert drawn == flame_picture(flame, HOSTILE, "cpu " * 200)
+    assert Image.open(io.BytesIO(drawn)).width == 1600
+
+
+def test_a_page_keeps_foreign_names_as_text() -> None:
+    page = flame_page(lay_out([Sample(["main.f", HOSTILE], 1)]), HOSTILE, HOSTILE)
+    assert page.count("<script>") == 1
+    assert "alert(1)" not in re.sub(r"&lt;script&gt;alert\(1\)|script&gt;\.x", "", page)
+    assert "\u202e" not in page
+
+
+def test_the_picture_in_words_names_the_largest_of_the_own_code() -> None:
+    flame = lay_out([Sample(["main.small"], 1), Sample(["main.large", "runtime.mallocgc"], 9)])
+    assert flame_alt_text(flame, "x") == "Flame graph of x; the largest of its own code: main.large 90%, main.small 10%"
