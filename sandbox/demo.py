@@ -17,7 +17,7 @@ import yaml
 
 from bot.errors import BotError
 from playbooks._playbook import find, load
-from sandbox.apiserver import ApiServer
+from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
 from sandbox.slack.seed import Seed, Verb
 
@@ -60,7 +60,8 @@ async def run(port: int) -> None:
 @asynccontextmanager
 async def demo(port: int = 0) -> AsyncGenerator[tuple[str, asyncio.subprocess.Process]]:
     """The sandbox with the bot connected to it; yields the page's address and the bot's process."""
-    cluster = ApiServer.from_recording(RECORDING, shift_to=datetime.now(UTC))  # noqa: TID251  # it plays a cluster
+    now = datetime.now(UTC)  # noqa: TID251  # it plays a cluster
+    cluster = ApiServer.from_recording(RECORDING, shift_to=now, timing=Timing(renew_s=5))
     async with cluster, SlackServer(port=port, seed=_seed()) as slack:
         with tempfile.TemporaryDirectory(prefix="hami-bot-demo-") as folder:
             async with _bot(Path(folder), cluster, slack) as bot:

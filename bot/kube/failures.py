@@ -48,6 +48,15 @@ class Status(msgspec.Struct, frozen=True):
     """The part of a `kind: Status` answer that is read."""
 
     message: str = ""
+    kind: str = ""
+
+
+def is_status(body: bytes) -> bool:
+    """Whether an answer is the API server's own, and not that of what it passes requests on to."""
+    try:
+        return msgspec.json.decode(body, type=Status).kind == "Status"
+    except (ValueError, RecursionError):
+        return False
 
 
 def refused(request: Request, status: int, body: bytes, credentials: str) -> SourceError:

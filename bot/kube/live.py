@@ -18,8 +18,9 @@ import msgspec
 
 from bot.errors import NotFound, SourceError
 from bot.kube.cluster import LogLines, LogWanted
-from bot.kube.failures import Request, StaleListError, broken, is_cut, quoted, refused
+from bot.kube.failures import Request, StaleListError, broken, is_cut, is_status, quoted, refused
 from bot.kube.models import PODS, Kind, Resource
+from bot.kube.podport import PodAnswer, PodGet, answer_of, too_slow
 from bot.kube.times import parse_time
 from bot.report import Gap
 
@@ -168,6 +169,30 @@ class LiveCluster:
         """What the pod answers to GET `path` on a port that speaks plain HTTP, through the API server."""
         address = f"{PODS.path(segment(namespace), f'http:{segment(pod)}:{port}')}/proxy/{path}"
         return await self._ask(Request("get", "pods/proxy", address, namespace, (), "*/*"), _body)
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """See `bot.kube.podport.PodPorts`: through the API server, which asks for `get` on `pods/proxy`."""
+        address = PODS.path(segment(wanted.namespace), f"{wanted.scheme}:{segment(wanted.pod)}:{wanted.port}")
+        path = f"{address}/proxy/{wanted.path}"
+        request = Request("get", "pods/proxy", path, wanted.namespace, wanted.query, "*/*")
+        link = self._link
+        answer = await self._pod_answer(link, request, wanted)
+        if answer.status == 401 and is_status(answer.body):
+            await self._renew(link)
+            answer = await self._pod_answer(self._link, request, wanted)
+        if answer.status >= 400 and is_status(answer.body):
+            raise refused(request, answer.status, answer.body, self._link.credentials)
+        return answer
+
+    async def _pod_answer(self, link: Link, request: Request, wanted: PodGet) -> PodAnswer:
+        limits = aiohttp.ClientTimeout(total=wanted.within_s, sock_connect=self._limits.sock_connect)
+        try:
+            async with await link.send(request, limits) as answer:
+                return await answer_of(answer, wanted.limit_bytes)
+        except TimeoutError as error:
+            raise too_slow(wanted) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise broken(request, error, link.server, link.credentials, limits) from error
 
     async def log(self, wanted: LogWanted) -> LogLines:
         path = PODS.path(segment(wanted.namespace), segment(wanted.pod)) + "/log"
