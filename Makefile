@@ -33,7 +33,7 @@ manifest: $(VENV)/installed
 
 # Resolves every dependency anew. Needs uv.
 lock:
-	$(COMPILE) --upgrade pyproject.toml -o requirements.lock
+	$(COMPILE) --upgrade --all-extras pyproject.toml -o requirements.lock
 	$(COMPILE) --upgrade --group build -o requirements-build.lock
 	$(COMPILE) --upgrade --group dev -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
 

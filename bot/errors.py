@@ -3,6 +3,7 @@
     BotError
     ├── UsageError      the command was wrong                       exit code 2
     │   └── WhichCluster    there are several, and none was named
+    ├── NotAllowed      who asks may not do that                    exit code 4
     └── SourceError     a source could not be read                  exit code 3
         ├── NotFound    it was read, and the object is not there
         └── Unusable    nothing of it can be read: unreachable, credentials refused, damaged
@@ -41,6 +42,12 @@ class WhichCluster(UsageError):  # noqa: N818  # what the person is asked
         hint = f"Configured clusters: {names}. Add one, for example: --cluster {clusters[0]}"
         super().__init__("there is more than one cluster, and none was named", hint=hint)
         self.clusters = tuple(clusters)
+
+
+class NotAllowed(BotError):  # noqa: N818  # what the person is told
+    """Who asks may not do that; nothing was done."""
+
+    exit_code = 4
 
 
 class SourceError(BotError):

@@ -3,8 +3,9 @@
 import gc
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from bot.errors import SourceError, UsageError, WhichCluster
 from bot.kube.recording import RecordedCluster
@@ -22,7 +23,9 @@ def main() -> None:
     and again, which takes a third of the time on 5,000 nodes.
     """
     gc.disable()
-    sys.exit(shell(Wiring(open_sources, language, write_recording, serve, demo), sys.argv[1:]))
+    sys.exit(
+        shell(Wiring(open_sources, language, open_writing, write_recording, write_capture, serve, demo), sys.argv[1:])
+    )
 
 
 @asynccontextmanager
@@ -36,6 +39,19 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
 
     async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
         yield Sources(cluster, *names)
+
+
+@asynccontextmanager
+async def open_writing(where: Where) -> AsyncGenerator[Any]:
+    """The way to write to the same cluster; None where that is a recording."""
+    where, _ = _with_settings(where)
+    if where.recording is not None:
+        yield None
+        return
+    from bot.kube.connect import open_writer  # noqa: PLC0415  # as above
+
+    async with await open_writer(kubeconfig=where.kubeconfig, context=where.context) as writer:
+        yield writer
 
 
 @asynccontextmanager
@@ -55,6 +71,8 @@ async def open_watched(where: Where) -> AsyncGenerator[Sources]:
 async def serve(where: Where) -> None:
     """The bot, until it is told to stop."""
     from bot.serve import serve as run  # noqa: PLC0415  # slack-bolt and SQLAlchemy take half a second
+    from handlers.change_request import Seen  # noqa: PLC0415
+    from handlers.change_setup import Changing  # noqa: PLC0415
 
     settings = load_settings(where.config)
     for verb in load():
@@ -62,7 +80,19 @@ async def serve(where: Where) -> None:
     gc.enable()
     gc.collect()
     gc.freeze()  # what is loaded now stays
-    await run(settings, lambda cluster: open_watched(where._replace(cluster=cluster or where.cluster)))
+
+    def named(cluster: str) -> Where:
+        return where._replace(cluster=cluster or where.cluster)
+
+    async def keep(cluster: str, found: Seen, out: Path) -> str:
+        async with open_sources(named(cluster)) as sources:
+            return await write_capture(sources, found, out)
+
+    def writing(cluster: str) -> AbstractAsyncContextManager[Writer]:
+        return open_writing(named(cluster))
+
+    changing = Changing(writing, keep)
+    await run(settings, lambda cluster: open_watched(named(cluster)), changing)
 
 
 async def demo(port: int) -> None:
@@ -96,6 +126,19 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
     if not summary.objects:
         raise SourceError("nothing of the cluster could be read", hint="\n".join(lines[1:]))
     return "\n".join(lines)
+
+
+async def write_capture(sources: Sources, found: Any, out: Path) -> str:
+    """Record what ends with the scheduler's pods; what was written and what could not be, for a person."""
+    from bot.kube.capture import capture  # noqa: PLC0415
+    from bot.kube.live import LiveCluster  # noqa: PLC0415
+
+    cluster = sources.cluster
+    if not isinstance(cluster, LiveCluster):
+        raise UsageError("only a live cluster can be captured")
+    summary = await capture(cluster, found.namespace, found.around.pods or found.install.pods, out)
+    lines = [f"captured what the restart destroys: {summary.path}"]
+    return "\n".join([*lines, *(f"left out {gap.source}: {gap.why}" for gap in summary.gaps)])
 
 
 def _with_settings(where: Where) -> tuple[Where, tuple[str, str]]:

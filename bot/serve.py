@@ -25,7 +25,10 @@ from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.slack.work import KEEPING_S, LONGEST_S, Work
 from bot.store import Store, StoreError, open_store
 from bot.texts import Texts
-from handlers import buttons, command, diagnose, fit_form, home, mention, unheard
+from handlers import buttons, changes, command, diagnose, fit_form, home, mention, unheard
+from handlers.change_desk import ChangeDesk
+from handlers.change_lead import Pace
+from handlers.change_setup import READ_ONLY, Changing, change_desk
 from handlers.desk import Desk, Lent
 from playbooks._playbook import Sources
 
@@ -49,7 +52,7 @@ Opener = Callable[[str], AbstractAsyncContextManager[Sources]]
 class Limits(NamedTuple):
     """How long an answer may take, how long the end waits for answers, and how long an ack waits until the store has
     what it accepts; of the connections, how often they are asked for a sign of life and looked at, and their clock.
-    In seconds.
+    `now` is the time of day, in seconds since 1970; `pace` that of looking after temporary changes. In seconds.
     """
 
     answer_s: float = LONGEST_S
@@ -58,21 +61,28 @@ class Limits(NamedTuple):
     ping_interval_s: float = PING_INTERVAL_S
     watch_s: float = WATCH_S
     clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    pace: Pace = Pace()
 
 
 AS_USUAL = Limits()
 
 
-async def serve(settings: Settings | None, open_sources: Opener) -> None:
+async def serve(settings: Settings | None, open_sources: Opener, changing: Changing) -> None:
     """Runs until SIGTERM or SIGINT. Raises BotError when it cannot start: settings, tokens, scopes, port or store."""
     if settings is None or settings.slack is None:
         raise UsageError(
             "no Slack tokens are set",
             hint="Set HAMI_BOT_SLACK__BOT_TOKEN and HAMI_BOT_SLACK__APP_TOKEN; the README says where they come from.",
         )
+    if settings.replicas > 1 and settings.store.is_one_process_own:
+        raise UsageError(
+            f"{settings.replicas} replicas cannot share a SQLite file",
+            hint="Set HAMI_BOT_STORE__URL to postgresql://USER:PASSWORD@HOST/DATABASE, or HAMI_BOT_REPLICAS to 1.",
+        )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     stopped, ready = asyncio.Event(), asyncio.Event()
-    serving = asyncio.create_task(_serve(settings, settings.slack, open_sources, ready, stopped))
+    serving = asyncio.create_task(_serve(settings, settings.slack, open_sources, changing, ready, stopped))
 
     def stop() -> None:
         stopped.set()
@@ -85,10 +95,15 @@ async def serve(settings: Settings | None, open_sources: Opener) -> None:
         await serving
 
 
-async def _serve(
-    settings: Settings, slack: SlackSettings, open_sources: Opener, ready: asyncio.Event, stopped: asyncio.Event
+async def _serve(  # noqa: PLR0917  # only `serve` calls it
+    settings: Settings,
+    slack: SlackSettings,
+    open_sources: Opener,
+    changing: Changing,
+    ready: asyncio.Event,
+    stopped: asyncio.Event,
 ) -> None:
-    async with running(settings, slack, open_sources) as address:
+    async with running(settings, slack, open_sources, changing=changing) as address:
         ready.set()
         log.info("ready at %s", address)
         await stopped.wait()
@@ -97,35 +112,45 @@ async def _serve(
 
 @asynccontextmanager
 async def running(
-    settings: Settings, slack: SlackSettings, open_sources: Opener, limits: Limits = AS_USUAL
+    settings: Settings,
+    slack: SlackSettings,
+    open_sources: Opener,
+    limits: Limits = AS_USUAL,
+    changing: Changing = READ_ONLY,
 ) -> AsyncGenerator[str]:
-    """The bot while the context lasts; yields the address of its own port when it is connected to Slack."""
+    """The bot while the context lasts; yields the address of its own port when it is connected to Slack.
+
+    Without `changing` it can only read.
+    """
     token, app_token = slack.bot_token.get_secret_value(), slack.app_token.get_secret_value()
     async with AsyncExitStack() as stack:
         client, session = await stack.enter_async_context(open_client(slack.api_url, token))
         gateway = Gateway(client, session)
         identity = await _proven(gateway, slack)
-        store = await stack.enter_async_context(open_store(settings.store.url.get_secret_value()))
-        owner = stack.enter_context(_sender_name(settings.store.url.get_secret_value()))
+        store_url = settings.store.url.get_secret_value()
+        store = await stack.enter_async_context(open_store(store_url, now=limits.now))
+        owner = stack.enter_context(_sender_name(store_url))
         outbox = Outbox(store, gateway, owner=owner)
         work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s)
         clusters = await stack.enter_async_context(_KeptOpen(open_sources))
-        desk = Desk(
-            Lent(
-                gateway=gateway,
-                outbox=outbox,
-                store=store,
-                work=work,
-                open_sources=clusters.get,
-                clusters=tuple(settings.clusters),
-                channels={channel: one.cluster for channel, one in settings.channels.items()},
-                say=Texts(settings.language),
-                bot_user=identity.user_id,
-                now=time.time,
-            )
+        lent = Lent(
+            gateway=gateway,
+            outbox=outbox,
+            store=store,
+            work=work,
+            open_sources=clusters.get,
+            clusters=tuple(settings.clusters),
+            channels={channel: one.cluster for channel, one in settings.channels.items()},
+            say=Texts(settings.language),
+            bot_user=identity.user_id,
+            now=limits.now,
+        )
+        desk = Desk(lent)
+        change = await stack.enter_async_context(
+            change_desk(settings, lent, changing, identity=f"{owner}-{uuid.uuid4().hex[:8]}", pace=limits.pace)
         )
         app = build_app(slack.api_url, token, identity, work.kept)
-        listen(app, desk)
+        listen(app, desk, change)
         stopping = asyncio.Event()
         sending = await stack.enter_async_context(_background(outbox.run()))
         sockets: Sockets | None = None
@@ -180,8 +205,9 @@ def _cannot_start(failure: SlackFailure, about_token: str) -> WrongInstall:
     return WrongInstall(failure.message, hint=about_token if failure.problem is Problem.AUTH else failure.hint)
 
 
-def listen(app: App, desk: Desk) -> None:
+def listen(app: App, desk: Desk, change: ChangeDesk) -> None:
     """Registers every feature. The order counts: bolt takes the first listener that matches."""
+    changes.register(app, desk, change)
     for feature in (command, mention, buttons, diagnose, fit_form, home):
         feature.register(app, desk)
     unheard.register(app)

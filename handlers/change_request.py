@@ -122,6 +122,9 @@ def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Text
     )
     now = found.taken_at.timestamp()
     outcome = plan_raise(found.deployment, wanted, now=now, change_id=change_id, version=found.version)
+    if isinstance(outcome, Refusal) and outcome.code == "unsuitable" and wanted.means == "debug-flags":
+        wanted = wanted._replace(means="patch")
+        outcome = plan_raise(found.deployment, wanted, now=now, change_id=change_id, version=found.version)
     if not isinstance(outcome, Plan):
         return Planned(wanted, outcome)
     return Planned(wanted, outcome, blast_radius(found.deployment, outcome, found.around, say))

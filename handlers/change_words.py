@@ -5,6 +5,7 @@ The same words in Slack and in a shell. What comes out is a request and changes 
 
 import difflib
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -119,6 +120,23 @@ def _check_options(request: Request, *, given: bool) -> None:
     """Nobody who says --dry-run means a revert that is done."""
     if given and not isinstance(request, Raise):
         raise _WrongError("--dry-run, --container and --until-captured go with raising it")
+
+
+def format_duration(seconds: float) -> str:
+    """`10m`, `1h30m`, `90s` becomes `1m30s`: what `read_duration` reads."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{amount}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if amount]
+    return "".join(parts) or "0s"
+
+
+def words_of(request: Raise) -> str:
+    """The words that ask for it again, to be done."""
+    words: list[str] = [request.verb, "on" if request.verb == "profiling" else request.value]
+    words += ["for", format_duration(request.seconds)]
+    words += ["until-captured", request.until_captured] if request.until_captured else []
+    words += ["--container", "kube-scheduler"] if request.container == KUBE_SCHEDULER_CONTAINER else []
+    return shlex.join([*words, *(["because", *request.because.split()] if request.because else [])])
 
 
 class _WrongError(UsageError):

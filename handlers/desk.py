@@ -23,6 +23,7 @@ from bot.slack.responder import Responder
 from bot.slack.work import Job, Work
 from bot.store import Store
 from bot.texts import Texts
+from handlers.change_words import ChangeAsked
 from handlers.grammar import Asked
 from handlers.questions import ManifestWanted, example, understand
 from handlers.replies import Privately, Publicly, Reply
@@ -93,15 +94,19 @@ class Desk:
 
     def ask(self, key: str, question: Question) -> None:
         """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery."""
-        reply = self._reply(key, question)
+        reply = self.reply(key, question)
         payload = msgspec.json.encode(question).decode()
         self.lent.work.start(
             key, partial(self._answer, key, question, reply), partial(self._tell, reply), payload=payload
         )
 
-    def do(self, key: str, job: Job, question: Question) -> None:
-        """Does something else than answering, once; a failure is told where the question was asked."""
-        self.lent.work.start(key, job, partial(self._tell, self._reply(key, question)))
+    def do(self, key: str, job: Job, question: Question, *, regardless: bool = False) -> None:
+        """Does something else than answering, once; a failure is told where the question was asked.
+
+        `regardless`: also while the store is out of reach, and then perhaps more than once.
+        """
+        tell = partial(self._tell, self.reply(key, question))
+        self.lent.work.start(key, job, tell, regardless=regardless)
 
     async def resume(self) -> int:
         """Answers what an earlier process had taken and not answered; how many."""
@@ -136,6 +141,8 @@ class Desk:
             fit = find("fit")
             manifest = [Manifest("the pasted manifest", question.manifest)]
             asked = Asked(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
+        if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
+            raise UsageError("a change is asked for by a command or a mention", hint=f"For example: {example(words)}")
         if not isinstance(asked, Asked):
             return render_help(asked.text)
         say = Texts(asked.options["lang"]) if asked.options.get("lang") else self.lent.say
@@ -198,7 +205,8 @@ class Desk:
         shown = "" if "For example" in error.hint or not isinstance(error, UsageError) else example(())
         await reply.answer(render_error(error, self.lent.say, example=shown), mark=FAILED)
 
-    def _reply(self, key: str, question: Question) -> Reply:
+    def reply(self, key: str, question: Question) -> Reply:
+        """The way to answer the question."""
         lent = self.lent
         if question.public:
             return Publicly(

@@ -7,6 +7,7 @@ import click
 
 from bot.errors import UsageError
 from bot.texts import LANGUAGES
+from handlers.change_words import EXAMPLES, SUMMARIES, ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, read
 from playbooks._manifest import ManifestFile
 from playbooks._playbook import find, load
@@ -28,10 +29,10 @@ class ManifestWanted(NamedTuple):
     options: dict[str, Any]
 
 
-def understand(words: Sequence[str]) -> Asked | Help | ManifestWanted:
+def understand(words: Sequence[str]) -> Asked | ChangeAsked | Help | ManifestWanted:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     if flag := next((word for word in words if word in _HELP_FLAGS), None):
-        words = ["help", *(word for word in words if word != flag and word in load())][:2]
+        words = ["help", *(word for word in words if word != flag and (word in load() or word in EXAMPLES))][:2]
     try:
         return read(build_grammar(), list(words) or ["help"])
     except UsageError as error:
@@ -40,8 +41,9 @@ def understand(words: Sequence[str]) -> Asked | Help | ManifestWanted:
 
 def example(words: Sequence[str]) -> str:
     """A question that works, for the verb that was meant."""
-    verb = words[0] if words and words[0] in load() else "why"
-    return f"{COMMAND} {find(verb).example}"
+    verb = words[0] if words else ""
+    changing = {one: text for one, text in EXAMPLES.items() if one == verb}
+    return f"{COMMAND} {changing.get(verb) or find(verb if verb in load() else 'why').example}"
 
 
 def build_grammar() -> Grammar:
@@ -56,6 +58,8 @@ def build_grammar() -> Grammar:
         )
     )
     grammar.add_command(_fit_command())
+    for command in change_commands(COMMAND, _options):
+        grammar.add_command(command)
     return grammar
 
 
@@ -95,6 +99,7 @@ def _help(ctx: click.Context, verb: str | None) -> Help:
     if verb is not None:
         return Help(explain(ctx, verb))
     examples = {find(one).example: find(one).summary for one in sorted(load(), reverse=True)}
+    examples |= {EXAMPLES[verb]: SUMMARIES[verb] for verb in EXAMPLES}
     examples |= {"fit": "The same for a pod whose manifest you paste into a form.", "help why": "More about a verb."}
     wide = max(map(len, examples))
     asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]

@@ -1,6 +1,7 @@
 """The terminal: `hami-bot VERB …`. Reads the words, asks the playbook, prints the report.
 
-Exit codes: 0 a report was produced, whatever it says; 2 the command was wrong; 3 a source could not be read; 1 a bug.
+Exit codes: 0 a report was produced, whatever it says; 2 the command was wrong; 3 a source could not be read; 4 not
+allowed; 5 a change was not made, or failed; 1 a bug.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from bot.bugs import bugs_as_errors
 from bot.errors import BotError, UsageError
 from bot.report import Report
 from bot.texts import LANGUAGES, Language, Texts
+from handlers.change_words import ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, read
 from playbooks._playbook import Sources
 
@@ -40,11 +42,17 @@ class Where(NamedTuple):
 
 
 class Wiring(NamedTuple):
-    """What the composition root lends to the shell."""
+    """What the composition root lends to the shell.
+
+    `open_writer` gives a `bot.kube.writer.Writer`, or None for a recording; `capture` takes what
+    `handlers.change_request.look` saw: both take a tenth of a second to import, which most commands do not need.
+    """
 
     open_sources: Callable[[Where], AbstractAsyncContextManager[Sources]]
     language: Callable[[Where], Language]
+    open_writer: Callable[[Where], AbstractAsyncContextManager[Any]]
     record: Callable[[Sources, Path, tuple[str, str] | None], Awaitable[str]]
+    capture: Callable[[Sources, Any, Path], Awaitable[str]]
     serve: Callable[[Where], Coroutine[Any, Any, None]]
     demo: Callable[[int], Coroutine[Any, Any, None]]
 
@@ -57,6 +65,11 @@ class _Record(NamedTuple):
 
 class _Serve(NamedTuple):
     where: Where
+
+
+class _Overdue(NamedTuple):
+    where: Where
+    namespace: str
 
 
 class _Demo(NamedTuple):
@@ -91,6 +104,9 @@ def build_grammar() -> Grammar:
         epilog=f"Example: {PROGRAM} why ml/trainer-0      More about a verb: {PROGRAM} help VERB",
     )
     grammar.callback = _without_verb
+    for command in change_commands(PROGRAM, _change_options):
+        grammar.add_command(command)
+    grammar.add_command(_overdue_command())
     grammar.add_command(_record_command())
     grammar.add_command(_serve_command())
     grammar.add_command(_demo_command())
@@ -156,6 +172,32 @@ def _read_serve(**options: Any) -> _Serve:
     return _Serve(_where(options))
 
 
+def _overdue_command() -> click.Command:
+    wanted = ("cluster", "kubeconfig", "context", "config")
+    return click.Command(
+        "revert-overdue",
+        callback=_read_overdue,
+        help="Undo every temporary change whose time is over, once: for a CronJob beside the bot.",
+        epilog=f"Example: {PROGRAM} revert-overdue -n kube-system",
+        params=[
+            click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only there; else everywhere."),
+            *(one for one in _global_options() if one.name in wanted),
+        ],
+    )
+
+
+def _read_overdue(namespace: str, **options: Any) -> _Overdue:
+    return _Overdue(_where(options), namespace)
+
+
+def _change_options() -> list[click.Parameter]:
+    return [
+        click.Option(["--yes"], is_flag=True, help="Do it without a question."),
+        click.Option(["--no-capture"], is_flag=True, help="Do it without recording first what a restart destroys."),
+        *_global_options(),
+    ]
+
+
 def _demo_command() -> click.Command:
     return click.Command(
         "demo",
@@ -211,6 +253,8 @@ def _run(wiring: Wiring, words: Sequence[str]) -> int:
         say = Texts(asked.options["lang"] or wiring.language(where))
         report = asyncio.run(_answer(wiring, where, asked, say))
         _print(_render(report, asked.options["output"] or "text", say))
+    elif isinstance(asked, ChangeAsked | _Overdue):
+        return _change(wiring, asked)
     elif isinstance(asked, _Record):
         _print(asyncio.run(_write_recording(wiring, asked)))
     elif isinstance(asked, _Serve):
@@ -218,6 +262,40 @@ def _run(wiring: Wiring, words: Sequence[str]) -> int:
     elif isinstance(asked, _Demo):
         asyncio.run(wiring.demo(asked.port))
     return 0
+
+
+def _change(wiring: Wiring, asked: ChangeAsked | _Overdue) -> int:
+    from handlers.change_shell import Consent, Tools, revert_overdue, run_change  # noqa: PLC0415  # see Wiring
+
+    where = asked.where if isinstance(asked, _Overdue) else _where(asked.options)
+    language = None if isinstance(asked, _Overdue) else asked.options["lang"]
+    say = Texts(language or wiring.language(where))
+
+    def shown(report: Report) -> str:
+        return _render(report, "text", say)
+
+    tools = Tools(
+        open_sources=lambda: wiring.open_sources(where),
+        open_writer=lambda: wiring.open_writer(where),
+        capture=wiring.capture,
+        ask=_agrees,
+        tell=_tell,
+        show=shown,
+        say=say,
+    )
+    if isinstance(asked, _Overdue):
+        text, code = asyncio.run(revert_overdue(tools, asked.namespace))
+        _print(text)
+        return code
+    consent = Consent(yes=asked.options["yes"], no_capture=asked.options["no_capture"])
+    report, code = run_change(tools, asked.request, consent)
+    _print(_render(report, asked.options["output"] or "text", say))
+    return code
+
+
+def _agrees(question: str) -> bool:
+    _tell(question)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _where(options: dict[str, Any]) -> Where:

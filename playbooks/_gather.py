@@ -19,7 +19,7 @@ from bot.hami.install import (
 from bot.hami.nodestate import nvidia_handshake
 from bot.hami.requests import DeviceConfig
 from bot.hami.vendors import NVIDIA
-from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.cluster import Cluster, Kept, LogWanted, seen
 from bot.kube.models import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -60,11 +60,15 @@ class InstallSeen(NamedTuple):
 
 
 class Capacity(NamedTuple):
-    """The nodes, the pods that hold or reserve cards, and one namespace's quotas."""
+    """The nodes, the pods that hold or reserve cards, and one namespace's quotas.
+
+    `kept` is where what is worked out of them is left for later questions (see `Cluster.kept`).
+    """
 
     nodes: list[Node] | Gap
     pods: list[Holder] | Gap
     quotas: list[ResourceQuota] | Gap
+    kept: Kept | None = None
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -175,7 +179,7 @@ async def gather_capacity(cluster: Cluster, install: Install, namespace: str) ->
         seen("pods", gather_holders(cluster, install.scheduler_name)),
         seen("resource quotas", cluster.list(RESOURCE_QUOTAS, namespace)),
     )
-    return Capacity(nodes, pods, quotas)
+    return Capacity(nodes, pods, quotas, cluster.kept)
 
 
 async def gather_holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:

@@ -6,6 +6,7 @@ could give it now.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import click
 
 from bot.errors import NotFound, SourceError, Unusable
+from bot.hami.fit import Verdict
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.logs import lines_about
 from bot.hami.nodelock import LOCK_KEY, parse_lock
@@ -228,11 +230,14 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
 
 def _tables(case: Case) -> list[Table]:
     """The candidates by reason, HAMi's verdict as our fit gives it."""
-    grouped: dict[tuple[str, str], list[str]] = {}
+    alike: dict[Verdict, list[str]] = defaultdict(list)
     judged = case.request.containers and not other_vendors(case)
     for name, verdict in case.verdicts.items() if judged else ():
+        alike[verdict].append(name)
+    grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for verdict, names in alike.items():
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
-        grouped.setdefault((word, verdict.text() or verdict.unknown), []).append(name)
+        grouped[word, verdict.text() or verdict.unknown] += names
     rows = sorted(grouped.items(), key=lambda one: (one[0][0], -len(one[1]), one[0][1]))
     return (
         [
@@ -240,7 +245,7 @@ def _tables(case: Case) -> list[Table]:
                 title="candidate nodes",
                 columns=("verdict", "reason", "count", "nodes"),
                 rows=tuple(
-                    (*key, str(len(names)), ", ".join(names[:8]) + (", …" if len(names) > 8 else ""))
+                    (*key, str(len(names)), ", ".join(sorted(names)[:8]) + (", …" if len(names) > 8 else ""))
                     for key, names in rows[:_MAX_ROWS]
                 ),
             )

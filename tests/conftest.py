@@ -8,12 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
-POSTGRES = os.environ.get("HAMI_BOT_TEST_POSTGRES", "")
+POSTGRES = os.environ.get("HAMI_BOT_TEST_POSTGRES", "")  # noqa: TID251  # no setting of the bot
 """The address of a database on a PostgreSQL server where databases may be made: `.ci/run` starts one."""
 BACKENDS = ["sqlite", "postgresql"]
+
+# How long anything takes is the benchmarks' business: a busy machine must fail no test.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 NewDatabase = Callable[[], str]
 

@@ -1,5 +1,6 @@
 """The files that install, check and ship the project agree with each other and name nothing of where they were made."""
 
+import itertools
 import json
 import os
 import re
@@ -20,7 +21,10 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock")
 DIRECT = {
-    "requirements.lock": PROJECT["project"]["dependencies"],
+    "requirements.lock": [
+        *PROJECT["project"]["dependencies"],
+        *itertools.chain(*PROJECT["project"]["optional-dependencies"].values()),
+    ],
     "requirements-build.lock": [*PROJECT["dependency-groups"]["build"], *PROJECT["build-system"]["requires"]],
     "requirements-dev.lock": PROJECT["dependency-groups"]["dev"],
 }

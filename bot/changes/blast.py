@@ -73,11 +73,11 @@ def needs_nodes(deployment: Object) -> bool:
 
 class _Teller:
     def __init__(self, say: Texts) -> None:
-        self._say = say
+        self.say = say
         self.impacts: list[Impact] = []
 
     def __call__(self, code: str, severity: Severity, **values: object) -> None:
-        self.impacts.append(Impact(code, severity, self._say(f"blast.{code}", **values)))
+        self.impacts.append(Impact(code, severity, self.say(f"blast.{code}", **values)))
 
 
 _Tell = Callable[..., None]
@@ -177,7 +177,7 @@ def _owner(deployment: Object, tell: _Tell) -> None:
     meta = _part(deployment, "metadata")
     for code, part, key in _OWNERS:
         if value := _part(meta, part).get(key):
-            tell(code, "warning", key=key, value=value)
+            tell(code, "warning", mark=key, value=value)
             return
     if _part(meta, "labels").get(_HELM) == "Helm" or _part(meta, "annotations").get("meta.helm.sh/release-name"):
         release = _part(meta, "annotations").get("meta.helm.sh/release-name") or _part(meta, "labels").get(

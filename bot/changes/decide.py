@@ -6,8 +6,11 @@ What somebody else made of the object is never overwritten: the record is droppe
 from typing import Literal, NamedTuple
 
 from bot.changes.flags import Object, find_spot
-from bot.changes.plan import Patch, annotation, plan_forget, plan_revert
+from bot.changes.plan import LONGEST_S, Patch, annotation, plan_forget, plan_revert
 from bot.changes.record import Record, Unreadable, read_record
+
+CLOCKS_S = 1800
+"""A deadline further away than the longest change and this was written by a clock that was wrong: it is due."""
 
 How = Literal["reverted-by-another", "drifted", "container-gone"]
 
@@ -53,7 +56,7 @@ def decide(deployment: Object, now: float) -> Wait | Restore | Forget | Unreadab
     words = spot.words(record.field)
     if record.means == "patch" and words == record.words_before:
         return Forget(record, plan_forget(deployment), "reverted-by-another")
-    if now < record.deadline:
+    if now < record.deadline <= now + LONGEST_S + CLOCKS_S:
         return Wait(record)
     if words == record.words_after:
         return Restore(record, plan_revert(deployment, record))

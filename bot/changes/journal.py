@@ -28,7 +28,8 @@ ENDS: frozenset[EventKind] = frozenset(
 class Event(NamedTuple):
     """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
 
-    `record` is None for an annotation that cannot be read; `target` is `namespace/name` of the Deployment.
+    `record` is None for an annotation that cannot be read; `target` is `namespace/name` of the Deployment, `uid` its
+    uid where that is told.
     """
 
     kind: EventKind
@@ -36,12 +37,13 @@ class Event(NamedTuple):
     record: Record | None
     detail: str = ""
     by: str = ""
+    uid: str = ""
 
 
 class Open(NamedTuple):
     """A change that, as far as is known here, has not ended. `state`: what was told of it last, of the three.
 
-    `uid` is that of the Deployment it was planned on.
+    `uid` is that of the Deployment it was planned on, empty if that is not known.
     """
 
     record: Record

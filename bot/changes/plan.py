@@ -22,7 +22,7 @@ from bot.changes.flags import (
     with_value,
 )
 from bot.changes.record import KEY, VERSION, Means, Record, Unreadable, read_record, write_record
-from bot.hami.install import EXTENDER_CONTAINER
+from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.hami.version import Version
 from bot.kube.times import format_time
 
@@ -98,6 +98,8 @@ def plan_raise(
     except Unsuitable as error:
         return Refusal("unsuitable", str(error), "change it where the Deployment comes from")
     if wanted.means == "debug-flags":
+        if refusal := _no_running_level(deployment, wanted, before.value if before else ""):
+            return refusal
         words = spot.words(field)
     record = Record(
         v=VERSION,
@@ -114,10 +116,13 @@ def plan_raise(
         raised_at=_time(math.floor(now)),
         at=_time(math.floor(now) + math.ceil(wanted.seconds)),
         by=wanted.by,
-        because=wanted.because,
+        because=_storable(wanted.because),
         channel=wanted.channel,
         until_captured=wanted.until_captured,
     )
+    if read_record(write_record(record)) != record:  # what cannot be read later would never be undone
+        why = f"the record of how to undo it would not be readable: it is {len(write_record(record)):,} characters long"
+        return Refusal("unsuitable", why, "give a shorter reason")
     meta = _metadata(deployment)
     no_annotations = not meta.get("annotations")
     patch: list[dict[str, Any]] = [
@@ -192,7 +197,7 @@ def _out_of_range(wanted: Wanted) -> Refusal | None:
     if not SHORTEST_S <= wanted.seconds <= LONGEST_S:
         why = f"a change lasts from {SHORTEST_S // 60} min to {LONGEST_S // 3600} h"
         return Refusal("duration", why, f"without a time it is {USUAL_S // 60} min")
-    if wanted.flag == VERBOSITY and not (wanted.value.isascii() and wanted.value.isdigit()):
+    if wanted.flag == VERBOSITY and not is_level(wanted.value):
         return Refusal("level", f"{wanted.value!r} is no verbosity", f"a whole number from 0 to {HIGHEST}")
     if wanted.flag == VERBOSITY and int(wanted.value) > HIGHEST:
         why = f"from -v={HIGHEST + 1} on the log holds request bodies, and tokens with them"
@@ -228,10 +233,34 @@ def _unfit(deployment: Object, wanted: Wanted, version: Version | None) -> Refus
     return None
 
 
+def _no_running_level(deployment: Object, wanted: Wanted, value: str) -> Refusal | None:
+    """Why the level cannot be set in the running process, or could not be set back there."""
+    selector = _part(_part(deployment, "spec"), "selector")
+    if (wanted.flag, wanted.container) != (VERBOSITY, KUBE_SCHEDULER_CONTAINER):
+        why = f"only -v of container {KUBE_SCHEDULER_CONTAINER} can be set in the running process"
+    elif value and not is_level(value):
+        why = f"-v is {value!r} now: nothing that the running process could be set back to"
+    elif selector.get("matchExpressions"):
+        why = f"{_target(deployment)} finds its pods by expressions"
+    else:
+        return None
+    return Refusal("unsuitable", why, "set it by the Deployment's words instead")
+
+
+def is_level(value: str) -> bool:
+    """Whether it is a number as -v takes it."""
+    return len(value) < 10 and value.isascii() and value.isdigit()
+
+
+def _storable(text: str) -> str:
+    """Without halves of surrogate pairs, which a shell's arguments may hold and JSON cannot."""
+    return text.encode(errors="replace").decode()
+
+
 def _is_enough(wanted: Wanted, value: str) -> bool:
     if wanted.flag == PROFILING:
         return is_on(value)
-    return value.isascii() and value.isdigit() and int(value) >= int(wanted.value)
+    return is_level(value) and int(value) >= int(wanted.value)
 
 
 def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ at v2.5.1 to v2.10.0. `relax` leaves checks out, which answers "would it fit if 
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from bot.hami import mig
 from bot.hami.cardorder import Weights, read_weights, sort_cards
@@ -89,6 +89,10 @@ class Verdict(NamedTuple):
         return ", ".join(sorted(f"{count}/{self.of} {code}" for code, count in self.parts)) or self.reason
 
 
+Heed = Literal["amounts", "order", "identity"]
+"""What of a node's cards a verdict depends on: what each one is and what is used of it; also in which order they stand
+and on which numa nodes; or also which cards they are."""
+
 FITS = Verdict(fits=True)
 UNREGISTERED = Verdict(fits=False, reason=NODE_UNREGISTERED)
 
@@ -122,6 +126,15 @@ def judge(
         return _PodRun(node, request, rules, quota=quota, default_policy=default_policy, relax=relax).verdict()
     except _Unmodelled as what:
         return Verdict(fits=None, unknown=str(what))
+
+
+def heeds(request: PodRequest, *, limited: bool, default_policy: str) -> Heed:
+    """What the verdicts on this request depend on at most, whatever is relaxed. `limited`: some quota applies."""
+    wanted = request.constraints
+    policy = default_policy if wanted.policy is None else wanted.policy
+    if wanted.use_uuid is not None or wanted.no_use_uuid is not None or "topology" in policy:
+        return "identity"
+    return "order" if limited or wanted.numa_bind or len(request.containers) > 1 else "amounts"
 
 
 class _PodRun:

@@ -48,6 +48,9 @@ class Holding(NamedTuple):
     def amounts(self) -> tuple[int, int]:
         """Memory in MiB and cores over all its cards: what a quota counts of it."""
         shares = self.shares.values()
+        if len(shares) == 1:
+            (only,) = shares
+            return only.memory_mib, only.cores
         return sum(one.memory_mib for one in shares), sum(one.cores for one in shares)
 
 
@@ -77,16 +80,20 @@ class Ledger(NamedTuple):
 
 def build_ledger(pods: Iterable[Pod | Holder], version: Version) -> Ledger:
     """The ledger of all unfinished pods."""
+    return add_up(read_holding(pod, version) for pod in pods)
+
+
+def add_up(holdings: Iterable[Holding | None]) -> Ledger:
+    """The ledger of these holdings; None is a pod that holds nothing."""
     by_node: dict[str, list[Holding]] = {}
     by_namespace: dict[str, tuple[int, int]] = {}
-    for pod in pods:
-        holding = read_holding(pod, version)
+    for holding in holdings:
         if holding is None:
             continue
         by_node.setdefault(holding.node, []).append(holding)
-        memory, cores = by_namespace.get(pod.namespace, (0, 0))
+        memory, cores = by_namespace.get(holding.namespace, (0, 0))
         more_memory, more_cores = holding.amounts
-        by_namespace[pod.namespace] = memory + more_memory, cores + more_cores
+        by_namespace[holding.namespace] = memory + more_memory, cores + more_cores
     return Ledger(by_node, by_namespace)
 
 

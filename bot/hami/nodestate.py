@@ -63,9 +63,9 @@ def nvidia_cards(
     score = node.metadata.annotation(SCORE_KEY)
     if version >= JSON_SINCE and score is not None and read_link_scores(score) is None:
         return Unregistered("score-unreadable", SCORE_KEY, score[:200], read)
-    allocatable = nvidia_allocatable(node, count_resource)
-    if version >= JSON_SINCE and allocatable > 0:  # whatever the handshake says: on large clusters reading it costs
+    if is_taken_in_for_good(node, version, count_resource):
         return read
+    allocatable = nvidia_allocatable(node, count_resource)
     judgement = judge_as_scheduler(nvidia_handshake(node), version, allocatable, now)
     if judgement in ("alive", "unknown"):
         return read
@@ -73,6 +73,11 @@ def nvidia_cards(
     if version >= JSON_SINCE:  # the handshake is asked only where kubelet offers nothing
         return Unregistered("no-allocatable", NVIDIA.handshake, quote, read)
     return Unregistered("deleted" if judgement == "deleted" else "stale", NVIDIA.handshake, quote, read)
+
+
+def is_taken_in_for_good(node: Node, version: Version, count_resource: str = NVIDIA.count) -> bool:
+    """Whether what is registered counts at any time, whatever the handshake says: kubelet offers some of it."""
+    return version >= JSON_SINCE and nvidia_allocatable(node, count_resource) > 0
 
 
 def is_held_by_turns(node: Node, version: Version, now: datetime, *, count_resource: str = NVIDIA.count) -> bool:

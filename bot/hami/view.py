@@ -3,7 +3,7 @@
 Pure and lazy: a node's cards are only read when something asks about that node.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from itertools import product
@@ -12,22 +12,14 @@ from typing import NamedTuple
 from bot.hami import fit
 from bot.hami.fit import NodeCards, QuotaRoom, Verdict
 from bot.hami.inventory import CardState, take_stock
-from bot.hami.ledger import Holding, Ledger, build_ledger
-from bot.hami.nodestate import (
-    SCORE_KEY,
-    Unregistered,
-    cordoned_uuids,
-    is_held_by_turns,
-    nvidia_cards,
-    read_link_scores,
-)
+from bot.hami.ledger import Holding, Ledger
+from bot.hami.nodestate import Unregistered
 from bot.hami.registration import Registration
 from bot.hami.requests import DeviceConfig, PodRequest
-from bot.hami.rules import rules_of
+from bot.hami.stock import NodeStock, Stock, Terms
 from bot.hami.version import Version
 from bot.kube.models import Holder, Node, Pod, Quantity, ResourceQuota
 from bot.kube.quantities import parse_quantity
-from bot.kube.selectors import label_matcher
 
 _UNKNOWN_VERSIONS = tuple(
     Version(2, minor, patch) for minor, patch in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 0), (10, 0))
@@ -49,17 +41,18 @@ class Facts(NamedTuple):
 class View:
     """The cluster under one version's rules."""
 
-    def __init__(self, facts: Facts, version: Version) -> None:
+    def __init__(self, facts: Facts, version: Version, stock: Stock | None = None) -> None:
+        """`stock`: what was worked out before, of this version and of these settings."""
         self.facts = facts
         self.version = version
-        self.rules = rules_of(version)
-        self.ledger: Ledger | None = None if facts.pods is None else build_ledger(facts.pods, version)
+        self._stock = stock or Stock(terms(facts, version))
+        self.rules = self._stock.rules
+        self.ledger: Ledger | None = None if facts.pods is None else self._stock.ledger(facts.pods)
         self._whole: View | None = None
         self._changed: frozenset[str] = frozenset()
-        self._states: dict[str, NodeCards | Unregistered] = {}
-        self._held_by_turns: set[str] = set()
+        self._seen: dict[str, NodeStock] = {}
         self._rooms: dict[str, tuple[QuotaRoom | None, ...]] = {}
-        self._selects = label_matcher(facts.node_selector)
+        self._verdicts: dict[tuple[PodRequest, frozenset[str]], dict[Hashable, Verdict]] = {}
 
     def forgetting(self, uid: str) -> "View":
         """The cluster without what one pod holds, as its own filter run sees it; an empty uid is nobody's.
@@ -72,61 +65,87 @@ class View:
         view = copy(self)
         view.ledger = self.ledger.without(gone)
         view._whole, view._changed = self, self._changed | {one.node for one in gone}  # noqa: SLF001  # a copy of ours
-        view._states, view._rooms = {}, {}  # noqa: SLF001
+        view._seen, view._rooms, view._verdicts = {}, {}, {}  # noqa: SLF001
         return view
 
     def registration(self, name: str) -> Registration | Unregistered:
         """The node's NVIDIA cards as registered, or why the scheduler has none."""
-        node = self.facts.nodes[name]
-        if not self._selects(node.metadata.labels):
-            return Unregistered("absent", "--node-label-selector", self.facts.node_selector)
-        return nvidia_cards(node, self.version, self.facts.now, count_resource=self.facts.config.count)
+        return self._stock.registration(self.facts.nodes[name], self.facts.now)
 
     def state(self, name: str) -> NodeCards | Unregistered:
         """The node's cards with what they have given away. Needs the pods: without them the ledger counts nothing."""
+        return self.see(name).state
+
+    def see(self, name: str) -> NodeStock:
+        """The same, with what tells whether other nodes are like it."""
+        if (seen := self._seen.get(name)) is not None:
+            return seen
         if self._whole is not None and name not in self._changed:
-            return self._whole.state(name)
-        if name not in self._states:
-            registration = self.registration(name)
-            if isinstance(registration, Unregistered):
-                self._states[name] = registration
-            else:
-                self._states[name] = self.cards_of(name, registration)
-                node, config = self.facts.nodes[name], self.facts.config
-                if is_held_by_turns(node, self.version, self.facts.now, count_resource=config.count):
-                    self._held_by_turns.add(name)
-        return self._states[name]
+            return self._whole.see(name)
+        holdings = self.ledger.on(name) if self.ledger else ()
+        seen = self._seen[name] = self._stock.on(self.facts.nodes[name], holdings, self.facts.now)
+        return seen
 
     def cards_of(self, name: str, registration: Registration, *, empty: bool = False) -> NodeCards:
         """The cards of a registration, with or without what the ledger says is used of them."""
-        node = self.facts.nodes[name]
         holdings = self.ledger.on(name) if self.ledger and not empty else ()
-        scores = node.metadata.annotation(SCORE_KEY)
-        return NodeCards(
-            take_stock(registration.cards, holdings, self.rules),
-            cordoned_uuids(node) if self.rules.modern else frozenset(),
-            read_link_scores(scores) if scores else None,
-        )
+        return self._stock.cards_of(self.facts.nodes[name], registration, holdings)
 
     def judge(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> Verdict:
         """The filter's verdict on one node; `fits` None where something that decides was not seen."""
+        return self.judge_each([name], request, relax)[name]
+
+    def judge_each(
+        self, names: Iterable[str], request: PodRequest, relax: frozenset[str] = frozenset()
+    ) -> dict[str, Verdict]:
+        """The verdicts on several nodes; those that are alike in all that this request heeds are judged once."""
         if not request.containers:
-            return fit.FITS
-        state = self.state(name)
-        if isinstance(state, Unregistered):
+            return dict.fromkeys(names, fit.FITS)
+        heed = self._heed(request)
+        known = self._verdicts.setdefault((request._replace(name="", uid=""), relax), {})
+        found: dict[str, Verdict] = {}
+        for name in names:
+            seen = self.see(name)
+            alike = seen.all_that(heed)
+            verdict = known.get(alike) if alike is not None and not seen.by_turns else None
+            if verdict is None:
+                verdict = self._judge(seen, request, relax)
+                if alike is not None and not seen.by_turns:
+                    known[alike] = verdict
+            found[name] = verdict
+        return found
+
+    def _judge(self, seen: NodeStock, request: PodRequest, relax: frozenset[str]) -> Verdict:
+        if isinstance(seen.state, Unregistered):
             return fit.UNREGISTERED
         if self.ledger is None:
             return Verdict(fits=None, unknown="the pods that hold its cards were not seen")
-        if name in self._held_by_turns:
+        if seen.by_turns:
             return Verdict(
                 fits=None, unknown="kubelet offers no cards (allocatable 0): HAMi takes them in and drops them by turns"
             )
-        return self.run(state, request, relax)
+        return self.run(seen.state, request, relax)
+
+    def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
+        """Of nodes that are alike in all that this request heeds the first; of the unregistered ones none."""
+        heed, known, found = self._heed(request), set[Hashable](), list[str]()
+        for name in names:
+            seen = self.see(name)
+            alike = seen.all_that(heed) if not seen.by_turns else None
+            if alike not in known and not isinstance(seen.state, Unregistered):
+                found.append(name)
+                if alike is not None:
+                    known.add(alike)
+        return found
+
+    def _heed(self, request: PodRequest) -> fit.Heed:
+        limited = any(room is not None for room in self._quota_rooms(request.namespace))
+        return fit.heeds(request, limited=limited, default_policy=self.facts.policy)
 
     def judge_without(self, name: str, request: PodRequest, gone: Sequence[Holding]) -> Verdict:
         """The verdict on one node if these holders had ended: their cards and their part of the quota are free."""
-        state = self.state(name)
-        if isinstance(state, Unregistered) or self.ledger is None or name in self._held_by_turns:
+        state, by_turns, *_ = self.see(name)
+        if isinstance(state, Unregistered) or self.ledger is None or by_turns:
             return self.judge(name, request)
         ended = {id(one) for one in gone}
         rest = [one for one in self.ledger.on(name) if id(one) not in ended]
@@ -192,6 +211,11 @@ class View:
         """The node's cards, none when it is unregistered."""
         state = self.state(name)
         return [] if isinstance(state, Unregistered) else list(state.cards)
+
+
+def terms(facts: Facts, version: Version) -> Terms:
+    """What a stock of these facts has to be of."""
+    return Terms(version, facts.config.count, facts.node_selector)
 
 
 def _limits(hard: Iterable[Mapping[str, Quantity]], resource: str) -> list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
-from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.cluster import Kept, LogLines, LogWanted
 from bot.kube.follow import Follower, Pace
 from bot.kube.live import LiveCluster, Selection
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
@@ -35,6 +35,7 @@ class WatchCache:
         self._pace = pace
         self._shared = Shared()
         self.followed: dict[Selection[Any], Follower[Any]] = {}
+        self.kept: Kept = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -91,6 +92,10 @@ class CachedCluster:
     @property
     def namespace(self) -> str:
         return self._live.namespace
+
+    @property
+    def kept(self) -> Kept:
+        return self._cache.kept
 
     @property
     def undecodable(self) -> Sequence[str]:

@@ -1,6 +1,6 @@
 """What a playbook may read from a cluster, whether it is live or recorded. Nothing here can change one."""
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Hashable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -10,6 +10,9 @@ from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
+
+Kept = dict[Hashable, Any]
+"""What was worked out of a cluster's objects, by what it is. It is looked up again only for the same objects."""
 
 
 class LogWanted(NamedTuple):
@@ -68,6 +71,11 @@ class Cluster(Protocol):
     @property
     def notes(self) -> Sequence[Gap]:
         """What is assumed about the cluster as a whole, such as the time of a recording that names none."""
+        ...
+
+    @property
+    def kept(self) -> Kept | None:
+        """Where questions leave for later ones what they worked out of the objects; None where none will follow."""
         ...
 
     @property

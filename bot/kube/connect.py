@@ -73,7 +73,8 @@ async def open_writer(*, kubeconfig: Path | None = None, context: str = "", time
     """The way to write to a cluster, by the same credentials as `open_cluster` reads with."""
     link = await _connect(kubeconfig, context)
     limits = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(5, timeout_s))
-    return Writer(link, partial(_connect, kubeconfig, link.context), limits)
+    home = "" if link.context else link.namespace
+    return Writer(link, partial(_connect, kubeconfig, link.context), limits, home=home)
 
 
 class OfficialLink:

@@ -108,6 +108,7 @@ class LiveCluster:
 
     hami_version_hint = ""
     cache_age_s = None
+    kept = None
 
     def __init__(
         self, link: Link, reconnect: Callable[[], Awaitable[Link]], *, name: str, limits: aiohttp.ClientTimeout

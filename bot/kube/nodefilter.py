@@ -45,6 +45,8 @@ class NodeFilter:
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
         self._tolerations = pod.spec.tolerations or []
+        self._selects = bool(pod.spec.node_selector or pod.spec.affinity)
+        self._lacks: dict[tuple[str, Quantity], bool] = {}
         amounts = ((resource, effective_request(pod, resource)) for resource in _RESOURCES)
         self._asked = [(resource, amount) for resource, amount in amounts if amount > 0]
 
@@ -55,13 +57,21 @@ class NodeFilter:
         for taint in node.spec.taints or ():
             if taint.effect in _HARD_EFFECTS and not _tolerated(taint, self._tolerations):
                 return Obstacle(TAINT_TEXT, taint.key)
-        if missing := _unselected(self._pod, node):
+        if self._selects and (missing := _unselected(self._pod, node)):
             return Obstacle(SELECTOR_TEXT, missing)
+        offers = node.status.allocatable or {}
         for resource, asked in self._asked:
-            offered = _offered(node, resource)
-            if offered is not None and asked > offered:
+            if resource in offers and self._is_less(resource, offers[resource], asked):
                 return Obstacle(f"Insufficient {resource}", resource)
         return None
+
+    def _is_less(self, resource: str, offered: Quantity, asked: Decimal) -> bool:
+        """Whether the node offers less than is asked; nodes by the thousand offer the same."""
+        key = resource, offered
+        if key not in self._lacks:
+            amount = parse_quantity(offered)
+            self._lacks[key] = amount is not None and asked > amount
+        return self._lacks[key]
 
 
 def obstacle(pod: Pod, node: Node) -> Obstacle | None:
@@ -150,8 +160,3 @@ def _request(container: Container, resource: str) -> Decimal:
 def _amount(amounts: dict[str, Quantity] | None, resource: str) -> Decimal:
     value = (amounts or {}).get(resource)
     return (parse_quantity(value) if value is not None else None) or Decimal()
-
-
-def _offered(node: Node, resource: str) -> Decimal | None:
-    value = (node.status.allocatable or {}).get(resource)
-    return None if value is None else parse_quantity(value)

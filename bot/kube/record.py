@@ -5,8 +5,9 @@ import gzip
 import io
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,10 +47,27 @@ async def record(cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, se
     node has left depends on every pod. An existing archive is replaced, a folder must be new or empty (UsageError).
     Raises SourceError when nothing could be read at all.
     """
+    needle = pod[1].encode() if pod else b""
+    return await write_recording(cluster, out, partial(_all_of, cluster), needle=needle, server_version=server_version)
+
+
+async def write_recording(
+    cluster: Cluster,
+    out: Path,
+    objects_of: Callable[[Kind[Resource]], Awaitable[list[Resource]]],
+    *,
+    needle: bytes = b"",
+    server_version: str,
+    more: Mapping[str, bytes] | None = None,
+) -> RecordSummary:
+    """Writes what `objects_of` gives of each kind, the logs of HAMi's scheduler pods among them, and `more` files.
+
+    `needle` limits the logs to the lines that hold it. Otherwise as `record`.
+    """
     out = _checked(out)
     async with asyncio.TaskGroup() as reading:
-        lists = [reading.create_task(seen(kind.plural, _all_of(cluster, kind))) for kind in ALL_KINDS]
-    files: dict[str, bytes] = {}
+        lists = [reading.create_task(seen(kind.plural, objects_of(kind))) for kind in ALL_KINDS]
+    files: dict[str, bytes] = dict(more or {})
     objects: dict[str, int] = {}
     gaps: list[Gap] = []
     pods: list[Pod] = []
@@ -66,7 +84,7 @@ async def record(cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, se
             pods = [one for one in items if isinstance(one, Pod)]
     if not objects:
         raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
-    logs, log_gaps = await _scheduler_logs(cluster, pods, pod[1].encode() if pod else b"")
+    logs, log_gaps = await _scheduler_logs(cluster, pods, needle)
     taken_at = cluster.as_of(shown)  # the replay has to judge ages as the cluster's own clock does
     meta = Meta(format_time(taken_at), FORMAT, cluster.name, server_version, cluster.hami_version_hint)
     files |= logs | {META: msgspec.json.encode(meta)}

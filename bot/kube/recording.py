@@ -63,6 +63,7 @@ class RecordedCluster:
     """
 
     cache_age_s = None
+    kept = None
 
     def __init__(self, path: Path, files: RecordingFiles, *, name: str = "") -> None:
         self._files = files

@@ -38,10 +38,14 @@ class OutcomeUnknown(SourceError):  # noqa: N818  # what the person is told
 class Writer:
     """Writes to one cluster. Use as an async context manager, or call `aclose`.
 
+    `home` is the namespace of the pod that this runs in, if it runs in the cluster, else empty.
     Every method raises SourceError: `Conflict` and `OutcomeUnknown` as they say, NotFound for an object that is gone.
     """
 
-    def __init__(self, link: Link, reconnect: Callable[[], Awaitable[Link]], limits: aiohttp.ClientTimeout) -> None:
+    def __init__(
+        self, link: Link, reconnect: Callable[[], Awaitable[Link]], limits: aiohttp.ClientTimeout, *, home: str = ""
+    ) -> None:
+        self.home = home
         self._link = link
         self._reconnect = reconnect
         self._limits = limits
@@ -75,9 +79,13 @@ class Writer:
             following = (("continue", page.metadata.next),)
 
     async def pods_of(self, deployment: dict[str, Any]) -> list[str]:
-        """The names of the Deployment's running pods."""
+        """The names of the Deployment's running pods. Raises SourceError unless it finds them by labels alone."""
         namespace = deployment["metadata"]["namespace"]
-        labels = ",".join(f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items())
+        selector: dict[str, Any] = deployment["spec"].get("selector") or {}
+        if not selector.get("matchLabels") or selector.get("matchExpressions"):
+            text = f"the pods of {namespace}/{deployment['metadata']['name']} cannot be told by labels"
+            raise SourceError(text, hint="its selector has to be matchLabels alone")
+        labels = ",".join(f"{key}={value}" for key, value in selector["matchLabels"].items())
         query = (("labelSelector", labels), ("fieldSelector", "status.phase=Running"))
         request = Request("list", "pods", PODS.path(segment(namespace)), namespace, query)
         return [one.name for one in _decoded(request, await self._send(request), Resource).items or ()]

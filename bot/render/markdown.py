@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
-from bot.render.words import heading, seen_at, shell_command, some_names, subject_name, visible, where
-from bot.report import Evidence, Finding, Gap, NextAction, Report, Table
+from bot.render.words import changed, heading, seen_at, shell_command, some_names, subject_name, visible, where
+from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Table
 from bot.texts import Texts
 
 _NAMES_SHOWN = 8
@@ -31,6 +31,7 @@ def markdown(report: Report, say: Texts) -> str:
         [f"## {_inert(subject_name(report))}: {_inert(report.verdict)}"],
         [_inert(_origin(report, say))],
         *_section(say("render.findings"), list(_findings(report.findings, say))),
+        *(_section(say("render.change"), list(_change(report.change, say))) if report.change else []),
         *_section(say("render.next"), [line for one in actions for line in _action(one, say)]),
         *(part for table in report.tables for part in _section(_inert(heading(table.title)), _table(table, say))),
         *_section(say("render.gaps"), [line for gap in report.gaps for line in _gap(gap)]),
@@ -68,6 +69,12 @@ def _evidence(evidence: Evidence, say: Texts, *, again: bool) -> Iterator[str]:
     yield f"  - {_inert(', '.join(filter(None, (where(evidence), evidence.at))))}: {quote}"
     if evidence.command and not again:
         yield f"    {say('render.again')}: {_code(evidence.command)}"
+
+
+def _change(change: Change, say: Texts) -> Iterator[str]:
+    yield f"- {_inert(changed(change, say))}"
+    for one in change.blast_radius:
+        yield f"- {_code(one.code)} ({say(f'render.{one.severity}')}): {_inert(one.text)}"
 
 
 def _action(action: NextAction, say: Texts) -> Iterator[str]:

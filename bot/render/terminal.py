@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from bot.render.words import (
     cells,
+    changed,
     heading,
     is_numeric,
     moment,
@@ -22,7 +23,7 @@ from bot.render.words import (
     visible,
     where,
 )
-from bot.report import Evidence, Finding, Gap, NextAction, Report, Severity, Table
+from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
 from bot.texts import Texts
 
 _NARROWEST = 40
@@ -58,6 +59,7 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> st
     sections = [
         _head(report, cause, say, width),
         _evidence(cause.evidence if cause else (), report.taken_at, say, width),
+        _change(report.change, say, width) if report.change else [],
         _next(cause.next_actions if cause else (), say, width),
         _others([one for one in others if one and one.severity != "info"], say, width),
         _background([one for one in others if one and one.severity == "info"], say, width),
@@ -100,6 +102,17 @@ def _evidence(evidence: Sequence[Evidence], taken_at: str, say: Texts, width: in
         lines += _prose(", ".join(place), width, "  ", rest="    ", style=_LABEL)
         lines += _prose(one.quote or say("render.empty"), width, "    | ", rest="    | ", lead_style=_LABEL)
         lines += _command(one.command, "    ")
+    return lines
+
+
+def _change(change: Change, say: Texts, width: int) -> list[Line]:
+    lines = [Line(say("render.change"), lead_style=_HEADING), *_prose(changed(change, say), width, "  ")]
+    words = {one.severity: say(f"render.{one.severity}") for one in change.blast_radius}
+    wide = max(map(cells, words.values()), default=0)
+    for one in change.blast_radius:
+        word = words[one.severity]
+        lead = f"  {word}{' ' * (wide - cells(word))}  "
+        lines += _prose(one.text, width, lead, lead_style=_SEVERITY_STYLES[one.severity])
     return lines
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from msgspec import UNSET
 
-from bot.report import Evidence, Finding, NextAction, Report
+from bot.report import Change, Evidence, Finding, NextAction, Report
 from bot.texts import Texts
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
@@ -72,6 +72,14 @@ def notes(finding: Finding, say: Texts) -> str:
     if not all(name in finding.claim for name in finding.scope.nodes[: _NAMES_SHOWN - 1]):
         shown += f": {some_names(finding.scope.nodes, say, _NAMES_SHOWN)}"
     return shown
+
+
+def changed(change: Change, say: Texts) -> str:
+    """`-v of container x: 4 -> 5`."""
+    target = change.target
+    flag = f"{'-' if len(target.flag) == 1 else '--'}{target.flag}"
+    old, new = target.old or say("render.unset"), target.new or say("render.unset")
+    return say("render.changed", flag=flag, container=target.container, old=old, new=new)
 
 
 def is_numeric(column: Sequence[str]) -> bool:

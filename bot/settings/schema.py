@@ -143,9 +143,14 @@ class StoreSettings(BaseModel):
 
     url: SecretStr = SecretStr("sqlite+aiosqlite:///state/hami-bot.db")
 
+    @property
+    def is_one_process_own(self) -> bool:
+        """Whether the store is a file, which one process at a time may have."""
+        return self.url.get_secret_value().startswith("sqlite")
+
 
 class Settings(BaseSettings):
-    """All settings, checked; unknown keys are errors."""
+    """All settings, checked; unknown keys are errors. `replicas` is how many processes of the bot run at once."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
 
@@ -155,6 +160,7 @@ class Settings(BaseSettings):
     slack: SlackSettings | None = None
     http: HttpSettings = HttpSettings()
     store: StoreSettings = StoreSettings()
+    replicas: int = Field(default=1, ge=1)
     access: AccessSettings = AccessSettings()
 
     @field_validator("channels")

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from bot.bugs import bugs_as_errors
 from bot.errors import BotError
-from bot.store import Store
+from bot.store import Store, StoreError
 
 T = TypeVar("T")
 
@@ -46,13 +46,16 @@ class Work:
     def __len__(self) -> int:
         return len(self._running)
 
-    def start(self, key: str, job: Job, tell: Tell, *, payload: str = "") -> None:
-        """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`."""
+    def start(self, key: str, job: Job, tell: Tell, *, payload: str = "", regardless: bool = False) -> None:
+        """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`.
+
+        `regardless`: what does no harm when it is done twice, and must be done also while the store cannot be asked.
+        """
         if key in self._running:
             return
         kept = asyncio.Event()
         self._unkept.add(kept)
-        task = asyncio.create_task(self._once(key, job, tell, payload, kept), name=key)
+        task = asyncio.create_task(self._once(key, job, tell, payload, kept, regardless=regardless), name=key)
         self._running[key] = task
         task.add_done_callback(lambda _: self._running.pop(key, None))
 
@@ -81,11 +84,17 @@ class Work:
         await asyncio.gather(*late, return_exceptions=True)
         return len(late)
 
-    async def _once(self, key: str, job: Job, tell: Tell, payload: str, kept: asyncio.Event) -> None:
+    async def _once(  # private, and each is needed
+        self, key: str, job: Job, tell: Tell, payload: str, kept: asyncio.Event, *, regardless: bool
+    ) -> None:
         try:
             with bugs_as_errors():
                 try:
                     mine = key in await self._claims.write(key, payload)
+                except StoreError:
+                    if not regardless:
+                        raise
+                    mine = True
                 finally:
                     self._unkept.discard(kept)
                     kept.set()

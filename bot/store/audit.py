@@ -12,15 +12,12 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Row, RowMapping, insert, select
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import Row, RowMapping, insert, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.engine import StoreError, told
+from bot.store.engine import told
 from bot.store.tables import audit
 
-TRIES = 50
-"""How often another process may be first before it is given up."""
 PAGE = 500
 BEGINNING = "0" * 64
 
@@ -67,25 +64,12 @@ class Audit:
             "detail": _ascii(dict(detail or {})),
         }
         with told("writing the audit log"):
-            for _ in range(TRIES):
-                try:
-                    return await self._append(row)
-                except IntegrityError:  # another process took the number
-                    continue
-        raise StoreError("writing the audit log: other processes were always first", hint="try again")
+            async with self._engine.begin() as connection:
+                sealed = await _append(connection, row)
+        log.info("audit %d %s: %s %s %s by %s", sealed["seq"], sealed["hash"], *(row[one] for one in _SHOWN))
+        return sealed["seq"]
 
-    async def _append(self, row: dict[str, Any]) -> int:
-        async with self._engine.begin() as connection:
-            newest = select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
-            last = (await connection.execute(newest)).first()
-            seq, previous = (last.seq + 1, last.hash) if last else (1, BEGINNING)
-            sealed = {"seq": seq, **row, "previous": previous}
-            sealed["hash"] = _seal(sealed)
-            await connection.execute(insert(audit).values(**sealed))
-        log.info("audit %d %s: %s %s %s by %s", seq, sealed["hash"], *(row[one] for one in _SHOWN))
-        return seq
-
-    async def read(self, limit: int, *, before: int = 2**62) -> list[Entry]:
+    async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
         """The newest rows below the number `before`, newest first."""
         wanted = select(audit).where(audit.c.seq < before).order_by(audit.c.seq.desc()).limit(limit)
         with told("reading the audit log"):
@@ -109,6 +93,18 @@ class Audit:
         with told("reading the audit log"):
             async with self._engine.connect() as connection:
                 return (await connection.execute(wanted)).mappings().all()
+
+
+async def _append(connection: AsyncConnection, row: dict[str, Any]) -> dict[str, Any]:
+    if connection.dialect.name == "postgresql":  # SQLite has one writer anyway: the next one waits for this row
+        await connection.execute(text(f"LOCK TABLE {audit.name} IN EXCLUSIVE MODE"))
+    newest = select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
+    last = (await connection.execute(newest)).first()
+    seq, previous = (last.seq + 1, last.hash) if last else (1, BEGINNING)
+    sealed = {"seq": seq, **row, "previous": previous}
+    sealed["hash"] = _seal(sealed)
+    await connection.execute(insert(audit).values(**sealed))
+    return sealed
 
 
 def _flaw(row: RowMapping, number: int, previous: str) -> str:

@@ -68,6 +68,12 @@ class ChangeRows:
                 row = (await connection.execute(here)).mappings().first()
         return bool(_after(event, dict(row) if row else self._fresh(event.record, "planned")))
 
+    async def knows(self, change_id: str) -> bool:
+        """Whether there is a row of that id, whatever became of it."""
+        with told("looking for a change"):
+            async with self._engine.connect() as connection:
+                return await connection.scalar(select(changes.c.id).where(changes.c.id == change_id)) is not None
+
     async def opened(self) -> list[Open]:
         """Those that have not ended, the oldest first."""
         wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))
@@ -99,12 +105,21 @@ class ChangeRows:
 def _after(event: Event, row: dict[str, Any]) -> dict[str, Any]:
     """What the event changes in the row; nothing if it is no news."""
     record = event.record
-    if record is None or row["state"] not in _LATER:
+    if record is None or (row["state"] not in _LATER and not _was_raised(event, row)):
         return {}
     if event.kind in ENDS:
         return {"state": event.kind, "trouble": event.detail}
     if event.kind == "extended":
         return {} if row["record"] == write_record(record) else {"record": write_record(record)}
     if event.kind in _LATER:
-        return {"state": event.kind, "trouble": ""} if _LATER[event.kind] > _LATER[row["state"]] else {}
+        if _LATER[event.kind] <= _LATER.get(row["state"], -1):
+            return {}
+        uid = {"uid": event.uid} if event.uid else {}
+        return {"state": event.kind, "record": write_record(record), "trouble": ""} | uid
     return {"trouble": event.detail} if row["trouble"] != event.detail else {}
+
+
+def _was_raised(event: Event, row: dict[str, Any]) -> bool:
+    """That a change was never raised is inferred from not seeing it: one that is seen later was on its way."""
+    seen = event.kind in ENDS or event.kind in _LATER
+    return row["state"] == "never-raised" and seen and event.kind != "never-raised"

@@ -47,15 +47,19 @@ def _hint(reason: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_engine(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
-    """The database with its tables made. SQLite waits `patience` seconds for another process's lock."""
+async def open_engine(url: str, patience: float, *, prepare: bool = True) -> AsyncGenerator[AsyncEngine]:
+    """The database, with its tables made and upgraded unless it is not to be prepared.
+
+    SQLite waits `patience` seconds for another process's lock.
+    """
     address = _address(url)
     shown = address.render_as_string(hide_password=True)
     with told(f"opening the store {shown}"):
         engine = await _engine(address, patience)
     try:
-        with told(f"opening the store {shown}"):
-            await _prepare(engine, shown)
+        if prepare:
+            with told(f"opening the store {shown}"):
+                await _prepare(engine, shown)
         yield engine
     finally:
         await engine.dispose()

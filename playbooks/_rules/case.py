@@ -1,6 +1,6 @@
 """One unscheduled pod and everything seen that bears on it, with the verdicts that follow: what rules read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from functools import cached_property
@@ -12,8 +12,10 @@ from bot.hami.install import Install
 from bot.hami.nodestate import Unregistered, expects_gpus
 from bot.hami.registration import Registration
 from bot.hami.requests import DeviceConfig, PodRequest, pod_request
+from bot.hami.stock import Stock, Terms
 from bot.hami.version import Version
-from bot.hami.view import Facts, View, versions_to_try
+from bot.hami.view import Facts, View, terms, versions_to_try
+from bot.kube.cluster import Kept
 from bot.kube.models import Node, Pod, ResourceQuota
 from bot.kube.nodefilter import NodeFilter, Obstacle
 from bot.report import Gap
@@ -30,6 +32,10 @@ _ALL_BUT_SIZE = frozenset(
         fit.MIG_INFEASIBLE,
     }
 )
+
+
+_MOST_STOCKS = 12
+"""One for each version that is possible, and again after an upgrade."""
 
 
 class World:
@@ -51,12 +57,19 @@ class World:
         )
         self.versions = versions_to_try(install.version.version if install.version else None, nodes)
         self._holders = {pod.metadata.uid for pod in self.facts.pods or ()}
-        self._judged: dict[tuple[PodRequest, ...], dict[tuple[str, frozenset[str]], Verdict]] = {}
+        self._kept: Kept = {} if capacity.kept is None else capacity.kept
 
     @cached_property
     def views(self) -> list[View]:
         """The cluster with every holder counted."""
-        return [View(self.facts, version) for version in self.versions]
+        return [View(self.facts, version, self._stock(terms(self.facts, version))) for version in self.versions]
+
+    def _stock(self, of: Terms) -> Stock:
+        """What earlier questions worked out, where the cluster keeps it for us."""
+        stock = self._kept.setdefault(of, Stock(of))
+        if len(self._kept) > _MOST_STOCKS:
+            self._kept.clear()
+        return stock
 
     @cached_property
     def shapes(self) -> list[tuple[Version, str, Registration]]:
@@ -66,14 +79,21 @@ class World:
         """
         found: dict[object, tuple[Version, str, Registration]] = {}
         expected = unread = 0
+        known = set[object]()
         for view, (name, node) in product(self.views, sorted(self.facts.nodes.items())):
-            seen = view.registration(name)
-            cards = seen.registration if isinstance(seen, Unregistered) else seen
+            seen = view.see(name)
+            unread_here = isinstance(seen.state, Unregistered) and seen.state.registration is None
+            if view is self.views[-1] and (not unread_here or expects_gpus(node, self.config.count)):
+                expected, unread = expected + 1, unread + unread_here
+            alike = view.version, seen.order
+            if unread_here or (seen.order is not None and alike in known):
+                continue
+            known.add(alike)
+            registered = view.registration(name)
+            cards = registered.registration if isinstance(registered, Unregistered) else registered
             if cards is not None:
                 sizes = tuple((one.type, one.memory_mib, one.cores, one.slots) for one in cards.cards)
                 found.setdefault((view.version, sizes), (view.version, name, cards))
-            if view is self.views[-1] and expects_gpus(node, self.config.count):
-                expected, unread = expected + 1, unread + (cards is None)
         return [] if 2 * unread >= expected else list(found.values())
 
     def views_without(self, uid: str) -> list[View]:
@@ -81,14 +101,6 @@ class World:
         if uid not in self._holders:
             return self.views
         return [view.forgetting(uid) for view in self.views]
-
-    def verdicts_of(self, requests: Sequence[PodRequest]) -> dict[tuple[str, frozenset[str]], Verdict]:
-        """Where the verdicts on a request are kept that pods without a reservation share."""
-        limited = any(quota.namespace == requests[-1].namespace for quota in self.facts.quotas or ())
-        namespace = requests[-1].namespace if limited else ""
-        return self._judged.setdefault(
-            tuple(one._replace(namespace=namespace, name="", uid="") for one in requests), {}
-        )
 
 
 class Case:
@@ -104,7 +116,6 @@ class Case:
         self.nodes_seen = world.nodes_seen
         self.views = world.views_without(pod.metadata.uid)
         self.requests = [pod_request(pod, world.config, version) for version in world.versions]
-        self._judged = world.verdicts_of(self.requests) if self.views is world.views else {}
 
     def twin(self, pod: Pod) -> "Case":
         """The case of a pod that is alike (see `alike.request_key`): what was worked out for this one holds for it."""
@@ -142,17 +153,18 @@ class Case:
     @cached_property
     def candidates(self) -> list[str]:
         """The nodes that HAMi is asked about, sorted."""
-        return [name for name in sorted(self.nodes) if name not in self.obstacles]
+        obstacles = self.obstacles
+        return [name for name in sorted(self.nodes) if name not in obstacles]
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
         """The fit of every candidate."""
-        return {name: self.judge(name) for name in self.candidates}
+        return self.judge_each(self.candidates)
 
     @cached_property
     def takers(self) -> list[str]:
         """The nodes that HAMi alone would give the pod, whatever kube-scheduler says of them."""
-        return [name for name in sorted(self.nodes) if self.judge(name).fits]
+        return [name for name, verdict in self.judge_each(sorted(self.nodes)).items() if verdict.fits]
 
     @cached_property
     def fitting(self) -> list[str]:
@@ -161,16 +173,14 @@ class Case:
 
     def judge(self, name: str, relax: frozenset[str] = frozenset()) -> Verdict:
         """The verdict on a node; unknown where the versions that it could be do not agree."""
-        known = self._judged.get((name, relax))
-        if known is None:
-            known = self._judged[name, relax] = self._judge(name, relax)
-        return known
+        return self.judge_each([name], relax)[name]
 
-    def _judge(self, name: str, relax: frozenset[str]) -> Verdict:
-        verdicts = [view.judge(name, request, relax) for view, request in zip(self.views, self.requests, strict=True)]
-        if len({(one.fits, frozenset(one.codes)) for one in verdicts}) > 1:
-            return Verdict(fits=None, unknown="HAMi's version is unknown, and its versions judge this node differently")
-        return verdicts[-1]
+    def judge_each(self, names: Sequence[str], relax: frozenset[str] = frozenset()) -> dict[str, Verdict]:
+        """The same of several nodes."""
+        by_version = [
+            view.judge_each(names, request, relax) for view, request in zip(self.views, self.requests, strict=True)
+        ]
+        return by_version[0] if len(by_version) == 1 else {name: _agreed(by_version, name) for name in names}
 
     def if_registered(self, name: str) -> Verdict:
         """The verdict on an unregistered node if its cards were taken in; unknown when they cannot be read."""
@@ -194,3 +204,10 @@ class Case:
             if view.run(view.cards_of(name, cards, empty=True), request, _ALL_BUT_SIZE).fits is not False:
                 return False
         return bool(self._world.shapes)
+
+
+def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:
+    verdicts = [one[name] for one in by_version]
+    if len({(one.fits, frozenset(one.codes)) for one in verdicts}) > 1:
+        return Verdict(fits=None, unknown="HAMi's version is unknown, and its versions judge this node differently")
+    return verdicts[-1]

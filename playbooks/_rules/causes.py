@@ -102,10 +102,14 @@ def _sort_key(cause: Cause) -> tuple[int, int, int, int, str]:
 def reasons_by_node(case: Case, said: Said) -> dict[str, tuple[CardCount, ...]]:
     """Per candidate that does not fit: our own verdict where it is known, else HAMi's words about the node."""
     reasons: dict[str, tuple[CardCount, ...]] = {}
+    known: dict[Verdict, tuple[CardCount, ...]] = {}
     for name, verdict in case.verdicts.items():
         if verdict.fits:
             continue
-        cards = _as_cards(verdict) if verdict.fits is False else said.cards_on(name)
+        if verdict.fits is None:
+            cards = said.cards_on(name)
+        elif (cards := known.get(verdict)) is None:
+            cards = known[verdict] = _as_cards(verdict)
         reasons[name] = cards or (CardCount("NodeUnfitPod", 0, 0),)
     return reasons
 
@@ -120,8 +124,9 @@ def _hami_causes(case: Case, reasons: dict[str, tuple[CardCount, ...]]) -> Itera
     nodes: dict[str, list[str]] = defaultdict(list)
     ranked: dict[str, list[Rank]] = defaultdict(list)
     tried: dict[tuple[str, tuple[CardCount, ...]], list[Rank]] = defaultdict(list)
+    telling = {cards: _telling(cards) for cards in set(reasons.values())}
     for name, cards in reasons.items():
-        for text in _telling(cards):
+        for text in telling[cards]:
             known = tried[text, cards]
             if len(known) < _SAMPLE:
                 known.append(_rank_on(case, name, text))

@@ -30,13 +30,18 @@ class Killed(BaseException):
     """What kill -9 is to the code under test: nothing catches it."""
 
 
-class Steps:
-    """Counts the steps of one process, and kills it at one of them."""
+When = Literal["before", "after"]
 
-    def __init__(self, at: int | None = None, when: Literal["before", "after"] = "before") -> None:
+
+class Steps:
+    """Counts the steps of one process, and at one of them kills it or, with `meanwhile`, lets that happen first."""
+
+    def __init__(
+        self, at: int | None = None, when: When = "before", meanwhile: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
         self.count = 0
         self.names: list[str] = []
-        self._at, self._when = at, when
+        self._at, self._when, self._meanwhile = at, when, meanwhile
 
     def of(self, thing: Any) -> Any:
         return _Stepped(thing, self)
@@ -45,11 +50,16 @@ class Steps:
         number, self.count = self.count, self.count + 1
         self.names.append(name)
         if number == self._at and self._when == "before":
-            raise Killed
+            await self._interrupt()
         result = await step()
-        if number == self._at:
-            raise Killed
+        if number == self._at and self._when == "after":
+            await self._interrupt()
         return result
+
+    async def _interrupt(self) -> None:
+        if self._meanwhile is None:
+            raise Killed
+        await self._meanwhile()
 
 
 class _Stepped:
@@ -58,6 +68,8 @@ class _Stepped:
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._thing, name)
+        if not callable(call):
+            return call
         return lambda *args, **kwargs: self._steps.take(name, lambda: call(*args, **kwargs))
 
 

@@ -95,6 +95,7 @@ def test_without_tokens_it_says_which_settings_are_missing(tmp_path: Path) -> No
         ({"http__bind": "8080"}, "HOST:PORT"),
         ({"colour": "blue"}, "HAMI_BOT_COLOUR"),
         ({"store__url": "mysql+nothing://user:geheim@host/x"}, "store"),
+        ({"replicas": "2"}, "2 replicas cannot share a SQLite file"),
     ],
 )
 def test_wrong_settings_are_named(tmp_path: Path, over: dict[str, str], told: str) -> None:

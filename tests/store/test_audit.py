@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +14,11 @@ from bot.store.tables import audit
 Talk = Callable[[Store], Awaitable[Any]]
 
 
-def kept(folder: Path, talk: Talk) -> Any:
+def kept(database: str, talk: Talk) -> Any:
     """What `talk` gives, with three rows in the log."""
 
     async def run() -> Any:
-        async with open_store(f"sqlite:///{folder}/store.db", now=lambda: 1_795_237_200.0) as store:
+        async with open_store(database, now=lambda: 1_795_237_200.0) as store:
             for number in range(3):
                 await store.audit.append(
                     actor="U1", action="raise", target="a/b", outcome="allowed", detail={"n": number, "why": "é\ud83d"}
@@ -29,12 +28,12 @@ def kept(folder: Path, talk: Talk) -> Any:
     return asyncio.run(run())
 
 
-def test_an_untouched_log_is_whole(tmp_path: Path) -> None:
-    assert kept(tmp_path, lambda store: store.audit.verify()) == 3
+def test_an_untouched_log_is_whole(database: str) -> None:
+    assert kept(database, lambda store: store.audit.verify()) == 3
 
 
-def test_it_is_read_newest_first(tmp_path: Path) -> None:
-    entries = kept(tmp_path, lambda store: store.audit.read(2))
+def test_it_is_read_newest_first(database: str) -> None:
+    entries = kept(database, lambda store: store.audit.read(2))
     assert [(one.seq, one.detail["n"]) for one in entries] == [(3, 2), (2, 1)]
     assert entries[0].at == "2026-11-21T05:00:00.000000+00:00"
 
@@ -50,18 +49,18 @@ TAMPERED = {
 
 
 @pytest.mark.parametrize(("statement", "bad"), TAMPERED.values(), ids=TAMPERED)
-def test_the_first_bad_row_is_named(statement: Any, bad: int, tmp_path: Path) -> None:
+def test_the_first_bad_row_is_named(statement: Any, bad: int, database: str) -> None:
     async def talk(store: Store) -> Any:
         async with store.audit._engine.begin() as connection:
             await connection.execute(statement)
         return await store.audit.verify()
 
-    found = kept(tmp_path, talk)
+    found = kept(database, talk)
     assert isinstance(found, Broken)
     assert found.seq == bad
 
 
-def test_many_writers_at_once_make_one_chain(tmp_path: Path) -> None:
+def test_many_writers_at_once_make_one_chain(database: str) -> None:
     async def talk(store: Store) -> Any:
         async def add(number: int) -> None:
             await store.audit.append(actor=f"U{number}", action="revert", target="a/b", outcome="refused")
@@ -69,4 +68,4 @@ def test_many_writers_at_once_make_one_chain(tmp_path: Path) -> None:
         await asyncio.gather(*map(add, range(30)))
         return await store.audit.verify()
 
-    assert kept(tmp_path, talk) == 33
+    assert kept(database, talk) == 33

@@ -1,4 +1,4 @@
-"""The store on SQLite."""
+"""The store, on every database that it knows."""
 
 import asyncio
 import sqlite3
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.store import Store, StoreError, open_store
+from bot.store.migrations import NEWEST
 from bot.store.outbox_rows import DONE_KEPT, stored_file
 from bot.store.store import REMEMBERED, RUNNING, THREADS_KEPT, TRIES
 
@@ -21,16 +22,16 @@ class Now:
         return self.at
 
 
-def with_store(path: Path, work: Callable[[Store, Now], Awaitable[None]]) -> None:
+def with_store(database: str, work: Callable[[Store, Now], Awaitable[None]]) -> None:
     async def main() -> None:
         now = Now()
-        async with open_store(f"sqlite:///{path}", now=now, patience=0.1) as store:
+        async with open_store(database, now=now, patience=0.1) as store:
             await work(store, now)
 
     asyncio.run(main())
 
 
-def test_a_delivery_is_claimed_once(tmp_path: Path):
+def test_a_delivery_is_claimed_once(database: str):
     async def work(store: Store, now: Now) -> None:
         assert await store.claim("Ev1")
         assert not await store.claim("Ev1")
@@ -38,18 +39,18 @@ def test_a_delivery_is_claimed_once(tmp_path: Path):
         await store.done("Ev1")
         assert not await store.claim("Ev1")
 
-    with_store(tmp_path / "state.db", work)
+    with_store(database, work)
 
 
-def test_of_many_claims_at_once_one_is_granted(tmp_path: Path):
+def test_of_many_claims_at_once_one_is_granted(database: str):
     async def work(store: Store, now: Now) -> None:
         granted = await asyncio.gather(*(store.claim("Ev1") for _ in range(20)))
         assert granted.count(True) == 1
 
-    with_store(tmp_path / "state.db", work)
+    with_store(database, work)
 
 
-def test_work_that_a_process_left_when_it_died_can_be_claimed_by_the_next(tmp_path: Path):
+def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_the_next(tmp_path: Path):
     async def dies(store: Store, now: Now) -> None:
         assert await store.claim("Ev1", "the event itself")
         assert await store.claim("Ev2", "done before")
@@ -62,11 +63,11 @@ def test_work_that_a_process_left_when_it_died_can_be_claimed_by_the_next(tmp_pa
         assert await store.unfinished() == []
         assert not await store.claim("Ev2")
 
-    with_store(tmp_path / "state.db", dies)
-    with_store(tmp_path / "state.db", comes_back)
+    with_store(f"sqlite:///{tmp_path}/state.db", dies)
+    with_store(f"sqlite:///{tmp_path}/state.db", comes_back)
 
 
-def test_work_that_nobody_finished_can_be_claimed_again_but_not_for_ever(tmp_path: Path):
+def test_work_that_nobody_finished_can_be_claimed_again_but_not_for_ever(database: str):
     async def work(store: Store, now: Now) -> None:
         for _ in range(TRIES):
             assert await store.claim("Ev1", "the event itself")
@@ -76,10 +77,10 @@ def test_work_that_nobody_finished_can_be_claimed_again_but_not_for_ever(tmp_pat
         assert await store.unfinished() == []
         assert not await store.claim("Ev1")
 
-    with_store(tmp_path / "state.db", work)
+    with_store(database, work)
 
 
-def test_what_was_done_stays_a_duplicate_for_an_hour(tmp_path: Path):
+def test_what_was_done_stays_a_duplicate_for_an_hour(database: str):
     async def work(store: Store, now: Now) -> None:
         await store.claim("Ev1")
         await store.done("Ev1")
@@ -88,10 +89,10 @@ def test_what_was_done_stays_a_duplicate_for_an_hour(tmp_path: Path):
         now.at += 1
         assert await store.claim("Ev1")
 
-    with_store(tmp_path / "state.db", work)
+    with_store(database, work)
 
 
-def test_a_thread_remembers_its_last_question(tmp_path: Path):
+def test_a_thread_remembers_its_last_question(database: str):
     async def work(store: Store, now: Now) -> None:
         assert await store.thread("C1", "1.0") is None
         await store.remember_thread("C1", "1.0", "why ml/x", "lab")
@@ -100,10 +101,10 @@ def test_a_thread_remembers_its_last_question(tmp_path: Path):
         assert await store.thread("C1", "1.0") == ("why ml/ÿ?", "")
         assert await store.thread("C2", "1.0") == ("gpus", "prod")
 
-    with_store(tmp_path / "state.db", work)
+    with_store(database, work)
 
 
-def test_sweeping_forgets_only_what_is_over(tmp_path: Path):
+def test_sweeping_forgets_only_what_is_over(database: str):
     async def work(store: Store, now: Now) -> None:
         await store.remember_thread("C1", "1.0", "gpus", "")
         await store.claim("old", "payload")
@@ -116,10 +117,10 @@ def test_sweeping_forgets_only_what_is_over(tmp_path: Path):
         assert await store.thread("C1", "1.0") is None
         assert await store.claim("old")
 
-    with_store(tmp_path / "state.db", work)
+    with_store(database, work)
 
 
-def test_the_outbox_forgets_what_it_sent_a_week_ago_and_keeps_what_waits(tmp_path: Path):
+def test_the_outbox_forgets_what_it_sent_a_week_ago_and_keeps_what_waits(database: str):
     async def work(store: Store, now: Now) -> None:
         rows = store.outbox
         for key in ("sent", "waiting"):
@@ -142,14 +143,14 @@ def test_the_outbox_forgets_what_it_sent_a_week_ago_and_keeps_what_waits(tmp_pat
             ]
         assert kept == [1, 1]
 
-    with_store(tmp_path / "state.db", work)
+    with_store(database, work)
 
 
 def test_the_folder_is_made_for_its_owner_only(tmp_path: Path):
     async def work(store: Store, now: Now) -> None:
         assert await store.claim("Ev1")
 
-    with_store(tmp_path / "a" / "b" / "state.db", work)
+    with_store(f"sqlite:///{tmp_path}/a/b/state.db", work)
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
 
 
@@ -162,7 +163,7 @@ def test_it_is_written_to_survive_a_power_cut(tmp_path: Path):
             ]
         assert settings == ["wal", 2, 100, 1]
 
-    with_store(tmp_path / "state.db", work)
+    with_store(f"sqlite:///{tmp_path}/state.db", work)
 
 
 def refusal(url: str) -> StoreError:
@@ -182,7 +183,7 @@ def test_a_store_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path):
         database.execute("insert into schema_version values (7)")
     database.close()
     error = refusal(f"sqlite:///{tmp_path}/state.db")
-    assert "newer hami-bot (schema 7, this one knows 0002)" in error.message
+    assert f"newer hami-bot (schema 7, this one knows {NEWEST})" in error.message
     with sqlite3.connect(tmp_path / "state.db") as database:
         assert database.execute("select name from sqlite_master where type = 'table'").fetchall() == [
             ("schema_version",)
@@ -198,7 +199,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path):
 
 
 def test_a_file_that_another_process_holds_is_an_error_and_no_endless_wait(tmp_path: Path):
-    with_store(tmp_path / "state.db", lambda store, now: store.sweep(0))
+    with_store(f"sqlite:///{tmp_path}/state.db", lambda store, now: store.sweep(0))
     holder = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
     holder.execute("begin exclusive")
     error = refusal(f"sqlite:///{tmp_path}/state.db")

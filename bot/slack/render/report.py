@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from bot.render.words import heading, moment, seen_at, some_names, subject_name, where
-from bot.report import Evidence, Finding, Gap, NextAction, Report
+from bot.render.words import changed, heading, moment, seen_at, some_names, subject_name, where
+from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks, rules
 from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, is_ours
@@ -28,7 +28,8 @@ _SOURCE, _TITLE = 60, 100
 # What the parts may have of the 10,000 characters, in the order in which they take it. The frame is what stands around
 # them: their headings, when it was seen, what was left out.
 _FRAME = 1500
-_EVIDENCE, _NEXT, _OTHERS = 1500, 2500, 1500
+_EVIDENCE, _NEXT, _OTHERS, _CHANGE = 1500, 2500, 1500, 2500
+_IMPACTS_SHOWN = 10
 _QUOTES_SHOWN, _ACTIONS_SHOWN, _OTHERS_SHOWN, _GAPS_SHOWN, _NAMES_SHOWN = 2, 4, 3, 4, 8
 _CLOSING = 100  # the number of the last button: above those of all actions
 _BARE = re.compile(r"[\w.-]*")
@@ -54,6 +55,7 @@ def render_report(
 
     head = _head(report, cause, room, say)
     proof = _evidence(report, room, say)
+    change = _change(report.change, room, say) if report.change else []
     following = _next(report, room, say)
     also = _others([one for one in others if one], room, say)
     gaps = _gaps(report.gaps, room, say)
@@ -67,7 +69,7 @@ def render_report(
     seen = say("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
     small_print = blocks.context(*_left_out(room, files, say), seen)
     asking = [blocks.actions(*closing)] if closing else []
-    shown = [*head, *proof, *following, *also, *tables.blocks, *gaps, small_print, *asking]
+    shown = [*head, *proof, *change, *following, *also, *tables.blocks, *gaps, small_print, *asking]
     return Message(_aloud(report, cause, say), tuple(shown), tuple(files))
 
 
@@ -131,6 +133,18 @@ def _most_telling(evidence: Sequence[Evidence]) -> list[Evidence]:
     """In the order in which they stand; where all are bare values, the first of them."""
     distinct = list(dict.fromkeys(evidence))
     return [one for one in distinct if not _BARE.fullmatch(one.quote)] or distinct[:1]
+
+
+def _change(change: Change, room: Room, say: Texts) -> list[Block]:
+    """What is set from what to what, and what that brings with it."""
+
+    def show(_: int, impact: Impact) -> Part:
+        severity = span(f"{say(f'render.{impact.severity}')}: ", "bold")
+        return line(severity, span(room.text(impact.text, _BRIEF).strip() or say("render.empty")))
+
+    title = line(span(f"{say('render.change')}\n", "bold"), span(room.text(changed(change, say), _CLAIM)))
+    shown = room.fill("impacts", change.blast_radius, show, share=_CHANGE, most=_IMPACTS_SHOWN)
+    return [room.take(rich_text(title, *([bullets(*shown)] if shown else [])))]
 
 
 def _next(report: Report, room: Room, say: Texts) -> list[Block]:

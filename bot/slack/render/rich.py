@@ -3,11 +3,16 @@
 Every function gives a part of a `rich_text` block and takes text that `inert` made.
 """
 
+import re
 from typing import Any
 
 from bot.slack.message import Block
 
 Part = dict[str, Any]
+
+_USER, _GROUP = re.compile(r"[UW][A-Z0-9]{2,}"), re.compile(r"S[A-Z0-9]{2,}")
+_CHANNEL = re.compile(r"[CG][A-Z0-9]{2,}")
+_WHEN = "{date_short_pretty} {time_secs}"
 
 
 def rich_text(*parts: Part) -> Block:
@@ -37,3 +42,20 @@ def preformatted(text: str) -> Part:
 def bullets(*items: Part) -> Part:
     """A list of what `line` gives."""
     return {"type": "rich_text_list", "style": "bullet", "elements": list(items)}
+
+
+def somebody(who: str) -> Part:
+    """A user or user group of Slack's by id, which calls them where it is posted; any other name as it is."""
+    if _USER.fullmatch(who):
+        return {"type": "user", "user_id": who}
+    return {"type": "usergroup", "usergroup_id": who} if _GROUP.fullmatch(who) else span(who)
+
+
+def channel(name: str) -> Part:
+    """A channel by id; any other name as it is."""
+    return {"type": "channel", "channel_id": name} if _CHANNEL.fullmatch(name) else span(name)
+
+
+def moment(at: float, fallback: str) -> Part:
+    """A time (unix seconds) in the reader's own zone; `fallback` where that cannot be shown."""
+    return {"type": "date", "timestamp": int(at), "format": _WHEN, "fallback": fallback}

@@ -1,0 +1,44 @@
+"""How a change ended that nobody noted at the time: killed in between, or undone by somebody else. Pure."""
+
+from bot.changes.flags import Object, containers, find_spot
+from bot.changes.journal import Event, Open
+from bot.changes.plan import annotation
+from bot.changes.record import Record, Unreadable, read_record
+
+
+def carries(deployment: Object, record: Record) -> bool:
+    """Whether the change of that record is still open on the object, with this deadline or another."""
+    found = read_record(annotation(deployment) or "")
+    return isinstance(found, Record) and found.id == record.id
+
+
+def is_hidden(deployment: Object) -> bool:
+    """Whether a record stands on the object that cannot be read: what was open then still is, as far as is known."""
+    text = annotation(deployment)
+    return text is not None and isinstance(read_record(text), Unreadable)
+
+
+def how_it_ended(deployment: Object, one: Open) -> Event:
+    """What became of a change whose record does not stand on the object any more, from how the object is now."""
+    record = one.record
+    spot = find_spot(deployment, record.container)
+    words = spot.words(record.field) if spot else ()
+    told_apart = words == record.words_after != record.words_before and annotation(deployment) is None
+    if one.state == "planned" and not told_apart:
+        return Event("never-raised", record.target, record, "it was planned and is not on the object")
+    if one.uid and deployment["metadata"].get("uid") != one.uid:
+        return Event("replaced", record.target, record, "the Deployment was created anew, without the change")
+    if spot is None:
+        names = [str(each.get("name")) for each in containers(deployment)]
+        return Event("container-gone", record.target, record, f"containers are {names}")
+    if words == record.words_before or _before_the_next(deployment, record) == record.words_before:
+        return Event("reverted", record.target, record, "found so")
+    return Event("drifted", record.target, record, f"its record was taken off; {record.field} is {list(words)}")
+
+
+def _before_the_next(deployment: Object, record: Record) -> tuple[str, ...] | None:
+    """The words that were there when the change that is open now began."""
+    found = read_record(annotation(deployment) or "")
+    if isinstance(found, Record) and (found.container, found.field) == (record.container, record.field):
+        return found.words_before
+    return None

@@ -1,0 +1,92 @@
+"""A recording of what ends with the scheduler's pods, made before they are restarted: logs, metrics, the lease.
+
+Of HAMi alone, so that a large cluster costs little: its own namespace, the nodes' annotations, its events.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bot.errors import SourceError
+from bot.kube.cluster import seen
+from bot.kube.live import LiveCluster
+from bot.kube.models import (
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    EVENTS,
+    LEASES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    SERVICES,
+    WEBHOOKS,
+    Kind,
+    Pod,
+    Resource,
+)
+from bot.kube.record import RecordSummary, write_recording
+from bot.kube.redact import COMPONENT_LABEL, HAMI_COMPONENTS, masked
+from bot.report import Gap
+
+METRICS_PORT = 9395
+"""The extender's --metrics-bind-address as the chart sets it."""
+_IN_NAMESPACE = (CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, LEASES, REPLICA_SETS, SERVICES)
+_REASONS = ("FilteringFailed", "BindingFailed")
+"""HAMi's own events, which stand where the pods are that they are about (pkg/scheduler/event.go)."""
+
+
+async def capture(cluster: LiveCluster, namespace: str, pods: Sequence[Pod], out: Path) -> RecordSummary:
+    """Writes the recording to `out`; `pods` are the scheduler's, in HAMi's `namespace`.
+
+    Metrics that may not be fetched are a gap. Raises SourceError when no log of theirs could be read, UsageError when
+    `out` cannot be written.
+    """
+    metrics, gaps = await _metrics(cluster, pods)
+
+    async def objects_of(kind: Kind[Resource]) -> list[Resource]:
+        if kind.plural == PODS.plural:
+            wanted = f"{COMPONENT_LABEL} in ({','.join(sorted(HAMI_COMPONENTS))})"
+            return _with(await cluster.list(kind, namespace, labels=wanted), pods)
+        if kind.plural == EVENTS.plural:
+            return await _events(cluster, kind, namespace)
+        if kind.plural in (NODES.plural, WEBHOOKS.plural):
+            return await cluster.list(kind)
+        return await cluster.list(kind, namespace) if kind.plural in _PLURALS else []
+
+    version = await cluster.server_version()
+    summary = await write_recording(cluster, out, objects_of, server_version=version, more=metrics)
+    if pods and not summary.logs:
+        why = next((one.why for one in summary.gaps if one.source.startswith("log of")), "they have none")
+        raise SourceError(f"no log of the pods that would end could be read: {why}", hint=f"what there is: {out}")
+    return summary._replace(gaps=(*summary.gaps, *gaps))
+
+
+async def _metrics(cluster: LiveCluster, pods: Sequence[Pod]) -> tuple[dict[str, bytes], list[Gap]]:
+    found: dict[str, bytes] = {}
+    gaps: list[Gap] = []
+    for pod in pods:
+        at = f"metrics of {pod.namespace}/{pod.name}"
+        read = await seen(at, cluster.served(pod.namespace, pod.name, METRICS_PORT, "metrics"))
+        if isinstance(read, Gap):
+            gaps.append(read)
+        else:
+            text = masked(read.decode("utf-8", "replace"))
+            found[f"metrics/{pod.namespace}/{pod.name}/{METRICS_PORT}.prom"] = text.encode()
+    return found, gaps
+
+
+async def _events(cluster: LiveCluster, kind: Kind[Resource], namespace: str) -> list[Resource]:
+    found = await cluster.list(kind, namespace)
+    for reason in _REASONS:
+        elsewhere = await cluster.list(kind, fields=f"reason={reason},metadata.namespace!={namespace}")
+        found = _with(found, elsewhere)
+    return found
+
+
+def _with(listed: list[Resource], more: Sequence[Resource]) -> list[Resource]:
+    known = {(one.namespace, one.name) for one in listed}
+    return listed + [one for one in more if (one.namespace, one.name) not in known]
+
+
+_PLURALS = frozenset(one.plural for one in _IN_NAMESPACE)

@@ -1,0 +1,225 @@
+"""Bytes of a file or an answer -> Profile. Nothing about the bytes is trusted: they come from a foreign process."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bot.errors import SourceError
+from bot.pprof import wire
+from bot.pprof.profile import (
+    BASE_LABEL,
+    Function,
+    Label,
+    Line,
+    Location,
+    Mapping,
+    Profile,
+    Sample,
+    ValueType,
+)
+
+MAX_BYTES = 256 << 20
+"""Of an uncompressed profile: 25 times the largest that a day of a busy scheduler gave."""
+
+_GZIP = b"\x1f\x8b"
+_GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
+_CHUNK = 1 << 20
+_LEGACY = (b"heap profile:", b"goroutine profile:", b"threadcreate profile:", b"--- ", b"MAPPED_LIBRARIES:")
+_WEB_PAGE = (b"<!doctype", b"<html", b"<?xml")
+
+
+def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
+    """The profile that these bytes are, gzipped or not.
+
+    Raises SourceError when they are damaged, contradict themselves, uncompress to more than `limit` bytes, or are
+    something else: a web page, one of the text formats of old. A sample that names no location of the profile, or has
+    too few values, is found when the samples are read.
+    """
+    data = _uncompressed(data, limit)
+    try:
+        message = wire.parse(data)
+    except wire.DecodeError as error:
+        raise _not_a_profile(data) from error
+    try:
+        return _Tables(message).profile()
+    except _MalformedError as error:
+        raise SourceError(f"malformed profile: {error}", hint="It is damaged; fetch it again.") from error
+
+
+def _uncompressed(data: bytes, limit: int) -> bytes:
+    if data.startswith(_GZIP):
+        data = _gunzip(data, limit)
+    if not data:
+        raise SourceError("the profile is empty", hint="Fetch it again; the program may have stopped meanwhile.")
+    if len(data) > limit:
+        raise _too_large(limit)
+    return data
+
+
+def _gunzip(data: bytes, limit: int) -> bytes:
+    """One or more gzip members, in steps, so that a small file that would fill the memory is stopped in time."""
+    found: list[bytes] = []
+    size = 0
+    rest = data
+    try:
+        while rest.startswith(_GZIP):
+            member = zlib.decompressobj(_GZIP_WINDOW)
+            while not member.eof:
+                part = member.decompress(rest, _CHUNK)
+                rest = member.unconsumed_tail
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                if not part and not rest and not member.eof:
+                    raise SourceError("the profile is cut short: its gzip stream has no end", hint="Fetch it again.")
+                found.append(part)
+            rest = member.unused_data
+    except zlib.error as error:
+        raise SourceError(f"the profile cannot be uncompressed: {error}", hint="Fetch it again.") from error
+    return b"".join(found)
+
+
+def _too_large(limit: int) -> SourceError:
+    return SourceError(
+        f"the profile holds more than {limit >> 20} MiB uncompressed",
+        hint="Take a shorter one, or read it with go tool pprof.",
+    )
+
+
+def _not_a_profile(data: bytes) -> SourceError:
+    start = data[:200].lstrip().lower()
+    if start.startswith(_WEB_PAGE):
+        return SourceError(
+            "this is a web page, not a profile", hint="Check the address: a login page or a proxy may have answered."
+        )
+    if start.startswith(_LEGACY) or (b"@ 0x" in start and start.isascii()):
+        return SourceError(
+            "this is a profile in a text format (debug=1 or an old program), not profile.proto",
+            hint="Fetch it without debug=1; or read it with go tool pprof.",
+        )
+    return SourceError(
+        "this is not a profile: it cannot be read as profile.proto",
+        hint="A profile is what /debug/pprof/profile, /heap and their like answer, gzipped or not.",
+    )
+
+
+class _MalformedError(Exception):
+    """What is wrong with the message, in pprof's words."""
+
+
+class _Tables:
+    """The parts of a message by their ids."""
+
+    def __init__(self, message: Any) -> None:
+        self._message = message
+        self._texts = [text.decode("utf-8", "surrogateescape") for text in message.string_table]
+        if not self._texts or self._texts[0]:
+            raise _MalformedError("its string table does not begin with an empty text")
+
+    def profile(self) -> Profile:
+        message = self._message
+        mappings = self._mappings()
+        functions = self._functions()
+        types = [self._value_type(one) for one in message.sample_type]
+        if not types and message.sample:
+            raise _MalformedError("missing sample type information")
+        return Profile(
+            sample_types=types,
+            samples=EncodedSamples(message.sample, len(types), self._label),
+            mappings=list(mappings.values()),
+            locations=self._locations(mappings, functions),
+            functions=list(functions.values()),
+            drop_frames=self._text(message.drop_frames),
+            keep_frames=self._text(message.keep_frames),
+            time_nanos=message.time_nanos,
+            duration_nanos=message.duration_nanos,
+            period_type=self._value_type(message.period_type),
+            period=message.period,
+            comments=[self._text(one) for one in message.comment],
+            default_sample_type=self._text(message.default_sample_type),
+            doc_url=self._text(message.doc_url),
+            may_hold_base=BASE_LABEL[0] in self._texts,
+        )
+
+    def _text(self, index: int) -> str:
+        if not 0 <= index < len(self._texts):
+            raise _MalformedError(f"there is no text {index} in its string table")
+        return self._texts[index]
+
+    def _value_type(self, one: Any) -> ValueType:
+        return ValueType(self._text(one.type), self._text(one.unit))
+
+    def _label(self, one: Any) -> Label:
+        return Label(self._text(one.key), self._text(one.str), one.num, self._text(one.num_unit))
+
+    def _mappings(self) -> dict[int, Mapping]:
+        found: dict[int, Mapping] = {}
+        for one in self._message.mapping:
+            _new_id("mapping", one.id, found)
+            file, build_id = self._text(one.filename), self._text(one.build_id)
+            start, limit, offset = one.memory_start, one.memory_limit, one.file_offset
+            found[one.id] = Mapping(one.id, start, limit, offset, file, build_id)
+        return found
+
+    def _functions(self) -> dict[int, Function]:
+        found: dict[int, Function] = {}
+        texts, count = self._texts, len(self._texts)
+        for one in self._message.function:
+            number, name, system_name, filename = one.id, one.name, one.system_name, one.filename
+            _new_id("function", number, found)
+            if not (0 <= name < count and 0 <= system_name < count and 0 <= filename < count):
+                raise _MalformedError(f"function {number} has a text that is not in its string table")
+            found[number] = Function(number, texts[name], texts[system_name], texts[filename], one.start_line)
+        return found
+
+    def _locations(self, mappings: dict[int, Mapping], functions: dict[int, Function]) -> dict[int, Location]:
+        found: dict[int, Location] = {}
+        try:
+            for one in self._message.location:
+                number = one.id
+                _new_id("location", number, found)
+                lines = tuple([Line(functions[line.function_id], line.line, line.column) for line in one.line])
+                found[number] = Location(number, mappings.get(one.mapping_id), one.address, lines, one.is_folded)
+        except KeyError as error:
+            raise _MalformedError(f"a location has a line of function {error}, which is not in the profile") from error
+        return found
+
+
+def _new_id(what: str, number: int, found: dict[int, Any]) -> None:
+    if number == 0:
+        raise _MalformedError(f"a {what} has the reserved id 0")
+    if number in found:
+        raise _MalformedError(f"several {what}s have the id {number}")
+
+
+class EncodedSamples:
+    """Samples that stay as protobuf holds them, a tenth of the memory of Python objects. Reading raises SourceError."""
+
+    def __init__(self, messages: Any, values: int, label: Any) -> None:
+        self._messages, self._values, self._label = messages, values, label
+
+    def __iter__(self) -> Iterator[Sample]:
+        for message in self._messages:
+            values = message.value
+            if len(values) != self._values:
+                raise _wrong_values(len(values), self._values)
+            try:
+                labels = tuple([self._label(one) for one in message.label])
+            except _MalformedError as error:
+                raise SourceError(f"malformed profile: {error}") from error
+            yield Sample(message.location_id, values, labels)
+
+    def stacks(self, index: int) -> Iterator[tuple[Sequence[int], int]]:
+        count = self._values
+        for message in self._messages:
+            values = message.value
+            if len(values) != count:
+                raise _wrong_values(len(values), count)
+            yield message.location_id, values[index]
+
+
+def _wrong_values(found: int, wanted: int) -> SourceError:
+    return SourceError(
+        f"malformed profile: a sample has {found} values for {wanted} sample types",
+        hint="It is damaged; fetch it again.",
+    )

@@ -1,0 +1,169 @@
+"""A profile in memory: pprof's own words, ids as the file has them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+WORD = 1 << 64
+_SIGN = 1 << 63
+
+BASE_LABEL = ("pprof::base", "true")
+"""The label of samples that a comparison subtracts with -diff_base."""
+
+
+class ValueType(NamedTuple):
+    """What one of a sample's values counts, and in which unit: `cpu`, `nanoseconds`."""
+
+    type: str
+    unit: str
+
+
+@dataclass(slots=True)
+class Function:
+    """`name` is what people read; `system_name` is what the binary calls it."""
+
+    id: int
+    name: str
+    system_name: str
+    filename: str
+    start_line: int
+
+
+class Line(NamedTuple):
+    """A place in a function."""
+
+    function: Function
+    line: int
+    column: int
+
+
+@dataclass(slots=True)
+class Mapping:
+    """A part of the address space; the first one of a profile is the program itself."""
+
+    id: int
+    start: int
+    limit: int
+    offset: int
+    file: str
+    build_id: str
+
+
+@dataclass(slots=True)
+class Location:
+    """An address of a stack. `lines[0]` is the innermost inlined function, the last one is the real function."""
+
+    id: int
+    mapping: Mapping | None
+    address: int
+    lines: tuple[Line, ...]
+    is_folded: bool = False
+
+
+class Label(NamedTuple):
+    """What the program said about a sample: a text, or a number with a unit."""
+
+    key: str
+    text: str
+    number: int
+    unit: str
+
+
+class Sample(NamedTuple):
+    """One stack, leaf first, with a value per sample type."""
+
+    location_ids: Sequence[int]
+    values: Sequence[int]
+    labels: tuple[Label, ...]
+
+
+class Samples(Protocol):
+    """The samples of a profile; may be read any number of times."""
+
+    def __iter__(self) -> Iterator[Sample]:
+        """Every sample with its labels."""
+        ...
+
+    def stacks(self, index: int) -> Iterable[tuple[Sequence[int], int]]:
+        """Location ids and the value at `index` of every sample, where labels do not matter."""
+        ...
+
+
+class SampleList:
+    """Samples that are in memory."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._samples = samples
+
+    def __iter__(self) -> Iterator[Sample]:
+        return iter(self._samples)
+
+    def stacks(self, index: int) -> Iterator[tuple[Sequence[int], int]]:
+        return ((sample.location_ids, sample.values[index]) for sample in self._samples)
+
+
+class Rewritten:
+    """The samples with other stacks: what `rewrite` makes of the location ids, None where the sample goes."""
+
+    def __init__(self, samples: Samples, rewrite: Callable[[Sequence[int]], Sequence[int] | None]) -> None:
+        self._samples, self._rewrite = samples, rewrite
+
+    def __iter__(self) -> Iterator[Sample]:
+        for sample in self._samples:
+            if (ids := self._rewrite(sample.location_ids)) is not None:
+                yield sample._replace(location_ids=ids)
+
+    def stacks(self, index: int) -> Iterator[tuple[Sequence[int], int]]:
+        for ids, value in self._samples.stacks(index):
+            if (rewritten := self._rewrite(ids)) is not None:
+                yield rewritten, value
+
+
+class Chosen:
+    """The samples that `keep` accepts."""
+
+    def __init__(self, samples: Samples, keep: Callable[[Sample], bool]) -> None:
+        self._samples, self._keep = samples, keep
+
+    def __iter__(self) -> Iterator[Sample]:
+        return filter(self._keep, self._samples)
+
+    def stacks(self, index: int) -> Iterator[tuple[Sequence[int], int]]:
+        return ((sample.location_ids, sample.values[index]) for sample in self)
+
+
+@dataclass(slots=True)
+class Profile:
+    """What a file says. `locations` is by id; every id of a sample is in it, or reading the sample raises."""
+
+    sample_types: list[ValueType]
+    samples: Samples
+    mappings: list[Mapping] = field(default_factory=list[Mapping])
+    locations: dict[int, Location] = field(default_factory=dict[int, Location])
+    functions: list[Function] = field(default_factory=list[Function])
+    drop_frames: str = ""
+    keep_frames: str = ""
+    time_nanos: int = 0
+    duration_nanos: int = 0
+    period_type: ValueType = ValueType("", "")
+    period: int = 0
+    comments: list[str] = field(default_factory=list[str])
+    default_sample_type: str = ""
+    doc_url: str = ""
+    may_hold_base: bool = False
+    """Whether any sample may carry BASE_LABEL."""
+
+
+def is_base(sample: Sample) -> bool:
+    """Whether a comparison subtracts the sample (-diff_base)."""
+    return any((label.key, label.text) == BASE_LABEL for label in sample.labels)
+
+
+def int64(number: int) -> int:
+    """The number as Go's int64 holds it: sums wrap around."""
+    return (number + _SIGN) % WORD - _SIGN
+
+
+def magnitude(number: int) -> int:
+    """The absolute value; that of the smallest int64 is itself, as in Go."""
+    return int64(abs(number))

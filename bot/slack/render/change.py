@@ -1,0 +1,177 @@
+"""The card of a temporary change, edited through its life, and how it calls for help.
+
+Nothing that a person or a cluster wrote is parsed: names of people and times are parts of rich text.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, cast
+
+from bot.changes.journal import EventKind
+from bot.changes.record import Record
+from bot.slack.message import Block, Message
+from bot.slack.render import blocks
+from bot.slack.render.rich import Part, bullets, channel, line, moment, preformatted, rich_text, somebody, span
+from bot.slack.render.rules import BUTTON_VALUE
+from bot.slack.render.text import escape, inert, lines
+from bot.texts import Texts
+
+REVERT, EXTEND = "change:revert", "change:extend"
+APPROVE, REFUSE = "change:approve", "change:refuse"
+
+Waiting = Literal["pending", "approved", "refused", "expired", "void"]
+State = Waiting | EventKind
+RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "failed"})
+
+NAME, DETAIL = 200, 1500
+_REASON, _DIFF_LINES, _NAMED = 500, 20, 10
+_VERSION = 1
+
+
+class Card(NamedTuple):
+    """What is known of a change. `by` is who decided or made happen what the state says, empty for the bot itself.
+
+    Of one that waits, `approval` and `digest` are what its buttons carry, `expires_at` (unix seconds) is how long it is
+    waited for; `longer`: it is an extension of a change that is open.
+    """
+
+    state: State
+    record: Record
+    cluster: str
+    detail: str = ""
+    by: str = ""
+    approved_by: str = ""
+    approval: str = ""
+    digest: str = ""
+    expires_at: float = 0.0
+    longer: bool = False
+
+
+class Pressed(NamedTuple):
+    """What a button of a card is about. `key` is the change's id, or the approval's."""
+
+    key: str
+    cluster: str
+    target: str
+    digest: str = ""
+
+
+def render_card(card: Card, say: Texts) -> Message:
+    """The card as it is now."""
+    record = card.record
+    headline = say(f"card.{card.state}", what=what(record, say, longer=card.longer))
+    parts = [line(span(inert(headline, 2 * NAME), "bold")), bullets(*(line(*one) for one in _facts(card, say)))]
+    if shown := [inert(one, NAME) for one in card.detail[:DETAIL].splitlines()[:_DIFF_LINES] if one.strip()]:
+        parts.append(preformatted("\n".join(shown)))
+    aloud = say("card.aloud", target=record.target, who=record.by, because=record.because or "-", until=record.at)
+    buttons = _buttons(card, say)
+    built: list[Block] = [rich_text(*parts), *([blocks.actions(*buttons)] if buttons else [])]
+    return Message(lines([escape(headline), escape(aloud)]), tuple(built))
+
+
+def render_late(card: Card, minutes: int, approvers: Sequence[str], say: Texts) -> Message:
+    """That a change could not be undone for so many minutes; calls the approvers, if any are given."""
+    target = card.record.target
+    told = say("card.late", what=what(card.record, say), minutes=minutes, target=target)
+    calls = [one for who in approvers for one in (somebody(who), span(" "))]
+    do = say("card.late-do", target=target)
+    parts = [line(*calls, span(inert(told, DETAIL), "bold")), line(span(inert(do, DETAIL)))]
+    if card.detail.strip():
+        parts.append(preformatted(inert(card.detail, DETAIL)))
+    return Message(lines([escape(told), escape(do)]), (rich_text(*parts),))
+
+
+def render_denied(why: str, who: Sequence[str], where: Sequence[str], say: Texts) -> Message:
+    """That somebody may not do something, why, and who may, or where. For that person's eyes alone: it names others."""
+    pieces = [span(inert(f"{why}.", DETAIL), "bold")]
+    if who:
+        pieces += [span(f" {say('card.may')} "), *_listed([somebody(one) for one in who[:_NAMED]])]
+    if where:
+        pieces += [span(f" {say('card.where')} "), *_listed([channel(one) for one in where[:_NAMED]])]
+    return Message(escape(f"{why}."), (rich_text(line(*pieces)),))
+
+
+def what(record: Record, say: Texts, *, longer: bool = False) -> str:
+    """The change in a few words: which flag of what, from what to what."""
+    old = record.old or ("false" if record.flag == "profiling" else "0")
+    told = say(f"card.what-{record.flag}", container=record.container, old=old, new=record.new)
+    return say("card.what-longer", what=told, until=record.at) if longer else told
+
+
+def where(record: Record, cluster: str) -> str:
+    """The Deployment that is changed."""
+    return inert(f"{record.target} ({cluster})" if cluster else record.target, NAME)
+
+
+# ----------------------------------------------------------------------------------------------------- buttons
+
+
+def pressed_value(pressed: Pressed) -> str:
+    """The value of a card's button."""
+    return json.dumps({"v": _VERSION, **pressed._asdict()}, separators=(",", ":"))
+
+
+def read_pressed(text: str) -> Pressed | None:
+    """What the button is about, or None if it is none of ours."""
+    if len(text) > BUTTON_VALUE:
+        return None
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    value = cast("dict[str, Any]", value)
+    given = [value.get(name) for name in Pressed._fields]
+    if value.get("v") != _VERSION or len(value) != len(given) + 1 or not all(isinstance(one, str) for one in given):
+        return None
+    return Pressed(*map(str, given))
+
+
+def _buttons(card: Card, say: Texts) -> list[blocks.Element]:
+    record = card.record
+    if card.state == "pending":
+        value = pressed_value(Pressed(card.approval, card.cluster, record.target, card.digest))
+        told = what(record, say, longer=card.longer)
+        sure = blocks.confirm(say("slack.sure"), told, say("slack.yes"), say("slack.no"))
+        return [
+            blocks.button(say("card.button-approve"), APPROVE, value, style="primary", confirm=sure),
+            blocks.button(say("card.button-refuse"), REFUSE, value, style="danger"),
+        ]
+    if card.state not in RUNNING:
+        return []
+    value = pressed_value(Pressed(record.id, card.cluster, record.target))
+    sure = blocks.confirm(say("card.button-revert"), say("card.sure-revert"), say("slack.yes"), say("slack.no"))
+    revert = blocks.button(say("card.button-revert"), REVERT, value, style="danger", confirm=sure)
+    return [revert] if card.state == "failed" else [revert, blocks.button(say("card.button-extend"), EXTEND, value)]
+
+
+# ------------------------------------------------------------------------------------------------------- facts
+
+
+def _facts(card: Card, say: Texts) -> list[list[Part]]:
+    record = card.record
+    facts = [[span(f"{say('card.in')} "), span(where(record, card.cluster), "code")]]
+    facts.append([span(f"{say('card.asked-by')} "), somebody(inert(record.by, NAME) or "-")])
+    if card.approved_by:
+        facts.append([span(f"{say('card.approved-by')} "), somebody(card.approved_by)])
+    if record.because.strip():
+        facts.append([span(f"{say('card.because')} "), span(inert(record.because, _REASON))])
+    if card.state == "pending":
+        minutes = round((record.deadline - record.since) / 60)
+        facts.append([span(f"{say('card.for', minutes=minutes)}; {say('card.approve-by')} "), _until(card.expires_at)])
+    if card.state in RUNNING:
+        facts.append([span(f"{say('card.until')} "), moment(record.deadline, record.at)])
+    if record.until_captured and card.state in RUNNING:
+        facts.append([span(say("card.captured-of", pod=inert(record.until_captured, NAME)))])
+    if card.by and card.by != record.by:
+        facts.append([span(f"{say('card.by')} "), somebody(inert(card.by, NAME))])
+    return facts
+
+
+def _until(at: float) -> Part:
+    return moment(at, str(int(at)))
+
+
+def _listed(pieces: Sequence[Part]) -> list[Part]:
+    return [one for number, piece in enumerate(pieces) for one in ((span(", "), piece) if number else (piece,))]

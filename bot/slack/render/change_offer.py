@@ -1,0 +1,85 @@
+"""What would be changed, shown to the one who asked before anything is: a form, or a message with buttons."""
+
+from typing import Any, NamedTuple
+
+from bot.changes.record import Record
+from bot.report import Impact
+from bot.slack.message import Block, Message
+from bot.slack.render import blocks
+from bot.slack.render.change import DETAIL, what, where
+from bot.slack.render.rich import bullets, line, rich_text, span
+from bot.slack.render.rules import BUTTON_VALUE
+from bot.slack.render.text import cut, escape, inert
+from bot.texts import Texts
+
+CONFIRM, CANCEL = "change:confirm", "change:cancel"
+FORM = "change"
+REASON, REASON_TEXT = "because", "text"
+"""The form's block and input."""
+LONGEST_REASON = 500
+
+
+class Offer(NamedTuple):
+    """What would be done. `two_person`: somebody else has to approve it."""
+
+    record: Record
+    impacts: tuple[Impact, ...]
+    cluster: str
+    two_person: bool
+
+
+def offer_form(offer: Offer, draft: str, say: Texts) -> dict[str, Any]:
+    """The modal that asks for the reason and confirms; `draft` comes back with what is submitted."""
+    reason = blocks.text_input(REASON_TEXT, initial=cut(offer.record.because, LONGEST_REASON))
+    return blocks.modal(
+        say("card.form-title"),
+        [_shown(offer, say), blocks.asking(say("card.reason"), reason, REASON, hint=say("card.reason-hint"))],
+        close=say("desk.cancel"),
+        submit=_yes(offer, say),
+        callback_id=FORM,
+        private_metadata=draft,
+    )
+
+
+def waiting_form(say: Texts) -> dict[str, Any]:
+    """The modal while the cluster is read: a trigger is good for three seconds only."""
+    return blocks.modal(say("card.form-title"), [blocks.plain_section(say("card.reading"))], close=say("desk.cancel"))
+
+
+def told_form(message: Message, say: Texts) -> dict[str, Any]:
+    """The modal when there is nothing to confirm: why."""
+    return blocks.modal(say("card.form-title"), message.blocks, close=say("desk.cancel"))
+
+
+def offer_message(offer: Offer, draft: str, say: Texts) -> Message | None:
+    """The same where no form can be opened; None when what was asked does not fit into a button."""
+    if len(draft) > BUTTON_VALUE:
+        return None
+    yes = blocks.button(_yes(offer, say), CONFIRM, draft, style="danger")
+    no = blocks.button(say("desk.cancel"), CANCEL)
+    return Message(escape(what(offer.record, say)), (_shown(offer, say), blocks.actions(yes, no)))
+
+
+def _shown(offer: Offer, say: Texts) -> Block:
+    record = offer.record
+    minutes = round((record.deadline - record.since) / 60)
+    parts = [
+        line(span(inert(what(record, say), DETAIL), "bold")),
+        bullets(
+            line(span(f"{say('card.in')} "), span(where(record, offer.cluster), "code")),
+            line(span(f"{say('card.for', minutes=minutes)}; {say('card.undone')}")),
+        ),
+    ]
+    if offer.impacts:
+        told = [
+            line(span(f"{say(f'render.{one.severity}')}: ", "bold"), span(inert(one.text, DETAIL) or "-"))
+            for one in offer.impacts
+        ]
+        parts += [line(span(say("card.brings"))), bullets(*told)]
+    if offer.two_person:
+        parts.append(line(span(say("card.needs-approval"))))
+    return rich_text(*parts)
+
+
+def _yes(offer: Offer, say: Texts) -> str:
+    return say("card.ask" if offer.two_person else "card.do")

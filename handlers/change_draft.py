@@ -1,0 +1,79 @@
+"""What was shown to somebody who may now confirm it: complete enough to be planned again, and to see if it differs."""
+
+import hashlib
+import re
+
+import msgspec
+
+from bot.changes.plan import Plan
+from handlers.change_words import Raise, Verb
+
+FRESH_S = 600.0
+"""Seconds after which what was shown is not confirmed any more: things have moved on."""
+_ID = re.compile(r"[0-9a-f]{12}")
+
+
+class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change that was offered. `shown` seals what would be written; `offered_at` is in unix seconds.
+
+    It comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed.
+    """
+
+    id: str
+    cluster: str
+    channel: str
+    verb: Verb
+    value: str
+    container: str
+    seconds: float
+    because: str
+    until_captured: str
+    shown: str
+    offered_at: float
+
+    @property
+    def request(self) -> Raise:
+        return Raise(self.verb, self.value, self.container, self.seconds, self.because, self.until_captured)
+
+
+def draft_of(request: Raise, plan: Plan, cluster: str, now: float) -> Draft:
+    """The draft of a plan that is shown now."""
+    return Draft(
+        plan.record.id,
+        cluster,
+        plan.record.channel,
+        request.verb,
+        request.value,
+        request.container,
+        request.seconds,
+        request.because,
+        request.until_captured,
+        seal(plan),
+        now,
+    )
+
+
+def write_draft(draft: Draft) -> str:
+    """For a form's private metadata, or a button's value."""
+    return msgspec.json.encode(draft).decode()
+
+
+def read_draft(text: str) -> Draft | None:
+    """None for anything that is none of ours."""
+    try:
+        draft = msgspec.json.decode(text, type=Draft)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return draft if _ID.fullmatch(draft.id) else None
+
+
+def seal(plan: Plan, *, version: str = "") -> str:
+    """SHA-256 of exactly what would be done, by whom it is asked and for how long.
+
+    `version` is the object's resourceVersion where any other change of it counts as well.
+    """
+    record = plan.record
+    lasts = record.deadline - record.since
+    words = (record.field, record.words_before, record.words_after)
+    what = (record.target, plan.uid, version, record.container, *words, record.means, lasts, record.by, record.extended)
+    return hashlib.sha256(msgspec.json.encode(what)).hexdigest()

@@ -1,0 +1,80 @@
+"""When a raised verbosity has done its work, or does harm, before its deadline: read from the scheduler's own log."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from bot.changes.record import Record
+from bot.errors import SourceError
+from bot.hami.cycles import rebuild
+from bot.hami.install import EXTENDER_CONTAINER, verbosity_of
+from bot.hami.logs import read_line, whose
+from bot.kube.cluster import Cluster, LogWanted
+from bot.kube.models import Pod
+from playbooks._gather import gather_install
+from playbooks._playbook import Sources
+
+LOUDEST_BYTES_S = 1024 * 1024
+"""A container that logs more than this for `LOUD_FOR_S` outruns the kubelet's rotation (10 MiB a file)."""
+LOUD_FOR_S = 10
+_OLDEST_S = 4 * 3600
+
+log = logging.getLogger(__name__)
+
+
+class Endings:
+    """See `bot.changes.changer.Endings`. What cannot be read ends nothing."""
+
+    def __init__(self, open_sources: Callable[[], AbstractAsyncContextManager[Sources]]) -> None:
+        self._open = open_sources
+
+    async def __call__(self, record: Record) -> str:
+        if record.flag != "v":
+            return ""
+        try:
+            async with self._open() as sources:
+                return await _why(sources, record)
+        except SourceError as error:
+            log.info("the log of %s cannot be looked at: %s", record.target, error.message)
+            return ""
+
+
+async def _why(sources: Sources, record: Record) -> str:
+    install = (await gather_install(sources)).install
+    pods = [pod for pod in install.pods if _has_level(pod, record)]
+    reasons = await asyncio.gather(*(_of_pod(sources.cluster, pod, record) for pod in pods))
+    return next(filter(None, reasons), "")
+
+
+async def _of_pod(cluster: Cluster, pod: Pod, record: Record) -> str:
+    everything = LogWanted(
+        pod.namespace,
+        pod.name,
+        record.container,
+        b"",
+        since_s=LOUD_FOR_S,
+        limit_bytes=LOUDEST_BYTES_S * LOUD_FOR_S,
+    )
+    if (await cluster.log(everything)).cut:
+        return f"{pod.name} logged more than {LOUDEST_BYTES_S // 1024} KiB/s"
+    namespace, _, name = record.until_captured.partition("/")
+    if not name:
+        return ""
+    since_s = round(cluster.now().timestamp() - record.since)
+    wanted = everything._replace(needle=name.encode(), since_s=min(max(since_s, 1), _OLDEST_S), stamped=True)
+    raws = (await cluster.log(wanted._replace(limit_bytes=32 * 1024 * 1024))).lines
+    parsed = (read_line(raw, cluster.now()) for raw in raws)
+    lines = [line for line in parsed if line and whose(line, name) in ("", namespace)]
+    if record.container != EXTENDER_CONTAINER:
+        return f"{len(lines)} lines about {record.until_captured} are captured" if lines else ""
+    runs = [run for run in rebuild(lines) if run.start and (run.none_fit or run.chosen or run.outcome)]
+    return f"a whole filter run of {record.until_captured} is captured: {len(runs[-1].lines)} lines" if runs else ""
+
+
+def _has_level(pod: Pod, record: Record) -> bool:
+    """A pod of before the change logs at the old level until it ends."""
+    container = next((one for one in pod.spec.containers if one.name == record.container), None)
+    if container is None or pod.status.phase != "Running":
+        return False
+    return record.means == "debug-flags" or str(verbosity_of(container)[0]) == record.new

@@ -1,0 +1,319 @@
+"""What is set, what would be done, what was done: each as a report, the same in Slack and in a shell. Pure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import UNSET, UnsetType
+
+from bot.changes.flags import PROFILING, VERBOSITY, Flag, Set, find_spot, last_set
+from bot.changes.journal import Event
+from bot.changes.plan import Enough, Plan, Refusal, annotation
+from bot.changes.record import KEY, Record, Unreadable
+from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.kube.times import format_time
+from bot.report import (
+    SCHEMA,
+    SEVERITIES,
+    Change,
+    ChangeTarget,
+    Evidence,
+    Finding,
+    Impact,
+    NextAction,
+    Report,
+    Scope,
+    Severity,
+    Subject,
+    Table,
+    one_line,
+    worst,
+)
+from bot.texts import Texts
+from handlers.change_request import Planned, Seen
+from handlers.change_words import FLAGS, Extend, Raise, Revert, Show, Verb, format_duration, words_of
+from playbooks._evidence import kubectl
+
+LATE_S = 60.0
+"""A change that stands so long after its deadline was to have been undone: nobody does."""
+_SHOWN = {VERBOSITY: "-v", PROFILING: "--profiling"}
+_DEFAULTS = {VERBOSITY: "0", PROFILING: "false"}
+_COLUMNS = ("container", "flag", "value", "set by")
+
+
+class Made(NamedTuple):
+    """A change that was made. `proofs` show that it took effect; `waits` is what its rollout still waits for."""
+
+    record: Record
+    proofs: tuple[Evidence, ...] = ()
+    waits: str = ""
+
+
+def shown_report(found: Seen, request: Show | Extend | Revert, say: Texts) -> Report:
+    """What is set now and what is open."""
+    finding = _open(found, say) or _of_record(
+        found, "no-change-open", "info", say("changing.none-open", target=found.target)
+    )
+    return _report(found, request.verb, [finding], tables=(_flags(found),))
+
+
+def planned_report(found: Seen, request: Raise, planned: Planned, say: Texts) -> Report:
+    """What would be done, or why nothing will."""
+    outcome = planned.outcome
+    if isinstance(outcome, Plan):
+        claim = _planned(request, outcome, say)
+        actions = (NextAction(say("changing.do-it"), words_of(request), changes_cluster=True),)
+        severity = worst_of(planned.impacts)
+        finding = _finding("change-planned", severity, claim, (_flag_shown(found, planned),), actions)
+        return _report(found, request.verb, [finding], change=change_of(outcome, planned.impacts))
+    if isinstance(outcome, Enough):
+        claim = say(
+            "changing.enough",
+            flag=_SHOWN[planned.wanted.flag],
+            value=outcome.value,
+            container=request.container,
+            target=found.target,
+        )
+        finding = _finding(
+            "already-enough", "info", claim, (_flag_shown(found, planned),), (_see_log(found, request, say),)
+        )
+        return _report(found, request.verb, [finding])
+    finding = _refused(found, planned, outcome, say)
+    return _report(found, request.verb, [finding])
+
+
+def raised_report(found: Seen, request: Raise, planned: Planned, made: Made, say: Texts) -> Report:
+    """The change that was made."""
+    record, proofs, waits = made
+    claim = say("changing.raised", **_told(record, found))
+    if record.means == "patch":
+        claim += " " + (say("changing.rolling", waits=waits) if waits else say("changing.effective"))
+    actions = (*_undo(record, say), _see_log(found, request, say))
+    severity: Severity = "warning" if waits else "info"
+    finding = _finding("change-open", severity, claim, proofs or (_record_shown(found, record.id),), actions)
+    plan = planned.outcome
+    change = change_of(plan, planned.impacts) if isinstance(plan, Plan) else UNSET
+    return _report(found, request.verb, [finding], change=change)
+
+
+def extended_report(found: Seen, request: Extend, outcome: Record | Refusal, say: Texts) -> Report:
+    """The change with its new deadline, or why it has none."""
+    if isinstance(outcome, Refusal):
+        claim = say("changing.refused", why=_why(outcome))
+        return _report(found, request.verb, [_of_record(found, "change-refused", "warning", claim)])
+    claim = say("changing.raised", **_told(outcome, found))
+    return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, _undo(outcome, say))])
+
+
+def ended_report(found: Seen, request: Revert, event: Event, say: Texts) -> Report:
+    """How the change ended that was open when it was looked at."""
+    finding = event_finding(event, say)
+    return _report(found, request.verb, [finding])
+
+
+def event_finding(event: Event, say: Texts) -> Finding:
+    """What became of a change, under the code `change-<kind>`."""
+    namespace, _, name = event.target.partition("/")
+    record = event.record
+    look = kubectl("-n", namespace, "get", "deployment", name, "-o", "yaml")
+    quote = event.detail or (f"{list(record.words_before)}" if record else event.target)
+    proof = Evidence("deployment", f"Deployment {event.target}", None, quote, look)
+    if record is None:
+        claim = say("changing.unreadable", target=event.target, why=event.detail)
+        return _finding("change-unreadable", "warning", claim, (proof,), ())
+    values = {
+        "target": event.target,
+        "container": record.container,
+        "flag": _SHOWN[record.flag],
+        "old": record.old or say("changing.unset"),
+    }
+    match event.kind:
+        case "reverted":
+            claim, severity = say("changing.reverted", **values), SEVERITIES[0]
+        case "reverted-by-another":
+            claim, severity = say("changing.reverted-by-another", **values), SEVERITIES[0]
+        case "drifted":
+            claim, severity = say("changing.drifted", **values), SEVERITIES[1]
+        case "container-gone":
+            claim, severity = say("changing.container-gone", **values), SEVERITIES[1]
+        case "replaced":
+            claim, severity = say("changing.replaced", **values), SEVERITIES[1]
+        case _:
+            claim, severity = f"{event.target}: {event.kind}: {event.detail}", SEVERITIES[1]
+    return _finding(f"change-{event.kind}", severity, claim, (proof,), ())
+
+
+def not_open(found: Seen, request: Extend | Revert, say: Texts) -> Report | None:
+    """Why there is nothing to extend or to undo; None where the open change is the one that is meant."""
+    record = found.open
+    if isinstance(record, Record) and record.flag == FLAGS[request.verb]:
+        return None
+    return shown_report(found, request, say)
+
+
+def change_of(plan: Plan, impacts: tuple[Impact, ...]) -> Change:
+    """The plan as reports carry it."""
+    record = plan.record
+    namespace, _, name = record.target.partition("/")
+    target = ChangeTarget("Deployment", namespace, name, record.container, record.flag, record.old, record.new)
+    return Change(target, plan.patch, plan.revert_patch, impacts)
+
+
+def worst_of(impacts: Sequence[Impact]) -> Severity:
+    """The highest severity among them."""
+    return SEVERITIES[max((SEVERITIES.index(one.severity) for one in impacts), default=0)]
+
+
+# ---------------------------------------------------------------------------------------------------- the findings
+
+
+def _open(found: Seen, say: Texts) -> Finding | None:
+    record = found.open
+    if record is None:
+        return None
+    if isinstance(record, Unreadable):
+        claim = say("changing.unreadable", target=found.target, why=record.why)
+        return _of_record(found, "change-unreadable", "warning", claim)
+    late = found.taken_at.timestamp() - record.deadline
+    if late > LATE_S:
+        claim = say("changing.open-late", **_told(record, found), late=format_duration(late))
+        return _of_record(found, "change-open", "warning", claim, _undo(record, say)[:1])
+    claim = say("changing.open", **_told(record, found), because=_because(record, say))
+    return _of_record(found, "change-open", "info", claim, _undo(record, say))
+
+
+def _because(record: Record, say: Texts) -> str:
+    return say("changing.because", text=record.because) if record.because else ""
+
+
+def _told(record: Record, found: Seen) -> dict[str, str]:
+    return {
+        "flag": _SHOWN[record.flag],
+        "new": record.new,
+        "container": record.container,
+        "until": record.at,
+        "left": format_duration(record.deadline - found.taken_at.timestamp()),
+        "by": record.by,
+    }
+
+
+def _planned(request: Raise, plan: Plan, say: Texts) -> str:
+    record = plan.record
+    return say(
+        "changing.planned" if record.means == "patch" else "changing.planned-process",
+        flag=_SHOWN[record.flag],
+        container=record.container,
+        old=record.old or say("changing.unset"),
+        new=record.new,
+        time=format_duration(request.seconds),
+        until=record.at,
+    )
+
+
+def _refused(found: Seen, planned: Planned, refusal: Refusal, say: Texts) -> Finding:
+    claim = say("changing.refused", why=_why(refusal))
+    if refusal.record is not None:
+        return _of_record(found, "change-refused", "warning", claim, _undo(refusal.record, say))
+    return _finding("change-refused", "warning", claim, (_flag_shown(found, planned),), ())
+
+
+def _why(refusal: Refusal) -> str:
+    return f"{refusal.why} ({refusal.hint})" if refusal.hint else refusal.why
+
+
+def _undo(record: Record, say: Texts) -> tuple[NextAction, ...]:
+    verb: Verb = "verbosity" if record.flag == VERBOSITY else "profiling"
+    undo = "verbosity revert" if record.flag == VERBOSITY else "profiling off"
+    return (
+        NextAction(say("changing.undo"), undo, changes_cluster=True),
+        NextAction(say("changing.longer"), f"{verb} extend 10m", changes_cluster=True),
+    )
+
+
+def _see_log(found: Seen, request: Raise, say: Texts) -> NextAction:
+    if request.until_captured:
+        return NextAction(say("changing.see-log"), f"logs {request.until_captured}")
+    log = kubectl("-n", found.namespace, "logs", f"deploy/{found.name}", "-c", request.container, "--since=10m")
+    return NextAction(say("changing.see-log"), log)
+
+
+def _flag_shown(found: Seen, planned: Planned) -> Evidence:
+    """The word that sets the flag now, or else the container's name."""
+    spot = find_spot(found.deployment, planned.wanted.container)
+    now = last_set(spot, planned.wanted.flag) if spot else None
+    quote = spot.words(now.field)[now.at] if spot and now else planned.wanted.container
+    field = now.field if now else "name"
+    path = f'{{.spec.template.spec.containers[?(@.name=="{planned.wanted.container}")].{field}}}'
+    return _shown(found, quote, path)
+
+
+def _of_record(found: Seen, code: str, severity: Severity, claim: str, actions: tuple[NextAction, ...] = ()) -> Finding:
+    text = annotation(found.deployment)
+    return _finding(code, severity, claim, (_record_shown(found, text or found.name),), actions)
+
+
+def _record_shown(found: Seen, quote: str) -> Evidence:
+    path = "{.metadata.name}" if quote == found.name else f"{{.metadata.annotations.{KEY.replace('.', chr(92) + '.')}}}"
+    return _shown(found, quote, path)
+
+
+def _shown(found: Seen, quote: str, path: str) -> Evidence:
+    command = kubectl("-n", found.namespace, "get", "deployment", found.name, "-o", f"jsonpath={path}")
+    return Evidence("deployment", f"Deployment {found.target}", None, quote, command)
+
+
+def _finding(
+    code: str, severity: Severity, claim: str, proofs: tuple[Evidence, ...], actions: tuple[NextAction, ...]
+) -> Finding:
+    return Finding(code, one_line(claim, 600), severity, "confirmed", Scope(), proofs, actions)
+
+
+# ------------------------------------------------------------------------------------------------------- the report
+
+
+def _flags(found: Seen) -> Table:
+    asked: tuple[tuple[str, Flag], ...] = (
+        (EXTENDER_CONTAINER, VERBOSITY),
+        (EXTENDER_CONTAINER, PROFILING),
+        (KUBE_SCHEDULER_CONTAINER, VERBOSITY),
+    )
+    rows = [row for container, flag in asked if (row := _row(found, container, flag))]
+    return Table("flags", _COLUMNS, tuple(rows))
+
+
+def _row(found: Seen, container: str, flag: Flag) -> tuple[str, ...] | None:
+    spot = find_spot(found.deployment, container)
+    if spot is None:
+        return None
+    now = last_set(spot, flag)
+    record = found.open
+    if isinstance(record, Record) and (record.means, record.container) == ("debug-flags", container):
+        return container, _SHOWN[flag], record.new, "PUT /debug/flags/v"
+    word = _word(spot.words(now.field), now) if now else ""
+    return container, _SHOWN[flag], now.value if now else _DEFAULTS[flag], word
+
+
+def _word(words: Sequence[str], now: Set) -> str:
+    return words[now.at] if now.spelling else " ".join(words[now.at - 1 : now.at + 1])
+
+
+def _report(
+    found: Seen,
+    verb: Verb,
+    findings: list[Finding],
+    *,
+    tables: tuple[Table, ...] = (),
+    change: Change | UnsetType = UNSET,
+) -> Report:
+    return Report(
+        schema=SCHEMA,
+        playbook=verb,
+        cluster=found.cluster,
+        taken_at=format_time(found.taken_at),
+        subject=Subject("Deployment", found.namespace, found.name),
+        verdict=one_line(findings[0].claim),
+        severity=worst(tuple(findings)),
+        findings=tuple(findings),
+        tables=tables,
+        gaps=found.gaps,
+        change=change,
+    )

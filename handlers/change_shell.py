@@ -1,0 +1,235 @@
+"""Temporary changes from a terminal: shows what would be done, asks, does it, says until when and how to undo it.
+
+No store is used: the record on the object is the truth, and whichever bot serves the cluster takes the change over.
+"""
+
+import asyncio
+import getpass
+import logging
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import NamedTuple
+
+from bot.changes.changer import STUCK_S, ChangeFailed, Changer
+from bot.changes.journal import Event, Open
+from bot.changes.plan import Plan, Refusal, unfinished_rollout
+from bot.changes.record import KEY, Record
+from bot.errors import BotError, NotAllowed, SourceError, UsageError
+from bot.kube.failures import ForbiddenError
+from bot.kube.writer import Writer
+from bot.report import Evidence, Report
+from bot.texts import Texts
+from handlers.change_effect import effect_of
+from handlers.change_report import (
+    Made,
+    ended_report,
+    event_finding,
+    extended_report,
+    not_open,
+    planned_report,
+    raised_report,
+    shown_report,
+)
+from handlers.change_request import DRY_RUN_ID, Asker, Planned, Seen, look, prepare, restarts
+from handlers.change_words import Extend, Raise, Request, Revert, Show
+from playbooks._playbook import Sources
+
+FAILED = 5
+"""The exit code of a change that was not made."""
+_LOOK_EVERY_S = 1.0
+_QUIET = ("raised", "effective", "extended")
+
+log = logging.getLogger(__name__)
+
+Capture = Callable[[Sources, Seen, Path], Awaitable[str]]
+"""Records what a restart of the scheduler's pods destroys; what was written, for a person."""
+
+
+class Tools(NamedTuple):
+    """What a change from the shell works with. `open_writer` gives None where the cluster is a recording.
+
+    `ask` puts a yes-or-no question; `tell` is for all but the report.
+    """
+
+    open_sources: Callable[[], AbstractAsyncContextManager[Sources]]
+    open_writer: Callable[[], AbstractAsyncContextManager[Writer | None]]
+    capture: Capture
+    ask: Callable[[str], bool]
+    tell: Callable[[str], None]
+    show: Callable[[Report], str]
+    say: Texts
+
+
+class Consent(NamedTuple):
+    """What the person said with the request: to do it without a question, to do it without a capture."""
+
+    yes: bool
+    no_capture: bool
+
+
+class _Confirmed(NamedTuple):
+    found: Seen
+    request: Raise
+    planned: Planned
+    plan: Plan
+
+
+def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report, int]:
+    """Does what is asked; the report, and the exit code.
+
+    Raises BotError: UsageError for what needs a yes or a live cluster, NotAllowed, ChangeFailed.
+    """
+    if not isinstance(request, Raise):
+        return asyncio.run(_at_once(tools, request))
+    if not (request.dry_run or consent.yes) and not sys.stdin.isatty():
+        hint = "Add --yes to do it without a question, or --dry-run to see what would be done."
+        raise UsageError("nobody can be asked: this is no terminal", hint=hint)
+    looked = asyncio.run(_planned(tools, request))
+    if not isinstance(looked, _Confirmed):
+        return looked
+    tools.tell(tools.show(planned_report(looked.found, request, looked.planned, tools.say)))
+    if not consent.yes and not tools.ask("Do it? [y/N] "):
+        raise ChangeFailed("nothing was changed", hint="you did not say yes")
+    return asyncio.run(_done(tools, looked, consent)), 0
+
+
+async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, int]:
+    """What is to be confirmed; or a report and its exit code where nothing is."""
+    async with tools.open_sources() as sources, tools.open_writer() as writer:
+        if not request.dry_run:
+            _live(writer)
+        found = await look(sources, request, writer)
+    change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
+    asker = Asker(DRY_RUN_ID if request.dry_run else whoami())
+    planned = prepare(found, request, asker, change_id, tools.say)
+    if isinstance(planned.outcome, Plan) and not request.dry_run:
+        return _Confirmed(found, request, planned, planned.outcome)
+    not_done = isinstance(planned.outcome, Refusal) and not request.dry_run
+    return planned_report(found, request, planned, tools.say), FAILED if not_done else 0
+
+
+async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report:
+    found, request, planned, plan = confirmed
+    async with tools.open_sources() as sources, tools.open_writer() as opened:
+        writer = _live(opened)
+        if restarts(plan) and not consent.no_capture:
+            tools.tell(await _captured(tools, sources, found, plan))
+        changer = Changer(writer, NoJournal())
+        async with _as_a_change():
+            record = await changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
+        tools.tell(f"{record.flag}={record.new} until {record.at}; undo it with: hami-bot {_undo(request)}\n")
+        waits = await _rolled_out(tools, writer, found, record)
+        proofs: tuple[Evidence, ...] = ()
+        if not waits:
+            proofs = await effect_of(sources.cluster, record, await writer.pods_of(found.deployment))
+        return raised_report(found, request, planned, Made(record, proofs, waits), tools.say)
+
+
+async def _captured(tools: Tools, sources: Sources, found: Seen, plan: Plan) -> str:
+    out = Path(f"hami-capture-{plan.record.id}.tar.gz")
+    try:
+        return await tools.capture(sources, found, out) + "\n"
+    except BotError as error:
+        text = f"nothing was changed: what the restart destroys could not be captured: {error.message}"
+        raise ChangeFailed(text, hint="add --no-capture to do without") from error
+
+
+async def _rolled_out(tools: Tools, writer: Writer, found: Seen, record: Record) -> str:
+    """Waits until the new pods run; what the rollout still waits for when that takes too long."""
+    waits = ""
+    for _ in range(int(STUCK_S / _LOOK_EVERY_S)) if record.means == "patch" else ():
+        deployment = await writer.deployment(found.namespace, found.name)
+        now = unfinished_rollout(deployment)
+        if now != waits and now:
+            tools.tell(f"rolling out: {now}\n")
+        waits = now
+        if not waits:
+            return ""
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return waits
+
+
+async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Report, int]:
+    """What needs no confirmation: looking, and going back to how things were."""
+    async with tools.open_sources() as sources:
+        found = await look(sources, request)
+        if isinstance(request, Show):
+            return shown_report(found, request, tools.say), 0
+        if (nothing := not_open(found, request, tools.say)) is not None:
+            return nothing, FAILED
+        async with tools.open_writer() as writer, _as_a_change():
+            changer = Changer(_live(writer), NoJournal())
+            if isinstance(request, Revert):
+                event = await changer.revert(found.namespace, found.name, by=whoami())
+                return ended_report(found, request, event, tools.say), 0
+            outcome = await changer.extend(found.namespace, found.name, request.seconds, by=whoami())
+            code = FAILED if isinstance(outcome, Refusal) else 0
+            return extended_report(found, request, outcome, tools.say), code
+
+
+async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
+    """One pass over everything that is due, for a CronJob; what was done, and the exit code.
+
+    `namespace` limits it to one; empty: as the settings say, else all. Raises SourceError when nothing can be listed.
+    """
+    async with tools.open_sources() as sources, tools.open_writer() as opened:
+        writer = _live(opened)
+        where = namespace or sources.hami_namespace
+        carriers = await writer.annotated(KEY, where)
+        events = await Changer(writer, NoJournal(), namespace=where).reconcile() if carriers else []
+    told = [event for event in events if event.kind not in _QUIET]
+    lines = [f"{event.kind} {event.target}: {_detail(event, tools.say)}" for event in told]
+    left = f"{len(carriers)} change(s) open, nothing overdue" if carriers else "no change is open"
+    failed = any(event.kind in ("failed", "unreadable") for event in told)
+    return "\n".join(lines) or left, FAILED if failed else 0
+
+
+def _detail(event: Event, say: Texts) -> str:
+    return event.detail if event.kind in ("failed", "stuck", "unreadable") else event_finding(event, say).claim
+
+
+def _live(writer: Writer | None) -> Writer:
+    if writer is None:
+        raise UsageError("a recording cannot be changed", hint="Add --dry-run to see what would be done.")
+    return writer
+
+
+class NoJournal:
+    """Keeps nothing: a shell ends, and the bot that serves the cluster finds the record on the object."""
+
+    async def planned(self, record: Record, uid: str) -> None:
+        log.info("%s (%s): %s", record.target, uid, record)
+
+    async def note(self, event: Event) -> None:
+        log.info("%s %s %s", event.kind, event.target, event.detail)
+
+    async def opened(self) -> Sequence[Open]:
+        return ()
+
+
+class _as_a_change:  # noqa: N801  # reads as a context
+    """Errors of writing, told as what they mean for the change."""
+
+    async def __aenter__(self) -> None:
+        return
+
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, ForbiddenError):
+            raise NotAllowed(f"nothing was changed: {error.message}", hint=error.hint) from error
+        if isinstance(error, SourceError):
+            raise ChangeFailed(f"nothing was changed: {error.message}", hint=error.hint) from error
+
+
+def whoami() -> str:
+    """The login name of whoever runs the command."""
+    try:
+        return f"{getpass.getuser()} (shell)"
+    except (OSError, KeyError, ImportError):  # a container's user may have no name
+        return "somebody (shell)"
+
+
+def _undo(request: Raise) -> str:
+    return "verbosity revert" if request.verb == "verbosity" else "profiling off"

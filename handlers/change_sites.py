@@ -1,0 +1,48 @@
+"""Where changes are made: one for each cluster, opened when it is first needed and kept."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import NamedTuple, Self
+
+from bot.changes.changer import Changer
+from bot.kube.writer import Writer
+from handlers.change_journal import ChangeJournal
+
+OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer]]
+"""The way to write to the cluster of that name. Raises BotError where there is none, such as for a recording."""
+
+
+class Site(NamedTuple):
+    """One cluster's changes."""
+
+    cluster: str
+    writer: Writer
+    changer: Changer
+    journal: ChangeJournal
+
+
+class Sites:
+    """Use as an async context manager."""
+
+    def __init__(self, open_writer: OpenWriter, build: Callable[[str, Writer], Site]) -> None:
+        self._open = open_writer
+        self._build = build
+        self._stack = AsyncExitStack()
+        self._sites: dict[str, Site] = {}
+        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def of(self, cluster: str) -> Site:
+        """Raises BotError when the cluster cannot be written to."""
+        async with self._opening[cluster]:
+            if cluster not in self._sites:
+                writer = await self._stack.enter_async_context(self._open(cluster))
+                self._sites[cluster] = self._build(cluster, writer)
+        return self._sites[cluster]

@@ -1,0 +1,288 @@
+"""`verbosity` and `profiling` in Slack: commands, mentions, the form, and the buttons of cards.
+
+What is asked is shown first, in a form where one can be opened, else in a message that one person sees; only what they
+confirm there is done.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from bot.changes.record import Record
+from bot.errors import BotError, UsageError
+from bot.report import Report
+from bot.slack.app import App
+from bot.slack.message import Message
+from bot.slack.render.buttons import ASK, read_value
+from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, Pressed, read_pressed, render_denied
+from bot.slack.render.change_offer import (
+    CANCEL,
+    CONFIRM,
+    FORM,
+    LONGEST_REASON,
+    REASON,
+    REASON_TEXT,
+    offer_form,
+    offer_message,
+    told_form,
+    waiting_form,
+)
+from bot.slack.render.prose import progress, render_error, render_help
+from bot.slack.render.report import render_report
+from handlers.change_desk import ChangeDesk, NotAllowed, Person, Refused
+from handlers.change_draft import Draft, read_draft, write_draft
+from handlers.change_report import not_open, planned_report, shown_report
+from handlers.change_request import Asker, look, prepare
+from handlers.change_words import ChangeAsked, Extend, Raise, Revert, Show
+from handlers.desk import DONE, Desk, Question
+from handlers.questions import COMMAND, Help, example, understand
+from handlers.words import plain_text, split_words, without_mention
+
+_CHANGING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:verbosity|profiling)\b")
+_BECAUSE = re.compile(r"\sbecause\s+")
+
+Said = Callable[[], Awaitable[str | Message | None]]
+"""What is to be told; None when it is shown elsewhere."""
+
+
+def register(app: App, desk: Desk, changes: ChangeDesk) -> None:
+    """To be registered before what listens to all commands, mentions and buttons."""
+    window = _Window(desk, changes)
+
+    async def commanded(body: dict[str, Any]) -> bool:
+        return bool(_CHANGING.match(body.get("text") or ""))
+
+    async def mentioned(event: dict[str, Any]) -> bool:
+        return _from_person(event) and bool(_CHANGING.match(window.words_of(event)))
+
+    async def said_directly(event: dict[str, Any]) -> bool:
+        return event.get("channel_type") == "im" and await mentioned(event)
+
+    async def asked_by_button(body: dict[str, Any]) -> bool:
+        value = read_value(_action(body).get("value", ""))
+        return bool(value and _CHANGING.match(value.words))
+
+    app.command(COMMAND, matchers=[commanded])(window.command)
+    app.event("app_mention", matchers=[mentioned])(window.mention)
+    app.event("message", matchers=[said_directly])(window.mention)
+    app.action(re.compile(f"^{re.escape(ASK)}"), matchers=[asked_by_button])(window.button)
+    app.view(FORM)(window.submitted)
+    app.action(CONFIRM)(window.confirmed)
+    app.action(CANCEL)(window.cancelled)
+    for action in (REVERT, EXTEND, APPROVE, REFUSE):
+        app.action(action)(window.pressed)
+
+
+class _Window:
+    """Where changes are asked for; every method but `words_of` is a listener."""
+
+    def __init__(self, desk: Desk, changes: ChangeDesk) -> None:
+        self._desk = desk
+        self._changes = changes
+        self._say = desk.lent.say
+
+    def words_of(self, event: dict[str, Any]) -> str:
+        return without_mention(event.get("text", ""), self._desk.lent.bot_user)
+
+    # ----------------------------------------------------------------------------------------------- in words
+
+    async def command(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        question = self._question(
+            body["user_id"], body["channel_id"], body.get("text", ""), body.get("response_url", "")
+        )
+        self._ask(body["trigger_id"], question, body["trigger_id"])
+
+    async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
+        question = self._question(event["user"], event["channel"], self.words_of(event))
+        thread = event.get("thread_ts", "")
+        self._ask(body["event_id"], msgspec.structs.replace(question, thread_ts=thread), "")
+
+    async def button(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        value = read_value(_action(body)["value"])
+        words = f"--cluster {value.cluster} {value.words}" if value and value.cluster else value.words if value else ""
+        if value and value.cluster not in self._desk.lent.clusters:
+            words = value.words
+        self._ask(body["trigger_id"], self._clicked(body, words), body["trigger_id"])
+
+    def _ask(self, key: str, question: Question, trigger_id: str) -> None:
+        job = partial(self._answer, key, question, trigger_id)
+        self._desk.do(key, job, question, regardless=bool(re.search(r"\b(?:revert|off)\s*$", question.words)))
+
+    async def _answer(self, key: str, question: Question, trigger_id: str) -> None:
+        asked = understand(_words(question.words))
+        if isinstance(asked, Help):
+            await self._desk.reply(key, question).answer(render_help(asked.text), mark=DONE)
+            return
+        if not isinstance(asked, ChangeAsked):
+            raise UsageError("that is no change", hint=f"For example: {example(('verbosity',))}")
+        who = Person(question.user, question.channel)
+        cluster = self._changes.cluster_of(asked.options.get("cluster") or "", question.channel)
+        request = asked.request
+
+        async def said() -> str | Message | None:
+            if isinstance(request, Raise) and not request.dry_run and trigger_id:
+                return await self._form(who, cluster, request, trigger_id)
+            return await self._said(who, cluster, request)
+
+        await self._reply(key, question, said)
+
+    async def _said(self, who: Person, cluster: str, request: Show | Raise | Extend | Revert) -> str | Message:
+        if isinstance(request, Raise) and not request.dry_run:
+            return await self._offered(who, cluster, request)
+        async with self._desk.lent.open_sources(cluster) as sources:
+            found = await look(sources, request)
+        if isinstance(request, Raise):
+            planned = prepare(found, request, Asker(who.user, who.channel), "dry-run", self._say)
+            return self._report(planned_report(found, request, planned, self._say))
+        if isinstance(request, Show) or not isinstance(record := found.open, Record):
+            return self._report(shown_report(found, request, self._say))
+        if nothing := not_open(found, request, self._say):
+            return self._report(nothing)
+        if isinstance(request, Extend):
+            return await self._changes.extend(who, cluster, found.target, record.id, request.seconds)
+        return await self._changes.revert(who, cluster, found.target, record.id)
+
+    def _report(self, report: Report) -> Message:
+        return render_report(report, self._say, channel_buttons=False, words="")
+
+    # ------------------------------------------------------------------------------------- shown and confirmed
+
+    async def _form(self, who: Person, cluster: str, request: Raise, trigger_id: str) -> None:
+        """A form if the person may ask at all; what is wrong then stands in it."""
+        gateway = self._desk.lent.gateway
+        if denied := await self._changes.denied(who, "raise", cluster):
+            raise denied
+        view = await gateway.open_view(trigger_id, waiting_form(self._say))
+        try:
+            offer, draft = await self._changes.offer(who, cluster, request)
+        except BotError as error:
+            await gateway.update_view(view, told_form(render_error(error, self._say), self._say))
+            return
+        await gateway.update_view(view, offer_form(offer, write_draft(draft), self._say))
+
+    async def _offered(self, who: Person, cluster: str, request: Raise) -> Message:
+        if not request.because:
+            hint = f"For example: {example((request.verb,))}"
+            raise UsageError("say why: it stands on the card and in the audit log", hint=hint)
+        offer, draft = await self._changes.offer(who, cluster, request)
+        message = offer_message(offer, write_draft(draft), self._say)
+        if message is None:
+            raise UsageError("the reason is too long for a button", hint=f"say it in fewer words, or use {COMMAND}")
+        return message
+
+    async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        view = body["view"]
+        draft = read_draft(view.get("private_metadata") or "")
+        typed = view["state"]["values"].get(REASON, {}).get(REASON_TEXT, {}).get("value") or ""
+        if draft:
+            draft = msgspec.structs.replace(draft, because=" ".join(plain_text(typed).split())[:LONGEST_REASON])
+        channel = draft.channel if draft else body["user"]["id"]
+        self._confirm(f"{view['id']}:{view['hash']}", self._question(body["user"]["id"], channel), draft)
+
+    async def confirmed(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        draft = read_draft(_action(body).get("value", ""))
+        question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
+        if draft and draft.channel != question.channel:
+            draft = None
+        self._confirm(body["trigger_id"], question, draft)
+
+    async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
+
+        async def said() -> str:
+            return self._say("card.cancelled")
+
+        self._desk.do(body["trigger_id"], partial(self._reply, body["trigger_id"], question, said), question)
+
+    def _confirm(self, key: str, question: Question, draft: Draft | None) -> None:
+        who = Person(question.user, question.channel)
+
+        async def said() -> str:
+            if draft is None:
+                raise await self._forged(who, "raise")
+            return await self._changes.confirm(who, draft)
+
+        self._desk.do(key, partial(self._reply, key, question, said), question)
+
+    # ------------------------------------------------------------------------------------------ cards' buttons
+
+    async def pressed(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        action, question = _action(body), self._clicked(body, "")
+        who, name = Person(question.user, question.channel), str(action.get("action_id"))
+        about = read_pressed(action.get("value", ""))
+
+        async def said() -> str:
+            if about is None:
+                raise await self._forged(who, name.rpartition(":")[2])
+            return await self._press(name, who, about)
+
+        job = partial(self._reply, body["trigger_id"], question, said)
+        self._desk.do(body["trigger_id"], job, question, regardless=name == REVERT)
+
+    async def _press(self, name: str, who: Person, about: Pressed) -> str:
+        match name:
+            case _ if name == REVERT:
+                return await self._changes.revert(who, about.cluster, about.target, about.key)
+            case _ if name == EXTEND:
+                return await self._changes.extend(who, about.cluster, about.target, about.key, None)
+            case _ if name == APPROVE:
+                return await self._changes.approve(who, about.key, about.digest)
+            case _:
+                return await self._changes.refuse(who, about.key, about.digest)
+
+    async def _forged(self, who: Person, action: str) -> Refused:
+        error = Refused("this button is not one of mine", hint=f"ask again with {COMMAND}")
+        await self._changes.note_refusal(who, action, "", {"why": error.message})
+        return error
+
+    # ------------------------------------------------------------------------------------------------ answering
+
+    async def _reply(self, key: str, question: Question, said: Said) -> None:
+        """For the eyes of the one who asked: what everybody should see stands on the card."""
+        try:
+            told = await said()
+        except NotAllowed as error:
+            denied = error.denied
+            message = render_denied(denied.why, denied.who, denied.where, self._say)
+        else:
+            if told is None:
+                return
+            message = progress(told) if isinstance(told, str) else told
+        await self._desk.reply(key, question).answer(message, mark=DONE)
+
+    def _question(self, user: str, channel: str, words: str = "", url: str = "") -> Question:
+        return Question(words=words, user=user, channel=channel, asked_at=self._desk.lent.now(), response_url=url)
+
+    def _clicked(self, body: dict[str, Any], words: str) -> Question:
+        user: str = body["user"]["id"]
+        container: dict[str, Any] = body.get("container") or {}
+        room: dict[str, Any] = body.get("channel") or {}
+        channel: str = room.get("id") or user
+        question = self._question(user, channel, words, body.get("response_url", ""))
+        return msgspec.structs.replace(question, thread_ts=container.get("thread_ts", ""), beside=True)
+
+
+def _words(text: str) -> list[str]:
+    """The words; the reason is one of them, with its apostrophes."""
+    head, *reason = _BECAUSE.split(text, maxsplit=1)
+    words = split_words(head)
+    return [*words, "because", plain_text(reason[0]).strip().lstrip("- ")] if reason and reason[0].strip() else words
+
+
+def _from_person(event: dict[str, Any]) -> bool:
+    """As for mentions of any kind: not a bot's message, nor an edit."""
+    return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
+
+
+def _action(body: dict[str, Any]) -> dict[str, Any]:
+    actions: list[dict[str, Any]] = body.get("actions") or [{}]
+    return actions[0]

@@ -1,0 +1,288 @@
+"""Whatever is done in whatever order: raise, extend, revert, edits by others, crashes, lost answers, time. Always:
+
+- A pass without a failure at or after the deadline (the API server's clock) leaves no record on the object, whatever
+  became of the database; with one pass every 15 s that is the deadline and 30 s, also when one of two passes fails.
+- If nobody else edited the Deployment, it is then as it was, to the byte.
+- What somebody else wrote is never overwritten: a bot's write to the pod template puts its own words in the place of
+  those it noted, or those back in the place of its own, in one list of one container, and changes nothing else.
+- Of each change there is one raise, one revert and one forgetting at most on one object, whoever makes them.
+- Nothing is undone before its deadline unless somebody asked for that.
+- A record is dropped without an undoing only where the words are not the change's own.
+- A raise that is refused writes nothing.
+- In the end no change is left open in the journal, none is told as ended that is open, and one that ended by a revert
+  is told so unless somebody else's edit came after.
+
+The rules of a bot's writes are checked at every write (tests/changes/memory.py).
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from bot.changes.changer import Changer
+from bot.changes.plan import Plan, Wanted
+from bot.changes.record import KEY
+from bot.errors import BotError
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
+from tests.changes.memory import NAME, NAMESPACE, Cluster, MemoryJournal, Replica, Trouble, scheduler
+from tests.changes.rig import NEWEST, Killed, Steps, When
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+def _containers(one: dict[str, Any]) -> list[dict[str, Any]]:
+    return one["spec"]["template"]["spec"]["containers"]
+
+
+def _extender(one: dict[str, Any]) -> dict[str, Any]:
+    return next((each for each in _containers(one) if each["name"] == EXTENDER), {"args": []})
+
+
+def _helm_resets(one: dict[str, Any]) -> None:
+    one["spec"] = scheduler()["spec"]
+
+
+EDITS: dict[str, Edit] = {
+    "a word": lambda one: _extender(one)["args"].append("--foreign"),
+    "another level": lambda one: _extender(one).update(args=["scheduler", "-v=2"]),
+    "the words back": lambda one: _extender(one).update(args=["scheduler", "-v=4", "--debug"]),
+    "helm resets": _helm_resets,
+    "another container": lambda one: _containers(one)[-1].update(image="c"),
+    "an annotation": lambda one: one["metadata"]["annotations"].update(note="x"),
+    "replicas": lambda one: one["spec"].update(replicas=3),
+    "the record off": lambda one: one["metadata"]["annotations"].pop(KEY, None),
+    "the record broken": lambda one: one["metadata"]["annotations"].update({KEY: "{"}),
+    "the record mended": lambda one: (
+        one["metadata"]["annotations"].pop(KEY) if one["metadata"]["annotations"].get(KEY) == "{" else None
+    ),
+    "reordered": lambda one: _containers(one).reverse(),
+    "one injected": lambda one: _containers(one).insert(0, {"name": f"new-{len(_containers(one))}"}),
+    "renamed": lambda one: _extender(one).update(name="scheduler"),
+    "named back": lambda one: next((x for x in _containers(one) if x["name"] == "scheduler"), {}).update(name=EXTENDER),
+}
+HARMLESS = ["a word", "another container", "an annotation", "the words back", "helm resets", "reordered"]
+
+bots = st.integers(0, 2)
+cuts = st.none() | st.tuples(st.integers(0, 9), st.sampled_from(["before", "after"]))
+troubles: st.SearchStrategy[Trouble] = st.sampled_from(
+    ["down", "lost, done", "lost, not done", "500, done", "500, not done"]
+)
+
+
+wishes = st.builds(
+    lambda level, seconds, means: Wanted(
+        "v", level, EXTENDER if means == "patch" else KUBE_SCHEDULER, seconds, "U1", means=means
+    ),
+    st.sampled_from("567"),
+    st.sampled_from([60, 600, 3600]),
+    st.sampled_from(["patch", "patch", "patch", "debug-flags"]),
+)
+
+
+class Undisturbed(RuleBasedStateMachine):
+    """Three replicas, two with wrong clocks, one journal, one Deployment that nobody else edits."""
+
+    @initialize(wanted=wishes, bot=bots, cut=cuts)
+    def begin(self, wanted: Wanted, bot: int, cut: Any) -> None:
+        self.cluster = Cluster()
+        self.journal = MemoryJournal()
+        self.replicas = [Replica(self.cluster, self.journal, skew) for skew in (0, 120, -120)]
+        self.made = 0
+        self.disturbed = False
+        self._raise(bot, wanted, cut, lambda: None)
+
+    @rule(bot=bots, wanted=wishes, cut=cuts, late_s=st.sampled_from([0, 0, 130]))
+    def raise_(self, bot: int, wanted: Wanted, cut: Any, late_s: float) -> None:
+        def meanwhile() -> None:
+            self.cluster.now += late_s
+
+        self._raise(bot, wanted, cut, meanwhile)
+
+    @rule(bot=bots, seconds=st.sampled_from([60, 900, 7200]), cut=cuts)
+    def extend(self, bot: int, seconds: int, cut: Any) -> None:
+        self._act(bot, cut, lambda changer: changer.extend(NAMESPACE, NAME, seconds, by="U2"))
+
+    @rule(bot=bots, cut=cuts)
+    def revert_now(self, bot: int, cut: Any) -> None:
+        record = self.cluster.record()
+        if record:
+            self.cluster.asked_early.add(record.id)
+        self._act(bot, cut, lambda changer: changer.revert(NAMESPACE, NAME, by="U2"))
+
+    @rule(bot=bots, cut=cuts)
+    def one_pass(self, bot: int, cut: Any) -> None:
+        self._pass(bot, cut)
+
+    @rule(
+        bot=bots, other=bots, at=st.integers(0, 9), when=st.sampled_from(["before", "after"]), act=st.sampled_from("pr")
+    )
+    def one_stands_still_while_another_acts(self, bot: int, other: int, at: int, when: When, act: str) -> None:
+        """In the midst of a pass of one, another passes (p) or reverts (r)."""
+
+        async def meanwhile() -> None:
+            if record := self.cluster.record():
+                changer = self.replicas[other].changer()
+                if act == "r":
+                    self.cluster.asked_early.add(record.id)
+                await _told(changer.reconcile() if act == "p" else changer.revert(NAMESPACE, NAME, by="U2"))
+
+        self.disturbed = True
+        asyncio.run(_told(self.replicas[bot].changer(Steps(at, when, meanwhile)).reconcile()))
+
+    @rule(seconds=st.sampled_from([15, 60, 600, 4000]), at_work=st.sets(bots, min_size=1))
+    def time_passes(self, seconds: int, at_work: set[int]) -> None:
+        """Some bots pass just before and after a deadline, and at the end."""
+        until = self.cluster.now + seconds
+        record = self.cluster.record()
+        stops = {record.deadline - 2, record.deadline, record.deadline + 15} if record else set()
+        for moment in sorted({*(one for one in stops if self.cluster.now < one < until), until}):
+            self.cluster.now = moment
+            for bot in at_work:
+                self._pass(bot, None)
+
+    @rule(
+        bot=bots,
+        what=st.sampled_from(["next", "next", "next", "cut off", "back", "down", "up", "lost"]),
+        trouble=troubles,
+    )
+    def trouble_comes(self, bot: int, what: str, trouble: Trouble) -> None:
+        """The next write fails; a replica is cut off; the database is down or lost."""
+        way = self.replicas[bot].way
+        if what == "next":
+            way.next = trouble
+        elif what in ("cut off", "back"):
+            way.down = what == "cut off"
+        else:
+            self.disturbed = True
+            self.journal.down = what == "down"
+            if what == "lost":
+                self.journal.rows.clear()
+
+    # ------------------------------------------------------------------------------------------------ what must hold
+
+    @invariant()
+    def nothing_is_told_as_ended_that_is_open(self) -> None:
+        record = self.cluster.record() if hasattr(self, "cluster") else None
+        if record and self.cluster.foreign_edits == 0:
+            assert self.journal.ends().get(record.id) in (None, "never-raised")
+
+    def teardown(self) -> None:
+        if not hasattr(self, "cluster"):
+            return
+        self.journal.down, self.cluster.storm = False, 0
+        self.cluster.edit(EDITS["the record mended"]) if self.cluster.foreign_edits else None
+        for one in self.replicas:
+            one.way.down, one.way.next = False, None
+        record = self.cluster.record()
+        self.cluster.now = max(self.cluster.now + 200, record.deadline if record else 0)
+        self._pass(0, None)
+        self._pass(1, None)
+        assert [one.record for one in asyncio.run(self.journal.opened())] == []
+        assert self.cluster.record() is None
+        if self.cluster.foreign_edits == 0:
+            assert json.dumps(self.cluster.live()["spec"]) == self.cluster.original
+            assert set(self.cluster.levels.values()) == {"3"}
+        self._true_ends()
+
+    def _true_ends(self) -> None:
+        for change, end in self.journal.ends().items():
+            raised = self.cluster.done["raise", change] > 0
+            if not raised:
+                assert end in ("never-raised", "replaced"), (change, end)
+            elif not self.cluster.foreign_edits:
+                assert end == "reverted" or (end == "never-raised" and self.disturbed), (change, end)
+
+    def _raise(self, bot: int, wanted: Wanted, cut: Any, between: Callable[[], None]) -> None:
+        self.made += 1
+
+        async def act(changer: Changer) -> None:
+            plan = await changer.plan(NAMESPACE, NAME, wanted, NEWEST, f"c{self.made}")
+            if isinstance(plan, Plan):
+                between()
+                await changer.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+
+        self._act(bot, cut, act)
+
+    def _act(self, bot: int, cut: Any, act: Callable[[Changer], Awaitable[object]]) -> None:
+        done = +self.cluster.done
+        self.disturbed |= cut is not None or self.replicas[bot].way.next is not None
+        steps = Steps(*cut) if cut else Steps()
+        refused = asyncio.run(_told(act(self.replicas[bot].changer(steps))))
+        if refused and "nothing was changed" in refused:
+            left = self.cluster.done - done
+            assert left["raise", f"c{self.made}"] in (0, left["forget", f"c{self.made}"]), "a refused raise wrote"
+
+    def _pass(self, bot: int, cut: Any) -> None:
+        one = self.replicas[bot]
+        self.disturbed |= cut is not None
+        failed, armed = one.way.failed, one.way.next
+        began = self.cluster.now
+        killed = asyncio.run(_told(one.changer(Steps(*cut) if cut else Steps()).reconcile()))
+        record = self.cluster.record()
+        if killed is None and failed == one.way.failed and not armed and record:
+            assert began < record.deadline, "it is overdue after a good pass"
+
+
+class World(Undisturbed):
+    """The same, and others who edit the Deployment, delete it and make it anew."""
+
+    backup: dict[str, Any] | None = None
+
+    @rule(bot=bots, wanted=wishes, name=st.sampled_from(HARMLESS), storm=st.integers(0, 3))
+    def raise_while_somebody_edits(self, bot: int, wanted: Wanted, name: str, storm: int) -> None:
+        def edit() -> None:
+            self.cluster.edit(EDITS[name])
+            self.cluster.storm = storm
+
+        self._raise(bot, wanted, None, edit)
+        self.cluster.storm = 0
+
+    @rule(name=st.sampled_from(sorted(EDITS)))
+    def somebody_edits(self, name: str) -> None:
+        self.cluster.edit(EDITS[name])
+
+    @rule(
+        bot=bots, at=st.integers(0, 5), when=st.sampled_from(["before", "after"]), name=st.sampled_from(sorted(EDITS))
+    )
+    def somebody_edits_in_the_midst_of_a_pass(self, bot: int, at: int, when: When, name: str) -> None:
+        async def edit() -> None:
+            self.cluster.edit(EDITS[name])
+
+        asyncio.run(_told(self.replicas[bot].changer(Steps(at, when, edit)).reconcile()))
+
+    @rule(again=st.sampled_from(["new", "backup", "gone", "keep a backup", "keep a backup"]))
+    def it_is_deleted_and_made_anew(self, again: str) -> None:
+        if again == "keep a backup":
+            self.backup = self.cluster.found()
+            return
+        self.cluster.remove()
+        if again != "gone":
+            self.made += 1
+            self.cluster.create(f"u-{self.made + 1}", self.backup if again == "backup" else None)
+
+
+async def _told(work: Awaitable[object]) -> str | None:
+    """What a person is told; None if it went well."""
+    try:
+        await work
+    except (BotError, Killed) as error:
+        return str(error) or "killed"
+    return None
+
+
+SETTINGS = settings(
+    max_examples=100, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
+)
+
+
+def test_every_order_of_events_ends_well_where_nobody_else_edits() -> None:
+    run_state_machine_as_test(Undisturbed, settings=SETTINGS)
+
+
+def test_every_order_of_events_ends_well_whatever_others_do() -> None:
+    run_state_machine_as_test(World, settings=SETTINGS)

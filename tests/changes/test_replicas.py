@@ -1,0 +1,399 @@
+"""Two and three replicas over one store, cut off, interrupted and with wrong clocks. In every case:
+
+- Whenever nobody else edited the words, the original is back, to the byte, by the deadline and 30 s of the API server's
+  clock (of the end of its outage, if it was out of reach of all of them then), and never before the deadline.
+- Of each change there is one raise and one revert at most, whoever makes them.
+- What somebody else wrote stays, and the pod template is only ever what somebody wrote.
+- The record is off the object, and the journal (where it was there) has no open change left and tells the true end.
+
+The rules of a bot's writes are checked at every write (tests/changes/memory.py).
+"""
+
+import asyncio
+import itertools
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from bot.changes.changer import ChangeFailed, Changer
+from bot.changes.plan import Plan, Wanted
+from bot.errors import BotError
+from bot.store import open_store
+from tests.changes.deployments import EXTENDER, NOW
+from tests.changes.memory import Cluster, MemoryJournal, Replica, Trouble
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
+
+LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
+SKEWS = (0, 120, -120)
+WHENS: tuple[When, ...] = ("before", "after")
+TROUBLES: tuple[Trouble, ...] = ("down", "lost, done", "lost, not done", "500, done", "500, not done")
+Record = Callable[[str, object], None]
+
+
+class Several:
+    """Replicas of one bot. `bots` is how many."""
+
+    def __init__(self, bots: int = 2, skews: Sequence[float] = (0, 0, 0)) -> None:
+        self.cluster = Cluster()
+        self.journal = MemoryJournal()
+        self.replicas = [Replica(self.cluster, self.journal, skew) for skew in skews[:bots]]
+
+    async def raise_(self, bot: Changer, wanted: Wanted = LEVEL) -> None:
+        plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
+        assert isinstance(plan, Plan), plan
+        await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+
+    async def passes(self, *at: float) -> None:
+        """At each of these times (seconds after the beginning) every replica makes its pass."""
+        for moment in at:
+            self.cluster.now = max(self.cluster.now, NOW + moment)
+            for one in self.replicas:
+                await one.changer().reconcile()
+
+    def is_as_before(self) -> bool:
+        return json.dumps(self.cluster.live()["spec"]) == self.cluster.original and self.cluster.record() is None
+
+    def assert_undone(self) -> None:
+        assert self.is_as_before()
+        assert self.cluster.done["revert", "c1"] == self.cluster.done["raise", "c1"]
+
+
+UNTIL = (15, 300, 585, 600, 615, 630)
+LATER = (800, 1000)
+
+
+async def quietly(work: Awaitable[object]) -> None:
+    """What a person is told does not matter here, only what is done."""
+    try:
+        await work
+    except (BotError, Killed):
+        return
+
+
+ACTS: dict[str, Callable[[Several, Changer], Awaitable[object]]] = {
+    "raise": lambda here, bot: here.raise_(bot),
+    "extend": lambda here, bot: bot.extend(NAMESPACE, NAME, 1200, by="U2"),
+    "revert": lambda here, bot: bot.revert(NAMESPACE, NAME, by="U2"),
+    "pass": lambda here, bot: bot.reconcile(),
+}
+
+
+async def begun(here: Several, act: str) -> None:
+    """What has to be there before the act."""
+    here.cluster.asked_early |= {"c1"} if act == "revert" else set()
+    if act != "raise":
+        await here.raise_(here.replicas[0].changer())
+    if act == "pass":
+        here.cluster.now += 600
+
+
+async def steps_of(act: str) -> int:
+    here = Several()
+    await begun(here, act)
+    steps = Steps()
+    await ACTS[act](here, here.replicas[0].changer(steps))
+    return steps.count
+
+
+@pytest.mark.parametrize("late_s", [0, 650])
+@pytest.mark.parametrize("other", ["pass", "revert", "extend"])
+@pytest.mark.parametrize("act", ACTS)
+def test_a_replica_that_stands_still_at_any_step_while_another_acts(
+    act: str, other: str, late_s: float, record_property: Record
+) -> None:
+    async def one(at: int, when: When) -> None:
+        here = Several()
+        await begun(here, act)
+
+        async def meanwhile() -> None:
+            here.cluster.now += late_s
+            if other == "revert":
+                here.cluster.asked_early.add("c1")
+            await quietly(ACTS[other](here, here.replicas[1].changer()))
+
+        await quietly(ACTS[act](here, here.replicas[0].changer(Steps(at, when, meanwhile))))
+        await here.passes(600, 615, 630, 1200, 1850, 1865, 1880, 2450, 2465, 2600)
+        here.assert_undone()
+        assert await here.journal.opened() == []
+        raised = here.cluster.done["raise", "c1"] > 0
+        assert here.journal.ends().get("c1") in ({"reverted"} if raised else {"never-raised", None})
+
+    async def run() -> int:
+        cases = list(itertools.product(range(await steps_of(act)), WHENS))
+        for case in cases:
+            await one(*case)
+        return len(cases)
+
+    record_property("cases", asyncio.run(run()))
+
+
+@pytest.mark.parametrize("bots", [2, 3])
+def test_clocks_that_are_two_minutes_wrong(bots: int, record_property: Record) -> None:
+    """The deadline is by the API server's clock, whoever raises and whoever undoes."""
+
+    async def one(skews: Sequence[float], survivor: int) -> None:
+        here = Several(bots, skews)
+        await here.raise_(here.replicas[0].changer())
+        here.replicas = [here.replicas[survivor]]
+        await here.passes(0, 300, 599)
+        assert here.cluster.record() is not None
+        await here.passes(601, 616, 630)
+        here.assert_undone()
+        assert here.journal.ends() == {"c1": "reverted"}
+
+    async def run() -> int:
+        cases = list(itertools.product(itertools.product(SKEWS, repeat=bots), range(bots)))
+        for case in cases:
+            await one(*case)
+        return len(cases)
+
+    record_property("cases", asyncio.run(run()))
+
+
+@pytest.mark.parametrize("bots", [2, 3])
+def test_replicas_that_are_cut_off_from_the_api_server(bots: int, record_property: Record) -> None:
+    """Every subset of them, from the raise on, around the deadline or for good; with wrong clocks, too."""
+
+    async def one(cut: tuple[bool, ...], since: float, until: float, skews: Sequence[float]) -> None:
+        here = Several(bots, skews)
+        await here.raise_(here.replicas[0].changer())
+        for moment in sorted({*UNTIL, since, until, until + 15, until + 30}):
+            here.cluster.now = max(here.cluster.now, NOW + moment)
+            for replica, is_cut in zip(here.replicas, cut, strict=True):
+                replica.way.down = is_cut and since <= moment < until
+            await here.passes(moment)
+            in_time = 630 if not all(cut) or until <= 600 else until + 30
+            if moment >= in_time:
+                here.assert_undone()
+        assert here.journal.ends() == {"c1": "reverted"}
+
+    async def run() -> int:
+        cases = list(
+            itertools.product(
+                itertools.product((True, False), repeat=bots),
+                (0, 590),
+                (605, 900),
+                ((0, 0, 0), (120, -120, 0)),
+            )
+        )
+        for case in cases:
+            await one(*case)
+        return len(cases)
+
+    record_property("cases", asyncio.run(run()))
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_the_answer_of_the_revert_is_lost_for_some_of_them(trouble: Trouble, record_property: Record) -> None:
+    async def one(hit: tuple[bool, ...], early: bool) -> None:
+        here = Several(len(hit))
+        await here.raise_(here.replicas[0].changer())
+        for replica, is_hit in zip(here.replicas, hit, strict=True):
+            replica.way.next = trouble if is_hit else None
+        if early:
+            here.cluster.asked_early.add("c1")
+            await here.replicas[0].changer().revert(NAMESPACE, NAME, by="U2")
+            here.assert_undone()
+        await here.passes(600, 615, 630)
+        here.assert_undone()
+        assert here.journal.ends() == {"c1": "reverted"}
+
+    async def run() -> int:
+        hits = [hit for bots in (2, 3) for hit in itertools.product((True, False), repeat=bots)]
+        cases = [(hit, early) for hit in hits for early in (False, True) if not (early and trouble == "down")]
+        for case in cases:
+            await one(*case)
+        return len(cases)
+
+    record_property("cases", asyncio.run(run()))
+
+
+@pytest.mark.parametrize("down", ["raise", "deadline", "always after the raise", "emptied", "emptied before the end"])
+@pytest.mark.parametrize("edit", [False, True], ids=["nobody edits", "somebody edits"])
+def test_a_database_that_is_down_or_lost_keeps_nothing_from_being_undone(down: str, edit: bool) -> None:
+    async def run() -> None:
+        here = Several(2)
+        bot = here.replicas[0].changer()
+        if down == "raise":
+            here.journal.down = True
+            with pytest.raises(BotError, match="database"):
+                await here.raise_(bot)
+            assert not here.cluster.done
+            here.journal.down = False
+        await here.raise_(bot)
+        here.journal.down = down == "always after the raise"
+        if down == "emptied":
+            here.journal.rows.clear()
+        await here.passes(15, 300)
+        if edit:
+            here.cluster.edit(lambda one: one["spec"]["template"]["spec"]["containers"][1]["args"].append("--x"))
+        edited = json.dumps(here.cluster.live()["spec"])
+        here.journal.down |= down == "deadline"
+        if down == "emptied before the end":
+            here.journal.rows.clear()
+        await here.passes(600, 615, 630)
+        assert here.cluster.record() is None
+        assert json.dumps(here.cluster.live()["spec"]) == (edited if edit else here.cluster.original)
+        here.journal.down = False
+        await here.passes(*LATER)
+        assert here.journal.ends() == {"c1": "drifted" if edit else "reverted"}
+
+    asyncio.run(run())
+
+
+def test_a_journal_or_a_log_that_hangs_keeps_nothing_from_being_undone() -> None:
+    async def hang(*_: object) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    class Hanging(MemoryJournal):
+        opened = note = hang  # type: ignore[assignment]
+
+    async def run() -> None:
+        here = Several(2)
+        await here.raise_(here.replicas[0].changer())
+        here.journal = Hanging()
+        bot = Changer(here.replicas[1].writer(), here.journal, now=here.replicas[1].now, endings=hang, patience_s=0.01)
+        await bot.reconcile()
+        here.cluster.now += 600
+        await asyncio.wait_for(bot.reconcile(), 5)
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+def test_what_cannot_be_told_of_one_change_keeps_no_other_from_being_undone() -> None:
+    async def unreadable(_: object) -> str:
+        raise BotError("the log cannot be read")
+
+    async def run() -> None:
+        here = Several(2)
+        await here.raise_(here.replicas[0].changer())
+        bot = Changer(here.replicas[1].writer(), here.journal, now=here.replicas[1].now, endings=unreadable)
+        await bot.reconcile()
+        here.cluster.now += 600
+        await bot.reconcile()
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+def test_where_deployments_cannot_be_listed_the_journal_says_where_to_look() -> None:
+    async def run() -> None:
+        here = Several(2)
+        await here.raise_(here.replicas[0].changer())
+        send = here.replicas[0].way.send
+
+        async def no_lists(request, limits):
+            if request.verb == "list":
+                raise OSError("no")
+            return await send(request, limits)
+
+        here.replicas = here.replicas[:1]
+        here.replicas[0].way.send = no_lists  # type: ignore[method-assign]
+        await here.passes(600)
+        here.assert_undone()
+        assert here.journal.ends() == {"c1": "reverted"}
+
+    asyncio.run(run())
+
+
+def test_a_record_that_was_made_unreadable_is_not_told_as_reverted() -> None:
+    async def run() -> None:
+        here = Several(2)
+        await here.raise_(here.replicas[0].changer())
+        await here.passes(15)
+        here.cluster.edit(lambda one: one["metadata"]["annotations"].update({"hami-bot.io/temporary-change": "{"}))
+        await here.passes(*UNTIL, *LATER)
+        assert [one.record.id for one in await here.journal.opened()] == ["c1"]
+
+    asyncio.run(run())
+
+
+def test_two_that_raise_at_once_make_one_change() -> None:
+    async def run() -> None:
+        here = Several(2)
+        bots = [one.changer() for one in here.replicas]
+        plans = [await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, f"c{n}") for n, bot in enumerate(bots, 1)]
+        results = await asyncio.gather(
+            *(bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan) for bot, plan in zip(bots, plans, strict=True)),  # type: ignore[arg-type]
+            return_exceptions=True,
+        )
+        assert sorted(type(one).__name__ for one in results) == ["ChangeFailed", "Record"]
+        await here.passes(*UNTIL, *LATER)
+        assert sorted(here.journal.ends().values()) == ["never-raised", "reverted"]
+
+    asyncio.run(run())
+
+
+def test_the_same_confirmation_twice_makes_one_change() -> None:
+    async def run() -> None:
+        here = Several(2)
+        bot = here.replicas[0].changer()
+        plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
+        assert isinstance(plan, Plan)
+        first = await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+        assert await here.replicas[1].changer().raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan) == first
+        await here.passes(*UNTIL)
+        here.assert_undone()
+        with pytest.raises(BotError):
+            await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+def test_a_confirmation_that_comes_late_has_its_whole_time() -> None:
+    async def run() -> None:
+        here = Several(2)
+        bot = here.replicas[0].changer()
+        plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
+        assert isinstance(plan, Plan)
+        here.cluster.now += 900
+        record = await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+        assert record.deadline == NOW + 1500
+
+    asyncio.run(run())
+
+
+def test_a_storm_of_edits_elsewhere_is_given_up_without_a_write() -> None:
+    async def run() -> None:
+        here = Several(2)
+        here.cluster.storm = 3
+        with pytest.raises(ChangeFailed, match="edited all the time"):
+            await here.raise_(here.replicas[0].changer())
+        assert not here.cluster.done
+        here.cluster.storm = 2
+        await here.raise_(here.replicas[0].changer())
+        await here.passes(*UNTIL)
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["one database", "a new database"])
+def test_with_a_real_database(lost: bool, tmp_path: Path) -> None:
+    """The file is removed between the raise and the deadline, and the processes begin with a new one."""
+
+    async def run() -> None:
+        cluster = Cluster()
+        here = Several(2)
+        here.cluster = cluster
+        async with open_store(f"sqlite:///{tmp_path}/one.db", now=lambda: cluster.now) as store:
+            here.replicas = [Replica(cluster, store.changes("lab"), skew) for skew in (0, 120)]
+            await here.raise_(here.replicas[0].changer())
+            await here.passes(15)
+        name = "two" if lost else "one"
+        async with open_store(f"sqlite:///{tmp_path}/{name}.db", now=lambda: cluster.now) as store:
+            rows = store.changes("lab")
+            here.replicas = [Replica(cluster, rows, skew) for skew in (-120, 120)]
+            await here.passes(300)
+            [known] = await rows.opened()
+            assert (known.state, known.uid) == ("effective", "u-1")
+            await here.passes(600, 615, 630)
+            here.assert_undone()
+            assert await rows.opened() == []
+
+    asyncio.run(run())

@@ -1,0 +1,120 @@
+"""The words that change something: what they ask for, and what a typo is told."""
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.errors import UsageError
+from handlers.change_words import (
+    ChangeAsked,
+    Extend,
+    Raise,
+    Request,
+    Revert,
+    Show,
+    change_commands,
+    format_duration,
+    read_change,
+    read_duration,
+    words_of,
+)
+from handlers.grammar import Grammar, read
+from handlers.words import split_words
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
+
+
+def asked(text: str) -> Request:
+    grammar = Grammar("/hami", list)
+    for command in change_commands("/hami", list[click.Parameter]):
+        grammar.add_command(command)
+    found = read(grammar, split_words(text))
+    assert isinstance(found, ChangeAsked)
+    return found.request
+
+
+LEVEL = Raise("verbosity", "5", EXTENDER, 600)
+
+
+@pytest.mark.parametrize(
+    ("text", "request_"),
+    [
+        ("verbosity", Show("verbosity")),
+        ("profiling", Show("profiling")),
+        ("verbosity 5", LEVEL),
+        ("verbosity 05", LEVEL),
+        ("verbosity 5 for 90s", LEVEL._replace(seconds=90)),
+        ("verbosity 5 for 1h30m", LEVEL._replace(seconds=5400)),
+        ("verbosity 5 for 10min", LEVEL),
+        ("verbosity 5 because a pod  hangs", LEVEL._replace(because="a pod hangs")),
+        ("verbosity 5 for 2h because wait for it", LEVEL._replace(seconds=7200, because="wait for it")),
+        ("verbosity 5 because “a --b” hangs", LEVEL._replace(because="a --b hangs")),
+        ("verbosity 5 --container kube-scheduler", LEVEL._replace(container=KUBE_SCHEDULER)),
+        ("verbosity 5 --until-captured ml/a", LEVEL._replace(until_captured="ml/a")),
+        ("verbosity 5 until-captured ml/a for 5m", LEVEL._replace(until_captured="ml/a", seconds=300)),
+        ("verbosity --dry-run 5", LEVEL._replace(dry_run=True)),
+        ("verbosity 5 for 5m --dry-run", LEVEL._replace(dry_run=True, seconds=300)),
+        ("verbosity revert", Revert("verbosity")),
+        ("verbosity extend 10m", Extend("verbosity", 600)),
+        ("profiling on", Raise("profiling", "true", EXTENDER, 600)),
+        ("profiling on for 15m", Raise("profiling", "true", EXTENDER, 900)),
+        ("profiling off", Revert("profiling")),
+        ("profiling extend 1h", Extend("profiling", 3600)),
+    ],
+)
+def test_the_words_are_understood(text: str, request_: Request) -> None:
+    assert asked(text) == request_
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("verbosity five", "/hami verbosity 5 for 10m"),
+        ("verbosity -5", "No such option"),
+        ("verbosity 5 10m", "'for 10m'"),
+        ("verbosity 5 fro 10m", "'for'"),
+        ("verbosity 5 for", "nothing follows"),
+        ("verbosity 5 for 10", "write 90s"),
+        ("verbosity 5 for m", "write 90s"),
+        ("verbosity 5 for 10m for 5m", "twice"),
+        ("verbosity 5 because", "nothing follows"),
+        ("verbosity rever", "/hami verbosity revert"),
+        ("verbosity revert now", "revert"),
+        ("verbosity extend", "/hami verbosity extend 10m"),
+        ("verbosity extend 10m 5m", "/hami verbosity extend 10m"),
+        ("verbosity 5 until-captured trainer-0", "NAMESPACE/POD"),
+        ("verbosity revert --dry-run", "raising"),
+        ("verbosity --container extender", "raising"),
+        ("verbosity 5 --container x", "kube-scheduler"),
+        ("profiling 5", "/hami profiling on"),
+        ("profiling onn", "'on'"),
+        ("profiling on --container extender", "No such option"),
+    ],
+)
+def test_a_typo_is_told_with_what_was_meant(text: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        asked(text)
+    assert told in str(caught.value)
+
+
+@given(st.integers(1, 10**7))
+def test_a_length_of_time_is_written_as_it_is_read(seconds: int) -> None:
+    assert read_duration(format_duration(seconds)) == seconds
+
+
+@given(
+    st.sampled_from([EXTENDER, KUBE_SCHEDULER]),
+    st.integers(60, 14400),
+    st.text(st.characters(exclude_categories=("C", "Z")) | st.just(" ")).map(lambda text: " ".join(text.split())),
+    st.sampled_from(["", "ml/trainer-0"]),
+)
+def test_the_words_of_a_request_ask_for_it_again(container: str, seconds: int, because: str, pod: str) -> None:
+    request = Raise("verbosity", "5", container, seconds, because, pod)
+    verb, *words = split_words(words_of(request))
+    options = {"container": ""}
+    if "--container" in words and words.index("--container") < len(words):
+        at = words.index("--container")
+        options["container"] = words[at + 1]
+        del words[at : at + 2]
+    assert verb == "verbosity"
+    assert read_change("/hami", "verbosity", words, **options) == request

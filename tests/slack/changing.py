@@ -1,0 +1,178 @@
+"""The real bot with a pretended Slack before it and a pretended cluster behind it that rolls out and can be written to.
+
+The time of day is the machine's and what is added to it: nobody sleeps.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bot.changes.record import KEY
+from bot.kube.connect import open_cluster, open_writer
+from bot.kube.writer import Writer
+from bot.main import write_capture
+from bot.serve import Limits, running
+from bot.settings.schema import AccessSettings
+from handlers.change_lead import Pace
+from handlers.change_request import Seen
+from handlers.change_setup import Changing
+from playbooks._playbook import Sources
+from sandbox.apiserver import ApiServer, Timing
+from sandbox.slack import SlackServer
+from sandbox.slack.content import elements_of, strings_of
+from tests.slack.bot import RECORDING, Mode, settings
+
+ROOM = "gpu-oncall"
+ADA, GRACE, LINUS, ONCALL = "U0ADA00001", "U0GRACE001", "U0LINUS001", "S0ONCALL01"
+NAMESPACE, NAME = "kube-system", "hami-scheduler"
+EXTENDER = "vgpu-scheduler-extender"
+QUICK = Timing(ready_s=0.02, gone_s=0.01, lease_s=0.05)
+ACCESS = AccessSettings(operators=(ADA,), approvers=(LINUS,))
+
+
+@dataclass
+class World:
+    """What a scene needs: the workspace, the cluster, the bot's clock and its database."""
+
+    slack: SlackServer
+    cluster: ApiServer
+    writer: Writer
+    folder: Path
+    ahead_s: float = 0.0
+    restarts: list[asyncio.Event] = field(default_factory=list)
+
+    def now(self) -> float:
+        return time.time() + self.ahead_s
+
+    async def deployment(self) -> dict[str, Any]:
+        return await self.writer.deployment(NAMESPACE, NAME)
+
+    async def words(self) -> list[str]:
+        """The extender's words as they are."""
+        containers = (await self.deployment())["spec"]["template"]["spec"]["containers"]
+        return next(one["command"] for one in containers if one["name"] == EXTENDER)
+
+    async def is_open(self) -> bool:
+        return KEY in (await self.deployment())["metadata"].get("annotations", {})
+
+    def cards(self, containing: str = "", user: str = "grace") -> list[dict[str, Any]]:
+        """The messages of the channel, which everybody sees, that say so."""
+        seen = self.slack.messages(ROOM, user)
+        return [one for one in seen if containing in text_of(one) and not one.get("ephemeral") and one.get("bot_id")]
+
+    async def card(self, containing: str) -> dict[str, Any]:
+        return (await self.slack.wait_for(lambda: self.cards(containing)))[-1]
+
+    async def told(self, user: str, containing: str) -> dict[str, Any]:
+        """What one person alone was told in the channel."""
+        return await self.slack.wait_for(channel=ROOM, containing=containing, user=user)
+
+    async def audit(self) -> list[tuple[str, str, str]]:
+        """(actor, action, outcome), the oldest first."""
+        return [(one["actor"], one["action"], one["outcome"]) for one in await self.audit_rows()]
+
+    async def audit_rows(self) -> list[dict[str, Any]]:
+        return await asyncio.to_thread(self._rows, "select * from audit order by seq")
+
+    async def sql(self, statement: str) -> None:
+        await asyncio.to_thread(self._rows, statement)
+
+    def _rows(self, statement: str) -> list[dict[str, Any]]:
+        import sqlite3
+
+        connection = sqlite3.connect(self.folder / "bot.db", timeout=5)
+        connection.row_factory = sqlite3.Row
+        try:
+            rows = [dict(row) for row in connection.execute(statement).fetchall()]
+            connection.commit()
+        finally:
+            connection.close()
+        return rows
+
+    # ---------------------------------------------------------------------------------------------- people
+
+    async def offered(self, words: str, user: str = "ada") -> dict[str, Any]:
+        """The form that a command opens, once it shows what would be done."""
+        await self.slack.command(user, ROOM, words)
+        return (await self.slack.wait_for(lambda: [one for one in self.slack.views(user) if "submit" in one]))[-1]
+
+    async def raised(self, words: str = "verbosity 5 for 10m", because: str = "trainer-0 hangs") -> dict[str, Any]:
+        """The card of a change that ada asked for and confirmed."""
+        await self.offered(words)
+        await self.submit("ada", because)
+        return await self.card("In effect")
+
+    async def submit(self, user: str, because: str) -> None:
+        await self.slack.submit(user, {"because": {"text": {"type": "plain_text_input", "value": because}}})
+
+    async def click(self, user: str, card: dict[str, Any], action: str, value: str | None = None) -> None:
+        more = {} if value is None else {"value": value}
+        await self.slack.click(user, action, channel=ROOM, message_ts=card["ts"], **more)
+
+
+def text_of(message: Any) -> str:
+    return "\n".join(strings_of(message))
+
+
+def actions(message: dict[str, Any]) -> dict[str, str]:
+    """The values of the message's buttons by their action ids."""
+    found = [one for block in message.get("blocks", []) for one in elements_of(block) if one.get("type") == "button"]
+    return {one["action_id"]: one.get("value", "") for one in found}
+
+
+def played(
+    folder: Path,
+    scene: Callable[[World], Awaitable[None]],
+    *,
+    mode: Mode = "socket",
+    access: AccessSettings = ACCESS,
+    timing: Timing = QUICK,
+) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(40), a_world(folder, mode, access, timing) as world:
+            await scene(world)
+            assert world.slack.unknown_methods == []
+
+    asyncio.run(play())
+
+
+@asynccontextmanager
+async def a_world(folder: Path, mode: Mode, access: AccessSettings, timing: Timing) -> AsyncGenerator[World]:
+    now = datetime.now(UTC)  # noqa: TID251  # a pretended cluster of today
+    async with SlackServer() as slack, ApiServer.from_recording(RECORDING, shift_to=now, timing=timing) as cluster:
+        config = folder / "kubeconfig"
+        config.write_text(cluster.kubeconfig())
+        async with await open_writer(kubeconfig=config) as writer:
+            world = World(slack, cluster, writer, folder)
+            async with a_bot(world, config, mode, access):
+                yield world
+
+
+@asynccontextmanager
+async def a_bot(world: World, config: Path, mode: Mode, access: AccessSettings) -> AsyncGenerator[None]:
+    @asynccontextmanager
+    async def sources(cluster: str) -> AsyncGenerator[Sources]:
+        async with await open_cluster(name=cluster, kubeconfig=config) as opened:
+            yield Sources(opened)
+
+    @asynccontextmanager
+    async def writer(cluster: str) -> AsyncGenerator[Writer]:
+        del cluster
+        async with await open_writer(kubeconfig=config) as opened:
+            yield opened
+
+    async def capture(cluster: str, found: Seen, out: Path) -> str:
+        async with sources(cluster) as opened:
+            return await write_capture(opened, found, out)
+
+    wanted = settings(world.slack, world.folder, mode).model_copy(update={"access": access})
+    limits = Limits(now=world.now, pace=Pace(pass_s=0.05, again_s=0.2))
+    async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture)) as address:
+        if mode == "http":
+            world.slack.delivery, world.slack.request_url = "http", f"{address}/slack/events"
+        yield

@@ -1,0 +1,37 @@
+"""A temporary change in Slack from the command to its end, over the real bot, a pretended Slack and cluster."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.slack.bot import Mode
+from tests.slack.changing import World, actions, played, text_of
+
+
+@pytest.fixture(params=["socket", "http"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    return request.param
+
+
+def test_a_change_is_shown_confirmed_made_and_reverted(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        before = await world.deployment()
+        form = await world.offered("verbosity 5 for 10m")
+        assert "4 → 5" in text_of(form)
+        assert not await world.is_open()
+        await world.submit("ada", "trainer-0 hangs")
+        card = await world.card("In effect")
+        assert "-v=5" in await world.words()
+        assert "trainer-0 hangs" in text_of(card)
+        assert list(actions(card)) == ["change:revert", "change:extend"]
+        await world.click("ada", card, "change:revert")
+        ended = await world.card("Put back")
+        assert ended["ts"] == card["ts"]
+        assert actions(ended) == {}
+        after = await world.deployment()
+        assert after["spec"] == before["spec"]
+        assert not await world.is_open()
+        outcomes = [outcome for _, _, outcome in await world.audit()]
+        assert outcomes == ["requested", "planned", "raised", "effective", "reverted"]
+
+    played(tmp_path, scene, mode=mode)

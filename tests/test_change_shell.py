@@ -1,0 +1,348 @@
+"""Temporary changes from the shell: the command in a process of its own, a recorded cluster that rolls out for real."""
+
+import asyncio
+import contextlib
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.changes.record import KEY
+from bot.kube.recording import RecordedCluster
+from sandbox.apiserver import ApiServer, Fault
+from sandbox.apiserver.access import Rule
+from sandbox.apiserver.controllers import Timing
+from sandbox.apiserver.jsonpatch import apply_json_patch
+from tests.cases_support import CASES, VERSIONS
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, recorded
+
+ROOT = Path(__file__).parents[1]
+FAST = Timing(ready_s=0.05, gone_s=0.05, lease_s=0.05)
+PROXY = "/proxy/debug/flags/v"
+
+
+class Cluster:
+    """A recorded cluster behind a socket, in a thread of its own, and the command that is pointed at it."""
+
+    def __init__(self, folder: Path, version: str, **options: Any) -> None:
+        self.folder = folder
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        recording = CASES / version / "recording.tar.gz"
+        self.server = ApiServer.from_recording(recording, timing=FAST, **options)
+
+    def do(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def start(self) -> None:
+        self._thread.start()
+        self.do(self.server.__aenter__())
+        (self.folder / "kubeconfig").write_text(self.server.kubeconfig())
+
+    def stop(self) -> None:
+        self.do(self.server.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def hami_bot(self, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+        return hami_bot(self.folder, *words, "--kubeconfig", str(self.folder / "kubeconfig"), stdin=stdin)
+
+    @property
+    def deployment(self) -> dict[str, Any]:
+        async def read() -> dict[str, Any]:
+            return self.server.object("deployments.apps", "hami-system", "hami-scheduler")
+
+        return self.do(read())
+
+    @property
+    def pods(self) -> set[str]:
+        """The names of the scheduler's pods."""
+
+        async def read() -> set[str]:
+            found = self.server._store.of("pods").select("hami-system", "app.kubernetes.io/component=hami-scheduler")
+            return {one.name for one in found}
+
+        return self.do(read())
+
+    def words(self, container: str = EXTENDER) -> list[str]:
+        found = self.deployment["spec"]["template"]["spec"]["containers"]
+        return next(one["command"] for one in found if one["name"] == container)
+
+    def writes(self) -> list[str]:
+        return [f"{one.method} {one.path}" for one in self.server.requests if one.method not in ("GET", "POST")]
+
+
+def hami_bot(folder: Path, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+    clean = {
+        name: value
+        for name, value in os.environ.items()  # noqa: TID251  # handed on to the process
+        if not name.startswith(("HAMI_BOT_", "KUBE"))
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "bot", *words],
+        cwd=folder,
+        env={**clean, "HOME": "/nonexistent", "PYTHONPATH": str(ROOT)},
+        stdin=stdin,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+
+
+@contextmanager
+def cluster(folder: Path, version: str = "hami-2.10", **options: Any) -> Iterator[Cluster]:
+    made = Cluster(folder, version, **options)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@contextmanager
+def typed(text: str) -> Iterator[int]:
+    """A terminal at which somebody has typed this."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, text.encode())
+        yield theirs
+    finally:
+        os.close(theirs)
+        with contextlib.suppress(OSError):
+            os.close(ours)
+
+
+def report_of(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any]:
+    assert done.returncode == code, done.stderr + done.stdout
+    return json.loads(done.stdout)
+
+
+def codes(report: dict[str, Any]) -> list[str]:
+    return [one["code"] for one in report["findings"]]
+
+
+@pytest.mark.parametrize("version", ["hami-2.5.1", "hami-2.10"])
+def test_a_raise_takes_effect_and_its_revert_leaves_everything_as_it_was(version: str, tmp_path: Path) -> None:
+    with cluster(tmp_path, version) as here:
+        before = json.dumps(here.deployment["spec"])
+        done = here.hami_bot("verbosity", "5", "for", "10m", "because", "a", "pod", "hangs", "--yes", "-o", "json")
+        raised = report_of(done)
+        assert codes(raised) == ["change-open"]
+        assert raised["change"]["target"]["new"] == "5"
+        assert raised["findings"][0]["evidence"][0]["quote"].endswith('FLAG: --v="5"')
+        assert "undo it with: hami-bot verbosity revert" in done.stderr
+        assert here.words()[-1] == "-v=5"
+        record = json.loads(here.deployment["metadata"]["annotations"][KEY])
+        assert (record["because"], record["old"], record["means"]) == ("a pod hangs", "4", "patch")
+
+        assert codes(report_of(here.hami_bot("verbosity", "-o", "json"))) == ["change-open"]
+        longer = report_of(here.hami_bot("verbosity", "extend", "1h", "-o", "json"))
+        assert "1h" in longer["verdict"]
+        assert codes(report_of(here.hami_bot("verbosity", "revert", "-o", "json"))) == ["change-reverted"]
+        assert json.dumps(here.deployment["spec"]) == before
+        assert KEY not in here.deployment["metadata"]["annotations"]
+
+
+def test_what_the_restart_destroys_is_captured_before(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        (pod,) = here.pods
+        done = here.hami_bot("verbosity", "5", "--yes")
+        assert done.returncode == 0, done.stderr
+        (out,) = tmp_path.glob("hami-capture-*.tar.gz")
+        assert out.name in done.stderr
+        captured = RecordedCluster.open(out)
+        assert captured.files(f"logs/hami-system/{pod}/")
+        assert json.loads(captured.read("objects/leases.coordination.k8s.io.json"))["items"]
+        pods = json.loads(captured.read("objects/pods.json"))["items"]
+        assert {one["metadata"]["namespace"] for one in pods} == {"hami-system"}
+
+
+def test_without_a_capture_nothing_is_changed_unless_that_is_said(tmp_path: Path) -> None:
+    with cluster(tmp_path, faults=[Fault(r"/log$", "status", status=403)]) as here:
+        refused = here.hami_bot("verbosity", "5", "--yes")
+        assert refused.returncode == 5
+        assert "could not be captured" in refused.stderr
+        assert "--no-capture" in refused.stderr
+        assert here.writes() == []
+        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
+        assert here.words()[-1] == "-v=5"
+
+
+def test_kube_scheduler_is_set_without_a_restart_where_it_lets_itself(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        names = here.pods
+        raised = report_of(here.hami_bot("verbosity", "5", "--container", "kube-scheduler", "--yes", "-o", "json"))
+        assert [one["code"] for one in raised["change"]["blast_radius"]][0] == "no-restart"
+        assert here.words(KUBE_SCHEDULER)[-1] == "-v=4"
+        shown = report_of(here.hami_bot("verbosity", "-o", "json"))
+        assert ["kube-scheduler", "-v", "5", "PUT /debug/flags/v"] in shown["tables"][0]["rows"]
+        assert codes(report_of(here.hami_bot("verbosity", "revert", "-o", "json"))) == ["change-reverted"]
+        assert here.pods == names
+        sent = [one.body for one in here.server.requests if one.method == "PUT" and one.path.endswith(PROXY)]
+        assert sent == [b"5", b"4"]
+
+
+def test_kube_scheduler_is_restarted_where_it_does_not(tmp_path: Path) -> None:
+    with cluster(tmp_path, faults=[Fault(PROXY, "status", status=403)]) as here:
+        raised = report_of(here.hami_bot("verbosity", "5", "--container", "kube-scheduler", "--yes", "-o", "json"))
+        assert "pods-restart" in [one["code"] for one in raised["change"]["blast_radius"]]
+        assert here.words(KUBE_SCHEDULER)[-1] == "-v=5"
+
+
+def test_profiling_is_switched_on_and_off(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        before = here.words()
+        assert codes(report_of(here.hami_bot("profiling", "on", "--yes", "-o", "json"))) == ["change-open"]
+        assert here.words() == [*before, "--profiling=true"]
+        assert codes(report_of(here.hami_bot("verbosity", "revert", "-o", "json"), 5)) == ["change-open"]
+        assert codes(report_of(here.hami_bot("profiling", "off", "-o", "json"))) == ["change-reverted"]
+        assert here.words() == before
+
+
+def test_a_second_raise_is_refused_and_the_open_one_shown(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
+        second = report_of(here.hami_bot("verbosity", "6", "--yes", "-o", "json"), 5)
+        assert codes(second) == ["change-refused"]
+        assert [one["command"] for one in second["findings"][0]["next_actions"]] == [
+            "verbosity revert",
+            "verbosity extend 10m",
+        ]
+
+
+@pytest.mark.parametrize(("level", "code"), [("4", "already-enough"), ("2", "already-enough")])
+def test_a_level_that_is_there_already_needs_no_change(level: str, code: str, tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        assert codes(report_of(here.hami_bot("verbosity", level, "--yes", "-o", "json"))) == [code]
+        assert here.writes() == []
+
+
+def test_nothing_that_is_open_is_told(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        assert codes(report_of(here.hami_bot("verbosity", "revert", "-o", "json"), 5)) == ["no-change-open"]
+        assert codes(report_of(here.hami_bot("verbosity", "extend", "5m", "-o", "json"), 5)) == ["no-change-open"]
+
+
+@pytest.mark.parametrize("words", [("verbosity", "5"), ("profiling", "on")])
+def test_nobody_to_ask_and_no_yes_changes_nothing(words: tuple[str, ...], tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        done = here.hami_bot(*words)
+        assert done.returncode == 2
+        assert "--yes" in done.stderr
+        assert here.writes() == []
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 5), ("\n", 5)])
+def test_a_person_is_shown_what_it_brings_and_asked(answer: str, code: int, tmp_path: Path) -> None:
+    with cluster(tmp_path) as here, typed(answer) as terminal:
+        done = here.hami_bot("verbosity", "5", stdin=terminal)
+        assert done.returncode == code, done.stderr
+        assert "1 pod(s) restart" in done.stderr
+        assert "Do it? [y/N]" in done.stderr
+        assert (here.words()[-1] == "-v=5") == (code == 0)
+
+
+def test_somebody_who_may_not_is_told_with_exit_code_4(tmp_path: Path) -> None:
+    with cluster(tmp_path, refused=[Rule(["patch"], ["deployments"])]) as here:
+        done = here.hami_bot("verbosity", "5", "--yes", "--no-capture")
+        assert done.returncode == 4, done.stderr
+        assert "nothing was changed" in done.stderr
+        assert "grant patch on deployments" in done.stderr
+        assert here.words()[-1] == "-v=4"
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        before = json.dumps(here.deployment)
+        report = report_of(here.hami_bot("verbosity", "5", "--dry-run", "-o", "json"))
+        assert codes(report) == ["change-planned"]
+        assert report["change"]["patch"]
+        assert here.writes() == []
+        assert json.dumps(here.deployment) == before
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("container", ["extender", "kube-scheduler"])
+def test_a_dry_run_of_a_recording_gives_the_patch_and_its_exact_inverse(
+    version: str, container: str, tmp_path: Path
+) -> None:
+    recording = str(CASES / version / "recording.tar.gz")
+    words = ("verbosity", "5", "--container", container, "--dry-run", "--recording", recording, "-o", "json")
+    report = report_of(hami_bot(tmp_path, *words))
+    before = recorded(version)
+    after = apply_json_patch(before, report["change"]["patch"])
+    assert json.dumps(after["spec"]["template"]) != json.dumps(before["spec"]["template"])
+    undone = apply_json_patch(after, report["change"]["revert_patch"])
+    assert json.dumps(undone["spec"]["template"]) == json.dumps(before["spec"]["template"])
+    assert report["change"]["target"]["old"] == "4"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recording_is_not_changed(tmp_path: Path) -> None:
+    recording = str(CASES / "hami-2.10" / "recording.tar.gz")
+    for words in (("verbosity", "5", "--yes"), ("profiling", "off"), ("revert-overdue",)):
+        more = ("--recording", recording) if words[0] != "revert-overdue" else ()
+        assert hami_bot(tmp_path, *words, *more).returncode in (2, 3, 5)
+
+
+def test_a_version_without_the_flag_is_refused(tmp_path: Path) -> None:
+    with cluster(tmp_path, "hami-2.5.1") as here:
+        refused = report_of(here.hami_bot("profiling", "on", "--yes", "-o", "json"), 5)
+        assert codes(refused) == ["change-refused"]
+        assert "2.6.0" in refused["verdict"]
+        assert here.writes() == []
+
+
+def overdue(here: Cluster) -> None:
+    """The open change as it is when its time is over and nobody was there."""
+
+    async def edit() -> None:
+        live = here.server.object("deployments.apps", "hami-system", "hami-scheduler")
+        record = json.loads(live["metadata"]["annotations"][KEY])
+        record |= {"raised_at": "2026-01-01T00:00:00Z", "at": "2026-01-01T00:10:00Z"}
+        annotations = live["metadata"]["annotations"] | {KEY: json.dumps(record, separators=(",", ":"))}
+        here.server.write("deployments.apps", live | {"metadata": live["metadata"] | {"annotations": annotations}})
+
+    here.do(edit())
+
+
+def test_what_is_overdue_is_undone_by_the_dead_mans_pass(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        before = json.dumps(here.deployment["spec"])
+        nothing = here.hami_bot("revert-overdue")
+        assert (nothing.returncode, nothing.stdout) == (0, "no change is open\n")
+        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
+        waiting = here.hami_bot("revert-overdue", "-n", "hami-system")
+        assert (waiting.returncode, waiting.stdout) == (0, "1 change(s) open, nothing overdue\n")
+        overdue(here)
+        late = here.hami_bot("verbosity", "-o", "json")
+        assert report_of(late)["severity"] == "warning"
+        done = here.hami_bot("revert-overdue")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("reverted hami-system/hami-scheduler: ")
+        assert json.dumps(here.deployment["spec"]) == before
+
+
+def test_what_could_not_be_undone_ends_with_exit_code_5(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
+        overdue(here)
+        here.server.access.refused.append(Rule(["patch"], ["deployments"]))
+        failed = here.hami_bot("revert-overdue")
+        assert failed.returncode == 5
+        assert failed.stdout.startswith("failed hami-system/hami-scheduler: ")
+
+
+def test_a_cluster_that_cannot_be_listed_ends_with_exit_code_3(tmp_path: Path) -> None:
+    with cluster(tmp_path, faults=[Fault(r"/deployments$", "status", status=500)]) as here:
+        assert here.hami_bot("revert-overdue").returncode == 3
