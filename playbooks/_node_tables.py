@@ -11,7 +11,7 @@ from bot.hami.registration import Unreadable
 from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
 from bot.hami.vendors import NVIDIA
 from bot.kube.models import Pod
-from bot.report import Gap, Table
+from bot.report import Table
 from playbooks._rules.node_faults import Fault, other_handshake, slots
 from playbooks._sweep import NodeSeen, Sweep, is_cordoned, not_ready, other_taints, pressures
 
@@ -39,6 +39,7 @@ COLUMNS = (
 )
 BRIEF = (
     "node",
+    "problems",
     "kubernetes",
     "cards",
     "healthy",
@@ -48,7 +49,6 @@ BRIEF = (
     "handshake",
     "lock",
     "plugin",
-    "problems",
 )
 """The columns that tell of problems."""
 
@@ -175,8 +175,10 @@ class Rows:
     def _lock_state(self, state: LockState) -> str:
         if state.lock is None:
             return state.phase
-        owner = self._sweep.owners.get((state.lock.namespace, state.lock.pod)) if state.lock.pod else None
-        phase = owner.status.phase if isinstance(owner, Pod) else "?" if isinstance(owner, Gap) else "gone"
+        named, owners = (state.lock.namespace, state.lock.pod), self._sweep.owners
+        owner = owners.get(named)
+        gone = named in owners and owner is None
+        phase = owner.status.phase if isinstance(owner, Pod) else "gone" if gone else "?"
         holder = f"{state.lock.namespace}/{state.lock.pod} ({phase})" if state.lock.pod else "no pod named"
         return f"{state.phase} by {holder}, {_ago(state.age)}"
 

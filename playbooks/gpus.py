@@ -112,7 +112,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(findings[0].claim),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
-        tables=(_slices(registered), _cards(cards)) if cards else (),
+        tables=_tables(wanted, registered, cards) if cards else (),
         gaps=tuple(dict.fromkeys(gaps)),
     )
 
@@ -243,6 +243,12 @@ def _has_other_vendors(node: Node) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------------- tables
+
+
+def _tables(wanted: Request, registered: Sequence[CardSeen], cards: Sequence[CardSeen]) -> tuple[Table, ...]:
+    """The first is what is shown where there is little room: of one node its cards, else the totals."""
+    tables = (_slices(registered), _cards(cards))
+    return tables[::-1] if wanted.node else tables
 
 
 def _cards(cards: Iterable[CardSeen]) -> Table:

@@ -3,10 +3,12 @@
 A value makes a round trip through the client of whoever clicks: it is read like anything a stranger sends.
 """
 
+import hashlib
 import json
+import re
 from typing import Any, NamedTuple, cast
 
-from bot.report import NextAction
+from bot.report import NextAction, Report
 from bot.slack.render import blocks
 from bot.slack.render.rules import BUTTON_VALUE
 from bot.texts import Texts
@@ -19,15 +21,24 @@ _VERSION = 1
 
 
 class Ask(NamedTuple):
-    """What a button asks: the words after the command, and the cluster of the answer that it stood under."""
+    """What a button asks: the words after the command, and the cluster and gist of the answer that it stood under."""
 
     words: str
     cluster: str
+    read: str = ""
 
 
-def ask_value(words: str, cluster: str) -> str:
+def ask_value(words: str, cluster: str, read: str = "") -> str:
     """The value of a button; a value of more than 2,000 characters is refused by Slack."""
-    return json.dumps({"v": _VERSION, "ask": words, "cluster": cluster}, separators=(",", ":"))
+    value = {"v": _VERSION, "ask": words, "cluster": cluster}
+    return json.dumps({**value, "read": read} if read else value, separators=(",", ":"))
+
+
+def gist(report: Report) -> str:
+    """A digest that is another one when an answer tells something else: not when an age or an amount differs."""
+    found = [(one.code, one.confidence, one.scope.nodes) for one in report.findings]
+    said = repr((report.playbook, report.subject, report.severity, re.sub(r"\d+", "0", report.verdict), found))
+    return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
 
 
 def read_value(text: str) -> Ask | None:
@@ -41,10 +52,10 @@ def read_value(text: str) -> Ask | None:
     if not isinstance(value, dict):
         return None
     value = cast("dict[str, Any]", value)
-    words, cluster = value.get("ask"), value.get("cluster")
-    is_ours = type(value.get("v")) is int and value["v"] == _VERSION and len(value) == 3
-    if is_ours and isinstance(words, str) and isinstance(cluster, str) and words.strip():
-        return Ask(words, cluster)
+    words, cluster, read = value.get("ask"), value.get("cluster"), value.get("read", "")
+    is_ours = type(value.get("v")) is int and value["v"] == _VERSION and value.keys() <= {"v", "ask", "cluster", "read"}
+    if is_ours and all(isinstance(one, str) for one in (words, cluster, read)) and words.strip():
+        return Ask(words, cluster, read)
     return None
 
 
@@ -65,18 +76,18 @@ def action_button(action: NextAction, cluster: str, number: int, say: Texts) -> 
 
 
 def closing_buttons(
-    words: str, cluster: str, number: int, say: Texts, *, private: bool, everything: bool = False
+    words: str, cluster: str, number: int, say: Texts, *, read: str, private: bool, everything: bool = False
 ) -> list[blocks.Element]:
     """[Look again]; where only the asker sees the answer also [Show everything], unless it does, and [Post to channel].
 
-    None where the question does not fit into a button.
+    `read` is the answer's gist. None where the question does not fit into a button.
     """
-    value = ask_value(words, cluster)
-    if not words.strip() or len(value) > BUTTON_VALUE:
+    value, posted = ask_value(words, cluster), ask_value(words, cluster, read)
+    if not words.strip() or len(posted) > BUTTON_VALUE:
         return []
     offered = [blocks.button(say("slack.again"), f"{ASK}{number}", value)]
     if private and not everything:
         offered.append(blocks.button(say("slack.everything"), EVERYTHING, value))
     if private:
-        offered.append(blocks.button(say("slack.post"), POST, value))
+        offered.append(blocks.button(say("slack.post"), POST, posted))
     return offered

@@ -13,7 +13,7 @@ from bot.render.words import changed, heading, moment, seen_at, some_names, subj
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks, rules
-from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, is_ours
+from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, gist, is_ours
 from bot.slack.render.files import table_files, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
 from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span
@@ -31,6 +31,7 @@ _FRAME = 1500
 _EVIDENCE, _NEXT, _OTHERS, _CHANGE = 1500, 2500, 1500, 2500
 _IMPACTS_SHOWN = 10
 _QUOTES_SHOWN, _ACTIONS_SHOWN, _OTHERS_SHOWN, _GAPS_SHOWN, _NAMES_SHOWN = 2, 4, 3, 4, 8
+_LONG_QUOTE = 160
 _CLOSING = 100  # the number of the last button: above those of all actions
 _BARE = re.compile(r"[\w.-]*")
 """A value such as `20k` or a UUID, which tells nothing without the command that shows whose it is."""
@@ -49,7 +50,9 @@ def render_report(
     and, in the place of files, [Show everything], which asks for the answer with `everything`: that has its files.
     """
     room = Room(TOTAL_BUDGET - _FRAME)
-    closing = closing_buttons(words, report.cluster, _CLOSING, say, private=channel_buttons, everything=everything)
+    closing = closing_buttons(
+        words, report.cluster, _CLOSING, say, read=gist(report), private=channel_buttons, everything=everything
+    )
     room.take(closing)
     cause, *others = report.findings or (None,)
 
@@ -69,7 +72,7 @@ def render_report(
     seen = say("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
     small_print = blocks.context(*_left_out(room, files, say), seen)
     asking = [blocks.actions(*closing)] if closing else []
-    shown = [*head, *proof, *change, *following, *also, *tables.blocks, *gaps, small_print, *asking]
+    shown = [*head, *change, *following, *proof, *also, *tables.blocks, *gaps, small_print, *asking]
     return Message(_aloud(report, cause, say), tuple(shown), tuple(files))
 
 
@@ -130,9 +133,10 @@ def _evidence(report: Report, room: Room, say: Texts) -> list[Block]:
 
 
 def _most_telling(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """In the order in which they stand; where all are bare values, the first of them."""
+    """Short ones first, each kind in the order in which they stand; where all are bare values, the first of them."""
     distinct = list(dict.fromkeys(evidence))
-    return [one for one in distinct if not _BARE.fullmatch(one.quote)] or distinct[:1]
+    telling = [one for one in distinct if not _BARE.fullmatch(one.quote)] or distinct[:1]
+    return sorted(telling, key=lambda one: len(one.quote) > _LONG_QUOTE)
 
 
 def _change(change: Change, room: Room, say: Texts) -> list[Block]:

@@ -13,6 +13,8 @@ from bot.texts import Texts
 
 _SHARE = 2500
 _ROWS_SHOWN = 15
+_COLUMNS_SHOWN = 6
+"""More are no table on a phone."""
 _TITLE, _CELL = 100, 200
 _EMPTY_TABLES = 5
 _FILES = 5
@@ -31,7 +33,7 @@ def show_tables(report: Report, room: Room, say: Texts) -> Shown:
     """The first table with rows, where a table is the answer: one about a pod has its verdict, and tables as proof."""
     shown: list[Block] = []
     not_whole: list[Table] = []
-    if report.subject.namespace:
+    if report.subject.namespace and report.subject.kind != "Deployment":
         room.left_out["tables"] += len(report.tables)
         return Shown([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
     has_rows = False
@@ -46,22 +48,36 @@ def show_tables(report: Report, room: Room, say: Texts) -> Shown:
             room.left_out["tables"] += 1
             not_whole.append(table)
         else:
-            rows = _rows(table, room)
+            columns = _columns_shown(table)
+            rows = _rows(table, columns, room)
             has_rows = True
             shown += [rich_text(line(title)), rows] if rows else []
-            if not rows or len(rows["rows"]) <= len(table.rows) or len(table.columns) > rules.TABLE_COLUMNS:
+            if not rows or len(rows["rows"]) <= len(table.rows) or len(columns) < len(table.columns):
                 not_whole.append(table)
     return Shown(shown, not_whole[:_FILES])
 
 
-def _rows(table: Table, room: Room) -> Block | None:
-    def show(_: int, row: Sequence[str]) -> list[blocks.Element]:
-        return [blocks.cell(room.text(cell, _CELL)) for cell in row[: rules.TABLE_COLUMNS]]
+def _rows(table: Table, shown: Sequence[int], room: Room) -> Block | None:
+    header, *rows = [[row[number] for number in shown] for row in (table.columns, *table.rows)]
 
-    shown = room.fill("rows", (table.columns, *table.rows), show, share=_SHARE, most=1 + _ROWS_SHOWN)
-    room.left_out["columns"] += max(0, len(table.columns) - rules.TABLE_COLUMNS)
-    if len(shown) < 2:
+    def show(_: int, row: Sequence[str]) -> list[blocks.Element]:
+        return [blocks.cell(room.text(cell, _CELL)) for cell in row]
+
+    filled = room.fill("rows", (header, *rows), show, share=_SHARE, most=1 + _ROWS_SHOWN)
+    room.left_out["columns"] += len(table.columns) - len(shown)
+    if len(filled) < 2:
         room.left_out["rows"] = len(table.rows)
         return None
-    right = [is_numeric(column) for column in zip(*table.rows[: rules.TABLE_ROWS], strict=True)]
-    return blocks.table(shown, right)
+    right = [is_numeric(column) for column in zip(*rows[: rules.TABLE_ROWS], strict=True)]
+    return blocks.table(filled, right)
+
+
+def _columns_shown(table: Table) -> list[int]:
+    """The columns that tell the rows apart, the first ones if they are many; of a single row those that are filled."""
+    several = len(table.rows) > 1
+    telling = [
+        number
+        for number, cells in enumerate(zip(*table.rows, strict=True))
+        if (len(set(cells)) > 1 if several else cells[0])
+    ]
+    return (telling or [0])[:_COLUMNS_SHOWN]

@@ -36,11 +36,10 @@ def test_the_table_goes_first_then_all_but_sections_then_all_blocks():
 
 def test_a_table_becomes_aligned_text():
     first, *_ = degraded(with_table())
-    table = next(one for one in texts(first) if one.startswith("verdict"))
-    assert table.splitlines() == [
-        "verdict  reason                      count  nodes",
-        "unfit    8/8 CardInsufficientMemory  2      gpu-1, gpu-2",
-        "unfit    node unregistered           1      gpu-3",
+    table = next(one for one in texts(first) if one.startswith("reason"))
+    assert table.splitlines()[:2] == [
+        "reason                      count  nodes",
+        "8/8 CardInsufficientMemory  2      gpu-1, gpu-2",
     ]
 
 

@@ -76,7 +76,7 @@ def test_the_verdict_leads_and_the_buttons_close():
 
 def test_the_parts_stand_in_the_order_in_which_they_are_needed():
     told = "\n".join(texts(shown(typical())))
-    marks = ["Warning: ", "About:", "Evidence", "Next", "Also found", "Could not be seen: "]
+    marks = ["Warning: ", "About:", "Next", "Evidence", "Also found", "Could not be seen: "]
     places = [told.index(mark) for mark in [*marks, "Not shown here", "Seen 2026", "Look again", "Post to channel"]]
     assert places == sorted(places)
 
@@ -249,14 +249,14 @@ def test_a_long_table_of_an_answer_about_a_pod_is_a_spreadsheet_too():
 
 
 def test_rows_that_have_no_room_are_counted_and_in_a_spreadsheet():
-    rows = tuple((f"gpu-{number}", "8") for number in range(10_000))
+    rows = tuple((f"gpu-{number}", str(number % 9)) for number in range(10_000))
     free = Table("free cards", ("node", "cards"), rows)
     message = shown(report(finding(), subject=CARDS, tables=(free,)), channel_buttons=False)
     assert_fits(message)
     (table,) = (block for block in message.blocks if block["type"] == "table")
     assert len(table["rows"]) == 16
     assert_told(message, "table rows (9985). All of it: answer.md, free-cards.csv")
-    assert message.files[1].content.decode("utf-8-sig").splitlines()[10_000] == "gpu-9999,8"
+    assert message.files[1].content.decode("utf-8-sig").splitlines()[10_000] == "gpu-9999,0"
 
 
 def test_numbers_stand_at_the_right():
@@ -275,12 +275,28 @@ def test_a_second_table_is_a_spreadsheet():
     assert_told(message, "tables (2)")
 
 
-def test_columns_beyond_what_a_table_has_are_in_a_spreadsheet():
+def test_columns_beyond_what_a_phone_shows_are_in_a_spreadsheet():
     columns = tuple(f"c{number}" for number in range(25))
     message = shown(report(subject=CARDS, tables=(Table("wide", columns, (columns,)),)), channel_buttons=False)
     assert_fits(message)
-    assert_told(message, "table columns (5)")
+    assert_told(message, "table columns (19)")
     assert names(message) == ["answer.md", "wide.csv"]
+
+
+def test_columns_that_are_the_same_in_every_row_are_not_shown():
+    rows = (("gpu-1", "ready", "", "8"), ("gpu-2", "ready", "", "4"))
+    free = Table("nodes", ("node", "kubernetes", "lock", "cards"), rows)
+    message = shown(report(subject=CARDS, tables=(free,)))
+    (table,) = (block for block in message.blocks if block["type"] == "table")
+    assert [texts(message._replace(blocks=tuple(row))) for row in table["rows"]] == [
+        ["node", "cards"], ["gpu-1", "8"], ["gpu-2", "4"]
+    ]  # fmt: skip
+
+
+def test_the_shortest_quotes_stand_first():
+    short, long = evidence(quote="2 nodes CardInsufficientMemory(gpu-1)"), evidence(quote="0/22 nodes " * 40)
+    told = texts(shown(report(finding(evidence=(long, short)))))
+    assert told.index(short.quote) < next(at for at, one in enumerate(told) if one.startswith("0/22"))
 
 
 def test_a_table_without_rows_says_so():
