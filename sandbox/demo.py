@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import yaml
 
-from bot.errors import BotError
+from bot.errors import BotError, UsageError
 from playbooks._playbook import find, load
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
@@ -41,11 +41,18 @@ class BotStopped(BotError):  # noqa: N818  # what the person is told
 
 
 async def run(port: int) -> None:
-    """Runs until SIGINT or SIGTERM. Raises BotStopped when the bot ends before."""
+    """Runs until SIGINT or SIGTERM. Raises BotStopped when the bot ends before, UsageError for a port that is taken."""
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    async with demo(port) as (url, bot):
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            url, bot = await stack.enter_async_context(demo(port))
+        except OSError as error:
+            raise UsageError(
+                f"the sandbox cannot listen on 127.0.0.1:{port}: {os.strerror(error.errno)}",
+                hint="Another demo may run there. Let it choose a port itself: hami-bot demo --port 0",
+            ) from error
         click.echo(_invitation(url))
         ended = asyncio.create_task(bot.wait())
         stopping = asyncio.create_task(stopped.wait())

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 
@@ -75,3 +76,13 @@ def test_a_mistake_in_the_browser_gets_an_example() -> None:
         await expect(page.locator(".message.ephemeral")).to_contain_text("Did you mean why?", timeout=PATIENCE_MS)
 
     in_the_demo(scene)
+
+
+def test_a_port_that_is_taken_is_told_with_a_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "bot", "demo", "--port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "--port 0" in done.stderr
