@@ -192,11 +192,13 @@ def _verdict(groups: Sequence[Group], total: int, say: Texts) -> str:
     if not groups:
         return say("pending.verdict-none", total=total)
     first, oldest = groups[0], groups[0].pods[0]
-    told = {"oldest": f"{oldest.namespace}/{oldest.name}", "cause": first.cause.claim}
+    name = f"{oldest.namespace}/{oldest.name}"
     if total == 1:
-        return say("pending.verdict-one", **told)
-    key = "pending.verdict-all" if len(first.pods) == total else "pending.verdict"
-    return say(key, total=total, causes=len(groups), count=len(first.pods), **told)
+        return say("pending.verdict-one", oldest=name, cause=first.cause.claim)
+    told = {"total": total, "code": first.cause.code, "oldest": name}
+    if len(first.pods) == total:
+        return say("pending.verdict-all", **told)
+    return say("pending.verdict", causes=len(groups), count=len(first.pods), **told)
 
 
 def _causes(groups: Sequence[Group]) -> Table:

@@ -119,7 +119,7 @@ def test_pods_of_one_cause_are_one_finding_the_oldest_first(tmp_path: Path) -> N
     report = ask(tmp_path, *full(), *pods)
     assert codes(report) == ["card-insufficient-memory"]
     assert names(report) == ["c", "b", "a"]
-    assert report.verdict.startswith("3 pods wait, all like ml/c: ")
+    assert report.verdict == "3 pods wait for one cause: card-insufficient-memory; the oldest is ml/c."
     assert cause(report).claim.startswith(f"3 pods wait like ml/c (the oldest, since {ago(900)}): ")
     assert cause(report).scope.nodes == ("gpu-1",)
 
