@@ -9,7 +9,7 @@ from rich.table import Table
 
 _WIDTH = 150
 BENCHMARKS = (
-    *("cold_why", "nodes_sweep", "pending", "fit_cold", "recorded_why", "logs_100mb"),
+    *("cold_why", "nodes_sweep", "pending", "fit_cold", "recorded_why", "logs_100mb", "pprof_top"),
     *("cache", "slack", "render", "fit_verdict"),
 )
 """Modules of this package with `rows() -> list[Row]`, each imported when it is due.

@@ -16,6 +16,7 @@ from statistics import quantiles
 import bot.serve  # noqa: F401  # as large as the bot is
 from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.connect import open_cluster
+from bot.main import COLLECT_EVERY
 from bot.texts import Texts
 from playbooks._playbook import Sources, find
 
@@ -25,6 +26,7 @@ _POD = "ml/pending-0"
 async def _run(kubeconfig: Path) -> None:
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*COLLECT_EVERY)
     async with await open_cluster(kubeconfig=kubeconfig) as live, WatchCache(live) as cache:
         while line := await asyncio.to_thread(sys.stdin.readline):
             word, _, amount = line.strip().partition(" ")

@@ -15,6 +15,9 @@ from handlers.shell import Where, Wiring
 from handlers.shell import main as shell
 from playbooks._playbook import Sources, find, load
 
+COLLECT_EVERY = 50_000, 20, 20
+"""Python's default looks for garbage after every 700 objects: a question about 5,000 nodes makes 100,000."""
+
 
 def main() -> None:
     """The console command.
@@ -24,7 +27,10 @@ def main() -> None:
     """
     gc.disable()
     sys.exit(
-        shell(Wiring(open_sources, language, open_writing, write_recording, write_capture, serve, demo), sys.argv[1:])
+        shell(
+            Wiring(open_sources, language, open_writing, write_recording, write_capture, serve, demo, open_audit),
+            sys.argv[1:],
+        )
     )
 
 
@@ -70,6 +76,7 @@ async def open_watched(where: Where) -> AsyncGenerator[Sources]:
 
 async def serve(where: Where) -> None:
     """The bot, until it is told to stop."""
+    from bot.kube.writer import Writer  # noqa: PLC0415
     from bot.serve import serve as run  # noqa: PLC0415  # slack-bolt and SQLAlchemy take half a second
     from handlers.change_request import Seen  # noqa: PLC0415
     from handlers.change_setup import Changing  # noqa: PLC0415
@@ -80,6 +87,7 @@ async def serve(where: Where) -> None:
     gc.enable()
     gc.collect()
     gc.freeze()  # what is loaded now stays
+    gc.set_threshold(*COLLECT_EVERY)
 
     def named(cluster: str) -> Where:
         return where._replace(cluster=cluster or where.cluster)
@@ -92,7 +100,7 @@ async def serve(where: Where) -> None:
         return open_writing(named(cluster))
 
     changing = Changing(writing, keep)
-    await run(settings, lambda cluster: open_watched(named(cluster)), changing)
+    await run(settings, lambda cluster: open_watched(named(cluster)), changing, where.cluster)
 
 
 async def demo(port: int) -> None:
@@ -101,6 +109,18 @@ async def demo(port: int) -> None:
 
     gc.enable()
     await run(port)
+
+
+@asynccontextmanager
+async def open_audit(config: Path | None) -> AsyncGenerator[Any]:
+    """The audit log of the store that the settings name, or of the usual one."""
+    from bot.settings.schema import StoreSettings  # noqa: PLC0415
+    from bot.store import open_audit as opened  # noqa: PLC0415
+
+    settings = load_settings(config)
+    store = settings.store if settings else StoreSettings()
+    async with opened(store.url.get_secret_value()) as audit:
+        yield audit
 
 
 def language(where: Where) -> Language:

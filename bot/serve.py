@@ -8,7 +8,6 @@ import signal
 import socket
 import time
 import uuid
-from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, Self
@@ -68,8 +67,11 @@ class Limits(NamedTuple):
 AS_USUAL = Limits()
 
 
-async def serve(settings: Settings | None, open_sources: Opener, changing: Changing) -> None:
-    """Runs until SIGTERM or SIGINT. Raises BotError when it cannot start: settings, tokens, scopes, port or store."""
+async def serve(settings: Settings | None, open_sources: Opener, changing: Changing, usual: str = "") -> None:
+    """Runs until SIGTERM or SIGINT. Raises BotError when it cannot start: settings, tokens, scopes, port or store.
+
+    `usual` is the cluster that is meant where nothing names one.
+    """
     if settings is None or settings.slack is None:
         raise UsageError(
             "no Slack tokens are set",
@@ -82,7 +84,7 @@ async def serve(settings: Settings | None, open_sources: Opener, changing: Chang
         )
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     stopped, ready = asyncio.Event(), asyncio.Event()
-    serving = asyncio.create_task(_serve(settings, settings.slack, open_sources, changing, ready, stopped))
+    serving = asyncio.create_task(_serve(settings, settings.slack, open_sources, changing, usual, ready, stopped))
 
     def stop() -> None:
         stopped.set()
@@ -100,10 +102,11 @@ async def _serve(  # noqa: PLR0917  # only `serve` calls it
     slack: SlackSettings,
     open_sources: Opener,
     changing: Changing,
+    usual: str,
     ready: asyncio.Event,
     stopped: asyncio.Event,
 ) -> None:
-    async with running(settings, slack, open_sources, changing=changing) as address:
+    async with running(settings, slack, open_sources, changing=changing, usual=usual) as address:
         ready.set()
         log.info("ready at %s", address)
         await stopped.wait()
@@ -117,10 +120,12 @@ async def running(
     open_sources: Opener,
     limits: Limits = AS_USUAL,
     changing: Changing = READ_ONLY,
+    *,
+    usual: str = "",
 ) -> AsyncGenerator[str]:
     """The bot while the context lasts; yields the address of its own port when it is connected to Slack.
 
-    Without `changing` it can only read.
+    Without `changing` it can only read. `usual`: see `serve`.
     """
     token, app_token = slack.bot_token.get_secret_value(), slack.app_token.get_secret_value()
     async with AsyncExitStack() as stack:
@@ -128,11 +133,11 @@ async def running(
         gateway = Gateway(client, session)
         identity = await _proven(gateway, slack)
         store_url = settings.store.url.get_secret_value()
-        store = await stack.enter_async_context(open_store(store_url, now=limits.now))
-        owner = stack.enter_context(_sender_name(store_url))
+        owner, alone = stack.enter_context(_sender(store_url))
+        store = await stack.enter_async_context(open_store(store_url, alone=alone, now=limits.now))
         outbox = Outbox(store, gateway, owner=owner)
         work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s)
-        clusters = await stack.enter_async_context(_KeptOpen(open_sources))
+        clusters = await stack.enter_async_context(_KeptOpen(open_sources, usual or _only(settings)))
         lent = Lent(
             gateway=gateway,
             outbox=outbox,
@@ -213,10 +218,17 @@ def listen(app: App, desk: Desk, change: ChangeDesk) -> None:
     unheard.register(app)
 
 
+class _Sender(NamedTuple):
+    name: str
+    alone: bool
+
+
 @contextlib.contextmanager
-def _sender_name(store_url: str) -> Generator[str]:
-    """What this process calls itself in the outbox: this machine's name, so that after a crash its successor here goes
-    on at once with what was being sent, and not when the lease has lapsed.
+def _sender(store_url: str) -> Generator[_Sender]:
+    """What this process calls itself in the outbox, and whether it is the only one here that uses the store.
+
+    Alone it has this machine's name, so that after a crash its successor here goes on at once with what was being done,
+    and not when the lease has lapsed.
 
     That is right only while nobody else bears the name: two living senders would take a message out of each other's
     hands and post it twice. Pods are named apart, but two processes of one machine are not, as when the new one starts
@@ -232,8 +244,9 @@ def _sender_name(store_url: str) -> Generator[str]:
             lock.bind(f"\0hami-bot-{digest}")
         except OSError as error:
             log.info("another process sends as %s (%s): this one waits for leases", name, error.strerror)
-            name = uuid.uuid4().hex
-        yield name
+            yield _Sender(uuid.uuid4().hex, alone=False)
+            return
+        yield _Sender(name, alone=True)
 
 
 def _why_not_ready(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> str:
@@ -264,6 +277,8 @@ async def _flush(outbox: Outbox) -> None:
             await outbox.settled()
     except TimeoutError:
         log.warning("%d messages wait in the store for the next start", outbox.waiting())
+    except StoreError as error:
+        log.warning("what waits in the store for the next start cannot be counted: %s", error)
 
 
 @asynccontextmanager
@@ -283,28 +298,46 @@ def _told(task: asyncio.Task[None]) -> None:
         log.error("%s has stopped", task.get_coro(), exc_info=error)
 
 
+def _only(settings: Settings) -> str:
+    """The one cluster of the settings; empty if there is none, or several."""
+    return next(iter(settings.clusters)) if len(settings.clusters) == 1 else ""
+
+
 class _KeptOpen:
     """Every cluster is opened at its first question and stays open: a login can take seconds.
 
-    What is kept of it is one for all questions; how old it was is told to each question by itself.
+    Who asks while it is being opened waits for the same attempt, and shares its error. `usual` is the cluster without a
+    name. What is kept of a cluster is one for all questions; how old it was is told to each question by itself.
     """
 
-    def __init__(self, open_sources: Opener) -> None:
+    def __init__(self, open_sources: Opener, usual: str) -> None:
         self._open = open_sources
+        self._usual = usual
         self._stack = AsyncExitStack()
-        self._sources: dict[str, Sources] = {}
-        self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._sources: dict[str, asyncio.Task[Sources]] = {}
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for attempt in self._sources.values():
+            attempt.cancel()
+        await asyncio.gather(*self._sources.values(), return_exceptions=True)
         await self._stack.aclose()
 
     @asynccontextmanager
     async def get(self, cluster: str) -> AsyncGenerator[Sources]:
-        async with self._opening[cluster]:
-            if cluster not in self._sources:
-                self._sources[cluster] = await self._stack.enter_async_context(self._open(cluster))
-        kept = self._sources[cluster]
+        kept = await asyncio.shield(self._attempt(cluster or self._usual))
         yield kept._replace(cluster=kept.cluster.anew()) if isinstance(kept.cluster, CachedCluster) else kept
+
+    def _attempt(self, cluster: str) -> asyncio.Task[Sources]:
+        if cluster not in self._sources:
+            attempt = asyncio.create_task(self._stack.enter_async_context(self._open(cluster)))
+            self._sources[cluster] = attempt
+            attempt.add_done_callback(lambda _: self._forget_if_failed(cluster))
+        return self._sources[cluster]
+
+    def _forget_if_failed(self, cluster: str) -> None:
+        attempt = self._sources[cluster]
+        if attempt.cancelled() or attempt.exception():
+            del self._sources[cluster]

@@ -56,6 +56,7 @@ def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool, everyt
             response_url=body.get("response_url", ""),
             beside=beside,
             everything=everything,
+            read=value.read if value and public and not beside else "",
         ),
     )
 

@@ -5,7 +5,6 @@ Whatever a button or a form brings back asks only what its sender may type: it i
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import tempfile
 import uuid
@@ -13,13 +12,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from bot.access import Access, Action, Denied, decide_access
 from bot.changes.plan import Plan, Refusal, annotation
-from bot.changes.record import Record, read_record, write_record
+from bot.changes.record import Record, read_record
 from bot.errors import BotError, UsageError, WhichCluster
 from bot.kube.times import format_time
 from bot.slack.failures import Problem, SlackFailure
@@ -34,6 +32,7 @@ from handlers.change_journal import ITSELF, about, key_of, place
 from handlers.change_report import planned_report
 from handlers.change_request import Asker, Planned, Seen, look, prepare, restarts
 from handlers.change_sites import Site, Sites
+from handlers.change_terms import NotAllowed, OpenChange, Pending, Person, Refused, pending_of, seal_longer
 from handlers.change_words import Raise
 from handlers.desk import Lent
 from playbooks._playbook import Sources
@@ -51,40 +50,6 @@ Capture = Callable[[str, Seen, Path], Awaitable[str]]
 
 Raises BotError when it cannot be had: then nothing is changed.
 """
-
-
-class NotAllowed(BotError):  # noqa: N818  # what the person is told
-    """Somebody may not do what they asked for; `denied` says who may."""
-
-    def __init__(self, denied: Denied) -> None:
-        super().__init__(denied.why)
-        self.denied = denied
-
-
-class Refused(BotError):  # noqa: N818  # what the person is told
-    """It is not done, whoever asks."""
-
-
-class Person(NamedTuple):
-    """Who asks, and in which channel."""
-
-    user: str
-    channel: str
-
-
-class Pending(msgspec.Struct, frozen=True):
-    """What is done once it is approved: the change of this draft, or else an extension until then (unix seconds)."""
-
-    record: Record
-    draft: Draft | None = None
-    until: float = 0.0
-
-
-class OpenChange(NamedTuple):
-    """The record of a change as it stands on the object, and which object in which version that is."""
-
-    record: Record
-    version: str
 
 
 class ChangeDesk:
@@ -127,9 +92,9 @@ class ChangeDesk:
             await self._allowed(who, "raise")
             if not 0 <= lent.now() - draft.offered_at <= FRESH_S:
                 raise Refused("what you confirm was shown too long ago", hint="ask again to see what would be done now")
-            site = await self._sites.of(draft.cluster)
-            if await lent.store.approvals.get(draft.id) or await site.journal.knows(draft.id):
+            if not await self._first(draft.id):
                 raise Refused("you confirmed this before", hint="its card is in the channel")
+            site = await self._sites.of(draft.cluster)
             await self._count(who, "raise", draft.cluster, draft.id)
             async with lent.open_sources(draft.cluster) as sources:
                 found, planned, plan = await self._planned(sources, draft.cluster, who, draft.request, draft.id)
@@ -141,6 +106,14 @@ class ChangeDesk:
                     return say("card.asked")
                 await self._make(site, found, planned, plan)
         return say("card.made")
+
+    async def _first(self, draft_id: str) -> bool:
+        """Whether nobody confirmed the draft before; from now on somebody did, whatever comes of it."""
+        store, key = self.lent.store, f"draft:{draft_id}"
+        if not await store.claim(key):
+            return False
+        await store.done(key)
+        return True
 
     async def _planned(
         self, sources: Sources, cluster: str, who: Person, request: Raise, change_id: str
@@ -155,7 +128,8 @@ class ChangeDesk:
     async def _make(self, site: Site, found: Seen, planned: Planned, plan: Plan) -> None:
         if restarts(plan):
             site.journal.attach(plan.record.id, await self._captured(site.cluster, found))
-        await site.changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
+        async with site.busy:
+            await site.changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
 
     async def _captured(self, cluster: str, found: Seen) -> File:
         with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
@@ -200,7 +174,7 @@ class ChangeDesk:
         async with self._refusals(who, "approve", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._allowed(who, "approve", requester=approval.requester)
-            await self._still_pending(approval)
+            await self._stillpending_of(approval)
             site = await self._sites.of(approval.cluster)
             async with lent.open_sources(approval.cluster) as sources:
                 make = await self._unless_void(sources, site, approval, pending)
@@ -216,7 +190,7 @@ class ChangeDesk:
         async with self._refusals(who, "refuse", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._allowed(who, "refuse", requester=approval.requester)
-            await self._still_pending(approval)
+            await self._stillpending_of(approval)
             if not await self.lent.store.approvals.decide(key, "refused", by=who.user):
                 raise await self._decided(key)
             await self._audit(who.user, "refuse", approval, "refused-by-approver")
@@ -229,13 +203,13 @@ class ChangeDesk:
         for approval in await self.lent.store.approvals.expire():
             await self._audit(ITSELF, "approve", approval, "expired")
             site = await self._sites.of(approval.cluster)
-            await site.journal.show_waiting(approval, _pending(approval).record, "expired")
+            await site.journal.show_waiting(approval, pending_of(approval).record, "expired")
 
     async def _waiting(self, key: str, digest: str) -> tuple[Approval, Pending]:
         approval = await self.lent.store.approvals.get(key)
         if approval is None or approval.digest != digest:
             raise Refused("nothing of that kind waits for approval", hint="the button is not one of this bot's")
-        return approval, _pending(approval)
+        return approval, pending_of(approval)
 
     async def _still_pending(self, approval: Approval) -> None:
         if approval.state == "expired":
@@ -268,7 +242,7 @@ class ChangeDesk:
         asker, draft = Person(approval.requester, approval.channel), pending.draft
         if draft is None:
             now = await self._open(site, pending.record.target, pending.record.id)
-            if _seal_longer(now, pending.until, asker.user) != approval.digest:
+            if seal_longer(now, pending.until, asker.user) != approval.digest:
                 raise Refused(_CHANGED)
             return partial(self._longer, site, now.record, pending.until, asker.user)
         found, planned, plan = await self._planned(sources, site.cluster, asker, draft.request, draft.id)
@@ -289,9 +263,7 @@ class ChangeDesk:
             await self._count(who, "extend", cluster, now.record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(now.record, at=_time(until), by=who.user, channel=who.channel)
-                await self._ask_for_approval(
-                    who, site, Pending(longer, until=until), _seal_longer(now, until, who.user)
-                )
+                await self._ask_for_approval(who, site, Pending(longer, until=until), seal_longer(now, until, who.user))
                 return lent.say("card.asked")
             await self._longer(site, now.record, until, who.user)
         return lent.say("card.extended-now", until=_time(until))
@@ -303,10 +275,8 @@ class ChangeDesk:
             record = (await self._open(site, target, change_id)).record
             await self._allowed(who, "revert", requester=record.by)
             namespace, _, name = record.target.partition("/")
-            try:
+            async with site.busy:
                 event = await site.changer.revert(namespace, name, by=who.user)
-            except StoreError as error:
-                raise Refused(f"it is done, and could not be noted: {error.message}", hint="") from error
         return self.lent.say("card.reverted-now", kind=event.kind)
 
     async def _open(self, site: Site, target: str, change_id: str) -> OpenChange:
@@ -322,7 +292,8 @@ class ChangeDesk:
 
     async def _longer(self, site: Site, record: Record, until: float, user: str) -> None:
         namespace, _, name = record.target.partition("/")
-        done = await site.changer.extend(namespace, name, until - self.lent.now(), by=user)
+        async with site.busy:
+            done = await site.changer.extend(namespace, name, until - self.lent.now(), by=user)
         if isinstance(done, Refusal):
             raise Refused(done.why, hint=done.hint)
 
@@ -388,17 +359,8 @@ class ChangeDesk:
             action=action,
             target=place(approval.cluster, approval.target),
             outcome=outcome,
-            detail=about(_pending(approval).record) | {"digest": approval.digest, "requester": approval.requester},
+            detail=about(pending_of(approval).record) | {"digest": approval.digest, "requester": approval.requester},
         )
-
-
-def _pending(approval: Approval) -> Pending:
-    return msgspec.json.decode(approval.request, type=Pending)
-
-
-def _seal_longer(now: OpenChange, until: float, user: str) -> str:
-    """SHA-256 of an extension: which record on which version of the object, until when, asked for by whom."""
-    return hashlib.sha256(msgspec.json.encode((write_record(now.record), now.version, until, user))).hexdigest()
 
 
 def _time(seconds: float) -> str:

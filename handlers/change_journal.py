@@ -71,10 +71,6 @@ class ChangeJournal:
         if event.kind in ENDS:
             self._files.pop(record.id, None)
 
-    async def knows(self, change_id: str) -> bool:
-        """Whether there was ever a change of that id."""
-        return await self._rows.knows(change_id)
-
     async def opened(self) -> Sequence[Open]:
         return await self._rows.opened()
 

@@ -21,6 +21,7 @@ from handlers.change_sites import Site, Sites
 LEASE = "hami-bot"
 
 log = logging.getLogger(__name__)
+logging.getLogger("apscheduler").setLevel(logging.WARNING)  # it tells every tick
 
 
 class Pace(NamedTuple):
@@ -81,7 +82,8 @@ async def _passes(site: Site, watch: Watch) -> None:
         while True:
             await due.wait()
             due.clear()
-            await site.changer.reconcile()
+            async with site.busy:
+                await site.changer.reconcile()
             try:
                 await watch.beside()
             except BotError as error:

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
+from bot.changes.durations import format_duration
 from bot.changes.flags import PROFILING, VERBOSITY, Flag, Set, find_spot, last_set
 from bot.changes.journal import Event
 from bot.changes.plan import Enough, Plan, Refusal, annotation
-from bot.changes.record import KEY, Record, Unreadable
+from bot.changes.record import Record
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.times import format_time
 from bot.report import (
@@ -30,12 +31,10 @@ from bot.report import (
 )
 from bot.texts import Texts
 from handlers.change_request import Planned, Seen
-from handlers.change_words import FLAGS, Extend, Raise, Revert, Show, Verb, format_duration, words_of
+from handlers.change_words import FLAGS, Extend, Raise, Revert, Show, Verb, words_of
 from playbooks._evidence import kubectl
+from playbooks._rules.changing import SHOWN, described, of_record, open_change, undo
 
-LATE_S = 60.0
-"""A change that stands so long after its deadline was to have been undone: nobody does."""
-_SHOWN = {VERBOSITY: "-v", PROFILING: "--profiling"}
 _DEFAULTS = {VERBOSITY: "0", PROFILING: "false"}
 _COLUMNS = ("container", "flag", "value", "set by")
 
@@ -68,7 +67,7 @@ def planned_report(found: Seen, request: Raise, planned: Planned, say: Texts) ->
     if isinstance(outcome, Enough):
         claim = say(
             "changing.enough",
-            flag=_SHOWN[planned.wanted.flag],
+            flag=SHOWN[planned.wanted.flag],
             value=outcome.value,
             container=request.container,
             target=found.target,
@@ -84,10 +83,10 @@ def planned_report(found: Seen, request: Raise, planned: Planned, say: Texts) ->
 def raised_report(found: Seen, request: Raise, planned: Planned, made: Made, say: Texts) -> Report:
     """The change that was made."""
     record, proofs, waits = made
-    claim = say("changing.raised", **_told(record, found))
+    claim = say("changing.raised", **described(record, found.taken_at))
     if record.means == "patch":
         claim += " " + (say("changing.rolling", waits=waits) if waits else say("changing.effective"))
-    actions = (*_undo(record, say), _see_log(found, request, say))
+    actions = (*undo(record, say), _see_log(found, request, say))
     severity: Severity = "warning" if waits else "info"
     finding = _finding("change-open", severity, claim, proofs or (_record_shown(found, record.id),), actions)
     plan = planned.outcome
@@ -100,8 +99,8 @@ def extended_report(found: Seen, request: Extend, outcome: Record | Refusal, say
     if isinstance(outcome, Refusal):
         claim = say("changing.refused", why=_why(outcome))
         return _report(found, request.verb, [_of_record(found, "change-refused", "warning", claim)])
-    claim = say("changing.raised", **_told(outcome, found))
-    return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, _undo(outcome, say))])
+    claim = say("changing.raised", **described(outcome, found.taken_at))
+    return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, undo(outcome, say))])
 
 
 def ended_report(found: Seen, request: Revert, event: Event, say: Texts) -> Report:
@@ -123,7 +122,7 @@ def event_finding(event: Event, say: Texts) -> Finding:
     values = {
         "target": event.target,
         "container": record.container,
-        "flag": _SHOWN[record.flag],
+        "flag": SHOWN[record.flag],
         "old": record.old or say("changing.unset"),
     }
     match event.kind:
@@ -167,40 +166,15 @@ def worst_of(impacts: Sequence[Impact]) -> Severity:
 
 
 def _open(found: Seen, say: Texts) -> Finding | None:
-    record = found.open
-    if record is None:
-        return None
-    if isinstance(record, Unreadable):
-        claim = say("changing.unreadable", target=found.target, why=record.why)
-        return _of_record(found, "change-unreadable", "warning", claim)
-    late = found.taken_at.timestamp() - record.deadline
-    if late > LATE_S:
-        claim = say("changing.open-late", **_told(record, found), late=format_duration(late))
-        return _of_record(found, "change-open", "warning", claim, _undo(record, say)[:1])
-    claim = say("changing.open", **_told(record, found), because=_because(record, say))
-    return _of_record(found, "change-open", "info", claim, _undo(record, say))
-
-
-def _because(record: Record, say: Texts) -> str:
-    return say("changing.because", text=record.because) if record.because else ""
-
-
-def _told(record: Record, found: Seen) -> dict[str, str]:
-    return {
-        "flag": _SHOWN[record.flag],
-        "new": record.new,
-        "container": record.container,
-        "until": record.at,
-        "left": format_duration(record.deadline - found.taken_at.timestamp()),
-        "by": record.by,
-    }
+    text, deployment = annotation(found.deployment), found.install.deployment
+    return None if text is None or deployment is None else open_change(deployment, text, found.taken_at, say)
 
 
 def _planned(request: Raise, plan: Plan, say: Texts) -> str:
     record = plan.record
     return say(
         "changing.planned" if record.means == "patch" else "changing.planned-process",
-        flag=_SHOWN[record.flag],
+        flag=SHOWN[record.flag],
         container=record.container,
         old=record.old or say("changing.unset"),
         new=record.new,
@@ -212,21 +186,12 @@ def _planned(request: Raise, plan: Plan, say: Texts) -> str:
 def _refused(found: Seen, planned: Planned, refusal: Refusal, say: Texts) -> Finding:
     claim = say("changing.refused", why=_why(refusal))
     if refusal.record is not None:
-        return _of_record(found, "change-refused", "warning", claim, _undo(refusal.record, say))
+        return _of_record(found, "change-refused", "warning", claim, undo(refusal.record, say))
     return _finding("change-refused", "warning", claim, (_flag_shown(found, planned),), ())
 
 
 def _why(refusal: Refusal) -> str:
     return f"{refusal.why} ({refusal.hint})" if refusal.hint else refusal.why
-
-
-def _undo(record: Record, say: Texts) -> tuple[NextAction, ...]:
-    verb: Verb = "verbosity" if record.flag == VERBOSITY else "profiling"
-    undo = "verbosity revert" if record.flag == VERBOSITY else "profiling off"
-    return (
-        NextAction(say("changing.undo"), undo, changes_cluster=True),
-        NextAction(say("changing.longer"), f"{verb} extend 10m", changes_cluster=True),
-    )
 
 
 def _see_log(found: Seen, request: Raise, say: Texts) -> NextAction:
@@ -252,8 +217,9 @@ def _of_record(found: Seen, code: str, severity: Severity, claim: str, actions: 
 
 
 def _record_shown(found: Seen, quote: str) -> Evidence:
-    path = "{.metadata.name}" if quote == found.name else f"{{.metadata.annotations.{KEY.replace('.', chr(92) + '.')}}}"
-    return _shown(found, quote, path)
+    if quote == found.name:
+        return _shown(found, quote, "{.metadata.name}")
+    return of_record(found.namespace, found.name, quote)
 
 
 def _shown(found: Seen, quote: str, path: str) -> Evidence:
@@ -287,9 +253,9 @@ def _row(found: Seen, container: str, flag: Flag) -> tuple[str, ...] | None:
     now = last_set(spot, flag)
     record = found.open
     if isinstance(record, Record) and (record.means, record.container) == ("debug-flags", container):
-        return container, _SHOWN[flag], record.new, "PUT /debug/flags/v"
+        return container, SHOWN[flag], record.new, "PUT /debug/flags/v"
     word = _word(spot.words(now.field), now) if now else ""
-    return container, _SHOWN[flag], now.value if now else _DEFAULTS[flag], word
+    return container, SHOWN[flag], now.value if now else _DEFAULTS[flag], word
 
 
 def _word(words: Sequence[str], now: Set) -> str:

@@ -75,7 +75,7 @@ def _site(settings: Settings, lent: Lent, cluster: str, writer: Writer) -> Site:
     endings = Endings(partial(lent.open_sources, cluster))
     namespace = _settings_of(settings, cluster).hami_namespace
     changer = Changer(writer, journal, namespace=namespace, now=lent.now, endings=endings)
-    return Site(cluster, writer, changer, journal)
+    return Site(cluster, writer, changer, journal, asyncio.Lock())
 
 
 async def _lease_namespace(settings: Settings, lent: Lent, site: Site) -> str:

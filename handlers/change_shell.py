@@ -8,8 +8,8 @@ import getpass
 import logging
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,11 +35,13 @@ from handlers.change_report import (
 )
 from handlers.change_request import DRY_RUN_ID, Asker, Planned, Seen, look, prepare, restarts
 from handlers.change_words import Extend, Raise, Request, Revert, Show
+from handlers.shell_output import progress
 from playbooks._playbook import Sources
+from playbooks._rules.changing import SHOWN
 
 FAILED = 5
 """The exit code of a change that was not made."""
-_LOOK_EVERY_S = 1.0
+_LOOK_EVERY_S = 0.5
 _QUIET = ("raised", "effective", "extended")
 
 log = logging.getLogger(__name__)
@@ -98,7 +100,7 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
 
 async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, int]:
     """What is to be confirmed; or a report and its exit code where nothing is."""
-    async with tools.open_sources() as sources, tools.open_writer() as writer:
+    async with progress(), tools.open_sources() as sources, tools.open_writer() as writer:
         if not request.dry_run:
             _live(writer)
         found = await look(sources, request, writer)
@@ -118,13 +120,19 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
         if restarts(plan) and not consent.no_capture:
             tools.tell(await _captured(tools, sources, found, plan))
         changer = Changer(writer, NoJournal())
-        async with _as_a_change():
+        with _as_a_change():
             record = await changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
-        tools.tell(f"{record.flag}={record.new} until {record.at}; undo it with: hami-bot {_undo(request)}\n")
-        waits = await _rolled_out(tools, writer, found, record)
+        tools.tell(
+            f"{SHOWN[record.flag]}={record.new} until {record.at}; undo it with: hami-bot {_undo(request)}\n"
+            "the bot that serves this cluster puts it back then; where there is none: hami-bot revert-overdue\n"
+        )
         proofs: tuple[Evidence, ...] = ()
-        if not waits:
-            proofs = await effect_of(sources.cluster, record, await writer.pods_of(found.deployment))
+        try:
+            waits = await _rolled_out(tools, writer, found, record)
+            if not waits:
+                proofs = await effect_of(sources.cluster, record, await writer.pods_of(found.deployment))
+        except SourceError as error:  # it is made all the same
+            waits = error.message
         return raised_report(found, request, planned, Made(record, proofs, waits), tools.say)
 
 
@@ -154,18 +162,20 @@ async def _rolled_out(tools: Tools, writer: Writer, found: Seen, record: Record)
 
 async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Report, int]:
     """What needs no confirmation: looking, and going back to how things were."""
-    async with tools.open_sources() as sources:
+    async with progress(), tools.open_sources() as sources:
         found = await look(sources, request)
         if isinstance(request, Show):
             return shown_report(found, request, tools.say), 0
         if (nothing := not_open(found, request, tools.say)) is not None:
             return nothing, FAILED
-        async with tools.open_writer() as writer, _as_a_change():
+        async with tools.open_writer() as writer:
             changer = Changer(_live(writer), NoJournal())
             if isinstance(request, Revert):
-                event = await changer.revert(found.namespace, found.name, by=whoami())
+                with _as_a_change():
+                    event = await changer.revert(found.namespace, found.name, by=whoami())
                 return ended_report(found, request, event, tools.say), 0
-            outcome = await changer.extend(found.namespace, found.name, request.seconds, by=whoami())
+            with _as_a_change():
+                outcome = await changer.extend(found.namespace, found.name, request.seconds, by=whoami())
             code = FAILED if isinstance(outcome, Refusal) else 0
             return extended_report(found, request, outcome, tools.say), code
 
@@ -175,7 +185,7 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
 
     `namespace` limits it to one; empty: as the settings say, else all. Raises SourceError when nothing can be listed.
     """
-    async with tools.open_sources() as sources, tools.open_writer() as opened:
+    async with progress(), tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
         where = namespace or sources.hami_namespace
         carriers = await writer.annotated(KEY, where)
@@ -210,17 +220,15 @@ class NoJournal:
         return ()
 
 
-class _as_a_change:  # noqa: N801  # reads as a context
+@contextmanager
+def _as_a_change() -> Generator[None]:
     """Errors of writing, told as what they mean for the change."""
-
-    async def __aenter__(self) -> None:
-        return
-
-    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, ForbiddenError):
-            raise NotAllowed(f"nothing was changed: {error.message}", hint=error.hint) from error
-        if isinstance(error, SourceError):
-            raise ChangeFailed(f"nothing was changed: {error.message}", hint=error.hint) from error
+    try:
+        yield
+    except ForbiddenError as error:
+        raise NotAllowed(f"nothing was changed: {error.message}", hint=error.hint) from error
+    except SourceError as error:
+        raise ChangeFailed(f"nothing was changed: {error.message}", hint=error.hint) from error
 
 
 def whoami() -> str:

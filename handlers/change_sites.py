@@ -15,12 +15,13 @@ OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer]]
 
 
 class Site(NamedTuple):
-    """One cluster's changes."""
+    """One cluster's changes. A pass and what a person asks for take turns (`busy`), so that each is told as theirs."""
 
     cluster: str
     writer: Writer
     changer: Changer
     journal: ChangeJournal
+    busy: asyncio.Lock
 
 
 class Sites:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import click
 
+from bot.changes.durations import format_duration, read_duration
 from bot.changes.flags import PROFILING, VERBOSITY, Flag
 from bot.changes.plan import USUAL_S
 from bot.errors import UsageError
@@ -27,7 +28,6 @@ SUMMARIES: dict[Verb, str] = {
     "profiling": "Show whether the scheduler serves profiles; switch that on for a while.",
 }
 _CONTAINERS = {"extender": EXTENDER_CONTAINER, "kube-scheduler": KUBE_SCHEDULER_CONTAINER}
-_DURATION = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,5})m(?:in)?)?(?:(\d{1,6})s)?", re.ASCII)
 _KEYWORDS = ("for", "because", "until-captured")
 
 
@@ -107,27 +107,10 @@ def read_change(
     return request
 
 
-def read_duration(text: str) -> float:
-    """Seconds of `90s`, `10m`, `1h30m`, `2h`. Raises UsageError for anything else."""
-    found = _DURATION.fullmatch(text)
-    if not found or not any(found.groups()):
-        raise _WrongError(f"{text!r} is no length of time: write 90s, 10m, 1h30m or 2h")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return float(hours * 3600 + minutes * 60 + seconds)
-
-
 def _check_options(request: Request, *, given: bool) -> None:
     """Nobody who says --dry-run means a revert that is done."""
     if given and not isinstance(request, Raise):
         raise _WrongError("--dry-run, --container and --until-captured go with raising it")
-
-
-def format_duration(seconds: float) -> str:
-    """`10m`, `1h30m`, `90s` becomes `1m30s`: what `read_duration` reads."""
-    minutes, rest = divmod(max(0, round(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = [f"{amount}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if amount]
-    return "".join(parts) or "0s"
 
 
 def words_of(request: Raise) -> str:
@@ -152,7 +135,7 @@ def _read(verb: Verb, words: list[str], *, dry_run: bool, container: str, until:
         case ("verbosity", ["revert"]) | ("profiling", ["off"]):
             return Revert(verb)
         case _, ["extend", duration]:
-            return Extend(verb, read_duration(duration))
+            return Extend(verb, _duration(duration))
         case _, ["extend", *_]:
             raise _WrongError("extend needs one length of time, counted from now", f"{verb} extend 10m")
         case "profiling", ["on", *rest]:
@@ -167,7 +150,7 @@ def _read(verb: Verb, words: list[str], *, dry_run: bool, container: str, until:
     pod = until or told.get("until-captured", "")
     if pod and not re.fullmatch(r"[^/\s]+/[^/\s]+", pod):
         raise _WrongError(f"{pod!r} is not NAMESPACE/POD", f"{verb} {words[0]} until-captured ml/trainer-0")
-    seconds = read_duration(told["for"]) if "for" in told else float(USUAL_S)
+    seconds = _duration(told["for"]) if "for" in told else float(USUAL_S)
     return Raise(verb, value, _CONTAINERS[container], seconds, told.get("because", ""), pod, dry_run)
 
 
@@ -189,11 +172,18 @@ def _clauses(verb: Verb, words: list[str]) -> dict[str, str]:
     return told
 
 
+def _duration(text: str) -> float:
+    seconds = read_duration(text)
+    if seconds is None:
+        raise _WrongError(f"{text!r} is no length of time: write 90s, 10m, 1h30m or 2h")
+    return seconds
+
+
 def _not_understood(verb: Verb, word: str) -> _WrongError:
     known = {"verbosity": ("revert", "extend"), "profiling": ("on", "off", "extend")}[verb]
     near = difflib.get_close_matches(word, (*known, *_KEYWORDS), n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
-    if _DURATION.fullmatch(word):
+    if read_duration(word) is not None:
         meant = f"; did you mean 'for {word}'?"
     example = {"revert": "verbosity revert", "extend": f"{verb} extend 10m", "off": "profiling off"}
     return _WrongError(f"{word!r} is not understood{meant}", example.get(near[0], "") if near else "")

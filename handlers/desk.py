@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -15,13 +16,15 @@ from bot.report import Report, one_line
 from bot.slack.gateway import Gateway
 from bot.slack.message import File, Message
 from bot.slack.outbox import Outbox
+from bot.slack.render import blocks
+from bot.slack.render.buttons import gist
 from bot.slack.render.choice import render_choice, render_clusters
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
 from bot.slack.responder import Responder
 from bot.slack.work import Job, Work
-from bot.store import Store
+from bot.store import Store, StoreError
 from bot.texts import Texts
 from handlers.change_words import ChangeAsked
 from handlers.grammar import Asked
@@ -34,6 +37,8 @@ from playbooks._subject import pods_named_in
 
 DONE, FAILED = "white_check_mark", "x"
 _SHOWN_WORDS = 80
+AT_ONCE = 6
+"""Questions that read one cluster, and hold what they read, at the same time."""
 TOO_LATE_S = 30 * 60.0
 """Nobody waits for an answer any more; a response_url has expired too."""
 
@@ -47,7 +52,8 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     message that asked, if one did. `asked_at` is in unix seconds. `beside`: what the
     response_url belongs to stays, the answer stands beside it. `everything`: the answer comes with its files, also
     where one person alone sees it. `manifest` is the pod of a `fit`; `about` is a
-    message that names a pod, for a question without words.
+    message that names a pod, for a question without words. `read` is the gist of the answer that is to be posted: if
+    the answer is another one by now, it is not.
     """
 
     words: str
@@ -62,6 +68,19 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     everything: bool = False
     manifest: str = ""
     about: str = ""
+    read: str = ""
+
+
+class GaveUp(BotError):  # noqa: N818  # what the person is told
+    """A question that is not answered any more."""
+
+
+class AnotherAnswer(Exception):  # noqa: N818  # no error: what is shown instead
+    """The answer is not what was read. `shown` is for the person who read it."""
+
+    def __init__(self, shown: Message) -> None:
+        super().__init__("the answer has changed")
+        self.shown = shown
 
 
 class NoPodNamed(BotError):  # noqa: N818  # what the person is told
@@ -91,14 +110,17 @@ class Desk:
 
     def __init__(self, lent: Lent) -> None:
         self.lent = lent
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
 
     def ask(self, key: str, question: Question) -> None:
-        """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery."""
-        reply = self.reply(key, question)
+        """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery.
+
+        Without a store a replica that Slack delivers it to as well answers, too.
+        """
+        job = partial(self._answer, key, question)
+        tell = partial(self._tell, self.reply(key, _for_who_asked(question)))
         payload = msgspec.json.encode(question).decode()
-        self.lent.work.start(
-            key, partial(self._answer, key, question, reply), partial(self._tell, reply), payload=payload
-        )
+        self.lent.work.start(key, job, tell, payload=payload, regardless=True)
 
     def do(self, key: str, job: Job, question: Question, *, regardless: bool = False) -> None:
         """Does something else than answering, once; a failure is told where the question was asked.
@@ -109,23 +131,43 @@ class Desk:
         self.lent.work.start(key, job, tell, regardless=regardless)
 
     async def resume(self) -> int:
-        """Answers what an earlier process had taken and not answered; how many."""
+        """Answers what an earlier process had taken and not answered, few at once; how many. Tells what it drops."""
         taken = 0
+        for key, payload in await self.lent.store.given_up():
+            self._drop(key, payload, "every try to answer it ended the bot's process")
         for key, payload in await self.lent.store.unfinished():
             question = _read_question(payload)
             if question is None or self.lent.now() - question.asked_at > TOO_LATE_S:
-                log.warning("the question %s is dropped: it is too old, or of another version", key)
                 await self.lent.store.done(key)
+                self._drop(key, payload, "it was asked too long ago, and the bot was away")
                 continue
+            await self.lent.work.room(AT_ONCE)
             self.ask(key, question)
             taken += 1
         return taken
 
-    async def _answer(self, key: str, question: Question, reply: Reply) -> None:
+    def _drop(self, key: str, payload: str, why: str) -> None:
+        question = _read_question(payload)
+        if question is None:
+            log.warning("the question %s is dropped: it is of another version", key)
+            return
+        log.warning("the question %s is dropped: %s", key, why)
+        asked = one_line(plain_text(question.words), _SHOWN_WORDS)
+        error = GaveUp(f"your question was not answered: {why}", hint=f"Please ask again: {asked}" if asked else "")
+        told = _for_who_asked(question)
+        self.do(f"{key}/dropped", partial(self._tell, self.reply(key, told), error), told)
+
+    async def _answer(self, key: str, question: Question) -> None:
+        reply = self.reply(key, question)
         words = one_line(plain_text(question.words), _SHOWN_WORDS)
-        async with reply.expecting(escape(self.lent.say("desk.progress", words=words))):
-            message = await self._message(key, question)
-        await reply.answer(message, mark=DONE)
+        progress = escape(self.lent.say("desk.progress", words=words))
+        try:
+            async with nullcontext() if question.read else reply.expecting(progress):
+                message = await self._message(key, question)
+        except AnotherAnswer as other:
+            await self.reply(key, _for_who_asked(question)).answer(other.shown, mark=DONE)
+        else:
+            await reply.answer(message, mark=DONE)
 
     async def _message(self, key: str, question: Question) -> Message:
         """Raises BotError for what cannot be answered."""
@@ -148,32 +190,44 @@ class Desk:
         say = Texts(asked.options["lang"]) if asked.options.get("lang") else self.lent.say
         cluster = asked.options.get("cluster") or await self._usual_cluster(question)
         try:
-            async with self.lent.open_sources(cluster) as sources:
-                snapshot = await asked.playbook.gather(asked.request, sources)
+            report = await self._report(asked, cluster, say)
         except WhichCluster as error:
             if question.manifest:
                 raise
             return render_clusters(say("desk.which-cluster"), join_words(words), error.clusters)
-        report = await asyncio.to_thread(asked.playbook.diagnose, snapshot, say)
-        if sources.cluster.cache_age_s is not None:
-            report = msgspec.structs.replace(report, cache_age_s=sources.cluster.cache_age_s)
         asked_again = "" if question.manifest else join_words(words)
-        if question.public and asked_again:
-            thread = question.thread_ts or key
-            await self.lent.store.remember_thread(question.channel, thread, asked_again, report.cluster)
+        is_other = bool(question.read) and question.read != gist(report)
+        if question.public and asked_again and not is_other:
+            await self._remember(key, question, asked_again, report)
         rendered = partial(
             render_report,
             report,
             say,
-            channel_buttons=not question.public,
+            channel_buttons=is_other or not question.public,
             words=asked_again,
             everything=question.everything,
         )
-        return await asyncio.to_thread(_with_picture, rendered, report)
+        message = await asyncio.to_thread(_with_picture, rendered, report)
+        if is_other:
+            note = say("desk.another-answer")
+            raise AnotherAnswer(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
+        return message
+
+    async def _report(self, asked: Asked, cluster: str, say: Texts) -> Report:
+        async with self._turn(cluster), self.lent.open_sources(cluster) as sources:
+            snapshot = await asked.playbook.gather(asked.request, sources)
+            report = await asyncio.to_thread(asked.playbook.diagnose, snapshot, say)
+            age_s = sources.cluster.cache_age_s
+        return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
+
+    def _turn(self, cluster: str) -> asyncio.Semaphore:
+        """A cluster that hangs holds up no other."""
+        return self._turns[cluster if cluster in self.lent.clusters else ""]
 
     async def _about_message(self, key: str, question: Question) -> Message:
         """The answer about the one pod that the message names, or the choice between several."""
-        async with self.lent.open_sources(await self._usual_cluster(question)) as sources:
+        cluster = await self._usual_cluster(question)
+        async with self._turn(cluster), self.lent.open_sources(cluster) as sources:
             named = await pods_named_in(sources.cluster, plain_text(question.about))
         asks = [f"why {one.namespace}/{one.name}" for one in named]
         if len(asks) == 1:
@@ -184,21 +238,40 @@ class Desk:
 
     async def _usual_cluster(self, question: Question) -> str:
         """The cluster that a question is about when it names none: its thread's, else its channel's, else empty."""
-        known = await self.lent.store.thread(question.channel, question.thread_ts) if question.thread_ts else None
+        known = await self._thread(question)
         if known is not None and known[1] in self.lent.clusters:
             return known[1]
         return self.lent.channels.get(question.channel, "")
 
+    async def _thread(self, question: Question) -> tuple[str, str] | None:
+        """(words, cluster) of the thread in which it was asked; a question that begins its thread has none."""
+        if question.thread_ts in ("", question.asked_ts):
+            return None
+        return await self.lent.store.thread(question.channel, question.thread_ts)
+
     async def _with_thread(self, question: Question) -> list[str]:
-        """The words; in a thread about a pod, a question that names none is about that pod."""
+        """The words; in a thread about a pod, a question that lacks one is about that pod."""
         words = split_words(question.words)
-        if not question.thread_ts or len(words) > 1 or (words and not _wants_pod(words[0])):
+        if words and (not _wants_pod(words[0]) or _is_complete(words)):
             return words
-        known = await self.lent.store.thread(question.channel, question.thread_ts)
-        if known is None:
-            return words
-        about = split_words(known[0])
-        return [*words, *about[1:]] if words and about and _wants_pod(about[0]) else words or about
+        known = await self._thread(question)
+        about = split_words(known[0]) if known else []
+        if not words:
+            return about
+        filled = [words[0], *about[1:2], *words[1:]]
+        return filled if about and _wants_pod(about[0]) and _is_complete(filled) else words
+
+    async def _remember(self, key: str, question: Question, words: str, report: Report) -> None:
+        """What the thread is about: the last pod, or as long as there was none, the last question."""
+        store, thread = self.lent.store, question.thread_ts or key
+        try:
+            if _wants_pod(report.playbook):
+                words = _about_pod(report)
+            elif (known := await store.thread(question.channel, thread)) and _wants_pod(known[0].partition(" ")[0]):
+                words = known[0]
+            await store.remember_thread(question.channel, thread, words, report.cluster)
+        except StoreError as error:
+            log.warning("a thread is not remembered: %s", error)
 
     async def _tell(self, reply: Reply, error: BotError) -> None:
         """Says in Slack what went wrong."""
@@ -243,6 +316,26 @@ def _read_question(payload: str) -> Question | None:
 def _wants_pod(verb: str) -> bool:
     """Whether the verb's question is about one pod."""
     return verb in load() and any(one.name == "pod" for one in find(verb).parameters)
+
+
+def _is_complete(words: list[str]) -> bool:
+    try:
+        understand(words)
+    except UsageError:
+        return False
+    return True
+
+
+def _about_pod(report: Report) -> str:
+    """The verb and whom the answer was about, without the options that were typed."""
+    subject = report.subject
+    kind = "" if subject.kind == "Pod" else subject.kind.lower()
+    return f"{report.playbook} {'/'.join(filter(None, (subject.namespace, kind, subject.name)))}"
+
+
+def _for_who_asked(question: Question) -> Question:
+    """Where something is told that is not what was to be posted: beside what the person read."""
+    return msgspec.structs.replace(question, public=False, beside=True, read="") if question.read else question
 
 
 def _with_picture(rendered: Callable[[], Message], report: Report) -> Message:

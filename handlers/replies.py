@@ -92,9 +92,16 @@ class Publicly:
             await announcing
 
     async def answer(self, message: Message, *, mark: str) -> None:
-        """Returns when the answer is safe in the outbox, or said where the bot is no member."""
+        """Returns when the answer is safe in the outbox, or said where the bot is no member.
+
+        Without a store it is said at once: that may fail, but silence would be certain.
+        """
         if await self._may_post():
-            await self._put(message)
+            try:
+                await self._put(message)
+            except StoreError as error:
+                log.warning("an answer goes round the outbox: %s", error)
+                await self._gateway.post(self._channel, message, thread_ts=self._thread_ts, key=self._key)
         else:
             await self._gateway.fit(message, self._respond)
         if self._seen:

@@ -1,14 +1,13 @@
 """The terminal: `hami-bot VERB …`. Reads the words, asks the playbook, prints the report.
 
 Exit codes: 0 a report was produced, whatever it says; 2 the command was wrong; 3 a source could not be read; 4 not
-allowed; 5 a change was not made, or failed; 1 a bug.
+allowed; 5 a change was not made, or failed, or the audit log is broken; 1 a bug.
 """
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,13 +18,16 @@ from bot.bugs import bugs_as_errors
 from bot.errors import BotError, UsageError
 from bot.report import Report
 from bot.texts import LANGUAGES, Language, Texts
+from handlers.audit_shell import AuditAsked, audit_command, run_audit
 from handlers.change_words import ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, read
+from handlers.profile_shell import USAGE as PROFILE_USAGE
+from handlers.profile_shell import main as run_profile
+from handlers.shell_output import agrees, print_out, progress, render, tell
 from playbooks._playbook import Sources
 
 PROGRAM = "hami-bot"
 FORMATS = ("text", "json", "slack", "markdown")
-_PATIENCE_S = 1.0
 _INTERRUPTED = 130
 
 T = TypeVar("T")
@@ -55,6 +57,7 @@ class Wiring(NamedTuple):
     capture: Callable[[Sources, Any, Path], Awaitable[str]]
     serve: Callable[[Where], Coroutine[Any, Any, None]]
     demo: Callable[[int], Coroutine[Any, Any, None]]
+    open_audit: Callable[[Path | None], AbstractAsyncContextManager[Any]]
 
 
 class _Record(NamedTuple):
@@ -74,6 +77,10 @@ class _Overdue(NamedTuple):
 
 class _Demo(NamedTuple):
     port: int
+
+
+class _Profile(NamedTuple):
+    words: tuple[str, ...]
 
 
 class _Say(NamedTuple):
@@ -107,6 +114,8 @@ def build_grammar() -> Grammar:
     for command in change_commands(PROGRAM, _change_options):
         grammar.add_command(command)
     grammar.add_command(_overdue_command())
+    grammar.add_command(audit_command(PROGRAM))
+    grammar.add_command(_profile_command())
     grammar.add_command(_record_command())
     grammar.add_command(_serve_command())
     grammar.add_command(_demo_command())
@@ -134,6 +143,17 @@ def _version() -> _Say:
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None) -> _Say:
     return _Say(explain(ctx, verb))
+
+
+def _profile_command() -> click.Command:
+    return click.Command(
+        "profile",
+        callback=_Profile,
+        short_help="What go tool pprof -top prints for a profile in a file.",
+        help=f"\b\n{PROFILE_USAGE.replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}",
+        context_settings={"ignore_unknown_options": True, "help_option_names": []},
+        params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
+    )
 
 
 def _record_command() -> click.Command:
@@ -224,7 +244,7 @@ def main(wiring: Wiring, words: Sequence[str]) -> int:
         with bugs_as_errors():
             return _until_nobody_reads(wiring, words)
     except BotError as error:
-        _tell(f"{PROGRAM}: {error}\n")
+        tell(f"{PROGRAM}: {error}\n")
         return error.exit_code
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _INTERRUPTED
@@ -238,25 +258,25 @@ def _until_nobody_reads(wiring: Wiring, words: Sequence[str]) -> int:
         return 0
 
 
-def _tell(text: str) -> None:
-    """To the person, beside the report."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
-
-
 def _run(wiring: Wiring, words: Sequence[str]) -> int:
     asked = read(build_grammar(), words)
     if isinstance(asked, _Say):
-        _print(asked.text)
+        print_out(asked.text)
     elif isinstance(asked, Asked):
         where = _where(asked.options)
         say = Texts(asked.options["lang"] or wiring.language(where))
         report = asyncio.run(_answer(wiring, where, asked, say))
-        _print(_render(report, asked.options["output"] or "text", say))
+        print_out(render(report, asked.options["output"] or "text", say))
     elif isinstance(asked, ChangeAsked | _Overdue):
         return _change(wiring, asked)
+    elif isinstance(asked, AuditAsked):
+        text, code = asyncio.run(run_audit(wiring.open_audit(asked.config), asked))
+        print_out(text)
+        return code
+    elif isinstance(asked, _Profile):
+        return run_profile(asked.words)
     elif isinstance(asked, _Record):
-        _print(asyncio.run(_write_recording(wiring, asked)))
+        print_out(asyncio.run(_write_recording(wiring, asked)))
     elif isinstance(asked, _Serve):
         asyncio.run(wiring.serve(asked.where))
     elif isinstance(asked, _Demo):
@@ -272,30 +292,25 @@ def _change(wiring: Wiring, asked: ChangeAsked | _Overdue) -> int:
     say = Texts(language or wiring.language(where))
 
     def shown(report: Report) -> str:
-        return _render(report, "text", say)
+        return render(report, "text", say)
 
     tools = Tools(
         open_sources=lambda: wiring.open_sources(where),
         open_writer=lambda: wiring.open_writer(where),
         capture=wiring.capture,
-        ask=_agrees,
-        tell=_tell,
+        ask=agrees,
+        tell=tell,
         show=shown,
         say=say,
     )
     if isinstance(asked, _Overdue):
         text, code = asyncio.run(revert_overdue(tools, asked.namespace))
-        _print(text)
+        print_out(text)
         return code
     consent = Consent(yes=asked.options["yes"], no_capture=asked.options["no_capture"])
     report, code = run_change(tools, asked.request, consent)
-    _print(_render(report, asked.options["output"] or "text", say))
+    print_out(render(report, asked.options["output"] or "text", say))
     return code
-
-
-def _agrees(question: str) -> bool:
-    _tell(question)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _where(options: dict[str, Any]) -> Where:
@@ -304,75 +319,11 @@ def _where(options: dict[str, Any]) -> Where:
 
 
 async def _answer(wiring: Wiring, where: Where, asked: Asked, say: Texts) -> Report:
-    async with _progress(), wiring.open_sources(where) as sources:
+    async with progress(), wiring.open_sources(where) as sources:
         snapshot = await asked.playbook.gather(asked.request, sources)
     return asked.playbook.diagnose(snapshot, say)
 
 
 async def _write_recording(wiring: Wiring, asked: _Record) -> str:
-    async with _progress(), wiring.open_sources(_where(asked.options)) as sources:
+    async with progress(), wiring.open_sources(_where(asked.options)) as sources:
         return await wiring.record(sources, asked.out, asked.pod)
-
-
-@asynccontextmanager
-async def _progress() -> AsyncGenerator[None]:
-    """A line on stderr for whatever takes longer than a second; it counts on a terminal and goes away at the end."""
-    task = asyncio.create_task(_count())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-async def _count() -> None:
-    terminal = sys.stderr.isatty()
-    seconds = 0
-    try:
-        while True:
-            await asyncio.sleep(_PATIENCE_S)
-            seconds += 1
-            if terminal:
-                _tell(f"\rreading the cluster … {seconds} s")
-            elif seconds == 1:
-                _tell("reading the cluster …\n")
-    finally:
-        if terminal and seconds:
-            _tell("\r\033[K")
-
-
-def _render(report: Report, output: str, say: Texts) -> str:
-    """Renderers are imported when used: `rich` alone takes 0.1 s."""
-    if output == "json":
-        from bot.render.as_json import as_json  # noqa: PLC0415
-
-        return as_json(report)
-    if output == "slack":
-        from bot.slack.render.as_json import slack_json  # noqa: PLC0415
-
-        return slack_json(report, say)
-    if output == "markdown":
-        from bot.render.markdown import markdown  # noqa: PLC0415
-
-        return markdown(report, say)
-    from bot.render.terminal import terminal  # noqa: PLC0415
-
-    return terminal(report, say, width=_width(), colour=sys.stdout.isatty())
-
-
-def _width() -> int:
-    return max(40, click.formatting.FORCED_WIDTH or (_terminal_columns() if sys.stdout.isatty() else 80))
-
-
-def _terminal_columns() -> int:
-    import shutil  # noqa: PLC0415
-
-    return min(shutil.get_terminal_size().columns, 120)
-
-
-def _print(text: str) -> None:
-    """UTF-8 whatever the locale: the same report is the same bytes everywhere."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write((text if text.endswith("\n") else text + "\n").encode("utf-8", "backslashreplace"))
-    sys.stdout.buffer.flush()

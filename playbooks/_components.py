@@ -11,12 +11,11 @@ from bot.hami.install import (
     KUBE_SCHEDULER_CONTAINER,
     PLUGIN_COMPONENT,
     Install,
-    extender_of,
     find_device_config,
 )
 from bot.hami.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.requests import DeviceConfig
-from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.cluster import Cluster, seen
 from bot.kube.models import (
     CONFIG_MAPS,
     DAEMON_SETS,
@@ -36,6 +35,7 @@ from bot.kube.models import (
     Workload,
 )
 from bot.report import Gap
+from playbooks._scheduler_logs import gather_extender_lines
 
 WEBHOOK_NAME = "vgpu.hami.io"
 PLUGIN_CONTAINER = "device-plugin"
@@ -43,7 +43,6 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 
 _REFUSED = re.compile(r'User \\*"(system:serviceaccount:[^"\\]+)\\*" cannot (\w+) resource \\*"([^"\\]+)')
 _LOG_BYTES = 8 * 1024 * 1024
-_MAX_LOGS = 3
 
 
 class Refused(NamedTuple):
@@ -160,16 +159,9 @@ async def _slices(cluster: Cluster, namespaces: Sequence[str]) -> list[EndpointS
     return [one for name in namespaces for one in await cluster.list(ENDPOINT_SLICES, name, labels=SERVICE_LABEL)]
 
 
-async def _refusals(cluster: Cluster, install: Install) -> tuple[tuple[Refused, ...], list[Gap]]:
+async def _refusals(cluster: Cluster, install: Install) -> tuple[tuple[Refused, ...], tuple[Gap, ...]]:
     """What the API server refuses HAMi's scheduler, by its own log: roles themselves are not ours to read."""
-    found: list[Refused] = []
-    gaps: list[Gap] = []
-    for pod in [one for one in install.pods if extender_of(one.spec)][:_MAX_LOGS]:
-        wanted = LogWanted(pod.namespace, pod.name, EXTENDER_CONTAINER, b"is forbidden", limit_bytes=_LOG_BYTES)
-        read = await seen(f"log of {pod.namespace}/{pod.name}", cluster.log(wanted))
-        if isinstance(read, Gap):
-            gaps.append(read)
-            continue
-        matches = ((line, _REFUSED.search(line)) for line in read.lines)
-        found += [Refused(pod, EXTENDER_CONTAINER, line, *what.groups()) for line, what in matches if what]
-    return tuple(found), gaps
+    log = await gather_extender_lines(cluster, install, b"is forbidden", _LOG_BYTES)
+    matches = ((pod, line, _REFUSED.search(line)) for pod, line in log.lines)
+    found = [Refused(pod, EXTENDER_CONTAINER, line, *what.groups()) for pod, line, what in matches if what]
+    return tuple(found), log.gaps

@@ -8,7 +8,6 @@ from bot.errors import NotFound
 from bot.hami.allocations import NODE_KEY
 from bot.hami.install import (
     COMPONENT_LABEL,
-    EXTENDER_CONTAINER,
     GUIDES_LABEL,
     SCHEDULER_COMPONENT,
     Install,
@@ -19,7 +18,7 @@ from bot.hami.install import (
 from bot.hami.nodestate import nvidia_handshake
 from bot.hami.requests import DeviceConfig
 from bot.hami.vendors import NVIDIA
-from bot.kube.cluster import Cluster, Kept, LogWanted, seen
+from bot.kube.cluster import Cluster, Kept, seen
 from bot.kube.models import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -41,7 +40,6 @@ from bot.report import Gap
 from playbooks._playbook import Sources
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-MAX_SCHEDULER_LOGS = 3
 _UNZONED = ("Requesting_", "Deleted_")
 """Of handshakes: the scheduler's own, in a local time that names no zone."""
 
@@ -73,13 +71,6 @@ class Capacity(NamedTuple):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(one for one in self if isinstance(one, Gap))
-
-
-class Log(NamedTuple):
-    """The lines of the scheduler pods' logs that name a pod, and what could not be read of them."""
-
-    lines: tuple[tuple[Pod, str], ...] = ()
-    gaps: tuple[Gap, ...] = ()
 
 
 async def gather_install(sources: Sources) -> InstallSeen:
@@ -194,27 +185,6 @@ async def gather_holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
         cluster.list(HOLDERS, labels=f"!{NODE_KEY}", fields=unlabelled, metadata_only=True),
     )
     return labelled + [pod for pod in rest if pod.metadata.annotation(NODE_KEY)]
-
-
-async def gather_log(cluster: Cluster, install: Install, pod: Pod) -> Log:
-    """The extender's lines that hold the pod's name, over the replicas."""
-    wanted = [one for one in install.pods if extender_of(one.spec)][:MAX_SCHEDULER_LOGS]
-    results = await asyncio.gather(
-        *(
-            seen(
-                f"log of {one.namespace}/{one.name}",
-                cluster.log(LogWanted(one.namespace, one.name, EXTENDER_CONTAINER, pod.name.encode())),
-            )
-            for one in wanted
-        )
-    )
-    lines = [
-        (scheduler, line)
-        for scheduler, result in zip(wanted, results, strict=True)
-        if not isinstance(result, Gap)
-        for line in result.lines
-    ]
-    return Log(tuple(lines), tuple(one for one in results if isinstance(one, Gap)))
 
 
 def times_of_pod(pod: Pod) -> Iterator[str | None]:

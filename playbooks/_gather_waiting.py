@@ -1,20 +1,17 @@
 """What a question about all waiting pods reads: each list once, however many pods wait."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.errors import NotFound, SourceError
-from bot.hami.install import EXTENDER_CONTAINER, extender_of
+from bot.errors import SourceError
 from bot.hami.logs import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
-from bot.hami.nodelock import LOCK_KEY, parse_lock
 from bot.hami.requests import asked_resources
-from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.report import Gap
 from playbooks._gather import (
-    MAX_SCHEDULER_LOGS,
     Capacity,
     InstallSeen,
     gather_capacity,
@@ -23,7 +20,9 @@ from playbooks._gather import (
     times_shown,
 )
 from playbooks._judgement import waits
+from playbooks._lock_owners import gather_owners
 from playbooks._playbook import Sources
+from playbooks._scheduler_logs import gather_extender_lines
 from playbooks._subject import only_own_namespace
 
 _PENDING = "status.phase=Pending,spec.nodeName="
@@ -33,7 +32,6 @@ _LONG_EVENTS_UP_TO = 500
 """Nodes. HAMi's own events and log lines name every node: on 5,000 nodes 100 kB for each pod and attempt."""
 _SHORT_REASONS = ("FailedScheduling", "BindingFailed")
 _LONG_REASONS = ("FilteringFailed", "FilteringSucceed")
-_MAX_LOCK_OWNERS = 20
 _FILTER_LINE = b'pod="'
 """Stands in every line that a filter run of 2.5 to 2.10 writes about its pod."""
 _FILTER_WORDS = (*FILTER_STARTS, *NODE_UNFIT)
@@ -101,26 +99,11 @@ async def gather_scene(cluster: Cluster, install: InstallSeen, waiting: Waiting)
     capacity = await gather_capacity(cluster, install.install, waiting.namespace)
     nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
     owners, said = await asyncio.gather(
-        _lock_owners(cluster, nodes), _gather_said(cluster, install, waiting, len(nodes))
+        gather_owners(cluster, nodes, waiting.pods), _gather_said(cluster, install, waiting, len(nodes))
     )
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(nodes, install.install)])
     return Scene(capacity, said, owners, as_of)
-
-
-async def _lock_owners(cluster: Cluster, nodes: Iterable[Node]) -> dict[Named, Pod | Gap | None]:
-    """The pods that the nodes' locks name."""
-    locks = (parse_lock(text, None) for node in nodes if (text := node.metadata.annotation(LOCK_KEY)))
-    names = sorted({(lock.namespace, lock.pod) for lock in locks if lock and lock.pod})[:_MAX_LOCK_OWNERS]
-
-    async def owner(namespace: str, name: str) -> Pod | None:
-        try:
-            return await cluster.get(PODS, name, namespace)
-        except NotFound:
-            return None
-
-    found = await asyncio.gather(*(seen("lock owner", owner(*one)) for one in names))
-    return dict(zip(names, found, strict=True))
 
 
 async def _gather_said(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Said:
@@ -164,23 +147,14 @@ async def _lines(
     cluster: Cluster, install: InstallSeen, waiting: Waiting
 ) -> tuple[dict[Named, list[tuple[Pod, LogLine]]], tuple[Gap, ...]]:
     """The lines of filter runs, of each scheduler's log read once."""
-    schedulers = [one for one in install.install.pods if extender_of(one.spec)][:MAX_SCHEDULER_LOGS]
-    wanted = [LogWanted(one.namespace, one.name, EXTENDER_CONTAINER, _FILTER_LINE) for one in schedulers]
-    logs = await asyncio.gather(*(seen(f"log of {one.namespace}/{one.pod}", cluster.log(one)) for one in wanted))
+    log = await gather_extender_lines(cluster, install.install, _FILTER_LINE)
     names = {(pod.namespace, pod.name) for pod in waiting.pods}
     lines: dict[Named, list[tuple[Pod, LogLine]]] = {}
-    gaps: list[Gap] = []
-    for scheduler, log in zip(schedulers, logs, strict=True):
-        if isinstance(log, Gap):
-            gaps.append(log)
+    for scheduler, raw in log.lines:
+        if not any(word in raw for word in _FILTER_WORDS):
             continue
-        if log.cut:
-            gaps.append(Gap(f"log of {scheduler.namespace}/{scheduler.name}", "it is too long: only a part was read"))
-        for raw in log.lines:
-            if not any(word in raw for word in _FILTER_WORDS):
-                continue
-            line = parse_line(raw, cluster.now())
-            namespace, _, name = pod_key_of(line).rpartition("/") if line else ("", "", "")
-            if line and (namespace, name) in names:
-                lines.setdefault((namespace, name), []).append((scheduler, line))
-    return lines, tuple(gaps)
+        line = parse_line(raw, cluster.now())
+        namespace, _, name = pod_key_of(line).rpartition("/") if line else ("", "", "")
+        if line and (namespace, name) in names:
+            lines.setdefault((namespace, name), []).append((scheduler, line))
+    return lines, log.gaps

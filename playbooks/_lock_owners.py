@@ -4,19 +4,33 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from bot.errors import NotFound
-from bot.hami.nodelock import LOCK_KEY, parse_lock
+from bot.hami.allocations import reserved_node
+from bot.hami.nodelock import LOCK_KEY, lock_complaint, parse_lock
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, Node, Pod
 from bot.report import Gap
 
 _AT_ONCE = 8
+_MOST = 200
+_SOURCE = "lock owner"
 
 
-async def gather_owners(cluster: Cluster, nodes: Iterable[Node]) -> Mapping[tuple[str, str], Pod | Gap | None]:
-    """The owners of the nodes' locks by namespace and name, None for one that is not there; a few read at a time."""
-    texts = (node.metadata.annotation(LOCK_KEY) for node in nodes)
-    locks = (parse_lock(text, None) for text in texts if text)
-    names = sorted({(lock.namespace, lock.pod) for lock in locks if lock and lock.pod})
+async def gather_owners(
+    cluster: Cluster, nodes: Iterable[Node], waiting: Iterable[Pod] = ()
+) -> Mapping[tuple[str, str], Pod | Gap | None]:
+    """The owners of the nodes' locks by namespace and name, None for one that is not there; a few read at a time.
+
+    At most 200: first those of the nodes that refused one of the `waiting` pods, or that one is reserved on. The others
+    are gaps.
+    """
+    blamed = {name for pod in waiting for name in _nodes_of(pod)}
+    names: dict[tuple[str, str], None] = {}
+    for node in sorted(nodes, key=lambda one: (one.name not in blamed, one.name)):
+        text = node.metadata.annotation(LOCK_KEY)
+        lock = parse_lock(text, None) if text else None
+        if lock and lock.pod:
+            names[lock.namespace, lock.pod] = None
+    wanted, rest = list(names)[:_MOST], list(names)[_MOST:]
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def owner(namespace: str, name: str) -> Pod | None:
@@ -26,5 +40,13 @@ async def gather_owners(cluster: Cluster, nodes: Iterable[Node]) -> Mapping[tupl
             except NotFound:
                 return None
 
-    found = await asyncio.gather(*(seen("lock owner", owner(*one)) for one in names))
-    return dict(zip(names, found, strict=True))
+    found = await asyncio.gather(*(seen(_SOURCE, owner(*one)) for one in wanted))
+    left_out = Gap(_SOURCE, f"{len(names):,} pods hold node locks: {len(rest):,} of them were not read")
+    return dict(zip(wanted, found, strict=True)) | dict.fromkeys(rest, left_out)
+
+
+def _nodes_of(pod: Pod) -> Iterable[str]:
+    """The node that HAMi reserved for the pod, and the one that its refused Bind names."""
+    scheduled = pod.condition("PodScheduled")
+    complaint = lock_complaint(scheduled.message or "") if scheduled else None
+    return filter(None, (reserved_node(pod.metadata), complaint.node if complaint else ""))

@@ -1,11 +1,14 @@
-"""The logs of HAMi's scheduler pods about one pod: every replica, both containers, and the run before a restart."""
+"""The logs of HAMi's scheduler pods.
+
+About one pod: every replica, both containers, and the run before a restart. Beside other things: the extender's lines.
+"""
 
 import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
-from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, Install, verbosity_of
+from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, Install, extender_of, verbosity_of
 from bot.kube.cluster import Cluster, LogLines, LogWanted, seen
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
@@ -15,6 +18,17 @@ CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
 MAX_SCHEDULERS = 8
 LIMIT_BYTES = 512 * 1024 * 1024
 """Per log. It is searched as it arrives, so this bounds time, not memory."""
+
+
+_MOST_EXTENDERS = 3
+_TOO_LONG = "the log is too long to be read whole: {missing} lines are missing"
+
+
+class ExtenderLines(NamedTuple):
+    """Lines of the extenders' logs with the pod that wrote them, and what could not be read of these logs."""
+
+    lines: tuple[tuple[Pod, str], ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
 class LogOf(NamedTuple):
@@ -83,3 +97,39 @@ async def _read(cluster: Cluster, one: LogOf, name: str, seconds: int) -> LogLin
             stamped=True,
         )
     )
+
+
+async def gather_extender_lines(
+    cluster: Cluster, install: Install, needle: bytes, limit_bytes: int = 32 * 1024 * 1024
+) -> ExtenderLines:
+    """The extender's lines that hold the needle, of at most three replicas; reading them never raises."""
+    extenders = [one for one in install.pods if extender_of(one.spec)]
+    read = extenders[:_MOST_EXTENDERS]
+    wanted = [LogWanted(one.namespace, one.name, EXTENDER_CONTAINER, needle, limit_bytes=limit_bytes) for one in read]
+    logs = await asyncio.gather(
+        *(seen(_source_of(one), cluster.log(log)) for one, log in zip(read, wanted, strict=True))
+    )
+    lines: list[tuple[Pod, str]] = []
+    gaps: list[Gap] = []
+    for scheduler, log in zip(read, logs, strict=True):
+        if isinstance(log, Gap):
+            gaps.append(log)
+            continue
+        lines += [(scheduler, line) for line in log.lines]
+        if log.cut:
+            gaps.append(_left_out(_source_of(scheduler), log))
+    if rest := len(extenders) - len(read):
+        gaps.append(Gap("scheduler pods", f"the logs of {rest} more were not read"))
+    return ExtenderLines(tuple(lines), tuple(gaps))
+
+
+def _source_of(scheduler: Pod) -> str:
+    return f"log of {scheduler.namespace}/{scheduler.name}"
+
+
+def _left_out(source: str, log: LogLines) -> Gap:
+    if log.ends_early:
+        return Gap(
+            source, _TOO_LONG.format(missing="its newest"), "a shorter time is read to its end: logs POD --since 10m"
+        )
+    return Gap(source, _TOO_LONG.format(missing="older"))

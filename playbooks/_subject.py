@@ -1,9 +1,9 @@
-"""Whom a question is about: a pod by name, by unique prefix, or by what owns it."""
+"""Whom a question is about: a pod by name, by what its name begins with, or by what owns it."""
 
 import difflib
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from bot.errors import NotFound, SourceError, UsageError
 from bot.kube.cluster import Cluster
@@ -22,6 +22,8 @@ from bot.kube.models import (
     Workload,
 )
 from bot.report import Gap, Subject
+
+R = TypeVar("R", bound=Resource)
 
 _OWNERS: dict[str, tuple[str, Kind[Workload]]] = {
     alias: (kind, api)
@@ -79,47 +81,52 @@ def _no_pod(text: str) -> str:
 
 
 class Found(NamedTuple):
-    """The pod the question is about. `siblings` are the other pods that match, `gaps` where none was looked for."""
+    """The pod the question is about. `gaps` are where none was looked for.
+
+    `by_prefix`: nobody has the name that was typed, and only this one's begins with it.
+    """
 
     pod: Pod
-    siblings: int = 0
+    by_prefix: bool = False
     gaps: tuple[Gap, ...] = ()
 
 
 class Absent(NamedTuple):
     """No such pod. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate events.
 
-    `answer` is what the source said, verbatim.
+    `answer` is what the API says of what is not there. `matches`: so many have that name, or begin with it, and the
+    candidates are the first of them; 0 where the candidates are only near.
     """
 
     answer: str
+    matches: int = 0
     candidates: tuple[Subject, ...] = ()
     refusals: tuple[Event, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
 
-async def resolve(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
-    """The pod, or why there is none. Raises SourceError when it cannot be told."""
+async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool = False) -> Found | Absent:
+    """The pod, or why there is none; `whole_name` where a part of it will not do. Raises SourceError."""
     if wanted.kind != "Pod":
         return await _by_owner(cluster, wanted)
     if wanted.namespace:
         try:
             return Found(await cluster.get(PODS, wanted.name, wanted.namespace))
-        except NotFound as error:
-            found = await _by_prefix(cluster, wanted, error.message)
+        except NotFound:
+            found = await _by_prefix(cluster, wanted, whole_name=whole_name)
             return found if isinstance(found, Found) or found.candidates else await _elsewhere(cluster, wanted, found)
     try:
         exact = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
     except SourceError as error:
         if not cluster.namespace:
             raise
-        found = await resolve(cluster, wanted._replace(namespace=cluster.namespace))
+        found = await resolve(cluster, wanted._replace(namespace=cluster.namespace), whole_name=whole_name)
         return found._replace(gaps=(only_own_namespace(cluster.namespace, error),))
     if len(exact) == 1:
         return Found(exact[0])
     if exact:
-        return Absent(f'pods "{wanted.name}" is in several namespaces', _subjects(exact))
-    return await _by_prefix(cluster, wanted, f'pods "{wanted.name}" not found')
+        return Absent(_not_found(PODS, wanted.name), len(exact), _subjects(exact))
+    return await _by_prefix(cluster, wanted, whole_name=whole_name)
 
 
 def only_own_namespace(namespace: str, error: SourceError) -> Gap:
@@ -155,15 +162,22 @@ def _like_a_pod(word: str) -> bool:
     return "-" in word or any(one.isdigit() for one in word)
 
 
-async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, answer: str) -> Found | Absent:
+async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool) -> Found | Absent:
+    """The pod whose name was made of the one typed: `wl` is meant for `wl-7d9f-x2`, and `wl-1` not for `wl-10`."""
+    answer = _not_found(PODS, wanted.name)
     pods = await cluster.list(PODS, wanted.namespace, metadata_only=True)
-    matching = [pod for pod in pods if pod.name.startswith(wanted.name)]
-    if len(matching) == 1:
-        return Found(await cluster.get(PODS, matching[0].name, matching[0].namespace))
-    if matching:
-        return Absent(answer, _subjects(matching))
+    matching = [pod for pod in pods if pod.name.startswith(f"{wanted.name}-")]
+    if len(matching) == 1 and not whole_name:
+        return Found(await cluster.get(PODS, matching[0].name, matching[0].namespace), by_prefix=True)
+    if len(matching) > 1:
+        return Absent(answer, len(matching), _subjects(matching))
     refusals = await _refusals(cluster, wanted.namespace, wanted.name)
-    return Absent(answer, _near(wanted, pods), refusals)
+    longer = [pod for pod in pods if pod.name.startswith(wanted.name)]
+    return Absent(answer, 0, _subjects(longer) or _near(wanted, pods), refusals)
+
+
+def _not_found(kind: Kind[R], name: str) -> str:
+    return f'{kind.plural} "{name}" not found'
 
 
 async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
@@ -171,9 +185,9 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
     owners = await cluster.list(api, wanted.namespace, fields=f"metadata.name={wanted.name}")
     if not owners:
         known = await cluster.list(api, wanted.namespace, metadata_only=True)
-        return Absent(f'{api.plural} "{wanted.name}" not found', _near(wanted, known))
+        return Absent(_not_found(api, wanted.name), 0, _near(wanted, known))
     if len(owners) > 1:
-        return Absent(f'{api.plural} "{wanted.name}" is in several namespaces', _subjects(owners, wanted.kind))
+        return Absent(_not_found(api, wanted.name), len(owners), _subjects(owners, wanted.kind))
     owner = owners[0]
     makers = {owner.metadata.uid: owner}
     if wanted.kind == "Deployment":
@@ -187,14 +201,14 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
     ]
     pods.sort(key=_most_in_need)
     if pods and _need(pods[0]) < _WELL:
-        return Found(pods[0], siblings=len(pods) - 1)
+        return Found(pods[0])
     short = [one for one in makers.values() if not pods or _lacks_pods(one)]
     events = await _failed_creates(cluster, owner.namespace)
     refusals = tuple(event for event in events if any(_names(event, one) for one in short))
     if pods and not refusals:
-        return Found(pods[0], siblings=len(pods) - 1)
+        return Found(pods[0])
     wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""
-    return Absent(f'{api.plural} "{owner.name}" has no pod{wants_none}', (), refusals[:_MAX_REFUSALS])
+    return Absent(f'{api.plural} "{owner.name}" has no pod{wants_none}', 0, (), refusals[:_MAX_REFUSALS])
 
 
 def _near(wanted: SubjectRequest, known: Iterable[Resource]) -> tuple[Subject, ...]:

@@ -108,7 +108,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent | Gap:
     try:
-        return await resolve(cluster, wanted)
+        return await resolve(cluster, wanted, whole_name=True)
     except Unusable:
         raise
     except SourceError as error:

@@ -1,7 +1,6 @@
 """HAMi itself: is every part of the installation there, do they agree, is something open that should not be?
 
-What follows from the parts stands in `_rules`, where `why` finds the same about the scheduler. Temporary changes that
-are still open are to be one more rule in `_RULES`: their record will be an annotation of the Deployment that is read.
+What follows from the parts stands in `_rules`, where `why` finds the same about the scheduler.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from playbooks import _evidence
 from playbooks._components import WEBHOOK_NAME, Components, gather_components
 from playbooks._gather import DEPLOYMENTS_SOURCE, PODS_SOURCE, gather_install, times_shown
 from playbooks._playbook import Playbook, Sources
-from playbooks._rules import coverage, extender, leadership, prose, releases, schedulers, webhook
+from playbooks._rules import changing, coverage, extender, leadership, prose, releases, schedulers, webhook
 from playbooks._rules.parts import Parts, of_object
 from playbooks._rules.refusals import finding
 from playbooks._status_tables import tables
@@ -97,6 +96,7 @@ _RULES: tuple[Rule, ...] = (
     lambda parts, _, say: releases.stuck(parts, say),
     lambda parts, _, say: releases.profiles(parts, say),
     lambda parts, _, say: releases.loud(parts, say),
+    changing.open_changes,
 )
 """In the order of what a reader should know first; the worst comes before all."""
 
@@ -115,7 +115,7 @@ def _findings(parts: Parts, now: datetime, gaps: Sequence[Gap], say: Texts) -> l
 
 
 _INFO: Severity = "info"
-_WORKS_ALL_THE_SAME = ("pprof-exposed", "verbosity-high")
+_WORKS_ALL_THE_SAME = ("pprof-exposed", "verbosity-high", "change-open", "change-unreadable")
 
 
 def _nothing(parts: Parts, say: Texts) -> Finding:

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import click
 
-from bot.errors import NotFound, SourceError, Unusable
+from bot.errors import SourceError, Unusable
 from bot.hami.fit import Verdict
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.logs import lines_about
-from bot.hami.nodelock import LOCK_KEY, parse_lock
 from bot.hami.nodestate import expects_gpus, nvidia_allocatable
 from bot.hami.vendors import NVIDIA
 from bot.kube.cluster import Cluster, seen
@@ -30,14 +29,13 @@ from playbooks import _evidence
 from playbooks._gather import (
     Capacity,
     InstallSeen,
-    Log,
     gather_capacity,
     gather_install,
-    gather_log,
     times_of_pod,
     times_shown,
 )
 from playbooks._judgement import Surroundings, cannot_tell, judge, said_about, waits
+from playbooks._lock_owners import gather_owners
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import lifecycle, prose, refusals
 from playbooks._rules.absent import no_such_pod
@@ -45,9 +43,9 @@ from playbooks._rules.case import Case, World
 from playbooks._rules.causes import Rank, rank_words
 from playbooks._rules.gaps import capacity_gaps, fit_gaps, other_vendors
 from playbooks._rules.said import placed_since, what_was_said
+from playbooks._scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks._subject import Absent, Found, SubjectRequest, parse_subject, resolve
 
-_MAX_LOCK_OWNERS = 10
 _MAX_PLUGIN_NODES = 3
 _MAX_ROWS = 50
 
@@ -57,7 +55,7 @@ class Scene(NamedTuple):
 
     install: InstallSeen
     capacity: Capacity
-    log: Log
+    log: ExtenderLines
     lock_owners: Mapping[tuple[str, str], Pod | Gap | None]
     plugin_pods: Mapping[str, Sequence[Pod] | Gap]
     as_of: datetime
@@ -115,29 +113,13 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
     cluster = sources.cluster
     install = await gather_install(sources)
     capacity, log = await asyncio.gather(
-        gather_capacity(cluster, install.install, pod.namespace), gather_log(cluster, install.install, pod)
+        gather_capacity(cluster, install.install, pod.namespace),
+        gather_extender_lines(cluster, install.install, pod.name.encode()),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
-    owners, plugins = await asyncio.gather(_lock_owners(cluster, pod, nodes), _plugin_pods(cluster, pod, nodes))
+    owners, plugins = await asyncio.gather(gather_owners(cluster, nodes, [pod]), _plugin_pods(cluster, pod, nodes))
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(nodes, install.install)])
     return Scene(install, capacity, log, owners, plugins, as_of)
-
-
-async def _lock_owners(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dict[tuple[str, str], Pod | Gap | None]:
-    """The pods that the locks on candidate nodes name."""
-    locked = [node for node in nodes if node.metadata.annotation(LOCK_KEY) and obstacle(pod, node) is None]
-    texts = [node.metadata.annotation(LOCK_KEY) or "" for node in locked[:_MAX_LOCK_OWNERS]]
-    locks = [lock for text in texts if (lock := parse_lock(text, None)) and lock.pod]
-    names = sorted({(lock.namespace, lock.pod) for lock in locks})
-
-    async def owner(namespace: str, name: str) -> Pod | None:
-        try:
-            return await cluster.get(PODS, name, namespace)
-        except NotFound:
-            return None
-
-    found = await asyncio.gather(*(seen("lock owner", owner(*one)) for one in names))
-    return dict(zip(names, found, strict=True))
 
 
 async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dict[str, Sequence[Pod] | Gap]:
@@ -166,6 +148,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The report that follows from the snapshot."""
     gaps = [one for one in (snapshot.subject, snapshot.events) if isinstance(one, Gap)]
     gaps += () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
+    if isinstance(snapshot.subject, Found) and snapshot.subject.by_prefix:
+        full = "/".join(_identity(snapshot.wanted, snapshot.subject))
+        gaps.append(Gap("pod", say("not-found.by-prefix", name=snapshot.wanted.name, pod=full)))
     tables: list[Table] = []
     if isinstance(snapshot.subject, Absent):
         findings = [no_such_pod(snapshot.subject, snapshot.wanted.kind, snapshot.wanted.name, say)]

@@ -42,7 +42,7 @@ def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slic
     """The most free memory on a card that passes every check but quota, memory and cores; None when none passes."""
     best: Slice | None = None
     probe = _with_each(request, count=1, memory_mib=0, percentage=0, cores=0)
-    for name in names:
+    for name in view.unlike(names, request):
         state = view.state(name)
         if isinstance(state, Unregistered):
             continue
@@ -70,7 +70,8 @@ def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> l
 
 
 def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> list[Change]:
-    """The changes of the request alone."""
+    """The changes of the request alone. Of nodes that are alike one has to be tried: it is the first that is named."""
+    names = view.unlike(names, request)
     able = _for_the_least(view, names, request)
     found = [
         _less_memory(view, able, request) or _shared_card(view, able, request),
@@ -118,7 +119,7 @@ def _for_the_least(view: View, names: Sequence[str], request: PodRequest) -> lis
     if _single(request) is None:
         return []
     least = _with_each(request, count=1, memory_mib=1, percentage=UNSET_PERCENTAGE, cores=0)
-    return [name for name in names if view.judge(name, least).fits]
+    return [name for name, verdict in view.judge_each(names, least).items() if verdict.fits]
 
 
 def _less_memory(view: View, names: Sequence[str], request: PodRequest) -> Change | None:

@@ -1,7 +1,8 @@
 """Whose end would let a pod in: the fewest pods, each set tried against the filter, none with a pod that could stay."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from bot.hami.inventory import CardState
 from bot.hami.ledger import Holding
 from bot.hami.nodestate import Unregistered
 from bot.hami.requests import ContainerRequest, PodRequest
+from bot.hami.stock import NodeStock
 from bot.hami.view import View
 
 MAX_RUNS = 3000
@@ -62,6 +64,7 @@ def disruption(holding: Holding) -> tuple[bool, int, float, int, str, str]:
     )
 
 
+@lru_cache(maxsize=2**14)
 def _seconds(created: str) -> float:
     """A pod that does not say when it was created is taken to be the oldest."""
     try:
@@ -92,16 +95,37 @@ class _Need(NamedTuple):
         return self._replace(memory_mib=memory, cores=cores, slots=slots, users=users)
 
 
-class _Site(NamedTuple):
-    """A node where ending pods might help. `needs` are those of its usable cards, None where only runs can tell."""
+Needs = list[_Need]
 
-    name: str
-    holders: list[Holding]
-    needs: list[_Need] | None
-    lacking: int
-    """How many more cards have to become free."""
-    bound: int
-    """At least so many pods have to end."""
+
+class _Site:
+    """A node where ending pods might help.
+
+    `holders` are those on the node, and those elsewhere that a quota counts. `lacking` is how many more cards have to
+    become free, None where only runs can tell.
+    """
+
+    def __init__(
+        self, name: str, holders: list[Holding], on_node: list[Holding], lacking: int | None, read: Callable[[], Needs]
+    ) -> None:
+        self.name = name
+        self.holders = holders
+        self.on_node = on_node
+        self.lacking = lacking
+        self._read = read
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What the cards lack that would do if they were empty, and do not now: of most sites nobody asks."""
+        return self._read()
+
+    @cached_property
+    def bound(self) -> int:
+        """At least so many pods have to end."""
+        if not self.lacking:
+            return 1
+        by_card = _shares_by_card(self.on_node)
+        return max(sorted(_fewest(one, by_card.get(one.uuid, ())) for one in self.needs)[self.lacking - 1], 1)
 
 
 class _Hunt:
@@ -114,8 +138,11 @@ class _Hunt:
         self.runs = MAX_RUNS
         self.sets = MAX_SETS
         self.plain = _plain(request, view)
+        wanted = request.constraints
+        self.names_cards = wanted.use_uuid is not None or wanted.no_use_uuid is not None
         self.own = self._own_holders()
-        self._usable: dict[object, bool] = {}
+        self._cards: dict[int, _Need | None] = {}
+        self._gaps: dict[int | None, tuple[int, int]] = {}
 
     def _own_holders(self) -> list[Holding]:
         """The namespace's holders on any node, where a quota counts them."""
@@ -128,11 +155,13 @@ class _Hunt:
         )
 
     def search(self, names: list[str]) -> Search:
-        sites = sorted(self._sites(names), key=lambda one: one.bound)
+        sites = list(self._sites(names))
         found = self._single(sites)
         if not found:
-            for site in sites:
-                if self.runs <= 0 or (len(found) >= self.most and site.bound > max(len(one.pods) for one in found)):
+            for site in sorted(sites, key=lambda one: one.bound):
+                if site.bound >= _IMPOSSIBLE or self.runs <= 0:
+                    break
+                if len(found) >= self.most and site.bound > max(len(one.pods) for one in found):
                     break
                 if (ending := self._several(site)) is not None:
                     found.append(ending)
@@ -144,68 +173,71 @@ class _Hunt:
     def _sites(self, names: Sequence[str]) -> Iterator[_Site]:
         by_quota = 0
         for name in names:
-            state = self.view.state(name)
-            if isinstance(state, Unregistered) or self.view.ledger is None:
+            seen = self.view.see(name)
+            if isinstance(seen.state, Unregistered) or self.view.ledger is None:
                 continue
-            holders = self.view.ledger.on(name)
-            site = self._site(name, state, holders)
+            site = self._site(name, seen.state, seen, self.view.ledger.on(name))
             if site is None:
                 continue
-            if site.needs is not None and not site.lacking:  # only the quota is in the way
+            if site.lacking == 0:  # only the quota is in the way
                 by_quota += 1
                 if by_quota > _QUOTA_NODES:
                     continue
             yield site
 
-    def _site(self, name: str, state: NodeCards, holders: list[Holding]) -> _Site | None:
-        everybody = [*holders, *(one for one in self.own if one.node != name)]
+    def _site(self, name: str, state: NodeCards, seen: NodeStock, holders: list[Holding]) -> _Site | None:
+        everybody = [*holders, *(one for one in self.own if one.node != name)] if self.own else holders
         if not everybody:
             return None
-        if not self.plain or any(card.card.mode == "mig" for card in state.cards):
-            return _Site(name, everybody, None, 0, 1)
-        container = self.request.containers[0]
-        needs = [_need(card, container) for card in state.cards if self._is_usable(card, state.cordoned, container)]
-        lacking = container.count - sum(1 for one in needs if one.met)
-        if len(needs) < container.count or (lacking <= 0 and not self.own):
-            return None
-        open_needs = [one for one in needs if not one.met]
-        by_card = _shares_by_card(holders)
-        bounds = sorted(_fewest(one, by_card.get(one.uuid, ())) for one in open_needs)
-        bound = bounds[lacking - 1] if lacking > 0 else 1
-        return _Site(name, everybody, open_needs, max(lacking, 0), max(bound, 1)) if bound < _IMPOSSIBLE else None
+        if not self.plain or seen.mig:
+            return _Site(name, everybody, holders, None, list)
 
-    def _is_usable(self, card: CardState, cordoned: frozenset[str], container: ContainerRequest) -> bool:
-        """Whether the card, empty, would do: the same for all cards alike."""
-        one, wanted = card.card, self.request.constraints
-        named = one.uuid if wanted.use_uuid is not None or wanted.no_use_uuid is not None else ""
-        out = one.uuid in cordoned
-        kind = (one.type, one.memory_mib, one.cores, one.slots, one.mode, card.healthy, out, named)
-        if kind not in self._usable:
-            probe = self.request._replace(containers=(msgspec.structs.replace(container, count=1),))
-            empty = CardState(one)
-            empty.healthy = card.healthy
-            self._usable[kind] = (
-                self.view.run(NodeCards([empty], cordoned), probe, frozenset({QUOTA_NOT_FIT})).fits is True
-            )
-        return self._usable[kind]
+        def needs() -> Iterator[_Need]:
+            for card, kind in zip(state.cards, seen.kinds, strict=True):
+                if (one := self._need(card, kind, state.cordoned)) is not None:
+                    yield one._replace(uuid=card.card.uuid)
+
+        known = None if self.names_cards else seen.amounts
+        if known is None or known not in self._gaps:
+            met = [one.met for one in needs()]
+            self._gaps[known] = len(met), sum(met)
+        usable, free = self._gaps[known]
+        wanted = self.request.containers[0].count
+        if usable < wanted or (free >= wanted and not self.own):
+            return None
+        return _Site(name, everybody, holders, max(wanted - free, 0), lambda: [one for one in needs() if not one.met])
+
+    def _need(self, card: CardState, kind: int, cordoned: frozenset[str]) -> _Need | None:
+        """What the card lacks, None where it would not even do when it is empty: the same for all cards alike."""
+        if self.names_cards:
+            return self._need_of(card, cordoned)
+        if kind not in self._cards:
+            self._cards[kind] = self._need_of(card, cordoned)
+        return self._cards[kind]
+
+    def _need_of(self, card: CardState, cordoned: frozenset[str]) -> _Need | None:
+        container = self.request.containers[0]
+        probe = self.request._replace(containers=(msgspec.structs.replace(container, count=1),))
+        empty = CardState(card.card)
+        empty.healthy = card.healthy
+        fits = self.view.run(NodeCards([empty], cordoned), probe, frozenset({QUOTA_NOT_FIT})).fits
+        return _need(card, container) if fits else None
 
     # ------------------------------------------------------------------------------------------------- the sets
 
     def _single(self, sites: Sequence[_Site]) -> list[Ending]:
         """One pod's end, of all that might help the least disruptive first."""
-        tried = [
-            (disruption(one), site.name, one)
+        all_of_them = [
+            (disruption(one), site.name, site, one)
             for site in sites
-            if site.bound <= 1
-            for one in site.holders
-            if self._may_do(site, (one,))
+            for one in (site.on_node if site.lacking else site.holders)
         ]
         found: list[Ending] = []
         named: set[int] = set()
-        for _, name, one in sorted(tried, key=lambda one: one[:2]):
+        for _, name, site, one in sorted(all_of_them, key=lambda one: one[:2]):
             if len(found) >= self.most or self.runs <= 0:
                 break
-            if id(one) not in named and self._fits(name, (one,)):
+            if id(one) not in named and self._may_do(site, (one,)) and self._fits(name, (one,)):
                 named.add(id(one))
                 found.append(Ending(name, (one,)))
         return found
@@ -237,7 +269,7 @@ class _Hunt:
     def _cheapest_cards(self, site: _Site, helpful: Sequence[Holding]) -> list[Holding]:
         """The holders in the order to give them up: those of the cards that need the fewest pods, the largest first."""
         by_size = sorted(helpful, key=lambda one: one.amounts, reverse=True)
-        if site.needs is None:
+        if site.lacking is None:
             return by_size
         by_card = _shares_by_card(helpful)
         cards = sorted(site.needs, key=lambda one: _fewest(one, by_card.get(one.uuid, ())))[: site.lacking]
@@ -260,15 +292,17 @@ class _Hunt:
         return Ending(name, tuple(sorted(pods, key=disruption)))
 
     def _may_help(self, site: _Site, one: Holding) -> bool:
-        if site.needs is None or (self.own and one.namespace == self.request.namespace):
+        if site.lacking is None or (self.own and one.namespace == self.request.namespace):
             return True
         return any(need.uuid in one.shares for need in site.needs)
 
     def _may_do(self, site: _Site, some: Sequence[Holding]) -> bool:
         """Whether the arithmetic allows that it fits without them."""
-        if site.needs is None:
+        if not site.lacking:
             return True
-        return sum(1 for need in site.needs if need.without(some).met) >= site.lacking
+        # Most cards are none of theirs: those stay as they are.
+        concerned = [need for need in site.needs if any(need.uuid in one.shares for one in some)]
+        return len(concerned) >= site.lacking and sum(1 for one in concerned if one.without(some).met) >= site.lacking
 
     def _fits(self, name: str, gone: Sequence[Holding]) -> bool:
         self.runs -= 1

@@ -5,6 +5,7 @@ at v2.5.1 to v2.10.0. `relax` leaves checks out, which answers "would it fit if 
 """
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from itertools import combinations
 from typing import Literal, NamedTuple
 
@@ -174,10 +175,10 @@ class _PodRun:
         apps: list[CardState] | None = None
         for position, container in enumerate(containers, start=1):
             if self.rules.modern and container.init:
-                cards = [state.copy() for state in self.node.cards]
+                cards = [copy(state) for state in self.node.cards]
             else:
                 if apps is None:
-                    apps = [state.copy() for state in self.node.cards]
+                    apps = [copy(state) for state in self.node.cards]
                     if self.rules.modern:  # the app containers are a pass of their own, for the quota too
                         self.allocated = []
                 cards = apps

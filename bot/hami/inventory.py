@@ -2,30 +2,26 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from bot.hami.ledger import Holding
 from bot.hami.registration import Card, MigPlacement
 from bot.hami.rules import Rules
 
 
-class CardState:
-    """One card and what is used of it. Mutable: a filter run works on copies."""
+class CardState(msgspec.Struct, gc=False, eq=False):
+    """One card and what is used of it. Mutable: a filter run works on copies (`copy.copy`)."""
 
-    __slots__ = ("card", "cores", "healthy", "memory_mib", "placements", "slots")
+    card: Card
+    slots: int = 0
+    memory_mib: int = 0
+    cores: int = 0
+    placements: tuple[MigPlacement, ...] = ()
+    healthy: bool = False
 
-    def __init__(self, card: Card) -> None:
-        self.card = card
-        self.slots = 0
-        self.memory_mib = 0
-        self.cores = 0
-        self.healthy = card.health
-        self.placements: tuple[MigPlacement, ...] = ()
-
-    def copy(self) -> "CardState":
-        """An independent copy."""
-        twin = CardState(self.card)
-        twin.slots, twin.memory_mib, twin.cores = self.slots, self.memory_mib, self.cores
-        twin.healthy, twin.placements = self.healthy, self.placements
-        return twin
+    def __post_init__(self) -> None:
+        """As registered; records that contradict it are counted later."""
+        self.healthy = self.card.health
 
     @property
     def free_memory_mib(self) -> int:

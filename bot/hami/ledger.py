@@ -4,6 +4,8 @@ Rules: HAMi pkg/scheduler/scheduler.go getNodesUsage, pkg/scheduler/pods.go, pkg
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -54,11 +56,20 @@ class Holding(NamedTuple):
         return sum(one.memory_mib for one in shares), sum(one.cores for one in shares)
 
 
-class Ledger(NamedTuple):
-    """All holdings by node, and per namespace the (memory MiB, cores) that quotas are held against."""
+@dataclass(frozen=True)
+class Ledger:
+    """All holdings by node."""
 
     by_node: dict[str, list[Holding]]
-    by_namespace: dict[str, tuple[int, int]]
+
+    @cached_property
+    def by_namespace(self) -> dict[str, tuple[int, int]]:
+        """Per namespace the (memory MiB, cores) that quotas are held against."""
+        found: dict[str, tuple[int, int]] = {}
+        for one in self.all():
+            (memory, cores), (more_memory, more_cores) = found.get(one.namespace, (0, 0)), one.amounts
+            found[one.namespace] = memory + more_memory, cores + more_cores
+        return found
 
     def on(self, node: str) -> list[Holding]:
         """The holdings that count against one node's cards."""
@@ -70,12 +81,10 @@ class Ledger(NamedTuple):
 
     def without(self, gone: Sequence[Holding]) -> "Ledger":
         """The ledger once these holdings have been given back."""
-        by_node, by_namespace = dict(self.by_node), dict(self.by_namespace)
+        by_node = dict(self.by_node)
         for one in gone:
             by_node[one.node] = [kept for kept in by_node[one.node] if kept is not one]
-            (memory, cores), (less_memory, less_cores) = by_namespace[one.namespace], one.amounts
-            by_namespace[one.namespace] = memory - less_memory, cores - less_cores
-        return Ledger(by_node, by_namespace)
+        return Ledger(by_node)
 
 
 def build_ledger(pods: Iterable[Pod | Holder], version: Version) -> Ledger:
@@ -86,15 +95,10 @@ def build_ledger(pods: Iterable[Pod | Holder], version: Version) -> Ledger:
 def add_up(holdings: Iterable[Holding | None]) -> Ledger:
     """The ledger of these holdings; None is a pod that holds nothing."""
     by_node: dict[str, list[Holding]] = {}
-    by_namespace: dict[str, tuple[int, int]] = {}
     for holding in holdings:
-        if holding is None:
-            continue
-        by_node.setdefault(holding.node, []).append(holding)
-        memory, cores = by_namespace.get(holding.namespace, (0, 0))
-        more_memory, more_cores = holding.amounts
-        by_namespace[holding.namespace] = memory + more_memory, cores + more_cores
-    return Ledger(by_node, by_namespace)
+        if holding is not None:
+            by_node.setdefault(holding.node, []).append(holding)
+    return Ledger(by_node)
 
 
 def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:

@@ -59,11 +59,13 @@ Owner = Literal["there", "finished", "gone", "unseen"]
 class LockState(NamedTuple):
     """What a lock means. `why` tells states of one phase apart; `lock` is None for a malformed one.
 
+    "unseen": its owner could not be read, so it may as well be a dangling one.
+
     `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
     """
 
     phase: Literal["held", "dangling", "malformed"]
-    why: Literal["claim", "nameless", "kept", "expired"]
+    why: Literal["claim", "unseen", "nameless", "kept", "expired"]
     lock: Lock | None
     age: timedelta = timedelta()
     passing: bool = False
@@ -83,7 +85,7 @@ def judge_lock(text: str, version: Version | None, now: datetime, expiry: timede
         return LockState("dangling", "claim", lock, age, passing=True)
     if owner in ("gone", "finished"):
         return LockState("dangling", "kept", lock, age)
-    return LockState("held", "claim", lock, age)
+    return LockState("held", "unseen" if owner == "unseen" else "claim", lock, age)
 
 
 def read_timeout(flag: str) -> timedelta:

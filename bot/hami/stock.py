@@ -28,7 +28,7 @@ from bot.hami.version import Version
 from bot.kube.models import Holder, Node, Pod
 from bot.kube.selectors import label_matcher
 
-MOST_KINDS = 2**16
+MOST_NUMBERED = 2**16
 _NO_CARD = frozenset[str]()
 
 
@@ -41,18 +41,19 @@ class Terms(NamedTuple):
 
 
 class NodeStock(NamedTuple):
-    """One node. `by_turns`: the scheduler takes its cards in and drops them again every minute.
+    """One node. `by_turns`: the scheduler takes its cards in and drops them again every minute. `mig`: some card is.
 
     `kinds` tells of each card what it is and what is used of it, without its uuid and its place.
     """
 
     state: NodeCards | Unregistered
     by_turns: bool = False
+    mig: bool = False
     kinds: tuple[int, ...] = ()
-    amounts: Hashable = None
-    order: Hashable = None
+    amounts: int | None = None
+    order: int | None = None
 
-    def all_that(self, heed: Heed) -> Hashable:
+    def all_that(self, heed: Heed) -> int | None:
         """Equal for nodes that one request gets the same verdict on; None where no other node is like it."""
         return self.amounts if heed == "amounts" else self.order if heed == "order" else None
 
@@ -74,8 +75,8 @@ class Stock:
         self._selects = label_matcher(terms.node_selector)
         self._nodes: dict[str, _Kept] = {}
         self._holdings: dict[int, tuple[Pod | Holder, Holding | None]] = {}
-        self._kinds: dict[Hashable, int] = {}
-        self._numbers = count()
+        self._numbers: dict[Hashable, int] = {}
+        self._unused = count()
 
     def ledger(self, pods: Iterable[Pod | Holder]) -> Ledger:
         """What these pods hold; only of them something is remembered afterwards."""
@@ -102,7 +103,7 @@ class Stock:
             return kept.stock
         found = self.registration(node, now)
         for_good = is_taken_in_for_good(node, self.terms.version, self.terms.count_resource)
-        if kept is not None and kept.registration == found and kept.holdings == holdings and _says_same(kept.node, node):
+        if kept and kept.registration == found and kept.holdings == holdings and _says_same(kept.node, node):
             stock = kept.stock
         else:
             stock = self._take(node, found, holdings)
@@ -126,27 +127,31 @@ class Stock:
             return NodeStock(found)
         cards = self.cards_of(node, found, holdings)
         kinds = tuple([self._kind(one, cards.cordoned) for one in cards.cards])
-        order = kinds, tuple([(one.card.numa, one.card.index) for one in cards.cards])
+        order = self._number((kinds, tuple([(one.card.numa, one.card.index) for one in cards.cards])))
         # A MIG card of an old version ends a run where the run comes to it.
-        some_mig = any(one.card.mode == "mig" for one in cards.cards)
+        mig = any(one.card.mode == "mig" for one in cards.cards)
+        amounts = order if mig else self._number(tuple(sorted(kinds)))
         twins = len({one.card.uuid for one in cards.cards}) < len(kinds)
-        return NodeStock(
-            cards, kinds=kinds, amounts=order if some_mig else tuple(sorted(kinds)), order=None if twins else order
-        )
+        return NodeStock(cards, mig=mig, kinds=kinds, amounts=amounts, order=None if twins else order)
 
     def _kind(self, state: CardState, cordoned: frozenset[str]) -> int:
-        """The number of all that decides about a card but its uuid and its place. Numbers are never used again."""
+        """The number of all that decides about a card but its uuid and its place."""
         card = state.card
-        kind = (
-            *(card.type, card.memory_mib, card.cores, card.slots, card.mode, card.mig_profiles),
-            *(state.memory_mib, state.cores, state.slots, state.healthy, state.placements),
-            card.uuid in cordoned,
+        return self._number(
+            (
+                *(card.type, card.memory_mib, card.cores, card.slots, card.mode, card.mig_profiles),
+                *(state.memory_mib, state.cores, state.slots, state.healthy, state.placements),
+                card.uuid in cordoned,
+            )
         )
-        number = self._kinds.get(kind)
+
+    def _number(self, what: Hashable) -> int:
+        """One number for equal things, and never the same for others: not even after they were forgotten."""
+        number = self._numbers.get(what)
         if number is None:
-            if len(self._kinds) >= MOST_KINDS:
-                self._kinds.clear()
-            number = self._kinds.setdefault(kind, next(self._numbers))
+            if len(self._numbers) >= MOST_NUMBERED:
+                self._numbers.clear()
+            number = self._numbers.setdefault(what, next(self._unused))
         return number
 
 

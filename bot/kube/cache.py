@@ -1,8 +1,9 @@
 """The lists that questions read again and again, answered from memory: for a bot that stays, not for a single question.
 
 A list is read from the API the first time that it is asked for, and followed by a watch with the same selectors from
-then on, so what it holds is what the API would answer. Objects asked for by name, events, logs and everything else are
-always read fresh, and so is a list whose watch is refused, silent for too long, or not begun.
+then on, so what it holds is what the API told last. Where its watch is refused, or silent for too long, it is read
+anew, once for all who ask meanwhile. Objects asked for by name, events, logs and everything else are always read for
+the one who asks.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from bot.kube.cluster import Kept, LogLines, LogWanted
 from bot.kube.follow import Follower, Pace
-from bot.kube.live import LiveCluster, Selection
+from bot.kube.live import LiveCluster, Selection, left_out
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
 from bot.kube.sharing import Shared
 from bot.report import Gap
@@ -78,7 +79,7 @@ class CachedCluster:
     def __init__(self, cache: WatchCache) -> None:
         self._cache = cache
         self._live = cache.live
-        self._used: list[Follower[Any]] = []
+        self._left_out: dict[tuple[Selection[Any], str], list[str]] = {}
         self.cache_age_s: int | None = None
 
     def anew(self) -> "CachedCluster":
@@ -99,10 +100,7 @@ class CachedCluster:
 
     @property
     def undecodable(self) -> Sequence[str]:
-        followed = {
-            f"{one.wanted.kind.plural} {name}: {why}" for one in self._used for name, why in one.mirror.bad.items()
-        }
-        return sorted(followed.union(self._live.undecodable))
+        return sorted({one for some in self._left_out.values() for one in some})
 
     @property
     def notes(self) -> Sequence[Gap]:
@@ -131,11 +129,13 @@ class CachedCluster:
         wanted = Selection(kind, labels, fields, metadata_only)
         followed = _whole(wanted)
         follower = None if namespace and kind.namespaced else self._cache.follower(followed)
-        if follower is not None and (age_s := follower.age_s()) is not None:
-            self._used.append(follower)
+        if follower is None or not (follower.begun or followed == wanted):
+            found = await self._live.listed(wanted, namespace)
+            self._left_out[wanted, namespace] = left_out(kind, found.bad)
+            return found.items
+        if (age_s := follower.age_s()) is None:
+            age_s = await follower.read()
+        if age_s is not None:
             self.cache_age_s = max(self.cache_age_s or 0, math.ceil(age_s))
-            return follower.mirror.items()
-        if follower is not None and not follower.begun and followed == wanted:
-            self._used.append(follower)
-            return await follower.begin()
-        return await self._live.list(kind, namespace, labels=labels, fields=fields, metadata_only=metadata_only)
+        self._left_out[wanted, namespace] = left_out(kind, follower.mirror.bad)
+        return follower.mirror.items()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from bot.errors import SourceError
 from bot.kube.events import Bookmark, EventReader
@@ -35,7 +35,7 @@ class Pace(NamedTuple):
 
 
 class Follower(Generic[R]):
-    """One list of one cluster, mirrored. Nothing is read before `begin`; `close` ends it."""
+    """One list of one cluster, mirrored. Nothing is read before `read`; `close` ends it."""
 
     def __init__(self, live: LiveCluster, wanted: Selection[R], shared: Shared, pace: Pace) -> None:
         self.mirror = Mirror[R]()
@@ -44,7 +44,8 @@ class Follower(Generic[R]):
         self._shared = shared
         self._pace = pace
         self._task: asyncio.Task[None] | None = None
-        self._listing = False
+        self._listing: asyncio.Task[float] | None = None
+        self._refused = False
         self._told_at: float | None = None
         self._lost = False
         self._resumes = False
@@ -53,7 +54,7 @@ class Follower(Generic[R]):
     @property
     def begun(self) -> bool:
         """Whether somebody has begun it."""
-        return self._listing or self._task is not None
+        return self._listing is not None or self._task is not None
 
     def age_s(self) -> float | None:
         """How old the mirror may be: the time since the server last told anything. None when it is of no use."""
@@ -62,22 +63,22 @@ class Follower(Generic[R]):
         age = _now() - self._told_at
         return age if age <= self._pace.silence_s else None
 
-    async def begin(self) -> list[R]:
-        """The list, read now; it is followed from there on. Raises SourceError, and may then be begun anew."""
-        self._listing = True
-        try:
-            await self._list()
-        finally:
-            self._listing = False
-        self._task = asyncio.create_task(self._follow())
-        return self.mirror.items()
+    async def read(self) -> float | None:
+        """Reads the list into the mirror, once for all who ask meanwhile; it is followed from there on.
+
+        How old it is for one who came while it was read already, None for the one who had it read. Raises SourceError.
+        """
+        joins = self._listing is not None
+        asked_at = await self._list()
+        return _now() - asked_at if joins else None
 
     async def close(self) -> None:
         """Stops following; the mirror is of no use afterwards."""
         self._told_at = None
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        running: list[asyncio.Task[Any]] = [one for one in (self._task, self._listing) if one]
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     async def _follow(self) -> None:
         while True:
@@ -88,7 +89,7 @@ class Follower(Generic[R]):
                 heard = await self._watch()
                 self._failures += not heard
             except ForbiddenError as error:
-                self._told_at = None
+                self._told_at, self._refused = None, True
                 log.warning("%s: read directly from now on: %s", self._name, error.message)
                 await asyncio.sleep(self._pace.forbidden_s)
             except SourceError as error:
@@ -98,12 +99,32 @@ class Follower(Generic[R]):
             if self._failures:
                 await asyncio.sleep(self._pause_s())
 
-    async def _list(self) -> None:
-        """Reads the list anew. What was there before stays until all of it has come."""
+    async def _list(self) -> float:
+        """Has the list read anew, or waits for what is read already: when that was asked for."""
+        if self._listing is None:
+            self._listing = asyncio.create_task(self._list_once())
+            self._listing.add_done_callback(self._listed)
+        listing = self._listing
+        try:
+            return await asyncio.shield(listing)
+        except asyncio.CancelledError:
+            if listing.cancelled():
+                raise SourceError(f"{self._name}: closed while it was read", hint="ask again") from None
+            raise
+
+    def _listed(self, listing: asyncio.Task[float]) -> None:
+        self._listing = None
+        if not listing.cancelled():
+            listing.exception()  # told to those who wait; there may be none any more
+
+    async def _list_once(self) -> float:
+        """What was there before stays until all of it has come. Without a watch it is of use to those who wait only."""
         asked_at = _now()
         found = await self._live.list_at(self.wanted, self._shared.shrink)
         self.mirror.replace(found.items, found.bad, _number(found.version))
-        self._told_at, self._lost, self._resumes = asked_at, False, False
+        self._told_at, self._lost, self._resumes = None if self._refused else asked_at, False, False
+        self._task = self._task or asyncio.create_task(self._follow())
+        return asked_at
 
     async def _has_gone_back(self) -> bool:
         """Whether the server is at an older version than it was: a watch from then on would wait, and tell nothing."""
@@ -123,7 +144,7 @@ class Follower(Generic[R]):
                     if event.item is not None:
                         self._shared.shrink(event.item, self.mirror.get(event.key))
                     self.mirror.apply(event)
-                heard, self._told_at, self._failures = True, _now(), 0
+                heard, self._told_at, self._failures, self._refused = True, _now(), 0, False
 
         for_s = self._pace.watch_s * random.uniform(0.8, 1)  # noqa: S311  # so that not all of them end at once
         silence_s = self._pace.silence_s

@@ -6,8 +6,7 @@ The official client brings the credentials, TLS and the proxy (`bot.kube.connect
 
 import asyncio
 import gc
-from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -19,6 +18,7 @@ import msgspec
 from bot.errors import NotFound, SourceError
 from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.failures import Request, StaleListError, broken, is_cut, is_status, quoted, refused
+from bot.kube.loglines import matching_lines
 from bot.kube.models import PODS, Kind, Resource
 from bot.kube.podport import PodAnswer, PodGet, answer_of, too_slow
 from bot.kube.times import parse_time
@@ -30,11 +30,6 @@ T = TypeVar("T")
 PAGE_SIZE = 500
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 WATCHED_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
-LOG_CHUNK = 256 * 1024
-LONGEST_LINE = 1024 * 1024
-MOST_LINES = 20_000
-MOST_BYTES = 16 * 1024 * 1024
-LONGEST_FIRST = 4096
 MOST_WAITS, LONGEST_WAIT_S = 2, 5
 BUSY_BYTES, GATHER_S = 32 * 1024, 0.2
 """A watch that brought less than this at once is left alone for a moment: one wake-up then serves many events."""
@@ -120,7 +115,7 @@ class LiveCluster:
         self._reconnecting = asyncio.Lock()
         self._retired: Link | None = None
         self._limits = limits
-        self._undecodable: dict[Request, list[str]] = {}
+        self._undecodable: dict[tuple[Selection[Any], str], list[str]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -140,7 +135,10 @@ class LiveCluster:
 
     @property
     def undecodable(self) -> list[str]:
-        """What the latest reading of each list left out because its JSON has other types: `pods ml/trainer-0: why`."""
+        """What the latest `list` of each selection left out because its JSON has other types: for one who asks alone.
+
+        `pods ml/trainer-0: why`. Where many ask, each has what `listed` tells it: see `bot.kube.cache`.
+        """
         return sorted({one for bad in self._undecodable.values() for one in bad})
 
     def now(self) -> datetime:
@@ -148,7 +146,7 @@ class LiveCluster:
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
         """Now, or the newest time shown where our clock is ahead of that."""
-        times = [moment for moment in map(parse_time, shown) if moment]
+        times = [moment for moment in map(parse_time, set(shown)) if moment]  # kubelets report many at once
         return min([self.now(), *([max(times)] if times else [])])
 
     async def server_version(self) -> str:
@@ -205,7 +203,7 @@ class LiveCluster:
             "limitBytes": str(max(1, wanted.limit_bytes)),
         }
         request = Request("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
-        return await self._ask(request, lambda answer: _matching_lines(answer, wanted))
+        return await self._ask(request, lambda answer: matching_lines(answer, wanted))
 
     async def list_at(self, wanted: Selection[R], shrink: Callable[[R], R]) -> Listed[R]:
         """The list with what a watch needs to go on from it. `shrink` is asked about each object as its page comes."""
@@ -318,18 +316,27 @@ class LiveCluster:
     async def list(
         self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", metadata_only: bool = False
     ) -> list[R]:
+        wanted = Selection(kind, labels, fields, metadata_only)
+        found = await self.listed(wanted, namespace)
+        self._undecodable[wanted, namespace] = left_out(kind, found.bad)
+        return found.items
+
+    async def listed(self, wanted: Selection[R], namespace: str = "") -> Listed[R]:
+        """The list of one namespace or of all; what could not be read of it is told here only."""
+        kind = wanted.kind
         path = kind.path(segment(namespace) if namespace else "")
-        query = _filled({"limit": str(PAGE_SIZE), "labelSelector": labels, "fieldSelector": fields})
-        accept = METADATA_ONLY if metadata_only else "application/json"
+        query = _filled({"limit": str(PAGE_SIZE), "labelSelector": wanted.labels, "fieldSelector": wanted.fields})
+        accept = METADATA_ONLY if wanted.metadata_only else "application/json"
         request = Request("list", _resource(kind), path, namespace if kind.namespaced else "", query, accept)
         try:
-            found = await self._pages(request, kind)
+            return await self._pages(request, kind)
         except StaleListError:
-            found = await self._pages(request, kind)
-        self._undecodable.pop(request, None)
-        if found.bad:
-            self._undecodable[request] = [f"{_resource(kind)} {name}: {why}" for name, why in found.bad.items()]
-        return found.items
+            return await self._pages(request, kind)
+
+
+def left_out(kind: Kind[Any], bad: Mapping[str, str]) -> list[str]:
+    """What could not be read of a list: `pods ml/trainer-0: why`."""
+    return [f"{_resource(kind)} {name}: {why}" for name, why in bad.items()]
 
 
 async def _exchange(
@@ -417,67 +424,3 @@ def _label(raw: msgspec.Raw) -> str:
     except UNREADABLE:
         return "(its name cannot be read)"
     return f"{found.namespace}/{found.name}" if found.namespace else found.name
-
-
-async def _matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> LogLines:
-    lines = LineFilter(wanted.needle)
-    left = wanted.limit_bytes
-    async for piece in answer.content.iter_chunked(LOG_CHUNK):
-        lines.feed(piece[:left])
-        left -= len(piece)
-        if left <= 0:
-            return lines.finish(cut_short=True)
-    return lines.finish(cut_short=False)
-
-
-class LineFilter:
-    """Keeps the lines that contain `needle` of a log that arrives in pieces.
-
-    Holds no more than one unfinished line (an unterminated one over `LONGEST_LINE` is dropped) and the newest
-    `MOST_LINES` matches, of at most `MOST_BYTES`; and the beginning of the log's first line.
-    """
-
-    def __init__(self, needle: bytes) -> None:
-        self._needle = needle
-        self._kept: deque[bytes] = deque()
-        self._kept_bytes = 0
-        self._first = b""
-        self._rest = b""
-        self._in_overlong_line = False
-        self._dropped = False
-
-    def feed(self, piece: bytes) -> None:
-        if b"\n" not in self._first and len(self._first) < LONGEST_FIRST:
-            self._first += piece[:LONGEST_FIRST]
-        if self._in_overlong_line:
-            _, newline, piece = piece.partition(b"\n")
-            self._in_overlong_line = not newline
-        end = piece.rfind(b"\n") + 1
-        if end:
-            self._keep(self._rest + piece[:end])
-            self._rest = b""
-        self._rest += piece[end:]
-        if len(self._rest) > LONGEST_LINE:
-            self._rest = b""
-            self._in_overlong_line = self._dropped = True
-
-    def finish(self, *, cut_short: bool) -> LogLines:
-        """The matches; of a log that was cut short, the piece of a line at the cut is no line."""
-        if not cut_short:
-            self._keep(self._rest)
-        lines = tuple(line.decode(errors="replace") for line in self._kept)
-        first = self._first.partition(b"\n")[0].decode(errors="replace")
-        return LogLines(lines, cut_short or self._dropped, cut_short, first)
-
-    def _keep(self, block: bytes) -> None:
-        """Goes from match to match, so that a block without one costs a single search."""
-        at = block.find(self._needle)
-        while 0 <= at < len(block):
-            start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
-            end = len(block) if end < 0 else end
-            self._kept.append(block[start:end])
-            self._kept_bytes += end - start
-            while len(self._kept) > MOST_LINES or self._kept_bytes > MOST_BYTES:
-                self._kept_bytes -= len(self._kept.popleft())
-                self._dropped = True
-            at = block.find(self._needle, end + 1)

@@ -98,6 +98,11 @@ class SelectorRequirement(Model, frozen=True):
     values: list[str] | None = None
 
 
+class LabelSelector(Model, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[SelectorRequirement] | None = None
+
+
 class NodeSelectorTerm(Model, frozen=True):
     match_expressions: list[SelectorRequirement] | None = None
     match_fields: list[SelectorRequirement] | None = None
@@ -111,8 +116,18 @@ class NodeAffinity(Model, frozen=True):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 
 
+class PodAffinityTerm(Model, frozen=True):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+
+
+class PodAntiAffinity(Model, frozen=True):
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+
+
 class Affinity(Model, frozen=True):
     node_affinity: NodeAffinity | None = None
+    pod_anti_affinity: PodAntiAffinity | None = None
 
 
 class SchedulingGate(Model, frozen=True):
@@ -378,8 +393,25 @@ class PodTemplate(Model, frozen=True):
     spec: PodSpec = PodSpec()
 
 
+class RollingUpdate(Model, frozen=True):
+    max_unavailable: int | str | None = None
+    max_surge: int | str | None = None
+
+
+class Strategy(Model, frozen=True):
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class WorkloadMeta(ObjectMeta, frozen=True):
+    generation: int = 0
+
+
 class WorkloadSpec(Model, frozen=True):
     replicas: int | None = None
+    selector: LabelSelector | None = None
+    strategy: Strategy | None = None
+    paused: bool = False
     template: PodTemplate = PodTemplate()
 
 
@@ -387,6 +419,8 @@ class WorkloadStatus(Model, frozen=True):
     replicas: int = 0
     ready_replicas: int = 0
     updated_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
     number_ready: int = 0
     desired_number_scheduled: int = 0
     updated_number_scheduled: int = 0
@@ -396,6 +430,7 @@ class WorkloadStatus(Model, frozen=True):
 class Workload(Resource, frozen=True):
     """A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job: what owns pods."""
 
+    metadata: WorkloadMeta = WorkloadMeta()
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
@@ -471,11 +506,6 @@ class WebhookClientConfig(Model, frozen=True):
     service: ServiceReference | None = None
     url: str | None = None
     ca_bundle: str | None = None
-
-
-class LabelSelector(Model, frozen=True):
-    match_labels: dict[str, str] | None = None
-    match_expressions: list[SelectorRequirement] | None = None
 
 
 class Webhook(Model, frozen=True):

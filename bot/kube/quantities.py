@@ -32,6 +32,7 @@ def parse_quantity(value: str | float) -> Decimal | None:
     return _EXACT.scaleb(Decimal(number), power) if abs(power) <= _LARGEST_EXPONENT else None
 
 
+@lru_cache(maxsize=4096)
 def whole(value: str | float | None) -> int | None:
     """The quantity rounded away from zero to a whole number, as Quantity.Value() does; None when there is none."""
     number = None if value is None else parse_quantity(value)

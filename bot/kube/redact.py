@@ -24,6 +24,7 @@ _CONFIG_KEYS = frozenset({DEVICE_CONFIG, "config.yaml", "config.json"})
 
 _KEPT_ANNOTATIONS = (
     "hami.io/",
+    "hami-bot.io/",
     "nvidia.com/",
     "amd.com/",
     "huawei.com/",

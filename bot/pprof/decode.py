@@ -198,6 +198,9 @@ class EncodedSamples:
     def __init__(self, messages: Any, values: int, label: Any) -> None:
         self._messages, self._values, self._label = messages, values, label
 
+    def __length_hint__(self) -> int:
+        return len(self._messages)
+
     def __iter__(self) -> Iterator[Sample]:
         for message in self._messages:
             values = message.value

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import length_hint
 from typing import NamedTuple, Protocol
 
 WORD = 1 << 64
@@ -16,6 +17,9 @@ class ValueType(NamedTuple):
 
     type: str
     unit: str
+
+
+_UNTYPED = ValueType("", "")
 
 
 @dataclass(slots=True)
@@ -78,7 +82,9 @@ class Sample(NamedTuple):
 
 
 class Samples(Protocol):
-    """The samples of a profile; may be read any number of times."""
+    """The samples of a profile; may be read any number of times. Their length hint is not less than their number."""
+
+    def __length_hint__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Sample]:
         """Every sample with its labels."""
@@ -95,6 +101,9 @@ class SampleList:
     def __init__(self, samples: Sequence[Sample]) -> None:
         self._samples = samples
 
+    def __length_hint__(self) -> int:
+        return len(self._samples)
+
     def __iter__(self) -> Iterator[Sample]:
         return iter(self._samples)
 
@@ -107,6 +116,9 @@ class Rewritten:
 
     def __init__(self, samples: Samples, rewrite: Callable[[Sequence[int]], Sequence[int] | None]) -> None:
         self._samples, self._rewrite = samples, rewrite
+
+    def __length_hint__(self) -> int:
+        return length_hint(self._samples)
 
     def __iter__(self) -> Iterator[Sample]:
         for sample in self._samples:
@@ -124,6 +136,9 @@ class Chosen:
 
     def __init__(self, samples: Samples, keep: Callable[[Sample], bool]) -> None:
         self._samples, self._keep = samples, keep
+
+    def __length_hint__(self) -> int:
+        return length_hint(self._samples)
 
     def __iter__(self) -> Iterator[Sample]:
         return filter(self._keep, self._samples)
@@ -145,7 +160,7 @@ class Profile:
     keep_frames: str = ""
     time_nanos: int = 0
     duration_nanos: int = 0
-    period_type: ValueType = ValueType("", "")
+    period_type: ValueType = _UNTYPED
     period: int = 0
     comments: list[str] = field(default_factory=list[str])
     default_sample_type: str = ""

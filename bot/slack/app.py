@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
@@ -52,13 +52,14 @@ def check_scopes(granted: frozenset[str]) -> None:
 
 
 class _App(AsyncApp):
-    """Awaits `kept` before each answer to Slack."""
+    """Awaits `kept` before each answer to Slack. Listeners are given text that can be stored and sent again."""
 
     def __init__(self, kept: Callable[[], Awaitable[None]], **options: Any) -> None:
         super().__init__(**options)
         self._kept = kept
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
+        req.body = _writable(req.body)
         response = await super().async_dispatch(req)
         await asyncio.sleep(0)  # bolt acks an event by itself, and starts its listener at the next turn
         await self._kept()
@@ -94,7 +95,21 @@ def build_app(api_url: str, bot_token: str, identity: Identity, kept: Callable[[
     return app
 
 
-async def _last_net(error: Exception, request: AsyncBoltRequest) -> BoltResponse:
-    """A listener failed before its ack; without an answer Slack shows operation_timeout (slack.md 1.5)."""
+def _writable(value: Any) -> Any:
+    """The same without halves of surrogate pairs: Slack cuts long text in the middle of one, and no UTF-8 has it."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_writable(one) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {_writable(key): _writable(one) for key, one in cast("dict[Any, Any]", value).items()}
+    return value
+
+
+async def _last_net(error: Exception, request: AsyncBoltRequest, response: BoltResponse | None) -> BoltResponse | None:
+    """A listener failed. If that was before its ack, Slack would show operation_timeout (slack.md 1.5): it is acked.
+
+    `response` is None after the ack, and then bolt takes none.
+    """
     log.error("a listener failed on %s", request.body.get("type") or request.body.get("command"), exc_info=error)
-    return BoltResponse(status=200, body="")
+    return BoltResponse(status=200, body="") if response else None

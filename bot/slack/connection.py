@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 import time
 from typing import Any, cast
 
@@ -17,9 +18,25 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.slack.calls import proxy_for
 from bot.slack.failures import seconds_to_wait
 
-_LONGEST_WAIT_S = 60.0
+LONGEST_WAIT_S = 60.0
 _LONGEST_ACK_S = 3.5
 """Bolt gives a listener 3 s to ack, and Slack waits no longer."""
+_SECRET = re.compile(r"((?:ticket|app_id)=)[^\s&'\")>]+")
+
+
+class _Discreet(logging.Filter):
+    """slack-sdk logs the address of a connection with its ticket, which is all that somebody else needs to take it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = _SECRET.sub(r"\1…", record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text = _SECRET.sub(r"\1…", logging.Formatter().formatException(record.exc_info))
+            record.exc_info = None
+        return True
+
+
+log = logging.getLogger(f"{__name__}.client")
+log.addFilter(_Discreet())
 
 
 class Connection:
@@ -113,7 +130,7 @@ class _Client(SocketModeClient):
         opener.proxy = proxy_for(api_url)
         super().__init__(
             app_token=app_token,
-            logger=logging.getLogger("slack_bolt"),
+            logger=log,
             web_client=opener,
             ping_interval=ping_interval_s,
         )
@@ -126,7 +143,7 @@ class _Client(SocketModeClient):
         try:
             answer = await opener.apps_connections_open(app_token=self.app_token)
         except (SlackClientError, OSError, TimeoutError) as error:
-            self._wait_s = min(_LONGEST_WAIT_S, max(1.0, self._wait_s * 2, _asked_to_wait(error)))
+            self._wait_s = min(LONGEST_WAIT_S, max(1.0, self._wait_s * 2, _asked_to_wait(error)))
             raise
         self._wait_s = 0.0
         url = str(answer["url"])

@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -74,8 +73,7 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
 class Gateway:
     """Everything that the bot does in Slack. Every method raises only SlackFailure.
 
-    `client` is built with `retry_handlers=[]`. `degraded` counts the steps of the ladder that were taken (1 = the first
-    simpler form). `clock` and `sleep` are in seconds.
+    `client` is built with `retry_handlers=[]`. `clock` and `sleep` are in seconds.
     """
 
     def __init__(
@@ -88,7 +86,6 @@ class Gateway:
     ) -> None:
         self._calls = Calls(client, session, clock, sleep)
         self._conversations: dict[str, str] = {}
-        self.degraded: Counter[int] = Counter()
 
     async def identity(self) -> Identity:
         """Who the token belongs to, and its scopes."""
@@ -162,7 +159,7 @@ class Gateway:
 
     async def fit(self, message: Message, send: Callable[[Message], Awaitable[T]]) -> tuple[T, Message]:
         """Sends the message, or the first simpler form of it that Slack takes; returns that form as well."""
-        forms, step = degraded(message), 0
+        forms = degraded(message)
         while True:
             try:
                 return await send(message), message
@@ -170,8 +167,7 @@ class Gateway:
                 simpler = next(forms, None)
                 if failure.error not in _TOO_MUCH or simpler is None:
                     raise
-            message, step = simpler, step + 1
-            self.degraded[step] += 1
+            message = simpler
 
     async def upload(self, channel: str, file: File, *, thread_ts: str = "") -> str:
         """Shares the file in the channel or thread; returns its id."""

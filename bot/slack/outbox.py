@@ -16,9 +16,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from bot.bugs import Bug, bugs_as_errors
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
+from bot.slack.render.text import escape
 from bot.store import Store, StoreError
 from bot.store.outbox_rows import SPACING, Queued, StoredFile, stored_file
 
@@ -154,8 +156,9 @@ class Outbox:
             if wait:
                 await self._sleep(wait)
             try:
-                wait = await self.step(channel)
-            except StoreError:
+                with bugs_as_errors():  # in one channel's sender, it stops no other
+                    wait = await self.step(channel)
+            except (StoreError, Bug):
                 log.exception("the outbox cannot be used")
                 wait = self._backoff(self._lanes[channel])
         self._wake.set()  # a row that was put just now saw this sender still at work
@@ -171,10 +174,16 @@ class Outbox:
         if row is None:
             turn = await self._rows.next_turn(channel, self._owner, self._now())
             return self._rest(channel) if turn is None else min(max(turn, _SOON), LOOK_AGAIN)
-        if row.sent_version < row.version:
-            await self._message(lane, row, in_doubt=in_doubt)
-        else:
-            await self._file(lane, row)
+        try:
+            with bugs_as_errors():
+                if row.sent_version < row.version:
+                    await self._message(lane, row, in_doubt=in_doubt)
+                else:
+                    await self._file(lane, row)
+        except Bug as bug:  # the next try would end like this one
+            log.exception("%s for %s is given up", row.key, row.channel)
+            lane.ready_at = self._clock() + SPACING
+            await self._rows.fail(row, bug.message)
         await self._count()
         return self._wait(lane)
 
@@ -328,6 +337,9 @@ class Outbox:
             return
         name = stored.about["name"]
         log.error("%s of %s cannot be shared in %s and is given up: %s", name, row.key, row.channel, failure)
+        note = Message(f"`{escape(name)}` could not be attached: {escape(failure.message)}")
+        thread = row.thread_ts or row.posted_ts or row.update_ts
+        await self.put(f"{row.key}/{stored.digest[:12]}", row.channel, note, thread_ts=thread)
         await self._note(row, stored, "failed", stored.file_id, failure.message)
 
     async def _note(self, row: Queued, stored: StoredFile, state: str, file_id: str, reason: str = "") -> None:

@@ -54,7 +54,10 @@ def without_files(message: Message, note: str) -> Message:
 
 
 class Responder:
-    """One interaction. `now` is a clock in seconds and `url` was new when the responder was made.
+    """One interaction. `now` is a clock in seconds.
+
+    Of `url` it is assumed that nobody used it, and that it serves for `LIFE` from now on. Slack says when it does not,
+    as after a restart, and then another way is taken.
 
     `replaces`: what is said takes the place of what the url showed before. For the url of a click that is the message
     with the button, which should stay.

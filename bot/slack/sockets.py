@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from slack_bolt.app.async_app import AsyncApp
 
-from bot.slack.connection import Connection
+from bot.slack.connection import LONGEST_WAIT_S, Connection
 
 CONNECTIONS = 2
 PING_INTERVAL_S = 5.0
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Sockets:
-    """The connections of one app. `up` says how many are connected; `healed` counts the tickets found dead."""
+    """The connections of one app. `up` says how many are connected."""
 
     def __init__(
         self,
@@ -51,7 +51,6 @@ class Sockets:
         self._stopping = asyncio.Event()
         self._retired: set[asyncio.Task[None]] = set()
         self._keepers = [asyncio.create_task(self._keep(number)) for number in range(CONNECTIONS)]
-        self.healed = 0
 
     @property
     def up(self) -> int:
@@ -76,8 +75,10 @@ class Sockets:
     async def _keep(self, number: int) -> None:
         """One connection for as long as the bot runs, whichever client it is at the time."""
         held = [self._connection()]
+        wait_s = 0.0
         try:
             while True:
+                began = self._clock_of_loop()
                 await self._watch(number, held[-1])
                 leaving = held[-1].leaving
                 log.info("Socket Mode connection %d is replaced: %s", number, leaving or "it did not heal")
@@ -86,7 +87,11 @@ class Sockets:
                     await held[-1].is_up_within(_HANDOVER_S)
                     self._retire(held.pop(0), linger_s=_LINGER_S)
                 else:
-                    await self._retire(held.pop())
+                    await asyncio.shield(self._retire(held.pop()))  # `close` waits for what it has begun
+                    lasted_s = self._clock_of_loop() - began
+                    wait_s = wait_s if lasted_s < LONGEST_WAIT_S else 0.0
+                    await asyncio.sleep(wait_s)  # else one that is sent away at once is made again and again
+                    wait_s = min(LONGEST_WAIT_S, max(1.0, 2 * wait_s))
                     held.append(self._connection())
         finally:
             self._up[number] = False
@@ -107,7 +112,6 @@ class Sockets:
                 continue
             bad += 1
             if bad % _BAD_BEFORE_NEW_TICKET == 0 and connection.forget_ticket():
-                self.healed += 1
                 log.warning("Socket Mode connection %d: asking for a new ticket", number)
 
     def _connection(self) -> Connection:

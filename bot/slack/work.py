@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -16,6 +17,7 @@ LONGEST_S = 120.0
 KEEPING_S = 0.025
 """How long an ack waits until what it accepts is kept: enough for an idle machine, and in a storm, when a busy store
 would hold up every ack, little. What is acked before it is kept is lost if the process is killed in that moment."""
+_UNCLAIMED_KEPT = 1000
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ class Work:
         self._claims = _Together(store.claim_all)
         self._ends = _Together(store.done_all)
         self._unkept: set[asyncio.Event] = set()
-        self.failures = 0
+        self._unclaimed: deque[str] = deque(maxlen=_UNCLAIMED_KEPT)
 
     def __len__(self) -> int:
         return len(self._running)
@@ -49,7 +51,8 @@ class Work:
     def start(self, key: str, job: Job, tell: Tell, *, payload: str = "", regardless: bool = False) -> None:
         """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`.
 
-        `regardless`: what does no harm when it is done twice, and must be done also while the store cannot be asked.
+        While the store cannot be asked, `tell` is called with that, and the job is not done; unless `regardless`: for
+        what does no harm when it is done twice. It is done then, and once by this process.
         """
         if key in self._running:
             return
@@ -72,6 +75,11 @@ class Work:
         for kept in list(self._unkept):
             await kept.wait()
 
+    async def room(self, most: int) -> None:
+        """Waits until fewer than so many are running."""
+        while len(self._running) >= most:
+            await asyncio.wait(list(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
+
     async def drain(self, patience_s: float) -> int:
         """Waits for what is running; how many were cut off when patience ended. Those stay unfinished in the store."""
         tasks = list(self._running.values())
@@ -90,27 +98,35 @@ class Work:
         try:
             with bugs_as_errors():
                 try:
-                    mine = key in await self._claims.write(key, payload)
-                except StoreError:
-                    if not regardless:
-                        raise
-                    mine = True
-                finally:
-                    self._unkept.discard(kept)
-                    kept.set()
+                    mine = await self._claimed(key, payload, kept, regardless=regardless)
+                except StoreError as error:
+                    log.warning("%s is not begun: %s", key, error)
+                    await tell(error)
+                    return
                 if mine:
                     await self._bounded(job, tell)
                     await self._ends.write(key, "")
         except BotError as error:
-            self.failures += 1
             log.warning("%s: %s", key, error)
+
+    async def _claimed(self, key: str, payload: str, kept: asyncio.Event, *, regardless: bool) -> bool:
+        try:
+            return key not in self._unclaimed and key in await self._claims.write(key, payload)
+        except StoreError as error:
+            if not regardless:
+                raise
+            log.warning("%s is done without the store: %s", key, error)
+            self._unclaimed.append(key)
+            return True
+        finally:
+            self._unkept.discard(kept)
+            kept.set()
 
     async def _bounded(self, job: Job, tell: Tell) -> None:
         try:
             with bugs_as_errors():
                 await self._in_time(job)
         except BotError as error:
-            self.failures += 1
             await tell(error)
 
     async def _in_time(self, job: Job) -> None:

@@ -68,12 +68,6 @@ class ChangeRows:
                 row = (await connection.execute(here)).mappings().first()
         return bool(_after(event, dict(row) if row else self._fresh(event.record, "planned")))
 
-    async def knows(self, change_id: str) -> bool:
-        """Whether there is a row of that id, whatever became of it."""
-        with told("looking for a change"):
-            async with self._engine.connect() as connection:
-                return await connection.scalar(select(changes.c.id).where(changes.c.id == change_id)) is not None
-
     async def opened(self) -> list[Open]:
         """Those that have not ended, the oldest first."""
         wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from bot.errors import BotError
-from bot.store.migrations import NEWEST, NewerDatabaseError, migrate
+from bot.store.migrations import NEWEST, NewerDatabaseError, migrate, revision
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 
@@ -47,20 +47,34 @@ def _hint(reason: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_engine(url: str, patience: float, *, prepare: bool = True) -> AsyncGenerator[AsyncEngine]:
-    """The database, with its tables made and upgraded unless it is not to be prepared.
+async def open_engine(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
+    """The database with its tables made and upgraded. SQLite waits `patience` seconds for another process's lock."""
+    async with connect(url, patience) as (engine, shown):
+        with told(f"opening the store {shown}"):
+            await _prepare(engine, shown)
+        yield engine
 
-    SQLite waits `patience` seconds for another process's lock.
-    """
+
+@contextlib.asynccontextmanager
+async def open_engine_as_it_is(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
+    """The database of a store that was opened before, by this version; nothing of it is changed."""
+    async with connect(url, patience, make=False) as (engine, shown):
+        with told(f"opening the store {shown}"):
+            await _check(engine, shown)
+        yield engine
+
+
+@contextlib.asynccontextmanager
+async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[tuple[AsyncEngine, str]]:
+    """The database as it is, and its address without a password. An SQLite file is made unless it is not to be."""
     address = _address(url)
     shown = address.render_as_string(hide_password=True)
+    if not make and _is_file(address) and not await asyncio.to_thread(Path(str(address.database)).exists):
+        raise StoreError(f"there is no store {shown}", hint="hami-bot serve makes it; is this its setting store.url?")
     with told(f"opening the store {shown}"):
         engine = await _engine(address, patience)
     try:
-        if prepare:
-            with told(f"opening the store {shown}"):
-                await _prepare(engine, shown)
-        yield engine
+        yield engine, shown
     finally:
         await engine.dispose()
 
@@ -80,12 +94,13 @@ def _address(url: str) -> URL:
 
 async def _engine(address: URL, patience: float) -> AsyncEngine:
     if address.get_backend_name() != "sqlite":
-        return create_async_engine(address, pool_pre_ping=True)
-    if address.database and address.database != ":memory:":
-        folder = Path(address.database).parent
+        return create_async_engine(address, pool_pre_ping=True, hide_parameters=True)
+    if _is_file(address):
+        folder = Path(str(address.database)).parent
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     # One connection: SQLite has one writer anyway, and so this process never waits for its own lock.
-    engine = create_async_engine(address, poolclass=AsyncAdaptedQueuePool, pool_size=1, max_overflow=0)
+    one = {"poolclass": AsyncAdaptedQueuePool, "pool_size": 1, "max_overflow": 0}
+    engine = create_async_engine(address, hide_parameters=True, **one)  # answers do not belong into the log
 
     @event.listens_for(engine.sync_engine, "connect")
     def configure(connection: Any, _record: Any) -> None:  # pyright: ignore[reportUnusedFunction]  # the event calls it
@@ -105,10 +120,29 @@ async def _engine(address: URL, patience: float) -> AsyncEngine:
     return engine
 
 
+def _is_file(address: URL) -> bool:
+    return address.get_backend_name() == "sqlite" and address.database not in (None, "", ":memory:")
+
+
 async def _prepare(engine: AsyncEngine, shown: str) -> None:
     try:
         async with engine.begin() as connection:
             await connection.run_sync(migrate)
     except NewerDatabaseError as error:
-        text = f"the store {shown} was written by a newer hami-bot (schema {error.found}, this one knows {NEWEST})"
-        raise StoreError(text, hint="run that version again, or give this one another store") from error
+        raise _newer(shown, error) from error
+
+
+async def _check(engine: AsyncEngine, shown: str) -> None:
+    try:
+        async with engine.connect() as connection:
+            found = await connection.run_sync(revision)
+    except NewerDatabaseError as error:
+        raise _newer(shown, error) from error
+    if found != NEWEST:
+        text = f"the store {shown} is of an older hami-bot (schema {found or 'none'}, this one knows {NEWEST})"
+        raise StoreError(text, hint="hami-bot serve upgrades it when it starts")
+
+
+def _newer(shown: str, error: NewerDatabaseError) -> StoreError:
+    text = f"the store {shown} was written by a newer hami-bot (schema {error.found}, this one knows {NEWEST})"
+    return StoreError(text, hint="run that version again, or give this one another store")

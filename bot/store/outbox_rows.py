@@ -226,13 +226,6 @@ class OutboxRows:
                 if await _change(connection, _owned(row), {"sent_at": now, "lease_until": now + lease}):
                     await connection.execute(update(outbox_files).where(here).values(**values))
 
-    async def failed(self) -> list[Queued]:
-        """The rows that were given up, oldest first."""
-        with told("reading the outbox"):
-            async with self._engine.connect() as connection:
-                query = select(outbox).where(outbox.c.state == "failed").order_by(outbox.c.id)
-                return [_queued(row) for row in (await connection.execute(query)).mappings().all()]
-
     async def sweep(self, now: float) -> None:
         """Forgets what was settled long ago."""
         old = or_(

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bot.store.approvals import Approvals
 from bot.store.audit import Audit
 from bot.store.changes import ChangeRows
-from bot.store.engine import open_engine, told
+from bot.store.engine import open_engine, open_engine_as_it_is, told
 from bot.store.outbox_rows import OutboxRows
 from bot.store.tables import outbox, seen, threads
 
@@ -85,6 +85,17 @@ class Store:
             async with self._engine.connect() as connection:
                 return [(row.key, row.payload) for row in await connection.execute(wanted)]
 
+    async def given_up(self) -> list[tuple[str, str]]:
+        """The same of work that ended its process `TRIES` times: each is told of once, and never begun again."""
+        spent = and_(seen.c.state == "running", seen.c.expires_at <= self._now(), seen.c.tries >= TRIES)
+        wanted = select(seen.c.key, seen.c.payload).where(spent, seen.c.payload != "")
+        with told("looking for work that was given up"):
+            async with self._engine.begin() as connection:
+                found = [(row.key, row.payload) for row in await connection.execute(wanted.with_for_update())]
+                values = {"state": "done", "payload": "", "expires_at": self._now() + REMEMBERED}
+                await connection.execute(update(seen).where(spent).values(**values))
+                return found
+
     async def done(self, key: str) -> None:
         """The work on `key` need not be done again."""
         await self.done_all([key])
@@ -134,15 +145,26 @@ class Store:
 
 
 @contextlib.asynccontextmanager
-async def open_store(url: str, *, now: Callable[[], float] = time.time, patience: float = 5.0) -> AsyncGenerator[Store]:
+async def open_store(
+    url: str, *, alone: bool = False, now: Callable[[], float] = time.time, patience: float = 5.0
+) -> AsyncGenerator[Store]:
     """Opens the store, e.g. `sqlite:////var/lib/hami-bot/state.db`; makes its folder and tables if there are none.
 
+    `alone`: no other process has it open. In an SQLite file, which one machine has, all that is still claimed was left
+    by a process that died, and is `unfinished` at once; otherwise claims hold until they lapse.
     `now` gives seconds since 1970. Raises StoreError if it cannot be used, or was written by a newer version.
     """
     async with open_engine(url, patience) as engine:
-        if engine.dialect.name == "sqlite":  # one process at a time: what was running died with the last one
+        if alone and engine.dialect.name == "sqlite":
             with told("looking for unfinished work"):
                 async with engine.begin() as connection:
                     died = update(seen).where(seen.c.state == "running").values(expires_at=0.0)
                     await connection.execute(died)
         yield Store(engine, now)
+
+
+@contextlib.asynccontextmanager
+async def open_audit(url: str, *, patience: float = 5.0) -> AsyncGenerator[Audit]:
+    """The audit log of a store, for reading beside the bot that has it open. Raises StoreError as `open_store` does."""
+    async with open_engine_as_it_is(url, patience) as engine:
+        yield Audit(engine, time.time)

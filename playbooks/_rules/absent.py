@@ -1,4 +1,6 @@
-"""There is no such pod: why, and what could have been meant."""
+"""There is no such pod, or more than one: why, and what could have been meant."""
+
+from collections.abc import Sequence
 
 from bot.report import Evidence, Finding, NextAction, Scope, Subject, one_line
 from bot.texts import Texts
@@ -15,12 +17,10 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts) -> Finding:
     if (refusal := denied(absent, name, say)) is not None:
         return refusal
     names = [f"{one.namespace}/{one.name}" for one in absent.candidates]
-    key = "candidates" if names else "claim" if kind == "Pod" else "owner"
-    claim = say(f"not-found.{key}", answer=absent.answer, names=prose.names(say, names))
     return Finding(
         code="not-found",
-        claim=one_line(claim, 400),
-        severity="warning",
+        claim=one_line(_claim(absent, kind, name, names, say), 400),
+        severity="info" if absent.matches else "warning",
         confidence="suspected" if absent.gaps else "confirmed",
         scope=Scope(),
         evidence=tuple(
@@ -38,6 +38,17 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts) -> Finding:
             for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         ),
     )
+
+
+def _claim(absent: Absent, kind: str, name: str, candidates: Sequence[str], say: Texts) -> str:
+    names = prose.names(say, candidates)
+    if absent.matches:
+        same = all(one.name == name for one in absent.candidates)
+        key = "not-found.several" if same else "not-found.begin"
+        return say(key, count=absent.matches, what=f"{kind.lower()}s", name=name, names=names)
+    if names:
+        return say("not-found.candidates", answer=absent.answer, names=names)
+    return say("not-found.claim" if kind == "Pod" else "not-found.owner", answer=absent.answer)
 
 
 def _typed(subject: Subject) -> str:

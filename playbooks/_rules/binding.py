@@ -54,7 +54,8 @@ def _refused_by_lock(case: Case, said: Said, name: str, owners: Owners, say: Tex
         return None
     held = _judge(case, name, owners, say)
     if held is not None:
-        return _lock_finding(case, {name: held}, [said.evidence], "confirmed", say)
+        sure: Confidence = "suspected" if held.unseen else "confirmed"
+        return _lock_finding(case, {name: held}, [said.evidence], sure, say)
     code = "node-lock-malformed" if said.lock.malformed else "node-lock-held"
     if name in case.nodes:
         late = said.at is None or case.now - said.at > UNSCHEDULABLE_FLUSH
@@ -73,7 +74,7 @@ def _lock_finding(
     held = next(iter(locks.values()))
     shown = [case.nodes[name] for name in names if name in case.nodes][:_MAX_LOCKS_SHOWN]
     texts = [(node, node.metadata.annotation(LOCK_KEY)) for node in shown]
-    actions = lock_actions(names[0], held.code, say) if names else []
+    actions = lock_actions(names[0], held, say) if names else []
     return Finding(
         code=held.code,
         claim=one_line(held.claim, 400),

@@ -79,21 +79,20 @@ class World:
         """
         found: dict[object, tuple[Version, str, Registration]] = {}
         expected = unread = 0
-        known = set[object]()
-        for view, (name, node) in product(self.views, sorted(self.facts.nodes.items())):
+        known = set[tuple[Version, int | None]]()
+        for view, name in product(self.views, sorted(self.facts.nodes)):
             seen = view.see(name)
-            unread_here = isinstance(seen.state, Unregistered) and seen.state.registration is None
-            if view is self.views[-1] and (not unread_here or expects_gpus(node, self.config.count)):
-                expected, unread = expected + 1, unread + unread_here
-            alike = view.version, seen.order
-            if unread_here or (seen.order is not None and alike in known):
+            if seen.order is not None and (view.version, seen.order) in known:
+                expected += view is self.views[-1]
                 continue
-            known.add(alike)
+            known.add((view.version, seen.order))
             registered = view.registration(name)
             cards = registered.registration if isinstance(registered, Unregistered) else registered
             if cards is not None:
                 sizes = tuple((one.type, one.memory_mib, one.cores, one.slots) for one in cards.cards)
                 found.setdefault((view.version, sizes), (view.version, name, cards))
+            if view is self.views[-1] and expects_gpus(self.facts.nodes[name], self.config.count):
+                expected, unread = expected + 1, unread + (cards is None)
         return [] if 2 * unread >= expected else list(found.values())
 
     def views_without(self, uid: str) -> list[View]:

@@ -18,11 +18,15 @@ Owners = Mapping[tuple[str, str], Pod | Gap | None]
 
 
 class Held(NamedTuple):
-    """One lock. `passing`: the next bind on the node releases it by itself, so it keeps nobody out."""
+    """One lock. `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
+
+    `unseen` is its owner where that could not be read: whether it is gone is not known then.
+    """
 
     code: str
     claim: str
     passing: bool = False
+    unseen: tuple[str, str] | None = None
 
 
 def lock_on(node: Node, install: Install, now: datetime, owners: Owners) -> LockState | None:
@@ -70,15 +74,19 @@ def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str =
         "age": max(0, int(state.age.total_seconds())),
         "expires": format_time(after(state.lock.taken_at, expiry)),
     }
-    return Held(code, say(f"node-lock-{state.phase}.{state.why}", **values), state.passing)
+    unseen = (state.lock.namespace, state.lock.pod) if state.why == "unseen" else None
+    return Held(code, say(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen)
 
 
-def lock_actions(node: str, code: str, say: Texts, key: str = LOCK_KEY) -> list[NextAction]:
-    """To look at the lock, and to remove one whose owner is not at work."""
+def lock_actions(node: str, held: Held, say: Texts, key: str = LOCK_KEY) -> list[NextAction]:
+    """To look at the lock and at an owner that was not seen, and to remove one whose owner is not at work."""
     path = key.replace(".", "\\.")
     look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
     actions = [NextAction(say("node-lock.look"), look)]
-    if code != "node-lock-held":
+    if held.unseen:
+        namespace, pod = held.unseen
+        actions.append(NextAction(say("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
+    if held.code != "node-lock-held":
         release = kubectl("annotate", "node", node, f"{key}-")
         actions.append(NextAction(say("node-lock.release"), release, changes_cluster=True))
     return actions

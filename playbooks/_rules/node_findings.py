@@ -185,14 +185,15 @@ class Wording:
         key, expiry = (CAMBRICON_LOCK_KEY, CAMBRICON_EXPIRY) if other else (LOCK_KEY, self.sweep.lock_expiry)
         states = [one.cambricon_lock if other else one.lock for one in shown]
         assert states[0] is not None
-        claim = told(first.node, states[0], expiry, say, key).claim
+        held = told(first.node, states[0], expiry, say, key)
+        claim = held.claim
         if len(names) > 1:
             claim = say(f"nodes.locks-{states[0].phase}", nodes=prose.names(say, names), first=claim)
         proofs = [_annotation(one.node, key) for one in shown]
         for state in states:
             owner = owner_of(state, self.sweep.owners) if state else None
             proofs += [_evidence.of_pod(owner, owner.status.phase, "{.status.phase}")] if owner else []
-        return claim, proofs, lock_actions(first.name, fault.code, say, key)
+        return claim, proofs, lock_actions(first.name, held, say, key)
 
     def _kubernetes(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         claim = self.say(f"{fault.code}.claim", nodes=prose.names(self.say, names), what=fault.about)

@@ -56,6 +56,11 @@ def scheduler_log(install: Install, pod: str, say: Texts) -> tuple[NextAction, .
     )
 
 
+def raise_verbosity(say: Texts) -> tuple[NextAction, ...]:
+    """To let HAMi log each card's figures for a while (its V(5)); it is asked about before it is done."""
+    return (NextAction(say("changing.raise-it"), "verbosity 5 for 10m", changes_cluster=True),)
+
+
 def few_actions(findings: Sequence[Finding]) -> list[Finding]:
     """At most three next actions in the whole report, those of the first findings."""
     left, kept = _MAX_ACTIONS, list[Finding]()

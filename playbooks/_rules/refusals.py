@@ -91,6 +91,8 @@ def refused(case: Case, said: Said, cause: Cause, say: Texts) -> Finding:
     told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
     if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
         return structs.replace(told, next_actions=prose.see_cards(cause.nodes[0], say))
+    if cause.code == "node-unfit-pod":
+        return structs.replace(told, next_actions=prose.raise_verbosity(say))
     if cause.text != fit.QUOTA_NOT_FIT:
         return told
     look = kubectl("-n", case.pod.namespace, "get", "resourcequota", "-o", "yaml")

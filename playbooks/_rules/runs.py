@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec import structs
+
 from bot.hami.cycles import Cycle
 from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import LogLine
@@ -205,7 +207,9 @@ def verbosity(logs: Sequence[LogOf], say: Texts) -> list[Finding]:
     key = "v-nodes" if least < NODE_VERDICTS else "v-cards" if least < CARD_FIGURES else "v-all"
     listed = ", ".join(f"{container} -v={level}" for container, level in levels)
     proofs = [of_flag(one) for one in {(one.container, one.verbosity): one for one in read}.values()]
-    return [finding("log-verbosity", say(f"logs.{key}", levels=listed), "confirmed", (), proofs, severity="info")]
+    told = finding("log-verbosity", say(f"logs.{key}", levels=listed), "confirmed", (), proofs, severity="info")
+    more = () if key == "v-all" else prose.raise_verbosity(say)
+    return [structs.replace(told, next_actions=more)]
 
 
 def of_flag(log: LogOf) -> Evidence:

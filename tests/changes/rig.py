@@ -4,6 +4,7 @@ A step is a call of the writer or of the journal. Killed before a step: it never
 nobody was told. A killed bot does nothing any more; another one, with the same store, goes on.
 """
 
+import asyncio
 import contextlib
 import copy
 import json
@@ -122,20 +123,33 @@ class Rig:
         await self.writer.patch_deployment(NAMESPACE, NAME, ({"op": "replace", "path": "/spec", "value": edited},))
 
     async def passes(self, *at: float, bots: Sequence[Changer] = ()) -> None:
-        """At each of these times (seconds after the beginning) every bot makes its pass."""
+        """At each of these times (seconds after the beginning) every bot makes its pass, all at once."""
         for moment in at:
             self.now = max(self.now, NOW + moment)
-            for bot in bots or (self.bot(),):
-                await bot.reconcile()
+            await asyncio.gather(*(bot.reconcile() for bot in bots or (self.bot(),)))
 
     async def is_as_before(self) -> bool:
         live = await self.live()
         return json.dumps(live["spec"]) == json.dumps(self.before) and not live["metadata"].get("annotations")
 
 
+_blank: list[bytes] = []
+
+
+async def _database(folder: Path) -> str:
+    """The address of a store that is as new. Making its tables takes far longer than anything that is done with it."""
+    path = folder / "store.db"
+    if not _blank:
+        async with open_store(f"sqlite:///{path}"):
+            pass
+        _blank.append(path.read_bytes())
+    path.write_bytes(_blank[0])
+    return f"sqlite:///{path}"
+
+
 @asynccontextmanager
-async def rig(folder: Path, words: list[str] | None = None) -> AsyncGenerator[Rig]:
-    """A rolled out Deployment between two sidecars."""
+async def rig(folder: Path, words: list[str] | None = None, *, database: str = "") -> AsyncGenerator[Rig]:
+    """A rolled out Deployment between two sidecars; the store is in the folder unless a database is named."""
     meta = {"namespace": NAMESPACE, "name": NAME, "uid": "u-1", "resourceVersion": "1", "generation": 1}
     labels = {"app": "hami-scheduler"}
     containers = [
@@ -156,7 +170,7 @@ async def rig(folder: Path, words: list[str] | None = None) -> AsyncGenerator[Ri
         config = folder / "kubeconfig"
         config.write_text(server.kubeconfig())
         writer = await stack.enter_async_context(await open_writer(kubeconfig=config, timeout_s=2))
-        store = await stack.enter_async_context(open_store(f"sqlite:///{folder}/store.db"))
+        store = await stack.enter_async_context(open_store(database or await _database(folder)))
         made = Rig(server, writer, store)
         made.before = (await made.live())["spec"]
         yield made

@@ -1,4 +1,6 @@
-"""Killed at every step of raise, extend, revert and the pass, with another process going on: what must hold.
+"""Killed at every step of raise, extend, revert and the pass, or the answer of any write lost, done and not done.
+
+Two other processes go on, at the same time. What must hold:
 
 - By the deadline and 30 s the original is back, to the byte, and the record is off the object.
 - The pod template was written twice at most: the raise and one revert.
@@ -7,16 +9,21 @@
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from bot.changes.changer import Changer
-from tests.changes.rig import NAME, NAMESPACE, Killed, Rig, Steps, rig
+from bot.changes.changer import ChangeFailed, Changer
+from bot.changes.plan import annotation
+from bot.changes.record import Record, read_record
+from bot.kube.writer import OutcomeUnknown
+from tests.changes.deployments import NOW
+from tests.changes.rig import NAME, NAMESPACE, Killed, Rig, Steps, When, rig
 
-PASSES = (15, 150, 600, 615, 630, 1200, 1215, 1230)
-"""Soon, when what was only planned is given up, and up to 30 s after both deadlines."""
+SOON, LATER = (15, 150, 600, 615, 630), (1200, 1215, 1230)
+"""When what was only planned is given up, and up to 30 s after the deadline; the same for one that was extended."""
 Act = Callable[[Rig, Changer], Awaitable[object]]
 
 
@@ -62,22 +69,48 @@ async def steps_of(act: Act, folder: Path) -> list[str]:
         return steps.names
 
 
-async def killed(act: Act, folder: Path, at: int, when: str, edit: bool) -> None:
-    async with rig(folder) as here:
+WHENS: tuple[When, ...] = ("before", "after")
+
+
+async def killed(act: Act, folder: Path, at: int, when: When, *, edit: bool, database: str = "") -> None:
+    async with rig(folder, database=database) as here:
         with pytest.raises(Killed):
-            await act(here, here.bot(Steps(at, when)))  # type: ignore[arg-type]
-        if edit:
-            await here.edit(lambda spec: spec["template"]["spec"]["containers"][1]["args"].append("--foreign"))
-            edited = (await here.live())["spec"]
-        await here.passes(*PASSES)
-        if edit:
-            live = await here.live()
-            assert live["spec"] == edited
-            assert not live["metadata"].get("annotations")
-        else:
-            assert await here.is_as_before()
-            assert here.writer.template_writes in (0, 2)
-        assert await here.store.changes("lab").opened() == []
+            await act(here, here.bot(Steps(at, when)))
+        await undone_by_others(here, edit=edit)
+
+
+async def unanswered(act: Act, folder: Path, at: int, when: When, *, edit: bool) -> None:
+    """`when` the connection broke: before the write was done, or after."""
+
+    async def lost() -> None:
+        raise OutcomeUnknown("the connection was closed")
+
+    async with rig(folder) as here:
+        with contextlib.suppress(ChangeFailed):
+            await act(here, here.bot(Steps(at, when, lost)))
+        await undone_by_others(here, edit=edit)
+
+
+async def undone_by_others(here: Rig, *, edit: bool) -> None:
+    edited = None
+    if edit:
+        await here.edit(lambda spec: spec["template"]["spec"]["containers"][1]["args"].append("--foreign"))
+        edited = (await here.live())["spec"]
+    bots = here.bot(), here.bot()
+    await here.passes(*SOON, bots=bots)
+    if text := annotation(await here.live()):
+        left = read_record(text)
+        assert isinstance(left, Record)
+        assert left.deadline == NOW + 1200
+        await here.passes(*LATER, bots=bots)
+    if edit:
+        live = await here.live()
+        assert live["spec"] == edited
+        assert not live["metadata"].get("annotations")
+    else:
+        assert await here.is_as_before()
+        assert here.writer.template_writes in (0, 2)
+    assert await here.store.changes("lab").opened() == []
 
 
 @pytest.mark.parametrize("name", ACTS)
@@ -87,7 +120,7 @@ def test_killed_at_any_step_the_original_is_back_by_the_deadline(
     async def run() -> int:
         names = await steps_of(ACTS[name], _folder(tmp_path, "whole"))
         for at in range(len(names)):
-            for when in ("before", "after"):
+            for when in WHENS:
                 await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=False)
         return 2 * len(names)
 
@@ -101,11 +134,27 @@ def test_killed_at_any_step_a_foreign_edit_stays(
     async def run() -> int:
         names = await steps_of(ACTS[name], _folder(tmp_path, "whole"))
         for at in range(len(names)):
-            for when in ("before", "after"):
+            for when in WHENS:
                 await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=True)
         return 2 * len(names)
 
     record_property("crash_points", asyncio.run(run()))
+
+
+@pytest.mark.parametrize("edit", [False, True], ids=["nobody edits", "somebody edits"])
+@pytest.mark.parametrize("name", ACTS)
+def test_where_the_answer_of_a_write_is_lost_the_same_holds(
+    name: str, edit: bool, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async def run() -> int:
+        names = await steps_of(ACTS[name], _folder(tmp_path, "whole"))
+        writes = [at for at, step in enumerate(names) if step == "patch_deployment"]
+        for at in writes:
+            for when in WHENS:
+                await unanswered(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
+        return 2 * len(writes)
+
+    record_property("lost_answers", asyncio.run(run()))
 
 
 def _folder(parent: Path, name: str) -> Path:

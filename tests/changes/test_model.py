@@ -20,17 +20,19 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bot.changes.changer import Changer
-from bot.changes.plan import Plan, Wanted
-from bot.changes.record import KEY
+from bot.changes.plan import Plan, Wanted, annotation
+from bot.changes.record import KEY, Record, read_record
 from bot.errors import BotError
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
+from bot.kube.writer import OutcomeUnknown
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
 from tests.changes.memory import NAME, NAMESPACE, Cluster, MemoryJournal, Replica, Trouble, scheduler
-from tests.changes.rig import NEWEST, Killed, Steps, When
+from tests.changes.rig import NEWEST, Killed, Rig, Steps, When, rig
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -61,7 +63,7 @@ EDITS: dict[str, Edit] = {
         one["metadata"]["annotations"].pop(KEY) if one["metadata"]["annotations"].get(KEY) == "{" else None
     ),
     "reordered": lambda one: _containers(one).reverse(),
-    "one injected": lambda one: _containers(one).insert(0, {"name": f"new-{len(_containers(one))}"}),
+    "one injected": lambda one: _containers(one).insert(0, {"name": f"new-{len(_containers(one))}", "image": "n"}),
     "renamed": lambda one: _extender(one).update(name="scheduler"),
     "named back": lambda one: next((x for x in _containers(one) if x["name"] == "scheduler"), {}).update(name=EXTENDER),
 }
@@ -276,7 +278,7 @@ async def _told(work: Awaitable[object]) -> str | None:
 
 
 SETTINGS = settings(
-    max_examples=100, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=60, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
 )
 
 
@@ -286,3 +288,48 @@ def test_every_order_of_events_ends_well_where_nobody_else_edits() -> None:
 
 def test_every_order_of_events_ends_well_whatever_others_do() -> None:
     run_state_machine_as_test(World, settings=SETTINGS)
+
+
+# ------------------------------------------------------------------------------------ the same over real sockets
+
+Act = Callable[[Rig, Changer], Awaitable[object]]
+ACTS: dict[str, Act] = {
+    "extend": lambda _, bot: bot.extend(NAMESPACE, NAME, 900, by="U2"),
+    "revert": lambda _, bot: bot.revert(NAMESPACE, NAME, by="U2"),
+    "pass": lambda _, bot: bot.reconcile(),
+}
+events = st.lists(
+    st.tuples(st.sampled_from(sorted(ACTS)), cuts, st.booleans(), st.sampled_from([0, 0, 30, 570])), max_size=5
+)
+
+
+@settings(
+    max_examples=8, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck), database=None
+)
+@given(begun=cuts, then=events, edit=st.booleans())
+def test_orders_of_events_over_real_sockets_and_a_real_database(
+    begun: Any, then: list[Any], edit: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async def run() -> None:
+        async with rig(tmp_path_factory.mktemp("rig")) as here:
+            await _told(here.raise_(here.bot(Steps(*begun) if begun else Steps())))
+            for name, cut, lost, later in then:
+
+                async def unknown() -> None:
+                    raise OutcomeUnknown("the connection was closed")
+
+                steps = Steps(*cut, unknown if lost else None) if cut else Steps()
+                await _told(ACTS[name](here, here.bot(steps)))
+                here.now += later
+            if edit:
+                await here.edit(lambda spec: spec["template"]["spec"]["containers"][1]["args"].append("--foreign"))
+            left = json.dumps((await here.live())["spec"])
+            record = read_record(annotation(await here.live()) or "")
+            due = record.deadline - NOW if isinstance(record, Record) else 0
+            await here.passes(due, due + 15, due + 30, here.now - NOW + 200, bots=(here.bot(), here.bot()))
+            live = await here.live()
+            assert annotation(live) is None
+            assert json.dumps(live["spec"]) == (left if edit else json.dumps(here.before))
+            assert await here.store.changes("lab").opened() == []
+
+    asyncio.run(run())

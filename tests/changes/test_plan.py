@@ -244,3 +244,43 @@ def test_the_same_record_is_the_same_text() -> None:
     record = planned(deployment(args=["-v=4"])).record
     assert read_record(write_record(record)) == record
     assert write_record(record) == write_record(copy.copy(record))
+
+
+def test_a_change_whose_record_could_not_be_read_again_is_refused() -> None:
+    answer = plan_raise(
+        deployment(args=["-v=4"]), LEVEL._replace(because="x" * 70_000), now=NOW, change_id="c", version=None
+    )
+    assert isinstance(answer, Refusal)
+    assert "readable" in answer.why
+
+
+def test_half_a_character_in_the_reason_is_no_obstacle() -> None:
+    record = planned(deployment(args=["-v=4"]), LEVEL._replace(because="a\ud800b")).record
+    assert record.because == "a?b"
+
+
+RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "word"),
+    [
+        (RUNNING._replace(container=EXTENDER), "-v=4"),
+        (RUNNING._replace(flag="profiling", value="true"), "-v=4"),
+        (RUNNING, "-v=$(LEVEL)"),
+    ],
+    ids=["the extender", "profiling", "a level that is no number"],
+)
+def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted: Wanted, word: str) -> None:
+    target = recorded("hami-2.10")
+    for one in target["spec"]["template"]["spec"]["containers"]:
+        one["command"] = [each for each in one["command"] if not each.startswith("-v")] + [word]
+    answer = plan_raise(target, wanted, now=NOW, change_id="c", version=NEWEST)
+    assert isinstance(answer, Refusal)
+    assert answer.code == "unsuitable"
+
+
+def test_a_deadline_that_only_a_wrong_clock_can_have_written_is_due() -> None:
+    after = raised(deployment(args=["-v=4"]))
+    assert isinstance(decide(after, NOW - LONGEST_S), Wait)
+    assert isinstance(decide(after, NOW - 86_400), Restore)

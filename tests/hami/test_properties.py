@@ -377,8 +377,11 @@ def test_every_change_that_is_proposed_fits_when_it_is_made(cluster, pod, numa_b
         return
     asked = pod.containers[0]
     for change in smallest_changes(now, names, pod):
-        assert change.amount < {"memory": asked.memory_mib or 10**9, "count": asked.count, "cores": asked.cores}.get(
-            change.what, 1
-        )
+        assert change.amount < {
+            "memory": asked.memory_mib or 10**9,
+            "share": 10**9,
+            "count": asked.count,
+            "cores": asked.cores,
+        }.get(change.what, 1)
         left = [one for one in pods if f"{one.namespace}/{one.name}" != change.pod]
         assert view(machines, left, version=version).judge(change.node, applied(change, pod)).fits, change

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.changes.durations import format_duration, read_duration
 from bot.errors import UsageError
 from handlers.change_words import (
     ChangeAsked,
@@ -14,9 +15,7 @@ from handlers.change_words import (
     Revert,
     Show,
     change_commands,
-    format_duration,
     read_change,
-    read_duration,
     words_of,
 )
 from handlers.grammar import Grammar, read

@@ -15,6 +15,7 @@ from sandbox.apiserver import ApiServer, Fault
 from tests.playbooks.world import (
     Object,
     ago,
+    answer,
     ask,
     cause,
     cluster,
@@ -75,26 +76,44 @@ def test_a_name_without_a_namespace_is_found_where_it_is(tmp_path: Path) -> None
 
 def test_a_name_in_several_namespaces_is_asked_back(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(pod("trainer-0"), pod("trainer-0", namespace="dev")), "trainer-0")
-    assert codes(report) == ["not-found"]
-    assert "dev/trainer-0" in report.verdict
-    assert "ml/trainer-0" in report.verdict
+    assert (codes(report), report.severity) == (["not-found"], "info")
+    assert report.verdict == "2 pods are called trainer-0: dev/trainer-0, ml/trainer-0. Which one?"
     assert commands(report) == ["why dev/trainer-0", "why ml/trainer-0"]
 
 
-def test_a_unique_prefix_is_enough(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(running("trainer-0", "gpu-1"), running("web-1", "gpu-1")), "train")
+def test_the_part_that_a_generated_name_begins_with_is_enough_and_told_to_be_one(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(running("trainer-0", "gpu-1"), running("web-1", "gpu-1")), "trainer")
     assert report.subject.name == "trainer-0"
+    assert [gap.why for gap in report.gaps if gap.source == "pod"] == [
+        'No pod is called "trainer": this is about ml/trainer-0, the only one whose name begins with it.'
+    ]
 
 
-def test_a_prefix_of_several_pods_offers_them(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(pod("trainer-0"), pod("trainer-1")), "ml/trainer")
+@pytest.mark.parametrize("typed", ["ml/trainer-1", "ml/train", "trainer-1"])
+def test_a_pod_whose_name_only_goes_on_where_what_was_typed_ends_is_another_one(tmp_path: Path, typed: str) -> None:
+    report = ask(tmp_path, cluster(running("trainer-10", "gpu-1")), typed)
     assert codes(report) == ["not-found"]
+    assert commands(report) == ["why ml/trainer-10"]
+
+
+def test_the_log_of_a_pod_that_is_gone_is_not_that_of_another_whose_name_begins_with_its_own(tmp_path: Path) -> None:
+    path = record(tmp_path, cluster(running("trainer-10", "gpu-1"), running("trainer-1-x", "gpu-1")))
+    report = answer("logs", path, {}, pod="ml/trainer-1")
+    assert (report.subject.name, codes(report)[0]) == ("trainer-1", "not-found")
+    assert commands(report)[:2] == ["logs ml/trainer-1-x", "logs ml/trainer-10"]
+
+
+def test_a_prefix_of_several_pods_asks_which(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(pod("trainer-0"), pod("trainer-1")), "ml/trainer")
+    assert (codes(report), report.severity) == (["not-found"], "info")
+    assert report.verdict == "2 pods begin with trainer: ml/trainer-0, ml/trainer-1. Which one?"
     assert commands(report) == ["why ml/trainer-0", "why ml/trainer-1"]
 
 
 def test_a_misspelt_name_offers_the_near_one(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(pod("trainer-0")), "ml/trianer-0")
     assert "did you mean ml/trainer-0" in report.verdict
+    assert (report.severity, cause(report).confidence) == ("warning", "confirmed")
 
 
 def test_a_misspelt_owner_offers_the_near_one(tmp_path: Path) -> None:
@@ -206,3 +225,21 @@ def test_where_only_one_namespace_may_be_searched_the_answer_says_so(tmp_path: P
     assert "only namespace ml was searched" in gap.hint
     if name == "nobody":
         assert (cause(report).code, cause(report).confidence) == ("not-found", "suspected")
+
+
+@pytest.mark.parametrize("verb", ["why", "logs"])
+def test_a_live_cluster_and_a_recording_say_in_the_same_words_that_there_is_no_such_pod(
+    tmp_path: Path, verb: str
+) -> None:
+    recording = record(tmp_path, cluster(gpu_node()))
+    playbook = find(verb)
+
+    async def run() -> Report:
+        async with ApiServer.from_recording(recording) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config) as reached:
+                snapshot = await playbook.gather(playbook.request(pod="ml/nosuch"), Sources(reached))
+                return playbook.diagnose(snapshot, Texts("en"))
+
+    assert asyncio.run(run()).verdict == answer(verb, recording, {}, pod="ml/nosuch").verdict

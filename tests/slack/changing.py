@@ -1,10 +1,13 @@
 """The real bot with a pretended Slack before it and a pretended cluster behind it that rolls out and can be written to.
 
-The time of day is the machine's and what is added to it: nobody sleeps.
+The time of day is the machine's and what is added to it: nobody sleeps. The cluster's is the machine's alone, so what
+is added has to be more than a skew that the bot would make up for (`bot.changes.changer.SKEW_S`).
 """
 
 import asyncio
+import json
 import time
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,10 +29,11 @@ from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of
 from tests.slack.bot import RECORDING, Mode, settings
+from tests.slack.test_bot_deliveries import sent
 
 ROOM = "gpu-oncall"
 ADA, GRACE, LINUS, ONCALL = "U0ADA00001", "U0GRACE001", "U0LINUS001", "S0ONCALL01"
-NAMESPACE, NAME = "kube-system", "hami-scheduler"
+NAMESPACE, NAME = "hami-system", "hami-scheduler"
 EXTENDER = "vgpu-scheduler-extender"
 QUICK = Timing(ready_s=0.02, gone_s=0.01, lease_s=0.05)
 ACCESS = AccessSettings(operators=(ADA,), approvers=(LINUS,))
@@ -60,6 +64,19 @@ class World:
     async def is_open(self) -> bool:
         return KEY in (await self.deployment())["metadata"].get("annotations", {})
 
+    async def is_closed(self) -> bool:
+        return not await self.is_open()
+
+    async def record(self) -> dict[str, Any]:
+        """The open change as it stands on the object."""
+        return json.loads((await self.deployment())["metadata"]["annotations"][KEY])
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Asks the cluster until it is so: nothing in the workspace tells."""
+        async with asyncio.timeout(10):
+            while not await holds():
+                await asyncio.sleep(0.02)
+
     def cards(self, containing: str = "", user: str = "grace") -> list[dict[str, Any]]:
         """The messages of the channel, which everybody sees, that say so."""
         seen = self.slack.messages(ROOM, user)
@@ -68,9 +85,13 @@ class World:
     async def card(self, containing: str) -> dict[str, Any]:
         return (await self.slack.wait_for(lambda: self.cards(containing)))[-1]
 
-    async def told(self, user: str, containing: str) -> dict[str, Any]:
-        """What one person alone was told in the channel."""
-        return await self.slack.wait_for(channel=ROOM, containing=containing, user=user)
+    async def told(self, user: str, containing: str, times: int = 1) -> dict[str, Any]:
+        """What one person alone was told in the channel, so many times; the last one."""
+        return (await self.slack.wait_for(lambda: self._told(user, containing)[times - 1 :]))[-1]
+
+    def _told(self, user: str, containing: str) -> list[dict[str, Any]]:
+        seen = self.slack.messages(ROOM, user)
+        return [one for one in seen if one.get("ephemeral") and containing in text_of(one)]
 
     async def audit(self) -> list[tuple[str, str, str]]:
         """(actor, action, outcome), the oldest first."""
@@ -99,9 +120,11 @@ class World:
     async def offered(self, words: str, user: str = "ada") -> dict[str, Any]:
         """The form that a command opens, once it shows what would be done."""
         await self.slack.command(user, ROOM, words)
-        return (await self.slack.wait_for(lambda: [one for one in self.slack.views(user) if "submit" in one]))[-1]
+        return (
+            await self.slack.wait_for(lambda: [one for one in self.slack.views(user) if one["callback_id"] == "change"])
+        )[-1]
 
-    async def raised(self, words: str = "verbosity 5 for 10m", because: str = "trainer-0 hangs") -> dict[str, Any]:
+    async def raised(self, words: str = "verbosity 5 for 30m", because: str = "trainer-0 hangs") -> dict[str, Any]:
         """The card of a change that ada asked for and confirmed."""
         await self.offered(words)
         await self.submit("ada", because)
@@ -113,6 +136,26 @@ class World:
     async def click(self, user: str, card: dict[str, Any], action: str, value: str | None = None) -> None:
         more = {} if value is None else {"value": value}
         await self.slack.click(user, action, channel=ROOM, message_ts=card["ts"], **more)
+
+    async def pressed(self, user: str, card: dict[str, Any], action: str, value: str) -> None:
+        """A click as a client could make it up: of a button that stands there or not."""
+        who = {"id": self.slack.workspace.user_id(user)}
+        pressed = {"type": "button", "block_id": "b", "action_id": action, "value": value, "action_ts": "1"}
+        room = self.slack.workspace.channel_id(ROOM)
+        container = {"type": "message", "message_ts": card["ts"], "channel_id": room, "is_ephemeral": False}
+        where = {"container": container, "channel": {"id": room}}
+        await sent(self.slack, "block_actions", user=who, actions=[pressed], trigger_id=uuid.uuid4().hex, **where)
+
+    async def sent(self, user: str, kind: str, **given: Any) -> None:
+        """Anything that Slack could deliver for that user."""
+        await sent(self.slack, kind, user={"id": self.slack.workspace.user_id(user)}, **given)
+
+    async def edited(self) -> None:
+        """Somebody else edits the extender's words."""
+        containers = (await self.deployment())["spec"]["template"]["spec"]["containers"]
+        place = next(number for number, one in enumerate(containers) if one["name"] == EXTENDER)
+        path = f"/spec/template/spec/containers/{place}/command/-"
+        await self.writer.patch_deployment(NAMESPACE, NAME, ({"op": "add", "path": path, "value": "--foreign=1"},))
 
 
 def text_of(message: Any) -> str:

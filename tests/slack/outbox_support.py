@@ -6,11 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
+from sqlalchemy import select
 
 from bot.slack.gateway import Gateway, open_client
 from bot.slack.message import Message
 from bot.slack.outbox import Outbox
 from bot.store import Store, open_store
+from bot.store.outbox_rows import Queued, _queued
+from bot.store.tables import outbox
 from sandbox.slack import App, Seed, SlackServer, VirtualClock
 
 ONCALL, GENERAL, BUDGET = "C0GPUONC01", "C0GENERAL1", "C0BUDGET01"
@@ -118,6 +121,13 @@ def ephemerals(bot: Bot, channel: str, user: str) -> list[dict[str, Any]]:
 
 def line(text: str) -> Message:
     return Message(text, ({"type": "section", "text": {"type": "mrkdwn", "text": text}},))
+
+
+async def failed(store: Store) -> list[Queued]:
+    """The rows that were given up, oldest first."""
+    async with store._engine.connect() as connection:
+        rows = await connection.execute(select(outbox).where(outbox.c.state == "failed").order_by(outbox.c.id))
+        return [_queued(row) for row in rows.mappings()]
 
 
 def calls(bot: Bot, method: str) -> int:

@@ -1,18 +1,22 @@
 """How answers find their way: what goes wrong while they are made, while they are shown, and what is said meanwhile."""
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bot.errors import SourceError
 from bot.serve import AS_USUAL, Limits
+from handlers.desk import AT_ONCE
 from playbooks._playbook import Sources
 from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
-from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, recorded
+from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded
 from tests.slack.test_bot_deliveries import later, sent
 from tests.slack.test_surfaces import button, text_of
 
@@ -42,6 +46,61 @@ def played(
             assert here.slack.unknown_methods == []
 
     asyncio.run(play())
+
+
+def test_few_questions_at_once_read_a_cluster_and_the_others_wait_their_turn(tmp_path: Path) -> None:
+    cluster = Gated()
+    reading: list[str] = []
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cluster, name)
+
+        async def get(self, kind: Any, name: str, namespace: str = "") -> Any:
+            reading.append(name)
+            return await cluster.get(kind, name, namespace)
+
+    @asynccontextmanager
+    async def opener(name: str) -> AsyncGenerator[Sources]:
+        del name
+        yield Sources(Counting())
+
+    async def scene(here: Here) -> None:
+        names = [f"question-{number}" for number in range(2 * AT_ONCE)]
+        for name in names:
+            await here.slack.command("ada", "gpu-oncall", f"why ml/{name}")
+        await later(here.slack)
+        assert reading == names[:AT_ONCE]
+        cluster.gate.set()
+        for name in names:
+            await here.slack.wait_for(channel="gpu-oncall", containing=f"'{name}'", user="ada")
+
+    played(tmp_path, scene, opener=opener)
+
+
+def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Path) -> None:
+    first, second = Gated(), Gated()
+
+    async def play() -> None:
+        async with asyncio.timeout(30), SlackServer() as slack:
+            names = [f"question-{number}" for number in range(AT_ONCE + 3)]
+            async with connected(slack, tmp_path, opener=first.opener, limits=Limits(drain_s=0.1)):
+                for name in names:
+                    await slack.command("ada", "gpu-oncall", f"why ml/{name}")
+            async with connected(slack, tmp_path, opener=second.opener):
+                await second.asked.wait()
+                await later(slack)
+                assert await asyncio.to_thread(begun_again, tmp_path) == AT_ONCE
+                second.gate.set()
+                for name in names:
+                    await slack.wait_for(channel="gpu-oncall", containing=f"'{name}'", user="ada")
+
+    asyncio.run(play())
+
+
+def begun_again(folder: Path) -> int:
+    with contextlib.closing(sqlite3.connect(folder / "bot.db", timeout=5)) as store:
+        return store.execute("SELECT count(*) FROM seen WHERE tries = 2").fetchone()[0]
 
 
 def broken(error: Exception):

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.serve import AS_USUAL, Limits, _sender_name
+from bot.serve import AS_USUAL, Limits, _sender
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded
 from tests.slack.test_bot_deliveries import later
@@ -153,9 +153,10 @@ def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_path: 
 
 
 def test_a_process_has_its_machines_name_while_no_other_bears_it() -> None:
-    with _sender_name("sqlite:///a.db") as first, _sender_name("sqlite:///a.db") as second:
-        with _sender_name("sqlite:///b.db") as elsewhere:
-            assert first == elsewhere == socket.gethostname()
-        assert second != first
-    with _sender_name("sqlite:///a.db") as heir:
+    with _sender("sqlite:///a.db") as first, _sender("sqlite:///a.db") as second:
+        with _sender("sqlite:///b.db") as elsewhere:
+            assert first == elsewhere == (socket.gethostname(), True)
+        assert second.name != first.name
+        assert not second.alone
+    with _sender("sqlite:///a.db") as heir:
         assert heir == first

@@ -1,6 +1,9 @@
 """Socket Mode on bad days: refreshed under load, cut, deaf, refused; the bot heals by itself and says how it is."""
 
 import asyncio
+import contextlib
+import logging
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -31,8 +34,10 @@ def answers(slack: SlackServer) -> int:
     return len([one for one in slack.messages("gpu-oncall", "ada") if "ephemeral" in one])
 
 
-@pytest.mark.parametrize("reason", ["refresh_requested", "warning", "too_many_websockets"])
-def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(tmp_path: Path, reason: str) -> None:
+@pytest.mark.parametrize(("reason", "times"), [("refresh_requested", 5), ("warning", 5), ("too_many_websockets", 2)])
+def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(
+    tmp_path: Path, reason: str, times: int
+) -> None:
     async def ask(slack: SlackServer) -> list[str]:
         return [(await slack.command("ada", "gpu-oncall", "help")).error for _ in range(15)]
 
@@ -40,7 +45,7 @@ def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(tmp_
         slack = here.slack
         await slack.wait_for(lambda: slack.connections == 2)
         asking = [asyncio.create_task(ask(slack)) for _ in range(8)]
-        for made in range(3, 8):  # connections so far: Slack recycles one after the other
+        for made in range(3, 3 + times):  # connections so far: Slack recycles one after the other
             await slack.disconnect(reason, oldest_only=True)
             await slack.wait_for(lambda made=made: len(slack.journal.of("socket", "connected")) >= made)
         assert not all(one.done() for one in asking)
@@ -48,6 +53,28 @@ def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(tmp_
         assert set(errors) == {""}
         await slack.wait_for(lambda: answers(slack) == len(slack.journal.of("response_url")) == len(errors))
         assert slack.connections >= 2
+
+    played(tmp_path, scene)
+
+
+def test_connections_that_are_too_many_again_and_again_are_made_less_and_less_often(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        slack = here.slack
+
+        async def crowd() -> None:
+            while True:
+                await slack.wait_for(lambda: slack.connections > 0)
+                await slack.disconnect("too_many_websockets")
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.5):
+                await crowd()
+        made = len(slack.journal.of("api", "apps.connections.open"))
+        assert made <= 1 + 2 * 4  # at the start to try the token; then at 0, 0, 1 and 3 s
+        await slack.disconnect("too_many_websockets")
+        await slack.wait_for(lambda: slack.connections == 0)
+        await slack.wait_for(lambda: slack.connections == 2)
+        await asked(here)
 
     played(tmp_path, scene)
 
@@ -66,6 +93,18 @@ def test_after_a_handshake_that_failed_a_new_ticket_is_asked_for(tmp_path: Path,
         assert [one.error for one in here.slack.journal.of("socket", "handshake")]
 
     played(tmp_path, scene, BRISK, Fault(kind, where="link", times=2))
+
+
+def test_the_ticket_of_a_connection_is_in_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.wait_for(lambda: here.slack.connections == 2)
+
+    played(tmp_path, scene, BRISK, Fault("dead_ticket", where="link", times=2))
+    formatter = logging.Formatter()
+    told = [formatter.format(one) for one in caplog.records if "Failed to connect" in one.getMessage()]
+    assert len(told) >= 2
+    assert all("ticket=…" in one for one in told)
+    assert not re.search(r"ticket=\w", "".join(told))
 
 
 def test_a_peer_that_falls_silent_is_left_for_another(tmp_path: Path) -> None:

@@ -2,22 +2,26 @@
 
 import asyncio
 import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from bot.errors import UsageError
+from bot.errors import SourceError, UsageError
+from bot.kube.recording import RecordedCluster
 from bot.main import open_sources
 from bot.serve import running
 from bot.settings import load_settings
 from bot.settings.schema import ChannelSettings, ClusterSettings, Settings
 from handlers.shell import Where
+from playbooks._playbook import Sources
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of
 from tests.cases_support import CASES
-from tests.slack.bot import POD, Mode, settings
+from tests.slack.bot import POD, Mode, a_bot, settings
 
 QUESTION = f"why ml/{POD}"
 NEW, OLD = "hami-2.10", "hami-2.7.1"
@@ -178,6 +182,56 @@ def test_a_cluster_that_does_not_exist_is_answered_with_those_that_do(tmp_path: 
         assert "prod, staging" in text_of(await asked(slack, f"{QUESTION} --cluster prdo", "'prdo'"))
 
     played(tmp_path, mode, scene, channel="staging")
+
+
+@pytest.mark.parametrize("usual", ["", "prod"])
+def test_a_cluster_is_opened_once_whether_it_is_named_or_not(tmp_path: Path, usual: str) -> None:
+    opened: list[str] = []
+    clusters = {"prod": ClusterSettings(recording=str(recording(NEW)))}
+    clusters |= {"staging": ClusterSettings(recording=str(recording(OLD)))} if usual else {}
+
+    @asynccontextmanager
+    async def opener(cluster: str) -> AsyncGenerator[Sources]:
+        opened.append(cluster)
+        yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
+
+    async def play() -> None:
+        async with asyncio.timeout(30), SlackServer() as slack:
+            wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
+            async with running(wanted, wanted.slack, opener, usual=usual):
+                await asked(slack, QUESTION, FOUND)
+                await asked(slack, "why ml/s01-fit-a100 --cluster prod", "s01-fit-a100")
+        assert opened == ["prod"]
+
+    asyncio.run(play())
+
+
+def test_who_asks_while_a_login_fails_is_told_with_the_others_and_who_asks_later_logs_in_again(tmp_path: Path) -> None:
+    logins: list[asyncio.Event] = []
+
+    @asynccontextmanager
+    async def opener(cluster: str) -> AsyncGenerator[Sources]:
+        logins.append(asyncio.Event())
+        await logins[-1].wait()
+        raise SourceError(f"login {len(logins)} took too long")
+        yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
+
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(tmp_path, opener=opener) as here:
+            slack = here.slack
+            for user in ("ada", "grace", "linus"):
+                await slack.command(user, "gpu-oncall", QUESTION)
+            for user in ("ada", "grace", "linus"):
+                await slack.wait_for(channel="gpu-oncall", containing="Looking at", user=user)
+            logins[0].set()
+            for user in ("ada", "grace", "linus"):
+                await slack.wait_for(channel="gpu-oncall", containing="login 1 took", user=user)
+            await slack.command("ada", "gpu-oncall", QUESTION)
+            await slack.wait_for(lambda: len(logins) == 2)
+            logins[1].set()
+            await slack.wait_for(channel="gpu-oncall", containing="login 2 took", user="ada")
+
+    asyncio.run(play())
 
 
 # ---------------------------------------------------------------------------------------------- settings, shell

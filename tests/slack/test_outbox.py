@@ -22,6 +22,7 @@ from tests.slack.outbox_support import (
     an_outbox,
     calls,
     drain,
+    failed,
     line,
     outbox_of,
     said,
@@ -173,7 +174,7 @@ def test_no_passing_fault_loses_or_doubles_anything(database: str, where: str, f
         await drain(store, bot.clock, outbox)
         assert texts(bot, ONCALL) == ["first", "second"]
         assert sorted(name for name, _ in shared(bot, ONCALL)) == ["use.csv", "use.png"]
-        assert await store.outbox.failed() == []
+        assert await failed(store) == []
 
     with_outbox(database, work)
 
@@ -268,7 +269,7 @@ def test_rows_of_a_channel_that_is_gone_are_kept_with_the_reason_and_told_once(
             await outbox.put(f"{number}", ONCALL, line(f"{number}")._replace(files=(CSV,)))
         await drain(store, bot.clock, outbox)
         assert outbox.waiting() == 0
-        dead = await store.outbox.failed()
+        dead = await failed(store)
         assert [row.content["text"] for row in dead] == ["0", "1", "2"]
         assert all(error in row.reason for row in dead)
         assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
@@ -287,7 +288,7 @@ def test_a_message_that_slack_never_takes_does_not_hold_up_the_next(database: st
         await outbox.put("b", ONCALL, line("good"))
         await drain(store, bot.clock, outbox)
         assert texts(bot, ONCALL) == ["good"]
-        assert [row.content["text"] for row in await store.outbox.failed()] == ["bad"]
+        assert [row.content["text"] for row in await failed(store)] == ["bad"]
 
     with_outbox(database, work)
 
@@ -300,7 +301,7 @@ def test_what_is_for_a_channel_that_the_bot_is_not_in_is_kept_with_what_to_do(
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         await outbox.put("a", ONCALL, line("hello"))
         await drain(store, bot.clock, outbox)
-        assert "not_in_channel" in (await store.outbox.failed())[0].reason
+        assert "not_in_channel" in (await failed(store))[0].reason
         assert "invite the bot" in caplog.text
 
     with_outbox(database, work, away)
@@ -312,7 +313,7 @@ def test_a_message_somebody_deleted_is_not_edited_for_ever(database: str):
         bot.slack.workspace.remove(ONCALL, head.ts)
         await outbox.put("a", ONCALL, line("5 pods"), update_ts=head.ts)
         await drain(store, bot.clock, outbox)
-        assert "message_not_found" in (await store.outbox.failed())[0].reason
+        assert "message_not_found" in (await failed(store))[0].reason
 
     with_outbox(database, work)
 
@@ -333,9 +334,13 @@ def test_a_file_that_cannot_be_shared_is_given_up_and_its_message_stays(database
         await outbox.put("a", ONCALL, line("first")._replace(files=(CSV,)))
         await outbox.put("b", ONCALL, line("second"))
         await drain(store, bot.clock, outbox)
-        assert texts(bot, ONCALL) == ["first", "second"]
+        first, *_, note = said(bot, ONCALL)
+        assert texts(bot, ONCALL)[:2] == ["first", "second"]
         assert shared(bot, ONCALL) == []
         assert outbox.waiting() == 0
+        assert "`use.csv` could not be attached: " in note["text"]
+        assert "missing_scope" in note["text"]
+        assert note["thread_ts"] == first["ts"]
 
     with_outbox(database, work, seed(scopes=("chat:write", "channels:history")))
 

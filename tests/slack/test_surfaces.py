@@ -2,12 +2,18 @@
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bot.errors import NotFound, Unusable
+from bot.kube.recording import RecordedCluster
+from playbooks._playbook import Sources
 from sandbox.slack.content import elements_of, strings_of
-from tests.slack.bot import POD, VERDICT, Here, Mode, a_bot
+from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot
 
 MODES = ["socket", "http"]
 
@@ -38,6 +44,33 @@ def button(message, action: str) -> str:
     return next(one for one in ids if one.startswith(action))
 
 
+class Passing:
+    """The recorded cluster, from which the pod may be gone, or which may be down."""
+
+    def __init__(self) -> None:
+        self.gone = self.down = False
+        self._cluster = RecordedCluster.open(RECORDING)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    async def get(self, kind: Any, name: str, namespace: str = "") -> Any:
+        if self.down:
+            raise Unusable("the cluster is down")
+        if self.gone and name == POD:
+            raise NotFound(f"pods {name!r} not found")
+        return await self._cluster.get(kind, name, namespace)
+
+    async def list(self, kind: Any, namespace: str = "", **selected: Any) -> Any:
+        found = await self._cluster.list(kind, namespace, **selected)
+        return [one for one in found if not (self.gone and one.name == POD)]
+
+    @asynccontextmanager
+    async def opener(self, cluster: str) -> AsyncGenerator[Sources]:
+        del cluster
+        yield Sources(self)
+
+
 def test_a_command_is_answered_to_the_person_who_asked_alone(tmp_path: Path, mode: Mode) -> None:
     async def scene(here: Here) -> None:
         ack = await here.slack.command("ada", "gpu-oncall", f"why {POD}")
@@ -60,6 +93,43 @@ def test_post_to_channel_shows_the_answer_to_everyone(tmp_path: Path, mode: Mode
         await here.slack.wait_for(lambda: not [one for one in here.slack.messages("gpu-oncall") if "ephemeral" in one])
 
     played(tmp_path, mode, scene)
+
+
+def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old_one_and_not_posted(tmp_path: Path) -> None:
+    cluster = Passing()
+
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(tmp_path, opener=cluster.opener) as here:
+            await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
+            read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+            cluster.gone = True
+            await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
+            new = await here.slack.wait_for(channel="gpu-oncall", containing="nothing was posted", user="ada")
+            assert "not found" in new["text"]
+            assert [one["ts"] for one in here.slack.messages("gpu-oncall", "ada") if VERDICT in one["text"]] == [
+                read["ts"]
+            ]
+            assert [one for one in here.slack.messages("gpu-oncall", "grace") if one.get("bot_id")] == []
+            await here.slack.click("ada", button(new, "post-to-channel"), channel="gpu-oncall", message_ts=new["ts"])
+            await here.slack.wait_for(channel="gpu-oncall", containing="not found", user="grace")
+
+    asyncio.run(play())
+
+
+def test_a_post_that_fails_leaves_the_answer_that_was_read(tmp_path: Path) -> None:
+    cluster = Passing()
+
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(tmp_path, opener=cluster.opener) as here:
+            await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
+            read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+            cluster.down = True
+            await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
+            await here.slack.wait_for(channel="gpu-oncall", containing="is down", user="ada")
+            assert VERDICT in "".join(one["text"] for one in here.slack.messages("gpu-oncall", "ada"))
+            assert [one for one in here.slack.messages("gpu-oncall", "grace") if one.get("bot_id")] == []
+
+    asyncio.run(play())
 
 
 def test_a_mention_is_answered_in_its_thread_and_marked_as_done(tmp_path: Path, mode: Mode) -> None:
@@ -90,6 +160,39 @@ def test_in_a_thread_about_a_pod_the_pod_need_not_be_named_again(tmp_path: Path,
         await here.slack.wait_for(second)
 
     played(tmp_path, mode, scene)
+
+
+@pytest.mark.parametrize(
+    ("between", "asked", "about"),
+    [
+        ("status", "why", VERDICT),
+        ("why ml/s01-fit-a100", "logs --since 2h", "s01-fit-a100"),
+        (f"logs ml/{POD} --since 2h", "why", VERDICT),
+        ("quota", "", VERDICT),
+    ],
+)
+def test_a_thread_remembers_its_last_pod_whatever_else_is_asked_there(
+    tmp_path: Path, between: str, asked: str, about: str
+) -> None:
+    async def scene(here: Here) -> None:
+        slack = here.slack
+        first = await slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+
+        async def answers(number: int) -> list[Any]:
+            def come() -> list[Any]:
+                said = [one for one in slack.messages("gpu-oncall", "ada", first.ts) if one.get("blocks")]
+                found = [one for one in said if one.get("bot_id") and "Looking at" not in one["text"]]
+                return found if len(found) == number else []
+
+            return await slack.wait_for(come)
+
+        await answers(1)
+        for number, words in enumerate((between, asked), start=2):
+            await slack.mention("ada", "gpu-oncall", words, thread_ts=first.ts)
+            last = (await answers(number))[-1]
+        assert about in text_of(last)
+
+    played(tmp_path, "socket", scene)
 
 
 def test_a_thread_under_a_posted_answer_knows_its_pod(tmp_path: Path, mode: Mode) -> None:
@@ -240,3 +343,14 @@ def test_a_mistake_gets_a_short_answer_with_an_example(tmp_path: Path, typed: st
         assert len(answer["text"]) < 3000
 
     played(tmp_path, "socket", scene)
+
+
+def test_text_that_slack_cut_in_the_middle_of_a_character_is_answered(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        if mode == "socket":  # over HTTP a command is a form, which has no such text
+            assert (await here.slack.command("ada", "gpu-oncall", "why \ud83d")).ok
+            await here.slack.wait_for(channel="gpu-oncall", containing="is not a pod", user="ada")
+        await here.slack.say("linus", here.slack.dm("linus"), "why \ud83d")
+        await here.slack.wait_for(channel=here.slack.dm("linus"), containing="is not a pod")
+
+    played(tmp_path, mode, scene)

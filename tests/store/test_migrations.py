@@ -14,7 +14,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from bot.store import StoreError, migrations, open_store
-from bot.store.engine import open_engine
+from bot.store.engine import connect
 from bot.store.migrations import NEWEST, migrate, upgrade
 from bot.store.tables import metadata
 from tests.conftest import NewDatabase
@@ -38,7 +38,7 @@ def within(database: str, act: Callable[[Connection], T]) -> T:
     """What `act` gives on the database as it is, in a transaction."""
 
     async def main() -> T:
-        async with open_engine(database, 0.1, prepare=False) as engine, engine.begin() as connection:
+        async with connect(database, 0.1) as (engine, _), engine.begin() as connection:
             return await connection.run_sync(act)
 
     return asyncio.run(main())
@@ -202,3 +202,9 @@ print("alembic" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_question_in_a_shell_needs_neither_alembic_nor_a_database() -> None:
+    code = "import sys, bot.main; print({'alembic', 'sqlalchemy', 'asyncpg'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

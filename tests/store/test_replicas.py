@@ -145,3 +145,15 @@ def test_a_change_whose_row_was_lost_is_noted_by_one_of_them(database: str) -> N
         assert [found.state for found in await other.changes("lab").opened()] == ["raised"]
 
     with_replicas(database, work)
+
+
+def test_of_two_who_decide_about_a_change_one_does(database: str) -> None:
+    async def work(one: Store, other: Store) -> None:
+        about = {"cluster": "lab", "target": "a/b", "digest": "d", "requester": "U1", "channel": "C1", "request": "{}"}
+        await one.approvals.ask(change_id="c1", **about)
+        decisions = [store.approvals.decide("c1", "approved", by="U2") for store in (one, other) for _ in range(5)]
+        decisions += [other.approvals.decide("c1", "refused", by="U3")]
+        assert (await asyncio.gather(*decisions)).count(True) == 1
+        assert await one.approvals.waiting("lab") == []
+
+    with_replicas(database, work)

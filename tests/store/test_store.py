@@ -22,10 +22,10 @@ class Now:
         return self.at
 
 
-def with_store(database: str, work: Callable[[Store, Now], Awaitable[None]]) -> None:
+def with_store(database: str, work: Callable[[Store, Now], Awaitable[None]], *, alone: bool = False) -> None:
     async def main() -> None:
         now = Now()
-        async with open_store(database, now=now, patience=0.1) as store:
+        async with open_store(database, alone=alone, now=now, patience=0.1) as store:
             await work(store, now)
 
     asyncio.run(main())
@@ -50,7 +50,7 @@ def test_of_many_claims_at_once_one_is_granted(database: str):
     with_store(database, work)
 
 
-def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_the_next(tmp_path: Path):
+def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_the_next_that_is_alone(tmp_path: Path):
     async def dies(store: Store, now: Now) -> None:
         assert await store.claim("Ev1", "the event itself")
         assert await store.claim("Ev2", "done before")
@@ -63,8 +63,13 @@ def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_th
         assert await store.unfinished() == []
         assert not await store.claim("Ev2")
 
+    async def comes_beside(store: Store, now: Now) -> None:
+        assert await store.unfinished() == []
+        assert not await store.claim("Ev1")
+
     with_store(f"sqlite:///{tmp_path}/state.db", dies)
-    with_store(f"sqlite:///{tmp_path}/state.db", comes_back)
+    with_store(f"sqlite:///{tmp_path}/state.db", comes_beside)
+    with_store(f"sqlite:///{tmp_path}/state.db", comes_back, alone=True)
 
 
 def test_work_that_nobody_finished_can_be_claimed_again_but_not_for_ever(database: str):
@@ -75,6 +80,9 @@ def test_work_that_nobody_finished_can_be_claimed_again_but_not_for_ever(databas
             assert not await store.claim("Ev1")
             now.at += 1
         assert await store.unfinished() == []
+        assert not await store.claim("Ev1")
+        assert await store.given_up() == [("Ev1", "the event itself")]
+        assert await store.given_up() == []
         assert not await store.claim("Ev1")
 
     with_store(database, work)

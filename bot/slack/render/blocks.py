@@ -1,6 +1,6 @@
 """Blocks, elements and views as plain dicts within Slack's limits: what is too long is cut, what is too many left out.
 
-Text given as `str` is shown as it is, whoever wrote it: `plain_text` without pictures. Only `Mrkdwn` is parsed.
+Text is shown as it is, whoever wrote it: `plain_text` without pictures.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.slack.message import Block
 from bot.slack.render import rules
-from bot.slack.render.text import Mrkdwn, cut, inert
+from bot.slack.render.text import cut, inert
 
 Element = dict[str, Any]
 
@@ -23,27 +23,14 @@ def plain(text: str, most: int) -> Element:
 # --------------------------------------------------------------------------------------------------------- blocks
 
 
-def section(text: Mrkdwn, *, accessory: Element | None = None) -> Block:
-    """Words of ours, made by `bot.slack.render.text`; they must not be empty."""
-    return _section({"type": "mrkdwn", "text": text, "verbatim": True}, accessory)
-
-
 def plain_section(text: str, *, accessory: Element | None = None) -> Block:
     """Anybody's words."""
-    return _section(plain(text, rules.SECTION), accessory)
-
-
-def _section(text: Element, accessory: Element | None) -> Block:
-    block: Block = {"type": "section", "text": text}
+    block: Block = {"type": "section", "text": plain(text, rules.SECTION)}
     return block if accessory is None else {**block, "accessory": accessory}
 
 
 def header(text: str) -> Block:
     return {"type": "header", "text": plain(text, rules.HEADER)}
-
-
-def divider() -> Block:
-    return {"type": "divider"}
 
 
 def context(*texts: str) -> Block:
@@ -99,26 +86,6 @@ def confirm(title: str, text: str, yes: str, no: str) -> Element:
         "deny": plain(no, rules.CONFIRM_BUTTON),
         "style": "danger",
     }
-
-
-def option(text: str, value: str) -> Element:
-    """One choice of a select; `value` has at most 150 characters."""
-    return {"text": plain(text, rules.OPTION_TEXT), "value": value}
-
-
-def select(action_id: str, choices: Sequence[tuple[str, str]], *, initial: str = "", placeholder: str = "") -> Element:
-    """A menu of (text, value), of which the first 100 with a possible value are offered; at least one must be given."""
-    offered = [option(*one) for one in choices if 0 < len(one[1]) <= rules.OPTION_VALUE][: rules.OPTIONS]
-    chosen = next((one for one in offered if one["value"] == initial), None)
-    element = _placed({"type": "static_select", "action_id": action_id, "options": offered}, placeholder)
-    return element if chosen is None else {**element, "initial_option": chosen}
-
-
-def external_select(action_id: str, *, placeholder: str = "", initial: str = "", typed: int = 1) -> Element:
-    """A menu that asks us for its choices once `typed` characters are typed; `initial` is both text and value."""
-    element = _placed({"type": "external_select", "action_id": action_id, "min_query_length": typed}, placeholder)
-    usable = 0 < len(initial) <= rules.OPTION_VALUE
-    return {**element, "initial_option": option(initial, initial)} if usable else element
 
 
 def text_input(action_id: str, *, initial: str = "", placeholder: str = "", multiline: bool = False) -> Element:

@@ -1,0 +1,150 @@
+"""Two or more profiles of one kind side by side: what changed by more than chance explains.
+
+CPU and delta profiles are put on one footing as values per second; what is in use, and goroutines, are counts at one
+moment. A difference is marked as noise when it lies within twice the standard deviation that the numbers of
+observations give (Poisson).
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.errors import UsageError
+from bot.pprof.nodes import base_name
+from bot.pprof.profile import Profile, ValueType
+from bot.pprof.sampletypes import sample_index
+from bot.pprof.shares import function_cum, is_own, observations, shares
+
+GC = re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge|gcAssistAlloc)")
+_ALLOCATED = "alloc_space"
+_DEVIATIONS = 2.0
+_MOMENT = ("inuse_objects", "inuse_space", "goroutine", "threadcreate")
+_SECOND_NS = 1e9
+
+
+class Change(NamedTuple):
+    """A row: each profile's value in order, per second or as it is; `noise` is about the last against the first."""
+
+    name: str
+    values: tuple[float, ...]
+    noise: bool
+
+    @property
+    def difference(self) -> float:
+        """The last less the first."""
+        return self.values[-1] - self.values[0]
+
+    @property
+    def gone(self) -> bool:
+        """In the first, not in the last: no sample, which is not the same as never run."""
+        return bool(self.values[0]) and not self.values[-1]
+
+    @property
+    def new(self) -> bool:
+        """In the last, not in the first."""
+        return bool(self.values[-1]) and not self.values[0]
+
+
+class Comparison(NamedTuple):
+    """`functions` by the size of the change, of everything that any of the profiles has.
+
+    `gc` and `allocated` are None where the profiles do not tell. `warnings` say what makes the profiles differ beyond
+    what they measure.
+    """
+
+    kind: ValueType
+    per_second: bool
+    total: Change
+    gc: Change | None
+    allocated: Change | None
+    functions: list[Change]
+    warnings: list[str]
+
+    @property
+    def significant(self) -> list[Change]:
+        """The functions whose change is more than noise."""
+        return [one for one in self.functions if not one.noise]
+
+    @property
+    def own(self) -> list[Change]:
+        """Those of the program and its libraries."""
+        return [one for one in self.significant if is_own(one.name)]
+
+
+class _Side(NamedTuple):
+    seconds: float
+    total: int
+    cum: dict[str, int]
+    gc: int
+    allocated: int | None
+    observed: float
+    """Observations per unit of value."""
+
+
+def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
+    """The profiles, oldest first, each as `top.prepared` gives it. Raises UsageError when they are of several kinds."""
+    indexes = [sample_index(profile, wanted) for profile in profiles]
+    kinds = [profile.sample_types[index] for profile, index in zip(profiles, indexes, strict=True)]
+    if len(set(kinds)) > 1:
+        raise UsageError(
+            f"the profiles measure different things: {', '.join(kind.type for kind in kinds)}",
+            hint="Compare profiles of one kind: cpu with cpu, heap with heap.",
+        )
+    kind = kinds[0]
+    per_second = kind.type not in _MOMENT and all(profile.duration_nanos > 0 for profile in profiles)
+    pairs = zip(profiles, indexes, strict=True)
+    sides = [_side(profile, index, per_second=per_second) for profile, index in pairs]
+    names = dict.fromkeys(name for side in sides for name in side.cum)
+    functions = [_change(name, sides, [side.cum.get(name, 0) for side in sides]) for name in names]
+    known = [side.allocated for side in sides if side.allocated is not None]
+    return Comparison(
+        kind=kind,
+        per_second=per_second,
+        total=_change("total", sides, [side.total for side in sides]),
+        gc=_change("garbage collection", sides, [side.gc for side in sides]) if kind.type == "cpu" else None,
+        allocated=_change("allocated", sides, known) if len(known) == len(sides) and per_second else None,
+        functions=sorted(functions, key=lambda one: (-abs(one.difference), one.name)),
+        warnings=_warnings(profiles, kind, per_second=per_second),
+    )
+
+
+def _side(profile: Profile, index: int, *, per_second: bool) -> _Side:
+    total = sum(value for _, value in profile.samples.stacks(index))
+    size = sum(abs(value) for _, value in profile.samples.stacks(index))
+    types = [one.type for one in profile.sample_types]
+    space = types.index(_ALLOCATED) if _ALLOCATED in types else None
+    return _Side(
+        seconds=profile.duration_nanos / _SECOND_NS if per_second else 1.0,
+        total=total,
+        cum=function_cum(profile, index),
+        gc=shares(profile, index, {"gc": GC})["gc"].weight,
+        allocated=None if space is None else sum(value for _, value in profile.samples.stacks(space)),
+        observed=observations(profile, index)(size, size) / size if size else 0.0,
+    )
+
+
+def _change(name: str, sides: Sequence[_Side], values: Sequence[int]) -> Change:
+    rates = tuple(value / side.seconds for value, side in zip(values, sides, strict=True))
+    first, last = sides[0], sides[-1]
+    variance = sum(
+        abs(value) / side.observed / side.seconds**2
+        for value, side in ((values[0], first), (values[-1], last))
+        if side.observed
+    )
+    return Change(name, rates, noise=abs(rates[-1] - rates[0]) <= _DEVIATIONS * math.sqrt(variance))
+
+
+def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool) -> list[str]:
+    found: list[str] = []
+    programs = [base_name(one.mappings[0].file) if one.mappings else "" for one in profiles]
+    if len(set(programs)) > 1:
+        found.append(f"The programs differ: {', '.join(name or 'unnamed' for name in programs)}.")
+    if len({profile.period for profile in profiles}) > 1:
+        found.append(f"They were sampled at different periods: {', '.join(str(one.period) for one in profiles)}.")
+    durations = [profile.duration_nanos / _SECOND_NS for profile in profiles]
+    if per_second and max(durations) > 1.2 * min(durations):
+        found.append(f"They lasted {', '.join(f'{one:.1f} s' for one in durations)}; values are per second.")
+    if not per_second and kind.type not in _MOMENT:
+        found.append("At least one counts since its process started; differences show age as well as change.")
+    return found

@@ -1,0 +1,94 @@
+"""Where goroutines wait, grouped by stack; and between two profiles, which groups grow: a suspected leak."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.pprof.nodes import no_location
+from bot.pprof.profile import Location, Profile
+from bot.pprof.shares import is_own
+
+MANY = 100
+"""Goroutines in one own stack from which on it is worth a word."""
+_GROWN_BY, _GROWN_SHARE = 50, 1.2
+_WAITS = (
+    ("runtime.chanrecv", "channel receive"),
+    ("runtime.chansend", "channel send"),
+    ("runtime.selectgo", "select"),
+    ("runtime.block", "select without cases"),
+    ("sync.runtime_SemacquireWaitGroup", "WaitGroup"),
+    ("sync.(*WaitGroup).Wait", "WaitGroup"),
+    ("sync.runtime_SemacquireRWMutex", "lock"),
+    ("internal/sync.runtime_SemacquireMutex", "lock"),
+    ("sync.runtime_SemacquireMutex", "lock"),
+    ("sync.(*Mutex).Lock", "lock"),
+    ("sync.runtime_notifyListWait", "condition"),
+    ("runtime.netpollblock", "network"),
+    ("internal/poll.runtime_pollWait", "network"),
+    ("time.Sleep", "sleep"),
+)
+_NOT_THE_PROGRAMS = ("runtime/pprof.", "net/http/pprof.", "net/http.(*conn).serve", "net/http.(*persistConn).")
+
+
+class Group(NamedTuple):
+    """Goroutines with one stack. `waits_in` is the first own function from the leaf, `spawned_by` the root-most one."""
+
+    stack: tuple[str, ...]
+    goroutines: int
+    wait: str
+    waits_in: str
+    spawned_by: str
+
+
+class Growth(NamedTuple):
+    """A group that has grown: a suspected leak, not a proven one."""
+
+    group: Group
+    before: int
+
+
+def groups(profile: Profile) -> list[Group]:
+    """By stack over all labels, the largest first; the profile is as `top.prepared` gives it."""
+    names = {number: _names(location) for number, location in profile.locations.items()}
+    counts: dict[tuple[str, ...], int] = {}
+    for ids, value in profile.samples.stacks(0):
+        stack = _stack(ids, names)
+        counts[stack] = counts.get(stack, 0) + value
+    return sorted((_group(stack, count) for stack, count in counts.items()), key=lambda one: (-one.goroutines, one.stack))
+
+
+def crowded(found: Sequence[Group]) -> list[Group]:
+    """Groups that wait in own code in numbers; those that serve idle connections or take profiles are left out."""
+    return [one for one in found if one.goroutines > MANY and one.waits_in and not _expected(one)]
+
+
+def grown(before: Profile, after: Profile) -> list[Growth]:
+    """The groups that have more goroutines in `after` by more than 50 and a fifth, the largest growth first."""
+    counts = {one.stack: one.goroutines for one in groups(before)}
+    found = [Growth(one, counts.get(one.stack, 0)) for one in groups(after) if one.waits_in and not _expected(one)]
+    more = [one for one in found if _has_grown(one.before, one.group.goroutines)]
+    return sorted(more, key=lambda one: (one.before - one.group.goroutines, one.group.stack))
+
+
+def _has_grown(before: int, after: int) -> bool:
+    return after - before > _GROWN_BY and after > _GROWN_SHARE * before
+
+
+def _expected(group: Group) -> bool:
+    return any(name.startswith(_NOT_THE_PROGRAMS) for name in group.stack)
+
+
+def _names(location: Location) -> tuple[str, ...]:
+    return tuple(line.function.name for line in location.lines) or ("?",)
+
+
+def _stack(ids: Sequence[int], names: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
+    try:
+        return tuple([name for number in ids for name in names[number]])
+    except KeyError as error:
+        raise no_location() from error
+
+
+def _group(stack: tuple[str, ...], count: int) -> Group:
+    own = [name for name in stack if is_own(name)]
+    wait = next((kind for name in stack for start, kind in _WAITS if name.startswith(start)), "")
+    return Group(stack, count, wait, own[0] if own else "", stack[-1] if stack else "")

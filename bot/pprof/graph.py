@@ -1,0 +1,77 @@
+"""Flat and cumulative weights, and what of them is shown, in which order (internal/graph, internal/report).
+
+A node's weight counts once per sample, however often it recurs in the stack; the leaf's weight is its own (flat).
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+from bot.pprof.inlines import inline_labels
+from bot.pprof.nodes import Node, node_table
+from bot.pprof.profile import Profile, int64, magnitude
+from bot.pprof.units import fraction_of
+from bot.pprof.weights import weigh
+
+EDGE_FRACTION = 0.001
+
+
+class Trim(NamedTuple):
+    """What is shown. `nodecount` 0 for all."""
+
+    cum: bool = False
+    nodecount: int = 0
+    nodefraction: float = 0.005
+    lines: bool = False
+    inlines: bool = True
+    drop_negative: bool = False
+
+
+class Row(NamedTuple):
+    """A node that is shown. `inline` is empty, `(inline)` or `(partial-inline)`."""
+
+    node: Node
+    flat: int
+    cum: int
+    inline: str = ""
+
+
+class Graph(NamedTuple):
+    """Rows in their order; of how many nodes; how many more were too small."""
+
+    rows: list[Row]
+    nodes: int
+    dropped: int
+
+
+def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
+    """The rows of a table of the sample type at `index`. Raises SourceError for samples that contradict the profile."""
+    table = node_table(profile, lines=trim.lines, inlines=trim.inlines)
+    stacks = partial(profile.samples.stacks, index)
+    flat, cum, recursive = weigh(stacks, table)
+    every = [number for number in range(len(table.nodes)) if _shown(flat[number], cum[number], trim)]
+    total = int64(sum(flat[number] for number in every))
+    cutoff = fraction_of(total, trim.nodefraction)
+    kept = [number for number in every if magnitude(cum[number]) >= cutoff]
+    order = _by_cum if trim.cum else _by_flat
+    ordered = sorted(kept, key=lambda number: order(str(table.nodes[number]), flat[number], cum[number]))
+    top = ordered[: trim.nodecount] if trim.nodecount > 0 else ordered
+    # pprof builds the graph anew only when it leaves out nodes; else edges from nodes without weight still count.
+    in_graph = None if len(top) == len(every) else set(top)
+    minimum = fraction_of(total, EDGE_FRACTION)
+    labels = inline_labels(stacks, table, recursive, shown=set(top), in_graph=in_graph, minimum=minimum)
+    rows = [Row(table.nodes[one], flat[one], cum[one], labels.get(one, "")) for one in top]
+    return Graph(rows, len(kept), len(every) - len(kept))
+
+
+def _shown(flat: int, cum: int, trim: Trim) -> bool:
+    if not (flat or cum):
+        return False
+    return not (trim.drop_negative and (flat < 0 or (flat == 0 and cum < 0)))
+
+
+def _by_flat(name: str, flat: int, cum: int) -> tuple[int, bytes, int]:
+    return -magnitude(flat), name.encode("utf-8", "surrogateescape"), -magnitude(cum)
+
+
+def _by_cum(name: str, flat: int, cum: int) -> tuple[int, bytes, int]:
+    return -magnitude(cum), name.encode("utf-8", "surrogateescape"), -magnitude(flat)

@@ -1,0 +1,49 @@
+"""Which rows are inlined calls: `(inline)` when all callers in the graph have it inlined, `(partial-inline)` when some.
+
+The graph has the rows that are shown and nothing else, so the answer depends on what was left out: a call skips over
+missing callers to the nearest one that is there, and calls of little weight do not count.
+"""
+
+from itertools import chain
+
+from bot.pprof.nodes import NodeTable
+from bot.pprof.profile import int64, magnitude
+from bot.pprof.weights import Frame, Stacks, edges
+
+
+def inline_labels(
+    stacks: Stacks,
+    table: NodeTable,
+    recursive: bytearray,
+    *,
+    shown: set[int],
+    in_graph: set[int] | None,
+    minimum: int,
+) -> dict[int, str]:
+    """The label of each shown node that has one. `in_graph` None: every node is in; calls below `minimum` are not.
+
+    `recursive` says for each stack whether a node is in it more than once.
+    """
+    wanted = shown & set(chain.from_iterable(nodes[:-1] for nodes in table.by_location.values()))
+    if not wanted:
+        return {}
+    found = edges(stacks, _frames(table, in_graph), recursive)
+    kinds: dict[int, set[bool]] = {}
+    for (caller, callee), weight in found.weights.items():
+        if callee in wanted and magnitude(int64(weight)) >= minimum:
+            kinds.setdefault(callee, set()).add(found.inline[caller, callee])
+    return {
+        node: "(partial-inline)" if False in inlined else "(inline)"
+        for node, inlined in kinds.items()
+        if True in inlined
+    }
+
+
+def _frames(table: NodeTable, in_graph: set[int] | None) -> dict[int, tuple[Frame, ...]]:
+    """What each location has in the graph. All lines but the last are inlined into the next."""
+    return {
+        number: tuple(
+            [(node, i < len(nodes) - 1) for i, node in enumerate(nodes) if in_graph is None or node in in_graph]
+        )
+        for number, nodes in table.by_location.items()
+    }

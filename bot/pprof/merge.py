@@ -1,0 +1,218 @@
+"""A profile less a base profile: -diff_base, -base and -normalize (internal/driver/fetch.go, profile/merge.go)."""
+
+import math
+from collections.abc import Sequence
+
+from bot.errors import UsageError
+from bot.pprof.nodes import no_location
+from bot.pprof.profile import (
+    BASE_LABEL,
+    Function,
+    Label,
+    Location,
+    Mapping,
+    Profile,
+    Sample,
+    SampleList,
+    ValueType,
+    int64,
+)
+from bot.pprof.sampletypes import keep_common_types
+from bot.pprof.units import same_family, scale
+
+_PAGE = 0x1000
+_OVERFLOW = float(1 << 63)
+
+
+def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> Profile:
+    """`source` less `base`. With `diff` (-diff_base) the base's samples carry BASE_LABEL, so the total is theirs.
+
+    Raises UsageError when the two do not measure the same.
+    """
+    if normalize:
+        _check_alike(source, base)
+        _normalize(source, base)
+    _scale(base, [-1.0] * len(base.sample_types))
+    if diff:
+        label = Label(*BASE_LABEL, 0, "")
+        base.samples = SampleList([one._replace(labels=(*one.labels, label)) for one in base.samples])
+    both = (source, base)
+    keep_common_types(both)
+    _to_finest_units(both)
+    _check_alike(source, base)
+    merged = _Merger(source, base).merged
+    merged.may_hold_base = diff or source.may_hold_base or base.may_hold_base
+    return merged
+
+
+def _check_alike(source: Profile, base: Profile) -> None:
+    if source.period_type != base.period_type or source.sample_types != base.sample_types:
+        raise UsageError(
+            f"the profiles do not measure the same: {_types(source)} and {_types(base)}",
+            hint="Compare profiles of one kind: cpu with cpu, heap with heap.",
+        )
+
+
+def _types(profile: Profile) -> str:
+    types = [*profile.sample_types, profile.period_type]
+    return " ".join(f"{one.type}/{one.unit}" for one in types)
+
+
+def _normalize(source: Profile, base: Profile) -> None:
+    """Scale the source's values to the base's sums."""
+    before, after = (
+        [int64(sum(column)) for column in zip(*(one.values for one in profile.samples), strict=True)]
+        or [0] * len(profile.sample_types)
+        for profile in (base, source)
+    )
+    _scale(source, [ours / theirs if theirs else 0.0 for ours, theirs in zip(before, after, strict=True)])
+
+
+def _scale(profile: Profile, ratios: Sequence[float]) -> None:
+    """Multiply the values of each type; samples that have become zero go."""
+    if all(ratio == 1 for ratio in ratios):
+        return
+    kept: list[Sample] = []
+    for sample in profile.samples:
+        pairs = list(zip(sample.values, ratios, strict=True))
+        scaled = [value if ratio == 1 else _rounded(float(value) * ratio) for value, ratio in pairs]
+        if any(value for value, ratio in zip(scaled, ratios, strict=True) if ratio != 1):
+            kept.append(sample._replace(values=scaled))
+    profile.samples = SampleList(kept)
+
+
+def _rounded(number: float) -> int:
+    """To the nearest whole number, halves away from zero; what no int64 holds is the smallest, as on amd64."""
+    if not -_OVERFLOW <= number < _OVERFLOW:
+        return -(1 << 63)
+    whole = math.trunc(number)
+    return whole + (number > 0) - (number < 0) if abs(number - whole) >= 0.5 else whole
+
+
+def _to_finest_units(profiles: Sequence[Profile]) -> None:
+    source, base = profiles
+    if source.period_type.type or base.period_type.type:
+        finest = _finer(source.period_type, base.period_type)
+        for profile in profiles:
+            profile.period = int(scale(profile.period, profile.period_type.unit, finest.unit)[0])
+            profile.period_type = profile.period_type._replace(unit=finest.unit)
+    types = [_finer(*pair) for pair in zip(source.sample_types, base.sample_types, strict=True)]
+    for profile in profiles:
+        pairs = list(zip(profile.sample_types, types, strict=True))
+        _scale(profile, [scale(1, ours.unit, finest.unit)[0] for ours, finest in pairs])
+        profile.sample_types = [ours._replace(unit=finest.unit) for ours, finest in pairs]
+
+
+def _finer(one: ValueType, other: ValueType) -> ValueType:
+    alike = one.type.removesuffix("s") == other.type.removesuffix("s")
+    if not (alike and same_family(one.unit, other.unit)):
+        raise UsageError(
+            f"incompatible types: {one.type}/{one.unit} and {other.type}/{other.unit}",
+            hint="Compare profiles of one kind: cpu with cpu, heap with heap.",
+        )
+    return other if scale(1, other.unit, one.unit)[0] < 1 else one
+
+
+class _Merger:
+    """Two profiles in one: what is the same in both has one id."""
+
+    def __init__(self, source: Profile, base: Profile) -> None:
+        self._mappings: dict[tuple[int, int, str], Mapping] = {}
+        self._functions: dict[tuple[int, str, str, str], Function] = {}
+        self._locations: dict[tuple[object, ...], Location] = {}
+        self._samples: dict[tuple[object, ...], tuple[Sample, list[int]]] = {}
+        for profile in (source, base):
+            self._add(profile)
+        summed = [sample._replace(values=values) for sample, values in self._samples.values() if any(values)]
+        self.merged = _with_headers(
+            source,
+            base,
+            samples=SampleList(summed),
+            mappings=list(self._mappings.values()),
+            locations={one.id: one for one in self._locations.values()},
+            functions=list(self._functions.values()),
+        )
+
+    def _add(self, profile: Profile) -> None:
+        if profile.mappings and not self._mappings:
+            self._mapping(profile.mappings[0])  # the first one is the program
+        ids: dict[int, int] = {}
+        for sample in profile.samples:
+            if not any(sample.values):
+                continue
+            for number in sample.location_ids:
+                if number not in ids:
+                    ids[number] = self._location(_existing(profile, number)).id
+            stack = tuple([ids[number] for number in sample.location_ids])
+            key = (stack, tuple(sorted(sample.labels)))
+            known = self._samples.get(key)
+            if known is None:
+                self._samples[key] = (sample._replace(location_ids=stack), list(sample.values))
+            else:
+                known[1][:] = [int64(a + b) for a, b in zip(known[1], sample.values, strict=True)]
+
+    def _location(self, location: Location) -> Location:
+        mapping = self._mapping(location.mapping) if location.mapping else None
+        start = location.mapping.start if location.mapping else 0
+        lines = tuple(line._replace(function=self._function(line.function)) for line in location.lines)
+        places = tuple((line.function.id, line.line, line.column) for line in lines)
+        key = (location.address - start, mapping.id if mapping else 0, places, location.is_folded)
+        if key not in self._locations:
+            number = len(self._locations) + 1
+            self._locations[key] = Location(number, mapping, location.address, lines, location.is_folded)
+        return self._locations[key]
+
+    def _mapping(self, mapping: Mapping) -> Mapping:
+        size = -(-(mapping.limit - mapping.start) // _PAGE) * _PAGE
+        key = (size, mapping.offset, mapping.build_id or mapping.file)
+        if key not in self._mappings:
+            number = len(self._mappings) + 1
+            self._mappings[key] = Mapping(number, *_mapping_fields(mapping))
+        return self._mappings[key]
+
+    def _function(self, function: Function) -> Function:
+        key = (function.start_line, function.name, function.system_name, function.filename)
+        if key not in self._functions:
+            number = len(self._functions) + 1
+            name, system_name, filename = function.name, function.system_name, function.filename
+            self._functions[key] = Function(number, name, system_name, filename, function.start_line)
+        return self._functions[key]
+
+
+def _existing(profile: Profile, number: int) -> Location:
+    if (location := profile.locations.get(number)) is None:
+        raise no_location()
+    return location
+
+
+def _mapping_fields(mapping: Mapping) -> tuple[int, int, int, str, str]:
+    return mapping.start, mapping.limit, mapping.offset, mapping.file, mapping.build_id
+
+
+def _with_headers(
+    source: Profile,
+    base: Profile,
+    *,
+    samples: SampleList,
+    mappings: list[Mapping],
+    locations: dict[int, Location],
+    functions: list[Function],
+) -> Profile:
+    """Time: the earlier one. Duration: of both together. Comments: of both. Frames to drop: the source's."""
+    earlier = source.time_nanos == 0 or base.time_nanos < source.time_nanos
+    return Profile(
+        sample_types=source.sample_types,
+        samples=samples,
+        mappings=mappings,
+        locations=locations,
+        functions=functions,
+        drop_frames=source.drop_frames,
+        keep_frames=source.keep_frames,
+        time_nanos=base.time_nanos if earlier else source.time_nanos,
+        duration_nanos=int64(source.duration_nanos + base.duration_nanos),
+        period_type=source.period_type,
+        period=max(source.period, base.period) if source.period else base.period,
+        comments=list(dict.fromkeys([*source.comments, *base.comments])),
+        default_sample_type=source.default_sample_type or base.default_sample_type,
+        doc_url=source.doc_url or base.doc_url,
+    )

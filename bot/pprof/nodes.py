@@ -1,0 +1,90 @@
+"""The nodes of a profile: a function, or a line of one (-lines), or an unsymbolised part of a binary."""
+
+import posixpath
+from typing import NamedTuple
+
+from bot.errors import SourceError
+from bot.pprof.profile import Line, Location, Profile
+
+_WORKING_DIRECTORY = ("/proc/self/cwd/./", "/proc/self/cwd/")
+
+
+class Node(NamedTuple):
+    """What makes a row its own. `file` and `line` only with -lines; `object_file` only where there is no name."""
+
+    name: str
+    file: str = ""
+    line: int = 0
+    object_file: str = ""
+    start_line: int = 0
+
+    def __str__(self) -> str:
+        """As pprof prints it."""
+        parts = [self.name] if self.name else []
+        if self.line:
+            parts.append(f"{self.file}:{self.line}")
+        elif self.file:
+            parts.append(self.file)
+        elif not self.name:
+            parts.append(f"[{base_name(self.object_file)}]" if self.object_file else "<unknown>")
+        return " ".join(parts)
+
+
+class NodeTable(NamedTuple):
+    """Nodes by number, and the numbers of each location's lines, innermost first; never none."""
+
+    nodes: list[Node]
+    by_location: dict[int, tuple[int, ...]]
+
+
+def node_table(profile: Profile, *, lines: bool, inlines: bool) -> NodeTable:
+    """The nodes at the wanted granularity. Without `inlines` a location counts for its outermost function alone."""
+    numbers: dict[Node | str, int] = {}
+    found: dict[int, tuple[int, ...]] = {}
+    for number, location in profile.locations.items():
+        places = location.lines if inlines else location.lines[-1:]
+        if lines or not places:
+            keys = [_node(location, place) for place in places] if places else [Node("", object_file=_object(location))]
+        else:
+            keys = [place.function.name or _nameless(location, place) for place in places]
+        found[number] = tuple([numbers.setdefault(key, len(numbers)) for key in keys])
+    return NodeTable([Node(key) if isinstance(key, str) else key for key in numbers], found)
+
+
+def _node(location: Location, place: Line) -> Node:
+    function = place.function
+    file = _cleaned(function.filename)
+    if function.name:
+        return Node(function.name, file, place.line)
+    return Node("", file, place.line, _object(location), function.start_line)
+
+
+def _nameless(location: Location, place: Line) -> Node:
+    return Node("", object_file=_object(location), start_line=place.function.start_line)
+
+
+def _object(location: Location) -> str:
+    return location.mapping.file if location.mapping else ""
+
+
+def _cleaned(path: str) -> str:
+    prefix = next((one for one in _WORKING_DIRECTORY if path.startswith(one)), "")
+    path = path.removeprefix(prefix)
+    if not path:
+        return ""
+    cleaned = posixpath.normpath(path)
+    return cleaned[1:] if cleaned.startswith("//") else cleaned
+
+
+def base_name(path: str) -> str:
+    """The last element of a path, as Go's filepath.Base has it."""
+    if not path:
+        return "."
+    return path.rstrip("/").rpartition("/")[2] or "/"
+
+
+def no_location() -> SourceError:
+    """The error for a sample that names a location that the profile does not have."""
+    return SourceError(
+        "malformed profile: a sample names a location that is not in the profile", hint="It is damaged; fetch it again."
+    )

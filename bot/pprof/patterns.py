@@ -1,0 +1,44 @@
+"""Regular expressions, in Go's own dialect (RE2): linear in the text, whoever wrote the pattern or the names."""
+
+from collections.abc import Callable
+from typing import Any
+
+from bot.errors import UsageError
+
+_MAX_MEMORY = 8 << 20  # of one compiled pattern: RE2 refuses what needs more
+
+Match = Callable[[str], bool]
+
+
+def matcher(pattern: str, what: str) -> Match:
+    """Whether the pattern is found anywhere in a text. `what` names the option for the UsageError of a bad pattern."""
+    import re2 as untyped  # noqa: PLC0415  # most tables need no pattern
+
+    re2: Any = untyped
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MAX_MEMORY
+    try:
+        search: Callable[[bytes], object] = re2.compile(_bytes(pattern), options=options).search
+    except re2.error as error:
+        raise UsageError(
+            f"parsing {what} regexp: {_why(error)}: `{pattern}`",
+            hint="A regular expression as Go reads it; a plain piece of a function's name will do.",
+        ) from error
+    known: dict[str, bool] = {}
+
+    def match(text: str) -> bool:
+        if (found := known.get(text)) is None:
+            found = known[text] = search(_bytes(text)) is not None
+        return found
+
+    return match
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _why(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

@@ -1,0 +1,131 @@
+"""The text of `go tool pprof -top`, byte for byte."""
+
+import time
+from typing import NamedTuple
+
+from bot.pprof import filters
+from bot.pprof.filters import Filters
+from bot.pprof.graph import Graph, Trim, trimmed
+from bot.pprof.names import simplify
+from bot.pprof.nodes import base_name
+from bot.pprof.profile import Profile, ValueType, int64, is_base
+from bot.pprof.prune import prune
+from bot.pprof.sampletypes import keep_common_types, sample_index
+from bot.pprof.units import AUTO, common_unit, fraction_of, label, percentage, scale
+
+_SECOND_NS = 1_000_000_000
+_LONGEST_FILTER = 80
+
+
+class Options(NamedTuple):
+    """How a table is made; names and defaults are pprof's. `sample_index` is a name or a position, or empty."""
+
+    sample_index: str = ""
+    unit: str = AUTO
+    relative_percentages: bool = False
+    normalize: bool = False
+    trim: Trim = Trim()
+    filters: Filters = Filters()
+
+
+_DEFAULT = Options()
+
+
+def top(source: Profile, base: Profile | None = None, *, diff: bool = False, options: Options = _DEFAULT) -> str:
+    """The whole text. With a base, what `source` has more: `-base`, or `-diff_base` with `diff`.
+
+    Uses up what it is given. Raises SourceError for a damaged profile, UsageError for options that do not fit it.
+    """
+    profile = prepared(source, base, diff=diff, normalize=options.normalize)
+    index = sample_index(profile, options.sample_index)
+    if options.relative_percentages:
+        filters.apply(profile, options.filters)
+    total = total_of(profile, index)
+    if not options.relative_percentages:
+        filters.apply(profile, options.filters)
+    graph = trimmed(profile, index, options.trim)
+    return _text(profile, graph, total, profile.sample_types[index], options)
+
+
+def prepared(source: Profile, base: Profile | None = None, *, diff: bool = False, normalize: bool = False) -> Profile:
+    """The profile, less its base, with the names that people read and without the frames that it asks to drop."""
+    for profile in (source, base):
+        if profile is not None:
+            keep_common_types([profile])
+    if base is not None:
+        from bot.pprof.merge import subtract  # noqa: PLC0415  # most tables are of one profile
+
+        source = subtract(source, base, diff=diff, normalize=normalize)
+    simplify(source.functions)
+    prune(source)
+    return source
+
+
+def total_of(profile: Profile, index: int) -> int:
+    """The sum of all values without their signs; of the base's alone when a comparison marked them."""
+    if profile.may_hold_base:
+        base = int64(sum(abs(sample.values[index]) for sample in profile.samples if is_base(sample)))
+        if base > 0:
+            return base
+    return int64(sum(abs(value) for _, value in profile.samples.stacks(index)))
+
+
+def _text(profile: Profile, graph: Graph, total: int, kind: ValueType, options: Options) -> str:
+    unit = _unit(graph, total, kind, options)
+
+    def value(number: int) -> str:
+        return label(number, kind.unit, unit)
+
+    shown = int64(sum(row.flat for row in graph.rows))
+    lines = _header(profile, total, kind, value(total))
+    if active := options.filters.active():
+        lines += ["Active filters:", *(f"   {_cut(one)}" for one in active)]
+    share = percentage(shown, total).strip()
+    lines.append(f"Showing nodes accounting for {value(shown)}, {share} of {value(total)} total")
+    if total and graph.dropped:
+        cutoff = value(fraction_of(total, options.trim.nodefraction))
+        lines.append(f"Dropped {graph.dropped} node{'s' * (graph.dropped > 1)} (cum <= {cutoff})")
+    if total and 0 < len(graph.rows) < graph.nodes:
+        lines.append(f"Showing top {len(graph.rows)} nodes out of {graph.nodes}")
+    lines.append(f"{'flat':>10} {'flat':>5}% {'sum':>5}% {'cum':>10} {'cum':>5}%")
+    running = 0
+    for row in graph.rows:
+        running = int64(running + row.flat)
+        own, so_far, with_callees = (percentage(one, total) for one in (row.flat, running, row.cum))
+        inline = f" {row.inline}" if row.inline else ""
+        lines.append(f"{value(row.flat):>10} {own} {so_far} {value(row.cum):>10} {with_callees}  {row.node}{inline}")
+    return "\n".join(lines) + "\n"
+
+
+def _unit(graph: Graph, total: int, kind: ValueType, options: Options) -> str:
+    """One unit for the whole table, from its smallest value."""
+    if options.unit != AUTO or not graph.rows:
+        return options.unit
+    values = [abs(row.flat) or abs(row.cum) for row in graph.rows]
+    return common_unit(min(filter(None, values), default=total), total, kind.unit)
+
+
+def _header(profile: Profile, total: int, kind: ValueType, total_text: str) -> list[str]:
+    lines: list[str] = []
+    if profile.mappings:
+        program = profile.mappings[0]
+        lines += [f"File: {base_name(program.file)}"] if program.file else []
+        lines += [f"Build ID: {program.build_id}"] if program.build_id else []
+    lines += [comment for comment in profile.comments if not comment.startswith("#")]
+    lines += [f"Type: {kind.type}"] if kind.type else []
+    lines += [f"Doc: {profile.doc_url}"] if profile.doc_url else []
+    if profile.time_nanos:
+        at = time.localtime(profile.time_nanos // _SECOND_NS)
+        lines.append(f"Time: {time.strftime('%Y-%m-%d %H:%M:%S', at)} {at.tm_zone}")
+    if profile.duration_nanos:
+        total_ns, unit = scale(total, kind.unit, "nanoseconds")
+        timed = unit == "ns" and total_ns
+        ratio = f"({percentage(int(total_ns), profile.duration_nanos)})" if timed else ""
+        duration = label(profile.duration_nanos, "nanoseconds", "auto")
+        lines.append(f"Duration: {duration}, Total samples = {total_text} {ratio}")
+    return lines
+
+
+def _cut(text: str) -> str:
+    data = text.encode("utf-8", "surrogateescape")
+    return text if len(data) <= _LONGEST_FILTER else data[:_LONGEST_FILTER].decode("utf-8", "surrogateescape") + "…"

@@ -1,0 +1,56 @@
+"""What is passed around where changes are decided about: who asks, why not, and what waits for somebody's yes."""
+
+import hashlib
+from typing import NamedTuple
+
+import msgspec
+
+from bot.access import Denied
+from bot.changes.record import Record, write_record
+from bot.errors import BotError
+from bot.store.approvals import Approval
+from handlers.change_draft import Draft
+
+
+class NotAllowed(BotError):  # noqa: N818  # what the person is told
+    """Somebody may not do what they asked for; `denied` says who may."""
+
+    def __init__(self, denied: Denied) -> None:
+        super().__init__(denied.why)
+        self.denied = denied
+
+
+class Refused(BotError):  # noqa: N818  # what the person is told
+    """It is not done, whoever asks."""
+
+
+class Person(NamedTuple):
+    """Who asks, and in which channel."""
+
+    user: str
+    channel: str
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """What is done once it is approved: the change of this draft, or else an extension until then (unix seconds)."""
+
+    record: Record
+    draft: Draft | None = None
+    until: float = 0.0
+
+
+class OpenChange(NamedTuple):
+    """The record of a change as it stands on the object, and which object in which version that is."""
+
+    record: Record
+    version: str
+
+
+def pending_of(approval: Approval) -> Pending:
+    """What the approval is about."""
+    return msgspec.json.decode(approval.request, type=Pending)
+
+
+def seal_longer(now: OpenChange, until: float, user: str) -> str:
+    """SHA-256 of an extension: which record on which version of the object, until when, asked for by whom."""
+    return hashlib.sha256(msgspec.json.encode((write_record(now.record), now.version, until, user))).hexdigest()

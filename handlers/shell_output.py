@@ -1,0 +1,89 @@
+"""What a person at a terminal sees: the report on standard output, everything else beside it."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import click
+
+from bot.report import Report
+from bot.texts import Texts
+
+_PATIENCE_S = 1.0
+
+
+@asynccontextmanager
+async def progress() -> AsyncGenerator[None]:
+    """A line on stderr for whatever takes longer than a second; it counts on a terminal and goes away at the end."""
+    task = asyncio.create_task(_count())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _count() -> None:
+    terminal = sys.stderr.isatty()
+    seconds = 0
+    try:
+        while True:
+            await asyncio.sleep(_PATIENCE_S)
+            seconds += 1
+            if terminal:
+                tell(f"\rreading the cluster … {seconds} s")
+            elif seconds == 1:
+                tell("reading the cluster …\n")
+    finally:
+        if terminal and seconds:
+            tell("\r\033[K")
+
+
+def render(report: Report, output: str, say: Texts) -> str:
+    """The report as `output` names it. Renderers are imported when used: `rich` alone takes 0.1 s."""
+    if output == "json":
+        from bot.render.as_json import as_json  # noqa: PLC0415
+
+        return as_json(report)
+    if output == "slack":
+        from bot.slack.render.as_json import slack_json  # noqa: PLC0415
+
+        return slack_json(report, say)
+    if output == "markdown":
+        from bot.render.markdown import markdown  # noqa: PLC0415
+
+        return markdown(report, say)
+    from bot.render.terminal import terminal  # noqa: PLC0415
+
+    return terminal(report, say, width=_width(), colour=sys.stdout.isatty())
+
+
+def _width() -> int:
+    return max(40, click.formatting.FORCED_WIDTH or (_terminal_columns() if sys.stdout.isatty() else 80))
+
+
+def _terminal_columns() -> int:
+    import shutil  # noqa: PLC0415
+
+    return min(shutil.get_terminal_size().columns, 120)
+
+
+def print_out(text: str) -> None:
+    """UTF-8 whatever the locale: the same report is the same bytes everywhere."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write((text if text.endswith("\n") else text + "\n").encode("utf-8", "backslashreplace"))
+    sys.stdout.buffer.flush()
+
+
+def tell(text: str) -> None:
+    """To the person, beside the report."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def agrees(question: str) -> bool:
+    tell(question)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -1,0 +1,186 @@
+"""What would be done to a recorded cluster, as the report says it: the patches hold, the inverse is exact."""
+
+import asyncio
+import copy
+import io
+import json
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.changes.record import KEY
+from bot.kube.record import record
+from bot.kube.recording import RecordedCluster
+from bot.report import Report
+from bot.texts import LANGUAGES, Texts
+from handlers.change_report import planned_report, shown_report
+from handlers.change_request import Asker, Seen, look, prepare
+from handlers.change_words import Raise, Show
+from playbooks._playbook import Sources
+from sandbox.apiserver.jsonpatch import apply_json_patch
+from tests.cases_support import CASES, VERSIONS, files_of
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, recorded
+
+DEPLOYMENTS = "objects/deployments.apps.json"
+
+
+def seen(cluster: RecordedCluster) -> Seen:
+    return asyncio.run(look(Sources(cluster), Raise("verbosity", "5", EXTENDER, 600)))
+
+
+def asked(found: Seen, request: Raise, language: Any = "en") -> Report:
+    say = Texts(language)
+    return planned_report(found, request, prepare(found, request, Asker("U1"), "c1", say), say)
+
+
+def whole(version: str) -> Seen:
+    return seen(RecordedCluster.open(CASES / version / "recording.tar.gz"))
+
+
+def edited(folder: Path, version: str, deployment: dict[str, Any], *, without: Sequence[str] = ()) -> RecordedCluster:
+    """The recording with another Deployment of the scheduler, and without some files."""
+    files = {name: data for name, data in files_of(version).items() if name not in without}
+    files[DEPLOYMENTS] = json.dumps({"apiVersion": "v1", "kind": "List", "items": [deployment]}).encode()
+    path = folder / "edited.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return RecordedCluster.open(path)
+
+
+def there_and_back(report: Report, before: dict[str, Any]) -> dict[str, Any]:
+    """The Deployment as it is meanwhile; it is put back to the byte."""
+    assert report.change
+    after = apply_json_patch(copy.deepcopy(before), report.change.patch)
+    undone = apply_json_patch(copy.deepcopy(after), report.change.revert_patch)
+    assert json.dumps(undone["spec"]) == json.dumps(before["spec"])
+    assert KEY not in (undone["metadata"].get("annotations") or {})
+    return after
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("container", [EXTENDER, KUBE_SCHEDULER])
+@pytest.mark.parametrize("verb", ["verbosity", "profiling"])
+def test_the_patches_of_a_recorded_chart_go_there_and_back(version: str, container: str, verb: Any) -> None:
+    report = asked(whole(version), Raise(verb, "5" if verb == "verbosity" else "true", container, 600))
+    if (version, verb, container) == ("hami-2.5.1", "profiling", EXTENDER):
+        assert [one.code for one in report.findings] == ["change-refused"]
+        assert not report.change
+        return
+    before = recorded(version)
+    assert json.dumps(there_and_back(report, before)["spec"]) != json.dumps(before["spec"])
+    assert [one.code for one in report.findings] == ["change-planned"]
+
+
+SPELLINGS = (
+    (["scheduler", "-v=4"], "4", ["scheduler", "-v=5"]),
+    (["scheduler", "--v=4", "-x"], "4", ["scheduler", "--v=5", "-x"]),
+    (["scheduler", "-v", "4"], "4", ["scheduler", "-v", "5"]),
+    (["scheduler", "--v", "4"], "4", ["scheduler", "--v", "5"]),
+    (["scheduler", "-v=1", "-v=4"], "4", ["scheduler", "-v=1", "-v=5"]),
+    (["scheduler", "--debug"], "", ["scheduler", "--debug", "-v=5"]),
+)
+
+
+@pytest.mark.parametrize("field", ["command", "args"])
+@pytest.mark.parametrize(("words", "old", "after"), SPELLINGS)
+def test_every_spelling_goes_there_and_back_also_in_the_guides_layout(
+    tmp_path: Path, field: str, words: list[str], old: str, after: list[str]
+) -> None:
+    before = recorded("hami-2.10")
+    template = before["spec"]["template"]["spec"]
+    (extender,) = [one for one in template["containers"] if one["name"] == EXTENDER]
+    del extender["command"]
+    template["containers"] = [extender | {field: words}]
+    report = asked(seen(edited(tmp_path, "hami-2.10", before)), Raise("verbosity", "5", EXTENDER, 600))
+    assert report.change
+    assert report.change.target.old == old
+    raised = there_and_back(report, before)
+    assert raised["spec"]["template"]["spec"]["containers"][0][field] == after
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_plan_is_told_in_one_line_with_what_it_brings(version: str, language: str) -> None:
+    report = asked(whole(version), Raise("verbosity", "5", EXTENDER, 600), language)
+    assert len(report.verdict) <= 140
+    assert not report.verdict.endswith("…")
+    assert report.change
+    assert {"pods-restart", "leader-moves", "webhook-bypassed", "memory-lost", "helm"} <= {
+        one.code for one in report.change.blast_radius
+    }
+
+
+def test_what_could_not_be_read_is_a_gap_and_told_as_that(tmp_path: Path) -> None:
+    gone = [
+        "objects/pods.json",
+        "objects/nodes.json",
+        "objects/services.json",
+        "objects/mutatingwebhookconfigurations.admissionregistration.k8s.io.json",
+    ]
+    found = seen(edited(tmp_path, "hami-2.9.0", recorded("hami-2.9.0"), without=gone))
+    report = asked(found, Raise("profiling", "true", EXTENDER, 600))
+    assert report.change
+    impacts = {one.code for one in report.change.blast_radius}
+    assert {"pods-restart-unseen", "rollout-may-wait", "webhook-unseen", "profiles-unseen"} <= impacts
+    assert {"scheduler pods", "nodes", "services", "webhooks"} <= {one.source for one in report.gaps}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_without_words_what_is_set_is_shown(version: str) -> None:
+    report = shown_report(whole(version), Show("verbosity"), Texts("en"))
+    assert [one.code for one in report.findings] == ["no-change-open"]
+    assert report.tables[0].rows == (
+        (EXTENDER, "-v", "4", "-v=4"),
+        (EXTENDER, "--profiling", "false", ""),
+        (KUBE_SCHEDULER, "-v", "4", "-v=4"),
+    )
+
+
+def test_an_open_change_is_shown_with_its_deadline_and_reason(tmp_path: Path) -> None:
+    request = Raise("verbosity", "5", EXTENDER, 600, because="a pod hangs")
+    plan = asked(whole("hami-2.10"), request).change
+    assert plan
+    raised = apply_json_patch(recorded("hami-2.10"), plan.patch)
+    report = shown_report(seen(edited(tmp_path, "hami-2.10", raised)), Show("verbosity"), Texts("en"))
+    (finding,) = report.findings
+    assert finding.code == "change-open"
+    assert "a pod hangs" in finding.claim
+    assert "10m" in finding.claim
+    assert [one.command for one in finding.next_actions] == ["verbosity revert", "verbosity extend 10m"]
+    assert all(one.changes_cluster for one in finding.next_actions)
+
+
+def test_a_record_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    broken = recorded("hami-2.10")
+    broken["metadata"]["annotations"][KEY] = "{"
+    found = seen(edited(tmp_path, "hami-2.10", broken))
+    assert shown_report(found, Show("verbosity"), Texts("en")).findings[0].code == "change-unreadable"
+    refused = asked(found, Raise("verbosity", "5", EXTENDER, 600))
+    assert [one.code for one in refused.findings] == ["change-refused"]
+
+
+def test_a_rollout_that_is_under_way_is_not_disturbed(tmp_path: Path) -> None:
+    rolling = recorded("hami-2.10")
+    rolling["status"]["updatedReplicas"] = 0
+    refused = asked(seen(edited(tmp_path, "hami-2.10", rolling)), Raise("verbosity", "5", EXTENDER, 600))
+    assert [one.code for one in refused.findings] == ["change-refused"]
+    assert "rollout" in refused.verdict
+
+
+@pytest.mark.parametrize("version", ["hami-2.9.0", "hami-2.10"])
+def test_what_record_writes_can_be_planned_on_as_the_cluster_itself(tmp_path: Path, version: str) -> None:
+    original = RecordedCluster.open(CASES / version / "recording.tar.gz")
+    out = tmp_path / "again.tar.gz"
+    asyncio.run(record(original, out, pod=None, server_version="v1.34.1"))
+    request = Raise("verbosity", "5", EXTENDER, 600)
+    plans = [asked(seen(cluster), request).change for cluster in (original, RecordedCluster.open(out))]
+    assert plans[0]
+    assert plans[1]
+    assert plans[0].target == plans[1].target
+    assert plans[0].blast_radius == plans[1].blast_radius

@@ -1,0 +1,26 @@
+"""The crash points of `test_crashes.py`, with the journal in PostgreSQL."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.changes.test_crashes import ACTS, WHENS, killed, steps_of
+from tests.conftest import NewDatabase
+
+
+@pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("name", ACTS)
+def test_killed_at_any_step_the_original_is_back_with_the_journal_in_postgresql(
+    name: str, tmp_path: Path, new_database: NewDatabase
+) -> None:
+    async def run() -> None:
+        whole = tmp_path / "whole"
+        whole.mkdir()
+        for at in range(len(await steps_of(ACTS[name], whole))):
+            for when in WHENS:
+                folder = tmp_path / f"{at}-{when}"
+                folder.mkdir()
+                await killed(ACTS[name], folder, at, when, edit=False, database=new_database())
+
+    asyncio.run(run())

@@ -1,0 +1,136 @@
+"""The rows of changes follow what happened to them, whatever order the news comes in."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bot.changes.changer import ChangeFailed, Changer
+from bot.changes.journal import Event
+from bot.changes.plan import Plan, Wanted
+from bot.changes.record import Record
+from bot.store import open_store
+from bot.store.changes import ChangeRows
+from tests.changes.deployments import EXTENDER, NOW
+from tests.changes.memory import Cluster, MemoryJournal, Replica
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps
+
+LEVEL = Wanted("v", "5", EXTENDER, 600, "U1")
+RECORD = Record(
+    v=1, id="c1", target="a/b", flag="v", container="c", field="args", words_before=("-v=4",), words_after=("-v=5",),
+    old="4", new="5", means="patch", raised_at="2026-11-21T05:00:00Z", at="2026-11-21T05:10:00Z", by="U1",
+)  # fmt: skip
+
+
+def with_rows(folder: Path, talk: Callable[[ChangeRows], Awaitable[Any]]) -> None:
+    async def run() -> None:
+        async with open_store(f"sqlite:///{folder}/store.db", now=lambda: NOW) as store:
+            await talk(store.changes("lab"))
+
+    asyncio.run(run())
+
+
+def test_a_change_that_comes_through_late_is_known_again_after_it_was_given_up(tmp_path: Path) -> None:
+    async def talk(rows: ChangeRows) -> None:
+        await rows.planned(RECORD, "u-1")
+        assert await rows.note(Event("never-raised", "a/b", RECORD))
+        assert await rows.opened() == []
+        assert await rows.note(Event("raised", "a/b", RECORD))
+        [one] = await rows.opened()
+        assert (one.state, one.uid) == ("raised", "u-1")
+        assert await rows.note(Event("reverted", "a/b", RECORD))
+        assert not await rows.note(Event("raised", "a/b", RECORD))
+        assert not await rows.note(Event("never-raised", "a/b", RECORD))
+        assert await rows.opened() == []
+
+    with_rows(tmp_path, talk)
+
+
+def test_a_change_whose_row_was_lost_is_known_with_its_uid(tmp_path: Path) -> None:
+    async def talk(rows: ChangeRows) -> None:
+        assert await rows.note(Event("raised", "a/b", RECORD, uid="u-1"))
+        assert [(one.state, one.uid) for one in await rows.opened()] == [("raised", "u-1")]
+
+    with_rows(tmp_path, talk)
+
+
+def test_the_row_has_the_record_that_stands_on_the_object(tmp_path: Path) -> None:
+    async def talk(rows: ChangeRows) -> None:
+        later = msgspec.structs.replace(RECORD, at="2026-11-21T05:11:00Z")
+        await rows.planned(RECORD, "u-1")
+        await rows.note(Event("raised", "a/b", later))
+        [one] = await rows.opened()
+        assert one.record == later
+
+    with_rows(tmp_path, talk)
+
+
+async def raised(replica: Replica) -> None:
+    bot = replica.changer()
+    plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
+    assert isinstance(plan, Plan)
+    await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+
+
+def test_an_extension_that_nobody_noted_is_found_on_the_object() -> None:
+    async def run() -> None:
+        replica = Replica(Cluster(), MemoryJournal())
+        await raised(replica)
+        with pytest.raises(Killed):
+            await replica.changer(Steps(1, "after")).extend(NAMESPACE, NAME, 1200, by="U2")
+        await replica.changer().reconcile()
+        [one] = await replica.journal.opened()
+        assert one.record.deadline == NOW + 1200
+        assert one.record.extended == 1
+
+    asyncio.run(run())
+
+
+def test_what_was_done_is_no_failure_where_it_could_not_be_noted() -> None:
+    async def run() -> None:
+        cluster, journal = Cluster(), MemoryJournal()
+        replica = Replica(cluster, journal)
+        await raised(replica)
+        journal.down = True
+        assert await replica.changer().extend(NAMESPACE, NAME, 1200, by="U2") == cluster.record()
+        cluster.asked_early.add("c1")
+        assert (await replica.changer().revert(NAMESPACE, NAME, by="U2")).kind == "reverted"
+
+    asyncio.run(run())
+
+
+def test_a_copy_of_a_record_can_be_neither_extended_nor_reverted() -> None:
+    async def run() -> None:
+        replica = Replica(Cluster(), MemoryJournal())
+        await raised(replica)
+        copied = replica.cluster.live()
+        copied["metadata"] |= {"name": "copy", "uid": "u-2"}
+        replica.cluster.store.of("deployments.apps").write(copied)
+        with pytest.raises(ChangeFailed, match="copy"):
+            await replica.changer().extend(NAMESPACE, "copy", 1200, by="U2")
+        with pytest.raises(ChangeFailed, match="copy"):
+            await replica.changer().revert(NAMESPACE, "copy", by="U2")
+
+    asyncio.run(run())
+
+
+def test_a_lost_answer_to_an_extension_ends_no_change() -> None:
+    """Of a level that was set in the running process."""
+
+    async def run() -> None:
+        cluster = Cluster()
+        replica = Replica(cluster, MemoryJournal())
+        wanted = LEVEL._replace(container="kube-scheduler", means="debug-flags")
+        bot: Changer = replica.changer()
+        plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
+        assert isinstance(plan, Plan)
+        await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+        cluster.silent |= set(cluster.levels)
+        replica.way.next = "lost, done"
+        await replica.changer().extend(NAMESPACE, NAME, 1200, by="U2")
+        assert cluster.record() is not None
+
+    asyncio.run(run())

@@ -1,0 +1,399 @@
+"""Raise, restart, effective, revert over real sockets: the pod template is as it was, however it spells its flags.
+
+The controllers of a cluster run beside the sandbox's API server, so pods really are replaced. The same is done on the
+cluster of HAMI_BOT_TEST_KUBECONFIG, if it is set, with a look-alike Deployment in a namespace of its own.
+"""
+
+import asyncio
+import copy
+import json
+import os
+import uuid
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+
+from bot.changes.changer import ChangeFailed, Changer
+from bot.changes.plan import Plan, Wanted, unfinished_rollout
+from bot.errors import BotError
+from bot.hami.version import Version
+from bot.kube.connect import open_writer
+from bot.kube.failures import Request
+from bot.kube.writer import Writer
+from sandbox.apiserver import ApiServer, Fault
+from sandbox.apiserver.controllers import Timing
+from tests.cases_support import VERSIONS, files_of
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
+from tests.changes.memory import Cluster, MemoryJournal, Replica
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
+
+AT_ONCE = Timing(ready_s=0, gone_s=0, lease_s=0)
+SPELLINGS = ["-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", ""]
+LEVEL = Wanted("v", "6", EXTENDER, 600, "U1", "a pod hangs")
+SCHEDULER = ("hami-system", "hami-scheduler")
+REAL = os.environ.get("HAMI_BOT_TEST_KUBECONFIG", "")  # noqa: TID251  # a test's own
+
+
+class Layout(NamedTuple):
+    """Whose flags are spelled: the container's list, and what stands before and after them."""
+
+    container: str
+    field: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: Wanted, version: Version) -> None:
+    """One whole change on the Deployment, with a real rollout after the raise and after the revert."""
+    now = [NOW]
+    journal = MemoryJournal()
+    bot = Changer(writer, journal, namespace=where[0], now=lambda: now[0])
+    before = await settled(writer, where)
+    plan = await bot.plan(*where, wanted, version, "c1")
+    assert isinstance(plan, Plan), plan
+    await bot.raise_(*where, wanted, version, plan)
+    raised = await settled(writer, where)
+    assert raised["spec"] != before["spec"]
+    assert [event.kind for event in await bot.reconcile()] == ["effective"]
+    now[0] += 599
+    assert await bot.reconcile() == []
+    now[0] += 2
+    assert [event.kind for event in await bot.reconcile()] == ["reverted"]
+    after = await settled(writer, where)
+    assert json.dumps(after["spec"]) == json.dumps(before["spec"])
+    assert _annotations(after) == _annotations(before)
+    assert journal.ends() == {"c1": "reverted"}
+
+
+def _annotations(deployment: dict[str, Any]) -> dict[str, str]:
+    found = deployment["metadata"].get("annotations") or {}
+    return {key: value for key, value in found.items() if key != "deployment.kubernetes.io/revision"}
+
+
+async def settled(writer: Writer, where: tuple[str, str], within_s: float = 10) -> dict[str, Any]:
+    """The Deployment when its rollout is through."""
+    async with asyncio.timeout(within_s):
+        while True:
+            deployment = await writer.deployment(*where)
+            if not unfinished_rollout(deployment):
+                return deployment
+            await asyncio.sleep(0.01 if within_s <= 10 else 0.5)
+
+
+@asynccontextmanager
+async def served(folder: Path, objects: dict[str, list[Any]]) -> AsyncGenerator[Writer]:
+    async with ApiServer(objects, timing=AT_ONCE) as server:
+        config = folder / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_writer(kubeconfig=config, timeout_s=5) as writer:
+            yield writer
+
+
+def recorded(version: str) -> dict[str, list[Any]]:
+    """The scheduler of a recording, its pods and ReplicaSets, and the nodes they run on."""
+    files = files_of(version)
+    names = ("deployments.apps", "replicasets.apps", "pods", "nodes")
+    items = {name: json.loads(files.get(f"objects/{name}.json", b'{"items": []}'))["items"] for name in names}
+    keep = ("hami-scheduler",)
+    return {
+        name: [one for one in found if name == "nodes" or one["metadata"]["name"].startswith(keep)]
+        for name, found in items.items()
+    }
+
+
+def spelled(words: str) -> list[str]:
+    return words.split()
+
+
+def guides(words: Sequence[str], container: str = EXTENDER) -> dict[str, list[Any]]:
+    """The layout of the public guides: one container, its flags in `args`."""
+    labels = {"app": "hami-scheduler"}
+    one = {
+        "name": container,
+        "image": "registry.k8s.io/pause:3.10",
+        "args": ["scheduler", *words, "--scheduler-name=x"],
+    }
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [one]}},
+    }
+    meta = {"namespace": SCHEDULER[0], "name": SCHEDULER[1], "uid": "u-1", "generation": 1, "resourceVersion": "1"}
+    status = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+    node = {"metadata": {"name": "n1", "uid": "n-1", "resourceVersion": "1"}, "spec": {}, "status": {}}
+    return {"deployments.apps": [{"metadata": meta, "spec": spec, "status": status}], "nodes": [node]}
+
+
+def respelled(objects: dict[str, list[Any]], container: str, words: Sequence[str]) -> dict[str, list[Any]]:
+    """The recorded Deployment with the container's level spelled another way, as if it had been installed so."""
+    objects = copy.deepcopy(objects)
+    [deployment] = objects["deployments.apps"]
+    for template in [one["spec"] for one in (*objects["replicasets.apps"], deployment)]:
+        for one in template["template"]["spec"]["containers"]:
+            field = "command" if one.get("command") else "args"
+            if one["name"] == container:
+                kept = [word for word in one[field] if word.lstrip("-").partition("=")[0] != "v"]
+                one[field] = [*kept, *words]
+    return objects
+
+
+def done(folder: Path, objects: dict[str, list[Any]], wanted: Wanted, version: Version = NEWEST) -> None:
+    async def run() -> None:
+        async with served(folder, objects) as writer:
+            await raised_and_reverted(writer, SCHEDULER, wanted, version)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_chart_is_as_it_was_after_a_raise_a_restart_and_a_revert(
+    version: str, spelling: str, tmp_path: Path
+) -> None:
+    """Both containers of the charts hold their flags in `command`; every other spelling is done on kube-scheduler."""
+    container = (EXTENDER, KUBE_SCHEDULER)[(VERSIONS.index(version) + SPELLINGS.index(spelling)) % 2]
+    objects = respelled(recorded(version), container, spelled(spelling))
+    done(tmp_path, objects, LEVEL._replace(container=container))
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_the_layout_of_the_guides_is_as_it_was(spelling: str, tmp_path: Path) -> None:
+    done(tmp_path, guides(spelled(spelling)), LEVEL)
+
+
+@pytest.mark.parametrize("spelling", ["", "--profiling=false", "--profiling=false --profiling=0"])
+@pytest.mark.parametrize("container", [EXTENDER, KUBE_SCHEDULER])
+def test_profiling_is_switched_on_and_off_again(spelling: str, container: str, tmp_path: Path) -> None:
+    wanted = LEVEL._replace(flag="profiling", value="true", container=container)
+    done(tmp_path, guides(spelled(spelling), container), wanted)
+
+
+RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
+
+
+class Running:
+    """Two running kube-schedulers whose level is set without a restart; see tests/changes/memory.py."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.replica = Replica(self.cluster, MemoryJournal())
+
+    async def raise_(self, steps: Steps | None = None) -> None:
+        bot = self.replica.changer(steps)
+        plan = await bot.plan(NAMESPACE, NAME, RUNNING, NEWEST, "c1")
+        assert isinstance(plan, Plan), plan
+        await bot.raise_(NAMESPACE, NAME, RUNNING, NEWEST, plan)
+
+    async def pass_(self, at: float) -> list[str]:
+        self.cluster.now = NOW + at
+        return [event.kind for event in await self.replica.changer().reconcile()]
+
+    def assert_undone(self) -> None:
+        assert set(self.cluster.levels.values()) == {"3"}
+        assert self.cluster.record() is None
+        assert json.dumps(self.cluster.live()["spec"]) == self.cluster.original
+
+
+def test_running_processes_are_set_and_set_back_and_no_pod_restarts() -> None:
+    async def run() -> None:
+        here = Running()
+        await here.raise_()
+        assert set(here.cluster.levels.values()) == {"6"}
+        assert await here.pass_(15) == ["effective"]
+        assert await here.pass_(600) == ["reverted"]
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("act", ["raise", "pass"])
+def test_killed_at_any_step_every_process_has_its_old_level_by_the_deadline(
+    act: str, record_property: Callable[[str, object], None]
+) -> None:
+    async def begun(here: Running, steps: Steps) -> None:
+        if act == "raise":
+            await here.raise_(steps)
+            return
+        await here.raise_()
+        here.cluster.now += 600
+        await here.replica.changer(steps).reconcile()
+
+    async def run() -> int:
+        whole = Steps()
+        await begun(Running(), whole)
+        whens: tuple[When, ...] = ("before", "after")
+        for at in range(whole.count):
+            for when in whens:
+                here = Running()
+                with pytest.raises(Killed):
+                    await begun(here, Steps(at, when))
+                for moment in (600, 615, 800):
+                    await here.pass_(moment)
+                here.assert_undone()
+                assert await here.replica.journal.opened() == []
+        return 2 * whole.count
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+def test_where_one_of_two_processes_cannot_be_set_none_is() -> None:
+    async def run() -> None:
+        here = Running()
+        here.cluster.silent.add("pod-2")
+        with pytest.raises(ChangeFailed, match="some of the pods"):
+            await here.raise_()
+        assert here.cluster.levels["pod-1"] == "3"
+        here.cluster.silent.clear()
+        await here.pass_(600)
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+def test_one_process_that_cannot_be_set_back_keeps_no_other_from_it_and_is_told() -> None:
+    async def run() -> None:
+        here = Running()
+        await here.raise_()
+        here.cluster.silent.add("pod-1")
+        await here.pass_(600)
+        assert here.cluster.levels == {"pod-1": "6", "pod-2": "3"}
+        assert await here.pass_(661) == ["failed"]
+        here.cluster.silent.clear()
+        assert await here.pass_(675) == ["reverted"]
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+def test_a_pod_that_restarted_meanwhile_has_its_old_level() -> None:
+    async def run() -> None:
+        here = Running()
+        await here.raise_()
+        here.cluster.restart_pod("pod-1", "pod-3")
+        assert await here.pass_(600) == ["reverted"]
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+def test_a_raise_that_was_reverted_while_it_stood_still_sets_its_processes_back() -> None:
+    """Between the record and the PUTs, for longer than the change lasts."""
+
+    async def run() -> None:
+        here = Running()
+        quick = Steps()
+        await here.raise_(quick)
+        first_put = quick.names.index("set_verbosity")
+        here = Running()
+
+        async def meanwhile() -> None:
+            assert await here.pass_(700) == ["reverted"]
+
+        with pytest.raises(ChangeFailed, match="reverted before"):
+            await here.raise_(Steps(first_put, "before", meanwhile))
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+def test_words_that_somebody_changed_are_what_the_old_pods_are_set_to() -> None:
+    """The rollout may stand still, and the old pods run on."""
+
+    async def run() -> None:
+        here = Running()
+        await here.raise_()
+        words = ["kube-scheduler", "-v=2"]
+        here.cluster.edit(lambda one: one["spec"]["template"]["spec"]["containers"][2].update(command=words))
+        assert await here.pass_(600) == ["drifted"]
+        assert set(here.cluster.levels.values()) == {"2"}
+
+    asyncio.run(run())
+
+
+def test_where_no_process_takes_a_level_nothing_is_told_as_raised() -> None:
+    async def run() -> None:
+        here = Running()
+        here.cluster.levels.clear()
+        with pytest.raises(ChangeFailed, match="nothing was changed"):
+            await here.raise_()
+        assert here.cluster.record() is None
+
+    asyncio.run(run())
+
+
+def test_over_real_sockets_a_running_process_is_set_and_set_back(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(tmp_path, recorded("hami-2.10")) as writer:
+            now = [NOW]
+            bot = Changer(writer, MemoryJournal(), now=lambda: now[0])
+            before = await writer.deployment(*SCHEDULER)
+            plan = await bot.plan(*SCHEDULER, RUNNING, NEWEST, "c1")
+            assert isinstance(plan, Plan), plan
+            await bot.raise_(*SCHEDULER, RUNNING, NEWEST, plan)
+            now[0] += 601
+            assert [event.kind for event in await bot.reconcile()] == ["reverted"]
+            assert (await writer.deployment(*SCHEDULER))["spec"] == before["spec"]
+
+    asyncio.run(run())
+
+
+def test_over_real_sockets_what_may_not_be_set_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def run() -> None:
+        proxy = Fault(r"/proxy/", "status", status=403)
+        async with ApiServer(recorded("hami-2.10"), timing=AT_ONCE, faults=[proxy]) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_writer(kubeconfig=config, timeout_s=5) as writer:
+                bot = Changer(writer, MemoryJournal(), now=lambda: NOW)
+                plan = await bot.plan(*SCHEDULER, RUNNING, NEWEST, "c1")
+                assert isinstance(plan, Plan), plan
+                with pytest.raises(BotError, match="403"):
+                    await bot.raise_(*SCHEDULER, RUNNING, NEWEST, plan)
+
+    asyncio.run(run())
+
+
+# -------------------------------------------------------------------------------------------------- a real cluster
+
+
+@asynccontextmanager
+async def namespace_of_our_own(writer: Writer) -> AsyncGenerator[str]:
+    """Made for the test, and removed with all that is in it."""
+    name = f"hami-bot-test-{uuid.uuid4().hex[:8]}"
+    meta = {"metadata": {"name": name}}
+    await _send(writer, "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **meta})
+    try:
+        yield name
+    finally:
+        await _send(writer, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+async def _send(writer: Writer, method: str, path: str, content: dict[str, Any] | None = None) -> None:
+    """By the bot's own credentials; the bot itself can neither create nor delete anything."""
+    request = Request(method.lower(), "", path, method=method, content=content)
+    link = writer._link  # no other way in
+    async with await link.send(request, aiohttp.ClientTimeout(total=30)) as answer:
+        assert answer.status < 300, await answer.text()
+
+
+@pytest.mark.skipif(not REAL, reason="HAMI_BOT_TEST_KUBECONFIG names no real cluster")
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("field", ["args", "command"])
+def test_on_a_real_cluster_a_look_alike_is_as_it_was(spelling: str, field: str) -> None:
+    """Pause, which takes no heed of its words; `command` names its binary first."""
+
+    async def run() -> None:
+        async with await open_writer(kubeconfig=Path(REAL)) as writer, namespace_of_our_own(writer) as namespace:
+            [made] = guides(spelled(spelling))["deployments.apps"]
+            one = made["spec"]["template"]["spec"]["containers"][0]
+            one[field] = ["/pause", *one.pop("args")] if field == "command" else one["args"]
+            made = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": made["spec"], "metadata": {"name": NAME}}
+            await _send(writer, "POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", made)
+            await settled(writer, (namespace, NAME), 120)
+            await raised_and_reverted(writer, (namespace, NAME), LEVEL, NEWEST)
+
+    asyncio.run(run())

@@ -1,0 +1,56 @@
+"""The Helm chart as Helm itself renders it, and the rights that it gives."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import helm_python as helm
+import yaml
+
+from sandbox.apiserver import Rule
+
+CHART = Path(__file__).parents[1] / "deploy" / "chart"
+NAMESPACE = "default"
+BOT, DEAD_MAN = "hami-bot", "hami-bot-dead-man"
+CHANGING = {"changes": {"enabled": True}}
+PROXYING = {"changes": {"enabled": True}, "podsProxy": {"enabled": True}}
+
+Manifest = dict[str, Any]
+
+
+def rendered(values: dict[str, Any] | None = None) -> dict[str, str]:
+    """The text of each template, as released under the name hami-bot in the namespace `default`."""
+    with helm.Chart.load(CHART) as chart:
+        texts = chart.render(values or {}, name="hami-bot", namespace=NAMESPACE)
+    return {name.removeprefix("hami-bot/templates/"): text for name, text in texts.items()}
+
+
+def manifests(values: dict[str, Any] | None = None) -> list[Manifest]:
+    """The objects of a release."""
+    texts = (text for name, text in rendered(values).items() if name.endswith(".yaml"))
+    return [one for text in texts for one in yaml.safe_load_all(text) if one]
+
+
+def of_kind(kind: str, objects: Iterable[Manifest]) -> list[Manifest]:
+    return [one for one in objects if one["kind"] == kind]
+
+
+def granted(objects: Iterable[Manifest], account: str) -> list[Rule]:
+    """What the roles bound to the service account grant, one verb on one resource at a time."""
+    objects = list(objects)
+    roles = {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in objects}
+    found: list[Rule] = []
+    for binding in objects:
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}
+        if not binding["kind"].endswith("RoleBinding") or subject not in binding["subjects"]:
+            continue
+        namespace = binding["metadata"].get("namespace", "")
+        role = roles[binding["roleRef"]["kind"], namespace, binding["roleRef"]["name"]]
+        found += [
+            Rule([verb], [resource], [group], namespace, rule.get("resourceNames", []))
+            for rule in role["rules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        ]
+    return found

@@ -1,0 +1,247 @@
+"""What a foreign or a broken process sends gets a clear error or a correct answer, in bounded time and memory."""
+
+import gzip
+import tracemalloc
+import zlib
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from bot.errors import SourceError, UsageError
+from bot.pprof.decode import read
+from bot.pprof.filters import Filters
+from bot.pprof.graph import Trim
+from bot.pprof.top import Options, top
+from tests.pprof.build import SMALLEST, Writer, chain, data, number
+from tests.pprof.cases import DATA, PROFILES
+
+CPU = (PROFILES / "before.cpu.pb.gz").read_bytes()
+SMALL = [
+    gzip.decompress((PROFILES / f"syn.{name}.pb.gz").read_bytes()) for name in ("inline", "recursion", "dropframes")
+]
+
+
+PLAIN = Options()
+
+
+def rows(profile: bytes, options: Options = PLAIN) -> list[str]:
+    """The lines below the table's heading."""
+    text = top(read(profile), options=options)
+    lines = text.splitlines()
+    return lines[next(i for i, line in enumerate(lines) if line.split()[:2] == ["flat", "flat%"]) + 1 :]
+
+
+def refusal(profile: bytes) -> SourceError:
+    with pytest.raises(SourceError) as refused:
+        top(read(profile))
+    return refused.value
+
+
+@pytest.mark.parametrize("kept", [2, 10, 1000, len(CPU) - 9, len(CPU) - 1])
+def test_a_truncated_gzip_stream_is_said_to_be_cut_short(kept: int) -> None:
+    assert "cut short" in refusal(CPU[:kept]).message
+
+
+def test_a_damaged_gzip_stream_is_refused() -> None:
+    assert "uncompressed" in refusal(CPU[:2000] + b"\0" * 50 + CPU[2050:]).message
+
+
+def test_a_truncated_message_is_refused() -> None:
+    assert "not a profile" in refusal(gzip.decompress(CPU)[:5000]).message
+
+
+def test_an_empty_file_is_said_to_be_empty() -> None:
+    assert "empty" in refusal(b"").message
+    assert "empty" in refusal(gzip.compress(b"")).message
+
+
+def test_a_gzip_bomb_is_stopped_at_the_limit() -> None:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = b"".join(packer.compress(bytes(1 << 20)) for _ in range(64)) + packer.flush()
+    tracemalloc.start()
+    try:
+        with pytest.raises(SourceError, match="more than 8 MiB"):
+            read(bomb, limit=8 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_profile_in_several_gzip_members_is_read() -> None:
+    plain = gzip.decompress(CPU)
+    assert top(read(gzip.compress(plain[:4000]) + gzip.compress(plain[4000:]))) == top(read(CPU))
+
+
+def test_many_empty_gzip_members_end() -> None:
+    assert "empty" in refusal(gzip.compress(b"") * 2000).message
+
+
+def test_a_web_page_instead_of_a_profile_is_named() -> None:
+    assert "web page" in refusal(b"<!DOCTYPE html><html>Sign in</html>").message
+
+
+@pytest.mark.parametrize("name", ["gobench.heap", "cppbench.contention"])
+def test_a_text_format_is_named(name: str) -> None:
+    assert "text format" in refusal((DATA / "upstream" / name).read_bytes()).message
+
+
+def test_goroutines_as_text_are_named() -> None:
+    assert "text format" in refusal(b"goroutine profile: total 3\n1 @ 0x43a 0x44b\n").message
+
+
+def test_a_sample_of_a_location_that_is_not_there_is_refused() -> None:
+    assert "not in the profile" in refusal(Writer().function(1, "f").location(1, 1).sample([9], 1).bytes()).message
+    assert "not in the profile" in refusal(Writer().function(1, "f").location(3, 1).sample([2], 1).bytes()).message
+    assert "not in the profile" in refusal(Writer().function(1, "f").location(1, 1).sample([0], 1).bytes()).message
+    far = Writer().function(1, "f").location((1 << 64) - 1, 1).sample([5], 1).bytes()
+    assert "not in the profile" in refusal(far).message
+
+
+def test_a_line_of_a_function_that_is_not_there_is_refused() -> None:
+    assert "function 4" in refusal(Writer().function(1, "f").location(1, 4).sample([1], 1).bytes()).message
+
+
+def test_ids_that_come_twice_or_are_zero_are_refused() -> None:
+    assert "several functions" in refusal(Writer().function(1, "f").function(1, "g").bytes()).message
+    assert "several locations" in refusal(Writer().function(1, "f").location(1, 1).location(1, 1).bytes()).message
+    assert "reserved id 0" in refusal(Writer().function(0, "f").bytes()).message
+
+
+def test_a_text_that_is_not_in_the_string_table_is_refused() -> None:
+    assert "string table" in refusal(Writer().raw(data(5, number(1, 1) + number(2, 99))).bytes()).message
+    assert "string table" in refusal(Writer().raw(number(14, -1)).bytes()).message
+    assert "string table" in refusal(number(9, 5)).message
+
+
+def test_too_few_or_too_many_values_are_refused() -> None:
+    one = Writer().function(1, "f").location(1, 1)
+    assert "2 values for 1" in refusal(one.sample([1], 1, 2).bytes()).message
+    assert "0 values for 2" in refusal(Writer("a", "b").function(1, "f").location(1, 1).sample([1]).bytes()).message
+
+
+def test_a_profile_without_sample_types_is_refused() -> None:
+    with pytest.raises(UsageError, match="empty common sample type list"):
+        top(read(data(6, b"")))
+
+
+def test_ids_may_be_anywhere_below_2_to_the_64() -> None:
+    largest = (1 << 64) - 1
+    found = rows(Writer().function(largest, "f").location(largest, largest).sample([largest], 5).bytes())
+    assert found == ["         5   100%   100%          5   100%  f"]
+
+
+def test_unpacked_lists_and_values_before_locations_are_read() -> None:
+    found = rows(Writer().function(1, "f").location(1, 1).sample([1], 5, packed=False).bytes())
+    assert found == ["         5   100%   100%          5   100%  f"]
+
+
+def test_values_at_the_ends_of_int64_wrap_as_in_go() -> None:
+    one = Writer().function(1, "f").location(1, 1).sample([1], SMALLEST)
+    assert "accounting for 0, 0% of -9223372036854775808 total" in top(read(one.bytes()))
+    largest = (1 << 63) - 1
+    two = Writer().function(1, "f").location(1, 1).sample([1], largest).sample([1], largest)
+    assert rows(two.bytes())[0].split()[0] == "-2"
+
+
+def test_a_profile_without_samples_has_no_rows() -> None:
+    text = top(read(Writer().bytes()))
+    assert "Showing nodes accounting for 0, 0% of 0 total" in text
+    assert rows(Writer().bytes()) == []
+
+
+def test_a_sample_without_a_stack_counts_for_the_total_alone() -> None:
+    profile = Writer().function(1, "f").location(1, 1).sample([], 3).sample([1], 1).bytes()
+    assert "1, 25.00% of 4 total" in top(read(profile))
+
+
+def test_without_symbols_there_are_binaries() -> None:
+    assert rows(Writer().location(1).location(2).sample([1, 2], 4).bytes()) == [
+        "         4   100%   100%          4   100%  <unknown>"
+    ]
+
+
+def test_a_name_of_a_megabyte_is_printed_whole() -> None:
+    name = "main." + "x[" * 500_000
+    assert rows(Writer().function(1, name).location(1, 1).sample([1], 1).bytes())[0].endswith(name)
+
+
+def test_a_name_that_is_no_utf_8_keeps_its_bytes() -> None:
+    profile = Writer().function(1, b"caf\xe9").location(1, 1).sample([1], 1).bytes()
+    assert rows(profile)[0].encode("utf-8", "surrogateescape").endswith(b"caf\xe9")
+
+
+def test_a_stack_of_10_000_functions_is_counted() -> None:
+    found = rows(chain(10_000).bytes(), Options(trim=Trim(cum=True)))
+    assert len(found) == 10_000
+
+
+def test_a_stack_of_10_000_calls_of_one_function_counts_once() -> None:
+    profile = Writer().function(1, "f").location(1, 1).sample([1] * 10_000, 3).bytes()
+    assert rows(profile) == ["         3   100%   100%          3   100%  f"]
+
+
+def test_a_location_of_10_000_inlined_lines_is_read() -> None:
+    writer = Writer()
+    for one in range(1, 10_001):
+        writer.function(one, f"f{one}")
+    assert len(rows(writer.location(1, *range(1, 10_001)).sample([1], 1).bytes())) == 10_000
+
+
+def test_patterns_of_the_profile_itself_take_linear_time() -> None:
+    writer = Writer().function(1, "a" * 50_000 + "b").location(1, 1).sample([1], 1)
+    assert len(rows(writer.raw(number(7, writer.text("(a+)+$"))).bytes())) == 1
+
+
+def test_a_pattern_of_the_profile_that_cannot_be_read_is_refused() -> None:
+    writer = Writer().function(1, "f").location(1, 1).sample([1], 1)
+    assert "drop_frames" in refusal(writer.raw(number(7, writer.text("("))).bytes()).message
+
+
+@pytest.mark.parametrize("pattern", ["(", "(?<x", "a{2000}", "(((a{100}){100}){100})"])
+def test_a_pattern_that_cannot_be_read_is_a_usage_error(pattern: str) -> None:
+    with pytest.raises(UsageError, match="parsing focus regexp"):
+        top(read(CPU), options=Options(filters=Filters(focus=pattern)))
+
+
+def test_a_number_of_a_tag_may_be_too_large() -> None:
+    with pytest.raises(UsageError, match="too large"):
+        top(read(CPU), options=Options(filters=Filters(tagfocus="9" * 5000)))
+
+
+EVERYTHING = Options(
+    trim=Trim(cum=True, nodecount=5, lines=True, drop_negative=True),
+    filters=Filters(hide="runtime", show="main|f", tagfocus="kind", ignore="zzz"),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    profile=st.sampled_from(SMALL),
+    changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=6),
+    cut=st.integers(0, 60),
+    options=st.sampled_from([Options(), EVERYTHING, Options(sample_index="0", unit="s")]),
+)
+@example(profile=SMALL[0], changes=[(0, 0)], cut=0, options=Options())
+def test_changed_bytes_give_a_table_or_a_clear_error(
+    profile: bytes, changes: list[tuple[int, int]], cut: int, options: Options
+) -> None:
+    damaged = bytearray(profile[: len(profile) - cut])
+    for position, value in changes:
+        damaged[position % len(damaged)] = value
+    try:
+        text = top(read(bytes(damaged)), options=options)
+    except (SourceError, UsageError) as error:
+        assert error.message  # noqa: PT017  # either is right
+        return
+    assert "Showing nodes accounting for" in text
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=300))
+def test_any_bytes_give_a_table_or_a_clear_error(profile: bytes) -> None:
+    for given_bytes in (profile, gzip.compress(profile)):
+        try:
+            top(read(given_bytes))
+        except (SourceError, UsageError) as error:
+            assert error.message  # noqa: PT017  # either is right

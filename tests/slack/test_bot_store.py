@@ -1,0 +1,149 @@
+"""The whole bot and its store: what it says when it has none, beside another process, and of what it cannot answer."""
+
+import asyncio
+import contextlib
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from bot.serve import Limits
+from bot.store.store import TRIES
+from sandbox.slack import Fault, SlackServer
+from tests.slack.bot import POD, VERDICT, Gated, Here, a_bot, connected
+from tests.slack.test_bot_deliveries import acks, later
+from tests.slack.test_surfaces import text_of
+
+
+def sql(folder: Path, *statements: str) -> None:
+    with contextlib.closing(sqlite3.connect(folder / "bot.db", timeout=5)) as store, store:
+        for one in statements:
+            store.execute(one)
+
+
+def played_without_a_store(folder: Path, scene: Callable[[Here], Awaitable[None]]) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(folder) as here:
+            await asyncio.to_thread(sql, folder, *(f"DROP TABLE {one}" for one in ("outbox_files", "outbox", "seen")))
+            await scene(here)
+
+    asyncio.run(play())
+
+
+def told(slack: SlackServer, channel: str, user: str, thread_ts: str = "") -> int:
+    """How many answers with the verdict that person sees there."""
+    return len([one for one in slack.messages(channel, user, thread_ts) if VERDICT in one["text"]])
+
+
+# ------------------------------------------------------------------------------------------------- without a store
+
+
+def test_a_command_is_answered_while_the_store_cannot_be_asked(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        assert (await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")).ok
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+
+    played_without_a_store(tmp_path, scene)
+
+
+def test_a_mention_is_answered_while_the_store_cannot_be_asked_once_however_often_it_is_delivered(
+    tmp_path: Path,
+) -> None:
+    async def scene(here: Here) -> None:
+        here.slack.faults.append(Fault("replay", where="delivery/events_api", seconds=0.3))
+        asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
+        await here.slack.wait_for(lambda: acks(here.slack, "events_api") == 2)
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+        await later(here.slack)
+        assert told(here.slack, "gpu-oncall", "ada", asked.ts) == 1
+
+    played_without_a_store(tmp_path, scene)
+
+
+def test_what_may_not_be_done_twice_is_refused_while_the_store_cannot_be_asked(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.command("ada", "gpu-oncall", "fit")
+        await here.slack.wait_for(channel="gpu-oncall", containing="claiming deliveries", user="ada")
+        assert here.slack.views("ada") == []
+
+    played_without_a_store(tmp_path, scene)
+
+
+# ----------------------------------------------------------------------------------------------- what nobody foresaw
+
+
+def test_a_message_that_cannot_be_sent_for_a_bug_is_given_up_and_holds_up_no_other(tmp_path: Path) -> None:
+    numbers = dict.fromkeys(("severity", "queued_at", "tried_version", "sent_version", "lease_until"), "0")
+    numbers |= dict.fromkeys(("claimed_at", "sent_at"), "0") | {"version": "1"}
+    words = dict.fromkeys(("thread_ts", "update_ts", "owner", "posted_channel", "posted_ts", "reason"), "''")
+
+    def put(key: str, channel: str, content: str) -> str:
+        row = numbers | words | {"key": key, "channel": channel, "content": content, "state": "'new'"}
+        return f"INSERT INTO outbox ({', '.join(row)}) VALUES ({', '.join(row.values())})"
+
+    async def play() -> None:
+        async with asyncio.timeout(30), a_bot(tmp_path) as here:
+            no_blocks, no_json = put("'a'", "'C0GENERAL1'", """'{"text": "x"}'"""), put("'b'", "'C0BUDGET01'", "'{'")
+            await asyncio.to_thread(sql, tmp_path, no_blocks, no_json)
+            for channel in ("gpu-oncall", "general"):
+                asked = await here.slack.mention("ada", channel, f"why ml/{POD}")
+                await here.slack.wait_for(channel=channel, containing=VERDICT, thread_ts=asked.ts)
+
+    asyncio.run(play())
+
+
+# ---------------------------------------------------------------------------------------------- beside another one
+
+
+def test_a_process_that_starts_while_the_other_drains_answers_nothing_of_what_that_is_at(tmp_path: Path) -> None:
+    cluster = Gated()
+
+    async def play() -> None:
+        async with asyncio.timeout(30), SlackServer() as slack, connected(slack, tmp_path, opener=cluster.opener):
+            await slack.command("ada", "gpu-oncall", f"why ml/{POD}")
+            await cluster.asked.wait()
+            async with connected(slack, tmp_path):
+                await later(slack)
+                assert told(slack, "gpu-oncall", "ada") == 0
+                cluster.gate.set()
+                await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+                await later(slack)
+                assert len([one for one in slack.journal.of("response_url") if VERDICT in str(one.request)]) == 1
+
+    asyncio.run(play())
+
+
+# --------------------------------------------------------------------------------------------- what is not answered
+
+
+async def left_unanswered(slack: SlackServer, folder: Path) -> str:
+    """A mention that the bot took, and did not answer before it ended; the ts of its thread."""
+    cluster = Gated()
+    async with connected(slack, folder, opener=cluster.opener, limits=Limits(drain_s=0.1)):
+        asked = await slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
+        await cluster.asked.wait()
+    return asked.ts
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "tries", "why"),
+    [(0, TRIES, "ended the bot's process"), (3600, 1, "too long ago")],
+)
+def test_who_asked_what_is_not_answered_any_more_is_told_once(
+    tmp_path: Path, ahead_s: float, tries: int, why: str
+) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(30), SlackServer() as slack:
+            thread = await left_unanswered(slack, tmp_path)
+            await asyncio.to_thread(sql, tmp_path, f"UPDATE seen SET tries = {tries}")
+            limits = Limits(now=lambda: time.time() + ahead_s)
+            for _ in range(2):
+                async with connected(slack, tmp_path, limits=limits):
+                    dropped = await slack.wait_for(channel="gpu-oncall", containing=why, thread_ts=thread)
+                    assert f"Please ask again: why ml/{POD}" in text_of(dropped)
+                    await later(slack)
+            assert len([one for one in slack.messages("gpu-oncall", "ada", thread) if why in text_of(one)]) == 1
+
+    asyncio.run(play())

@@ -1,0 +1,173 @@
+"""Two people for a change: what somebody asked for is made when another agrees to exactly that, in time, once."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.settings.schema import AccessSettings
+from tests.slack.bot import Mode
+from tests.slack.changing import ADA, GRACE, LINUS, World, actions, played, text_of
+
+ASKED = "verbosity 5 for 10m because it hangs"
+TWO = AccessSettings(operators=(ADA,), approvers=(LINUS, GRACE), two_person=True)
+BOTH_ROLES = AccessSettings(operators=(ADA,), approvers=(LINUS, ADA), two_person=True)
+
+
+@pytest.fixture(params=["socket", "http"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    return request.param
+
+
+async def waiting(world: World) -> dict:
+    """The card of a change that ada asked for."""
+    await world.offered(ASKED)
+    await world.submit("ada", "it hangs")
+    card = await world.card("Waits for approval")
+    assert not await world.is_open()
+    return card
+
+
+def test_what_another_approves_is_made(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        assert list(actions(card)) == ["change:approve", "change:refuse"]
+        await world.click("linus", card, "change:approve")
+        made = await world.card("In effect")
+        assert made["ts"] == card["ts"]
+        assert {ADA, LINUS} <= set(text_of(made).split())
+        told = await world.audit()
+        assert (LINUS, "approve", "approved") in told
+        assert (ADA, "raise", "planned") in told
+        assert told.index((LINUS, "approve", "approved")) < told.index((ADA, "raise", "planned"))
+
+    played(tmp_path, scene, mode=mode, access=TWO)
+
+
+def test_what_another_refuses_is_not_made(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        value = actions(card)["change:approve"]
+        await world.click("linus", card, "change:refuse")
+        ended = await world.card("Not approved")
+        assert actions(ended) == {}
+        await world.pressed("grace", card, "change:approve", value)
+        await world.told("grace", "decided before: refused")
+        assert (await world.audit())[-1] == (GRACE, "approve", "denied")
+        assert not await world.is_open()
+
+    played(tmp_path, scene, mode=mode, access=TWO)
+
+
+def test_nobody_approves_their_own(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        await world.click("ada", card, "change:approve")
+        assert LINUS in text_of(await world.told("ada", "somebody else has to approve"))
+        assert (await world.audit())[-1] == (ADA, "approve", "denied")
+        await world.click("ada", card, "change:refuse")  # but may take it back
+        await world.card("Not approved")
+        assert not await world.is_open()
+
+    played(tmp_path, scene, mode=mode, access=BOTH_ROLES)
+
+
+def test_one_who_is_no_approver_decides_nothing(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        for times, action in enumerate(("change:approve", "change:refuse"), 1):
+            await world.click("grace", card, action)
+            await world.told("grace", "you may not", times)
+            assert (await world.audit())[-1] == (GRACE, action.split(":")[1], "denied")
+        assert not await world.is_open()
+
+    played(tmp_path, scene, access=BOTH_ROLES)
+
+
+def test_it_is_approved_once_however_many_click(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        value = actions(card)["change:approve"]
+        await world.click("linus", card, "change:approve")
+        await world.pressed("grace", card, "change:approve", value)
+        await world.card("In effect")
+        await world.told("grace", "decided before: approved")
+        await world.pressed("linus", card, "change:approve", value)
+        await world.told("linus", "decided before: approved")
+        outcomes = [outcome for _, _, outcome in await world.audit()]
+        assert (outcomes.count("approved"), outcomes.count("raised"), outcomes.count("denied")) == (1, 1, 2)
+
+    played(tmp_path, scene, mode=mode, access=TWO)
+
+
+def test_after_ten_minutes_nobody_approves_it(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        value = actions(card)["change:approve"]
+        world.ahead_s = 601
+        ended = await world.card("Nobody approved it in time")
+        assert actions(ended) == {}
+        await world.pressed("linus", card, "change:approve", value)
+        await world.told("linus", "decided before: expired")
+        told = await world.audit()
+        assert ("hami-bot", "approve", "expired") in told
+        assert told[-1] == (LINUS, "approve", "denied")
+        assert not await world.is_open()
+
+    played(tmp_path, scene, access=TWO)
+
+
+def test_any_change_of_the_deployment_makes_it_void(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        meta = ({"op": "add", "path": "/metadata/labels/touched", "value": "yes"},)
+        await world.writer.patch_deployment("hami-system", "hami-scheduler", meta)
+        await world.click("linus", card, "change:approve")
+        ended = await world.card("Not what was asked for any more")
+        assert "has changed since" in text_of(ended)
+        assert actions(ended) == {}
+        await world.told("linus", "nothing was changed")
+        assert (await world.audit())[-1] == (LINUS, "approve", "denied")
+        assert not await world.is_open()
+
+    played(tmp_path, scene, mode=mode, access=TWO)
+
+
+def test_a_forged_approval_is_none(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        value = actions(card)["change:approve"]
+        digest = value.split('"digest":"')[1][:64]
+        for times, other in enumerate((value.replace(digest, "0" * 64), value.replace('"key":"', '"key":"x')), 1):
+            await world.pressed("linus", card, "change:approve", other)
+            await world.told("linus", "nothing of that kind waits", times)
+            assert (await world.audit())[-1] == (LINUS, "approve", "denied")
+        assert not await world.is_open()
+
+    played(tmp_path, scene, access=TWO)
+
+
+def test_an_extension_needs_an_approval_of_its_own(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        await world.click("linus", await waiting(world), "change:approve")
+        card = await world.card("In effect")
+        until = (await world.record())["at"]
+        await world.click("ada", card, "change:extend")
+        asked = await world.card("Waits for approval")
+        assert asked["ts"] != card["ts"]
+        assert (await world.record())["at"] == until
+        await world.click("grace", asked, "change:approve")
+        longer = await world.card("Extended")
+        assert longer["ts"] == card["ts"]
+        assert (await world.record())["at"] > until
+
+    played(tmp_path, scene, mode=mode, access=TWO)
+
+
+def test_reverting_needs_nobody_else(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.click("linus", await waiting(world), "change:approve")
+        await world.click("ada", await world.card("In effect"), "change:revert")
+        await world.card("Put back")
+        assert not await world.is_open()
+
+    played(tmp_path, scene, access=TWO)

@@ -1,0 +1,234 @@
+"""A change's card through its life, whatever ends it; and how it calls for help when it cannot be ended."""
+
+from pathlib import Path
+
+import pytest
+
+from sandbox.apiserver import Rule
+from tests.slack.bot import Mode
+from tests.slack.changing import ADA, LINUS, NAMESPACE, World, actions, played, text_of
+
+
+@pytest.fixture(params=["socket", "http"])
+def mode(request: pytest.FixtureRequest) -> Mode:
+    return request.param
+
+
+def test_a_mention_is_confirmed_by_buttons_that_one_person_sees(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.mention("ada", "gpu-oncall", "verbosity 5 for 10m because trainer-0 won't start")
+        offered = await world.told("ada", "4 → 5")
+        assert world._told("grace", "4 → 5") == []
+        await world.click("ada", offered, "change:confirm")
+        assert "won't start" in text_of(await world.card("In effect"))
+
+    played(tmp_path, scene, mode=mode)
+
+
+def test_a_mention_without_a_reason_is_asked_for_one(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.mention("ada", "gpu-oncall", "verbosity 5")
+        await world.told("ada", "say why")
+        assert not await world.is_open()
+
+    played(tmp_path, scene)
+
+
+def test_cancelled_is_not_done(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.mention("ada", "gpu-oncall", "verbosity 5 because x")
+        await world.click("ada", await world.told("ada", "4 → 5"), "change:cancel")
+        await world.told("ada", "Nothing was changed")
+        assert not await world.is_open()
+
+    played(tmp_path, scene)
+
+
+def test_what_the_restart_destroys_is_in_the_cards_thread(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await world.raised()
+
+        def files() -> list[str]:
+            replies = world.slack.messages("gpu-oncall", "grace", card["ts"])
+            return [file["name"] for one in replies for file in one.get("files", [])]
+
+        await world.slack.wait_for(lambda: files() == ["before.tar.gz"])
+
+    played(tmp_path, scene)
+
+
+def test_at_its_deadline_it_is_put_back(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        before = (await world.deployment())["spec"]
+        card = await world.raised()
+        world.ahead_s = 1801
+        ended = await world.card("Put back")
+        assert ended["ts"] == card["ts"]
+        assert (await world.deployment())["spec"] == before
+        assert (await world.audit())[-1] == ("hami-bot", "revert", "reverted")
+
+    played(tmp_path, scene, mode=mode)
+
+
+def test_it_is_extended_by_ten_minutes(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        before = (await world.deployment())["spec"]
+        card = await world.raised()
+        await world.click("ada", card, "change:extend")
+        await world.card("Extended")
+        world.ahead_s = 1801
+        assert await world.is_open()
+        world.ahead_s = 2405
+        await world.card("Put back")
+        assert (await world.deployment())["spec"] == before
+        assert (ADA, "extend", "extended") in await world.audit()
+
+    played(tmp_path, scene, mode=mode)
+
+
+def test_the_same_in_words(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.raised()
+        await world.slack.command("ada", "gpu-oncall", "verbosity extend 1h")
+        await world.told("ada", "It now lasts until")
+        await world.slack.command("ada", "gpu-oncall", "verbosity")
+        await world.told("ada", "hami-scheduler")
+        await world.slack.mention("ada", "gpu-oncall", "verbosity revert")
+        await world.card("Put back")
+        assert not await world.is_open()
+
+    played(tmp_path, scene)
+
+
+def test_a_second_change_is_refused_with_the_open_one(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.raised()
+        await world.slack.command("ada", "gpu-oncall", "verbosity 6 because more")
+        await world.slack.wait_for(lambda: "is open on container" in text_of(world.slack.views("ada")))
+        assert (await world.audit())[-1] == (ADA, "raise", "denied")
+
+    played(tmp_path, scene)
+
+
+def test_what_somebody_edited_is_left_and_shown(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        await world.raised()
+        await world.edited()
+        world.ahead_s = 1801
+        card = await world.card("Edited by somebody else")
+        assert "+ --foreign=1" in text_of(card)
+        assert "--foreign=1" in await world.words()
+        assert not await world.is_open()
+
+    played(tmp_path, scene, mode=mode)
+
+
+def test_what_cannot_be_put_back_is_told_and_calls_the_approvers(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.raised()
+        world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+        world.ahead_s = 1805
+        failed = await world.card("Could not be put back")
+        assert list(actions(failed)) == ["change:revert"]
+        world.ahead_s = 1800 + 125
+        first = await world.card("2 minutes ago")
+        assert LINUS not in text_of(first)
+        world.ahead_s = 1800 + 605
+        second = await world.card("10 minutes ago")
+        assert LINUS in text_of(second)
+        world.cluster.access.refused = []
+        await world.card("Put back")
+        assert not await world.is_open()
+        assert len(world.cards("minutes ago")) == 2
+
+    played(tmp_path, scene)
+
+
+def test_without_the_right_to_write_it_is_said_before_anything_is_shown(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+        await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
+        await world.slack.wait_for(lambda: "patch" in text_of(world.slack.views("ada")))
+        assert (await world.audit())[-1] == (ADA, "raise", "failed")
+        await world.slack.command("ada", "gpu-oncall", "why s03-card-insufficient-memory")
+        await world.told("ada", "No usable card")
+
+    played(tmp_path, scene)
+
+
+def test_where_nothing_can_be_captured_nothing_is_changed(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.offered("verbosity 5 because x")
+        world.cluster.access.refused = [Rule(["get"], ["pods/log"])]
+        await world.submit("ada", "x")
+        await world.told("ada", "could not be kept")
+        assert not await world.is_open()
+
+    played(tmp_path, scene)
+
+
+def test_without_a_store_nothing_is_raised_and_everything_is_put_back(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        before = (await world.deployment())["spec"]
+        card = await world.raised()
+        await world.sql("alter table changes rename to gone")
+        await world.sql("alter table seen rename to gone_too")
+        await world.click("ada", card, "change:revert")
+        await world.told("ada", "reverted")
+        assert (await world.deployment())["spec"] == before
+        await world.sql("alter table gone_too rename to seen")
+        await world.offered("verbosity 5 because x")
+        await world.submit("ada", "x")
+        await world.told("ada", "no such table")
+        assert not await world.is_open()
+        await world.sql("alter table gone rename to changes")
+        await world.card("Put back")
+
+    played(tmp_path, scene)
+
+
+def test_without_a_store_the_deadline_holds(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        before = (await world.deployment())["spec"]
+        await world.raised()
+        for table in ("changes", "audit", "approvals"):
+            await world.sql(f"alter table {table} rename to gone_{table}")
+        world.ahead_s = 1801
+        await world.until(world.is_closed)
+        assert (await world.deployment())["spec"] == before
+
+    played(tmp_path, scene)
+
+
+def test_profiling_is_switched_on_and_off(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.offered("profiling on for 15m")
+        await world.submit("ada", "it is slow")
+        await world.card("In effect")
+        assert "--profiling=true" in await world.words()
+        await world.slack.command("ada", "gpu-oncall", "profiling off")
+        await world.card("Put back")
+        assert "--profiling=true" not in await world.words()
+
+    played(tmp_path, scene)
+
+
+def test_it_ends_when_the_wanted_lines_are_captured(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        pod = "ml/s03-card-insufficient-memory"
+        await world.offered(f"verbosity 5 for 1h until-captured {pod}")
+        await world.submit("ada", "why no card fits")
+        card = await world.card("Put back")
+        assert "a whole filter run" in text_of(card)
+        assert not await world.is_open()
+
+    played(tmp_path, scene)
+
+
+def test_the_bots_own_lease_has_a_holder(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.raised()
+        lease = await world.writer.lease(NAMESPACE, "hami-bot")
+        assert lease["spec"]["holderIdentity"]
+
+    played(tmp_path, scene)

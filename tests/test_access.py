@@ -1,0 +1,98 @@
+"""Who may change something: every role, action, channel and whose change it is."""
+
+from itertools import product
+
+import pytest
+
+from bot.access import Access, Allowed, Denied, decide_access, groups_in, role_of
+
+OPERATOR, APPROVER, BOTH, VIEWER = "U0OPERATOR", "U0APPROVER", "U0BOTH", "U0VIEWER"
+MEMBER, GROUP, BOSSES = "U0MEMBER", "S0OPERATORS", "S0BOSSES"
+ROOM, ELSEWHERE, DIRECT = "C0ROOM", "C0ELSEWHERE", "D0DIRECT"
+SET = Access(frozenset({OPERATOR, BOTH, GROUP}), frozenset({APPROVER, BOTH, BOSSES}), frozenset({ROOM}))
+PEOPLE = {
+    OPERATOR: (frozenset(), "operator"),
+    APPROVER: (frozenset(), "approver"),
+    BOTH: (frozenset(), "approver"),
+    VIEWER: (frozenset(), "viewer"),
+    MEMBER: (frozenset({GROUP}), "operator"),
+    "U0BOSS": (frozenset({BOSSES, GROUP}), "approver"),
+    "U0OTHER": (frozenset({"S0UNNAMED"}), "viewer"),
+}
+ACTIONS = ("raise", "extend", "revert", "approve", "refuse")
+
+
+def may(user: str, channel: str, action: str, requester: str = "U0SOMEONE", access: Access = SET) -> bool:
+    decided = decide_access(access, user, PEOPLE[user][0], channel, action, requester=requester)
+    return isinstance(decided, Allowed)
+
+
+@pytest.mark.parametrize("user", PEOPLE)
+def test_the_highest_role_of_a_person_counts_be_it_theirs_or_their_groups(user: str) -> None:
+    assert role_of(SET, user, PEOPLE[user][0]) == PEOPLE[user][1]
+
+
+@pytest.mark.parametrize(("user", "channel", "action"), list(product(PEOPLE, (ROOM, ELSEWHERE, DIRECT), ACTIONS)))
+def test_the_whole_matrix(user: str, channel: str, action: str) -> None:
+    role = PEOPLE[user][1]
+    expected = {
+        "raise": role != "viewer" and channel == ROOM,
+        "extend": role != "viewer" and channel == ROOM,
+        "revert": role != "viewer",
+        "approve": role == "approver",
+        "refuse": role == "approver",
+    }
+    assert may(user, channel, action) is expected[action]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("user", PEOPLE)
+def test_by_default_nobody_may_change_anything(user: str, action: str) -> None:
+    assert not may(user, ROOM, action, access=Access())
+
+
+@pytest.mark.parametrize("user", PEOPLE)
+def test_nobody_approves_what_they_asked_for(user: str) -> None:
+    assert not may(user, ROOM, "approve", requester=user)
+
+
+@pytest.mark.parametrize("user", PEOPLE)
+def test_who_asked_for_a_change_may_always_end_it(user: str) -> None:
+    assert may(user, ELSEWHERE, "revert", requester=user)
+    assert may(user, ELSEWHERE, "refuse", requester=user)
+
+
+def test_without_named_channels_every_channel_will_do() -> None:
+    assert may(OPERATOR, ELSEWHERE, "raise", access=SET._replace(channels=frozenset()))
+
+
+def test_what_somebody_else_has_to_approve_is_not_asked_for_where_nobody_else_is() -> None:
+    everywhere = SET._replace(channels=frozenset())
+    assert may(OPERATOR, DIRECT, "raise", access=everywhere)
+    assert not may(OPERATOR, DIRECT, "raise", access=everywhere._replace(two_person=True))
+    assert may(OPERATOR, ROOM, "raise", access=everywhere._replace(two_person=True))
+
+
+def test_a_refusal_says_why_and_who_may() -> None:
+    denied = decide_access(SET, VIEWER, (), ROOM, "raise")
+    assert denied == Denied("you may not change the scheduler", tuple(sorted(SET.operators | SET.approvers)))
+    assert decide_access(SET, VIEWER, (), ROOM, "approve") == Denied(
+        "you may not approve a change", (*sorted(SET.approvers),)
+    )
+    assert decide_access(SET, OPERATOR, (), ELSEWHERE, "raise") == Denied(
+        "changes are not asked for here", where=(ROOM,)
+    )
+    nobody = decide_access(Access(), VIEWER, (), ROOM, "raise")
+    assert isinstance(nobody, Denied)
+    assert "access.operators" in nobody.why
+
+
+def test_one_who_may_approve_is_told_who_else_may() -> None:
+    denied = decide_access(SET, BOTH, (), ROOM, "approve", requester=BOTH)
+    assert isinstance(denied, Denied)
+    assert denied.who == (BOSSES, APPROVER)
+
+
+def test_only_the_groups_of_the_settings_are_asked_for() -> None:
+    assert groups_in(SET) == (BOSSES, GROUP)
+    assert groups_in(Access()) == ()

@@ -1,0 +1,137 @@
+"""What the chart installs, as Helm renders it."""
+
+from pathlib import Path
+from typing import Any
+
+import helm_python as helm
+import pytest
+import yaml
+
+from bot.settings import load_settings
+from tests.chart import CHANGING, CHART, PROXYING, Manifest, manifests, of_kind, rendered
+
+POSTGRES = {"replicas": 3, "store": {"postgres": {"secretName": "database"}}}
+VALUES: dict[str, dict[str, Any]] = {
+    "as it is": {},
+    "changing": CHANGING,
+    "everything": {**PROXYING, **POSTGRES, "settings": {"language": "zh"}, "imagePullSecrets": [{"name": "pull"}]}
+    | {"slack": {"mode": "http"}, "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}
+    | {"podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}}},
+}
+with_each = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
+
+
+def pods(objects: list[Manifest]) -> list[Manifest]:
+    """The pod specs of whatever starts pods."""
+    found = [one["spec"]["template"]["spec"] for one in of_kind("Deployment", objects)]
+    return found + [one["spec"]["jobTemplate"]["spec"]["template"]["spec"] for one in of_kind("CronJob", objects)]
+
+
+def environment(objects: list[Manifest]) -> dict[str, Any]:
+    (bot,) = of_kind("Deployment", objects)
+    return {one["name"]: one for one in bot["spec"]["template"]["spec"]["containers"][0]["env"]}
+
+
+@with_each
+def test_helm_finds_nothing_wrong_with_it(values: dict[str, Any]) -> None:
+    report = helm.lint(CHART, values, strict=True)
+    assert report["errors"] == []
+    assert [one for one in report["messages"] if one["severity"] > 1] == []
+
+
+@with_each
+def test_every_pod_runs_as_nobody_on_a_read_only_root(values: dict[str, Any]) -> None:
+    for pod in pods(manifests(values)):
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["runAsUser"] == 65532  # the user of the Dockerfile
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert container["resources"]["limits"]["memory"]
+
+
+@with_each
+def test_what_is_named_is_there(values: dict[str, Any]) -> None:
+    objects = manifests(values)
+    names = {(one["kind"], one["metadata"]["name"]) for one in objects}
+    for pod in pods(objects):
+        assert ("ServiceAccount", pod["serviceAccountName"]) in names
+        for volume in pod.get("volumes", []):
+            if "configMap" in volume:
+                assert ("ConfigMap", volume["configMap"]["name"]) in names
+            if "persistentVolumeClaim" in volume:
+                assert ("PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]) in names
+    (service,), (bot,) = of_kind("Service", objects), of_kind("Deployment", objects)
+    labels = bot["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert bot["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_no_pod_but_the_bots_is_behind_its_service() -> None:
+    objects = manifests(CHANGING)
+    (service,), (job,) = of_kind("Service", objects), of_kind("CronJob", objects)
+    labels = job["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
+    assert not service["spec"]["selector"].items() <= labels.items()
+
+
+@with_each
+def test_every_setting_in_the_environment_is_one(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, one in environment(manifests(values)).items():
+        if name != "HAMI_BOT_CONFIG":
+            monkeypatch.setenv(name, one.get("value", "xoxb-from-a-secret"))
+    settings = load_settings()
+    assert settings
+    assert settings.slack
+    assert settings.replicas == values.get("replicas", 1)
+
+
+def test_the_settings_file_says_what_the_values_say(tmp_path: Path) -> None:
+    settings = {"language": "zh", "clusters": {"lab": {"context": "lab"}}}
+    (config,) = of_kind("ConfigMap", manifests({"settings": settings}))
+    file = tmp_path / "settings.yaml"
+    file.write_text(config["data"]["settings.yaml"])
+    loaded = load_settings(file)
+    assert loaded
+    assert loaded.language == "zh"
+    assert list(loaded.clusters) == ["lab"]
+
+
+def test_one_replica_has_a_volume_and_several_have_postgresql() -> None:
+    one, several = manifests(), manifests(POSTGRES)
+    assert environment(one)["HAMI_BOT_STORE__URL"]["value"] == "sqlite:////var/lib/hami-bot/hami-bot.db"
+    assert [claim["spec"]["accessModes"] for claim in of_kind("PersistentVolumeClaim", one)] == [["ReadWriteOnce"]]
+    assert of_kind("Deployment", one)[0]["spec"]["strategy"] == {"type": "Recreate"}
+    assert environment(several)["HAMI_BOT_STORE__URL"]["valueFrom"]["secretKeyRef"]["name"] == "database"
+    assert of_kind("PersistentVolumeClaim", several) == []
+
+
+def test_several_replicas_without_postgresql_are_refused() -> None:
+    with pytest.raises(helm.HelmError, match="more than one replica needs PostgreSQL"):
+        rendered({"replicas": 2})
+
+
+def test_the_dead_man_runs_every_minute_and_can_be_switched_off() -> None:
+    (job,) = of_kind("CronJob", manifests(CHANGING))
+    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert job["spec"]["schedule"] == "* * * * *"
+    assert container["args"] == ["revert-overdue", "--namespace", "hami-system"]
+    assert "env" not in container
+    assert of_kind("CronJob", manifests({**CHANGING, "deadMan": {"enabled": False}})) == []
+    assert of_kind("CronJob", manifests()) == []
+
+
+def test_no_token_stands_in_a_release() -> None:
+    for one in environment(manifests()).values():
+        if "TOKEN" in one["name"] or "SECRET" in one["name"]:
+            assert set(one["valueFrom"]) == {"secretKeyRef"}
+    assert of_kind("Secret", manifests()) == []
+
+
+def test_every_value_has_a_use() -> None:
+    templates = "".join(path.read_text() for path in (CHART / "templates").iterdir())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert [name for name in values if f".Values.{name}" not in templates] == []

@@ -1,0 +1,180 @@
+"""The rights that the chart gives are enough for everything the bot does, and each of them is needed.
+
+Enough: nothing is refused when an API server grants exactly these. Needed: of every right there is a request that no
+other one covers, so that without it that request is refused.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.changes.record import KEY
+from bot.errors import SourceError
+from bot.kube.cache import CachedCluster, WatchCache
+from bot.kube.connect import open_cluster, open_writer
+from bot.kube.leader import Leader
+from bot.texts import Texts
+from playbooks._playbook import Sources, find
+from sandbox.apiserver import ApiServer, Rule
+from sandbox.apiserver.access import Access
+from sandbox.apiserver.statuses import Target
+from tests.cases_support import CASES, VERSIONS, questions, scenarios
+from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, granted, manifests
+from tests.test_change_shell import Cluster, cluster, overdue
+
+OWNERS = ("deploy/none", "rs/none", "sts/none", "ds/none", "job/none")
+"""Asked about by name, so that lists of their kind are read."""
+
+
+class Noting(Access):
+    """Grants exactly these rules, and keeps what was asked for."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        super().__init__(rules)
+        self.rules = rules
+        self.asked: set[tuple[Target, str]] = set()
+
+    def allows(self, target: Target, verb: str) -> bool:
+        self.asked.add((target, verb))
+        return super().allows(target, verb)
+
+    @property
+    def refusals(self) -> list[str]:
+        return sorted(f"{verb} {target}" for target, verb in self.asked if not super(Noting, self).allows(target, verb))
+
+    @property
+    def unneeded(self) -> list[Rule]:
+        """The rules without which every request so far would have been granted as well."""
+        covering = [[rule for rule in self.rules if rule.covers(*one)] for one in self.asked]
+        needed = [rules[0] for rules in covering if len(rules) == 1]
+        return [rule for rule in self.rules if rule not in needed]
+
+
+async def answer_everything(server: ApiServer, folder: Path, version: str) -> None:
+    """Every question of the recorded cases, asked once, and by a bot that keeps lists."""
+    config = folder / "kubeconfig"
+    config.write_text(server.kubeconfig())
+    asked = [(one.verb, one.values) for one in questions() if one.version == version]
+    asked += [("why", {"pod": one.pod}) for one in scenarios() if one.version == version]
+    asked += [("why", {"pod": one}) for one in OWNERS]
+    async with await open_cluster(kubeconfig=config) as live, WatchCache(live) as cache:
+        for verb, values in asked:
+            playbook = find(verb)
+            for cached in (live, CachedCluster(cache)):
+                snapshot = await playbook.gather(playbook.request(**values), Sources(cached))
+                playbook.diagnose(snapshot, Texts("en"))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_question_is_answered_with_the_rights_of_a_bot_that_only_reads(version: str, tmp_path: Path) -> None:
+    access = Noting(granted(manifests(), BOT))
+
+    async def main() -> None:
+        async with ApiServer.from_recording(CASES / version / "recording.tar.gz") as server:
+            server.access = access
+            await answer_everything(server, tmp_path, version)
+
+    asyncio.run(main())
+    assert access.refusals == []
+    assert len(access.asked) > 20
+
+
+def change_everything(here: Cluster, access: Noting) -> None:
+    """Raise, look, extend and revert, and lead: all that changes."""
+    here.server.access = access
+    for words in (
+        ("verbosity", "5", "for", "10m", "--yes"),
+        ("verbosity",),
+        ("verbosity", "extend", "20m", "--yes"),
+        ("verbosity", "revert", "--yes"),
+        ("verbosity", "6", "--container", "kube-scheduler", "--yes"),
+        ("verbosity", "revert", "--yes"),
+    ):
+        done = here.hami_bot(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+    here.do(lead(here.folder / "kubeconfig"))
+
+
+async def lead(config: Path) -> None:
+    """Two terms as the leader: the first one makes the Lease."""
+
+    async def end() -> None:
+        raise EOFError
+
+    async with await open_writer(kubeconfig=config) as writer:
+        for _ in range(2):
+            with pytest.raises(EOFError):
+                await Leader(writer, NAMESPACE, "hami-bot", "me").run(end)
+
+
+@pytest.mark.parametrize("values", [CHANGING, PROXYING], ids=["by patch alone", "with pods/proxy"])
+def test_each_right_of_a_bot_that_changes_is_used_and_no_other_is_asked_for(
+    values: dict[str, Any], tmp_path: Path
+) -> None:
+    access = Noting(granted(manifests(values), BOT))
+    with cluster(tmp_path) as here:
+        here.server.access = access
+        here.do(answer_everything(here.server, tmp_path, "hami-2.10"))
+        change_everything(here, access)
+    assert [one for one in access.refusals if "subresource='proxy'" not in one] == []
+    assert values is CHANGING or access.refusals == []
+    assert access.unneeded == []
+
+
+@pytest.mark.parametrize("values", [CHANGING, PROXYING], ids=["by patch alone", "with pods/proxy"])
+def test_the_dead_man_ends_what_is_overdue_with_rights_of_its_own_all_of_them_needed(
+    values: dict[str, Any], tmp_path: Path
+) -> None:
+    access = Noting(granted(manifests(values), DEAD_MAN))
+    with cluster(tmp_path) as here:
+        for words in (("verbosity", "5"), ("verbosity", "6", "--container", "kube-scheduler")):
+            before = here.deployment["spec"]
+            here.server.access = Access()
+            if values is CHANGING:
+                here.server.access.refused.append(Rule(["get", "update"], ["pods/proxy"]))
+            assert here.hami_bot(*words, "--yes", "--no-capture").returncode == 0
+            overdue(here)
+            here.server.access = access
+            done = here.hami_bot("revert-overdue", "--namespace", "hami-system")
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert here.deployment["spec"] == before
+            assert KEY not in here.deployment["metadata"].get("annotations", {})
+    assert access.refusals == []
+    assert access.unneeded == []
+
+
+def test_a_bot_whose_changes_are_off_can_write_nothing() -> None:
+    assert {verb for rule in granted(manifests(), BOT) for verb in rule.verbs} == {"get", "list", "watch"}
+    assert granted(manifests(), DEAD_MAN) == []
+
+
+@pytest.mark.parametrize("account", [BOT, DEAD_MAN])
+def test_only_one_deployment_and_one_lease_can_be_written(account: str) -> None:
+    writing = [one for one in granted(manifests(PROXYING), account) if not {"get", "list", "watch"} & set(one.verbs)]
+    assert writing
+    for rule in writing:
+        assert rule.namespace
+        if rule.resources != ["pods/proxy"] and rule.verbs != ["create"]:
+            assert rule.names in (["hami-scheduler"], ["hami-bot"])
+
+
+@pytest.mark.parametrize("account", [BOT, DEAD_MAN])
+def test_no_secret_is_read_nothing_is_executed_and_no_right_is_a_wildcard(account: str) -> None:
+    for rule in granted(manifests(PROXYING), account):
+        assert rule.resources[0] not in ("secrets", "pods/exec", "pods/attach", "pods/portforward")
+        assert "*" not in (*rule.verbs, *rule.resources, *rule.groups)
+
+
+def test_another_deployment_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        recording = CASES / "hami-2.10" / "recording.tar.gz"
+        async with ApiServer.from_recording(recording, granted=granted(manifests(PROXYING), BOT)) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_writer(kubeconfig=config) as writer:
+                with pytest.raises(SourceError, match="403"):
+                    await writer.patch_deployment("hami-system", "another", ())
+
+    asyncio.run(main())
