@@ -174,7 +174,7 @@ class ChangeDesk:
         async with self._refusals(who, "approve", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._allowed(who, "approve", requester=approval.requester)
-            await self._stillpending_of(approval)
+            await self._still_pending(approval)
             site = await self._sites.of(approval.cluster)
             async with lent.open_sources(approval.cluster) as sources:
                 make = await self._unless_void(sources, site, approval, pending)
@@ -190,7 +190,7 @@ class ChangeDesk:
         async with self._refusals(who, "refuse", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._allowed(who, "refuse", requester=approval.requester)
-            await self._stillpending_of(approval)
+            await self._still_pending(approval)
             if not await self.lent.store.approvals.decide(key, "refused", by=who.user):
                 raise await self._decided(key)
             await self._audit(who.user, "refuse", approval, "refused-by-approver")

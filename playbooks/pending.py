@@ -27,6 +27,7 @@ from bot.texts import Texts
 from playbooks._gather import InstallSeen
 from playbooks._gather_waiting import Scene, Waiting, gather_scene, gather_waiting
 from playbooks._judgement import Judge, Surroundings, said_about
+from playbooks._namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose
 from playbooks._rules.case import World
@@ -52,7 +53,10 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The pods that wait, and what bears on them; `scene` is None where there is none."""
+    """The pods that wait, and what bears on them; `scene` is None where there is none.
+
+    `deserted`: none waits, and nothing else was seen in the namespace either.
+    """
 
     request: Request
     cluster: str
@@ -60,6 +64,7 @@ class Snapshot(NamedTuple):
     install: InstallSeen
     waiting: Waiting
     scene: Scene | None
+    deserted: Deserted | Gap | None
     undecodable: tuple[str, ...]
 
 
@@ -88,7 +93,10 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     install, waiting = await gather_waiting(sources, wanted.namespace)
     scene = await gather_scene(cluster, install, waiting) if waiting.pods else None
-    return Snapshot(wanted, cluster.name, cluster.now(), install, waiting, scene, tuple(cluster.undecodable))
+    asked = "" if waiting.pods else wanted.namespace
+    deserted = await gather_deserted(cluster, asked) if asked else None
+    undecodable = tuple(cluster.undecodable)
+    return Snapshot(wanted, cluster.name, cluster.now(), install, waiting, scene, deserted, undecodable)
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
@@ -96,6 +104,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     gaps = [*snapshot.waiting.gaps]
     if snapshot.scene is None:
         gaps += [*snapshot.install.gaps, *(Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable)]
+        gaps += [snapshot.deserted] if isinstance(snapshot.deserted, Gap) else []
         findings, tables = [_none_waits(snapshot, gaps, say)], ()
         verdict = findings[0].claim
     else:
@@ -173,6 +182,8 @@ def _age_key(pod: Pod) -> tuple[str, str, str]:
 
 
 def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> Finding:
+    if isinstance(snapshot.deserted, Deserted):
+        return no_such_namespace(snapshot.deserted, ("pending", "-n"), say)
     namespace = snapshot.waiting.namespace
     claim = say("nothing-pending.namespace", namespace=namespace) if namespace else say("nothing-pending.claim")
     return finding("nothing-pending", claim, "suspected" if gaps else "confirmed", (), (), severity="info")

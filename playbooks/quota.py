@@ -1,7 +1,6 @@
 """What HAMi counts of each namespace against its quotas, what Kubernetes shows, where they differ and why."""
 
 import asyncio
-import difflib
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -15,10 +14,11 @@ from bot.hami.rules import NEWEST_READ, rules_of
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, RESOURCE_QUOTAS, Holder, Pod, ResourceQuota
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._gather import UNFINISHED, InstallSeen, gather_holders, gather_install
+from playbooks._namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks._playbook import Playbook, Sources
 from playbooks._quota_findings import Around, Space, enforced, findings
 from playbooks._quota_rules import proof
@@ -38,7 +38,6 @@ COLUMNS = (
     "most used by",
 )
 _MAX_READ = 20
-_MAX_NEAR = 3
 
 
 class Request(NamedTuple):
@@ -48,7 +47,10 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Quotas and holders, and the unfinished pods of the namespaces that have a quota on HAMi's resources."""
+    """Quotas and holders, and the unfinished pods of the namespaces that have a quota on HAMi's resources.
+
+    `deserted`: nothing was seen in the namespace that was asked about.
+    """
 
     request: Request
     cluster: str
@@ -57,6 +59,7 @@ class Snapshot(NamedTuple):
     quotas: list[ResourceQuota] | Gap
     holders: list[Holder] | Gap
     pods: dict[str, list[Pod] | Gap]
+    deserted: Deserted | Gap | None
     undecodable: tuple[str, ...]
 
 
@@ -76,7 +79,11 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     limits = limits_of([] if isinstance(quotas, Gap) else quotas, install.config)
     named = sorted({one.namespace for one in limits if wanted.namespace in ("", one.namespace)})
     pods = await _pods(cluster, named) if len(named) <= _MAX_READ else {}
-    return Snapshot(wanted, cluster.name, cluster.now(), install, quotas, holders, pods, tuple(cluster.undecodable))
+    known = {one.namespace for some in (quotas, holders) if not isinstance(some, Gap) for one in some}
+    unknown = wanted.namespace and wanted.namespace not in known
+    deserted = await gather_deserted(cluster, wanted.namespace) if unknown else None
+    undecodable = tuple(cluster.undecodable)
+    return Snapshot(wanted, cluster.name, cluster.now(), install, quotas, holders, pods, deserted, undecodable)
 
 
 async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[Pod] | Gap]:
@@ -177,7 +184,8 @@ def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: T
         free=len(spaces) - len(limited),
     )
     proofs = [quote for limit in fullest.limits for quote in proof(limit, around.quotas)]
-    return finding("quota", claim, around.confidence, (), proofs, severity="info")
+    told = finding("quota", claim, around.confidence, (), proofs, severity="info")
+    return told if wanted else structs.replace(told, next_actions=prose.see_quota(fullest.namespace, say))
 
 
 def _largest_holder(snapshot: Snapshot, spaces: Sequence[Space]) -> list[Evidence]:
@@ -200,15 +208,13 @@ def _part(space: Space, around: Around) -> float:
 
 
 def _nothing_there(snapshot: Snapshot, wanted: str, around: Around, say: Texts) -> Finding:
-    holders = [] if isinstance(snapshot.holders, Gap) else snapshot.holders
-    near = difflib.get_close_matches(wanted, sorted({one.namespace for one in holders}), n=_MAX_NEAR)
-    actions = tuple(NextAction(say("not-found.ask", name=one), prose.command("quota", one)) for one in near)
-    told = finding("not-found", say("quota.nothing", namespace=wanted), around.confidence, (), (), severity="info")
-    return structs.replace(told, next_actions=actions)
+    if isinstance(snapshot.deserted, Deserted):
+        return no_such_namespace(snapshot.deserted, ("quota",), say)
+    return finding("not-found", say("quota.nothing", namespace=wanted), around.confidence, (), (), severity="info")
 
 
 def _gaps(snapshot: Snapshot, spaces: Sequence[Space], say: Texts) -> list[Gap]:
-    read = (snapshot.quotas, snapshot.holders, *snapshot.pods.values())
+    read = (snapshot.quotas, snapshot.holders, *snapshot.pods.values(), snapshot.deserted)
     gaps = [*snapshot.install.gaps, *(one for one in read if isinstance(one, Gap))]
     if snapshot.install.install.version is None:
         gaps.append(Gap("HAMi version", say("gap.version"), say("quota.version-hint")))

@@ -29,10 +29,13 @@ WELCOME = (
     "This workspace and its cluster are pretended, on this machine only. The bot is the real one, reading a recording "
     f"of a real HAMi scheduler. `{POD}` is a pod that waits there for a GPU."
 )
+OPERATORS = ("U0ADA00001",)
+"""Ada may change the pretended cluster; the others are refused, as in a real workspace."""
 THINGS_TO_TRY = (
     f"In #gpu-oncall type  /hami why {POD}  and press Enter: only you see the answer; “Post to channel” shares it.",
     "In a thread write  @hami-bot gpus  (slash commands do not work in threads, there as here).",
     "In the menu of Ada's message in #gpu-oncall choose “Diagnose with HAMi”.",
+    "As Ada type  /hami verbosity 5 for 10m because it hangs  and see what it would do before it is done.",
 )
 
 
@@ -100,6 +103,7 @@ def _settings(folder: Path, cluster: ApiServer, slack: SlackServer) -> Path:
         "clusters": {"lab": {"kubeconfig": str(kubeconfig)}},
         "store": {"url": f"sqlite+aiosqlite:///{folder / 'bot.db'}"},
         "http": {"bind": "127.0.0.1:0"},
+        "access": {"operators": list(OPERATORS)},
     }
     path = folder / "hami-bot.yaml"
     path.write_text(yaml.safe_dump(settings))

@@ -21,7 +21,8 @@ MOST_REMEMBERED = 2**14
 _INT32 = 2**31 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _CAPACITIES = frozenset(vendor.capacity for vendor in VENDORS if vendor.capacity)
-_NO_PROFILES = re.compile(r',\s*"migProfiles"\s*:\s*null')
+_NO_PROFILES = re.compile(r',\s*"migProfiles"\s*:\s*null|"migProfiles"\s*:\s*null\s*,?')
+"""What Go writes for a card without any: as good as nothing."""
 _TRUE = {"1", "t", "T", "TRUE", "true", "True"}
 _TEXT_SIZES = (7, 9)
 
@@ -153,8 +154,8 @@ def _read_cards(vendor: Vendor, text: str) -> tuple[Card, ...] | str:
 
 
 def _read_json(text: str) -> tuple[Card, ...]:
-    # Go writes a card without profiles as `null`.
-    return _json_cards.decode(_NO_PROFILES.sub("", text).encode()) or ()
+    text = _NO_PROFILES.sub("", text) if "null" in text else text
+    return _json_cards.decode(text.encode()) or ()
 
 
 def _read_text(text: str) -> tuple[Card, ...]:

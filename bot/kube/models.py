@@ -259,7 +259,6 @@ class DaemonPodMeta(ObjectMeta, frozen=True):
     annotations: dict[str, str] | None = msgspec.field(default=None, name="(left out)")
     owner_references: list[OwnerReference] | None = msgspec.field(default=None, name="(left out too)")
     uid: str = msgspec.field(default="", name="(and this)")
-    resource_version: str = msgspec.field(default="", name="(and that)")
 
     def __post_init__(self) -> None:
         """All of a DaemonSet's pods have the same labels: their texts are kept once."""

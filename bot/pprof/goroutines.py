@@ -53,7 +53,9 @@ def groups(profile: Profile) -> list[Group]:
     for ids, value in profile.samples.stacks(0):
         stack = _stack(ids, names)
         counts[stack] = counts.get(stack, 0) + value
-    return sorted((_group(stack, count) for stack, count in counts.items()), key=lambda one: (-one.goroutines, one.stack))
+    return sorted(
+        (_group(stack, count) for stack, count in counts.items()), key=lambda one: (-one.goroutines, one.stack)
+    )
 
 
 def crowded(found: Sequence[Group]) -> list[Group]:

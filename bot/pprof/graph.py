@@ -3,14 +3,13 @@
 A node's weight counts once per sample, however often it recurs in the stack; the leaf's weight is its own (flat).
 """
 
-from functools import partial
 from typing import NamedTuple
 
 from bot.pprof.inlines import inline_labels
 from bot.pprof.nodes import Node, node_table
 from bot.pprof.profile import Profile, int64, magnitude
 from bot.pprof.units import fraction_of
-from bot.pprof.weights import weigh
+from bot.pprof.weights import sums_of
 
 EDGE_FRACTION = 0.001
 
@@ -46,8 +45,8 @@ class Graph(NamedTuple):
 def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     """The rows of a table of the sample type at `index`. Raises SourceError for samples that contradict the profile."""
     table = node_table(profile, lines=trim.lines, inlines=trim.inlines)
-    stacks = partial(profile.samples.stacks, index)
-    flat, cum, recursive = weigh(stacks, table)
+    sums = sums_of(profile, index, table)
+    flat, cum = sums.weigh()
     every = [number for number in range(len(table.nodes)) if _shown(flat[number], cum[number], trim)]
     total = int64(sum(flat[number] for number in every))
     cutoff = fraction_of(total, trim.nodefraction)
@@ -58,7 +57,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     # pprof builds the graph anew only when it leaves out nodes; else edges from nodes without weight still count.
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
-    labels = inline_labels(stacks, table, recursive, shown=set(top), in_graph=in_graph, minimum=minimum)
+    labels = inline_labels(sums, table, shown=set(top), in_graph=in_graph, minimum=minimum)
     rows = [Row(table.nodes[one], flat[one], cum[one], labels.get(one, "")) for one in top]
     return Graph(rows, len(kept), len(every) - len(kept))
 

@@ -8,13 +8,12 @@ from itertools import chain
 
 from bot.pprof.nodes import NodeTable
 from bot.pprof.profile import int64, magnitude
-from bot.pprof.weights import Frame, Stacks, edges
+from bot.pprof.weights import Frame, Sums
 
 
 def inline_labels(
-    stacks: Stacks,
+    sums: Sums,
     table: NodeTable,
-    recursive: bytearray,
     *,
     shown: set[int],
     in_graph: set[int] | None,
@@ -22,12 +21,12 @@ def inline_labels(
 ) -> dict[int, str]:
     """The label of each shown node that has one. `in_graph` None: every node is in; calls below `minimum` are not.
 
-    `recursive` says for each stack whether a node is in it more than once.
+    `sums` have been weighed before.
     """
     wanted = shown & set(chain.from_iterable(nodes[:-1] for nodes in table.by_location.values()))
     if not wanted:
         return {}
-    found = edges(stacks, _frames(table, in_graph), recursive)
+    found = sums.edges(_frames(table, in_graph))
     kinds: dict[int, set[bool]] = {}
     for (caller, callee), weight in found.weights.items():
         if callee in wanted and magnitude(int64(weight)) >= minimum:

@@ -1,14 +1,13 @@
 """Where in a function the weight lies, line by line: `list` without the source."""
 
 from collections.abc import Iterable
-from functools import partial
 from typing import NamedTuple
 
 from bot.errors import UsageError
 from bot.pprof.nodes import Node, node_table
 from bot.pprof.patterns import Match, matcher
 from bot.pprof.profile import Profile, magnitude
-from bot.pprof.weights import weigh
+from bot.pprof.weights import sums_of
 
 _SUGGESTED = 3
 
@@ -37,9 +36,8 @@ def function_lines(profile: Profile, index: int, function: str) -> list[Function
     The profile is as `top.prepared` gives it. Raises UsageError when the expression cannot be read or finds none.
     """
     wanted = matcher(function, "list")
-    stacks = partial(profile.samples.stacks, index)
     by_line = node_table(profile, lines=True, inlines=True)
-    flat, cum, _ = weigh(stacks, by_line)
+    flat, cum = sums_of(profile, index, by_line).weigh()
     found: dict[tuple[str, str], list[LineWeight]] = {}
     for node, own, with_callees in zip(by_line.nodes, flat, cum, strict=True):
         if (own or with_callees) and node.name and wanted(node.name):
@@ -56,7 +54,7 @@ def function_lines(profile: Profile, index: int, function: str) -> list[Function
 
 def _function_cum(profile: Profile, index: int, wanted: Match) -> dict[str, int]:
     table = node_table(profile, lines=False, inlines=True)
-    cum = weigh(partial(profile.samples.stacks, index), table).cum
+    cum = sums_of(profile, index, table).weigh().cum
     return {node.name: weight for node, weight in zip(table.nodes, cum, strict=True) if node.name and wanted(node.name)}
 
 

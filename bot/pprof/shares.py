@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import NamedTuple
 
 from bot.pprof.nodes import no_location, node_table
 from bot.pprof.profile import Location, Profile
-from bot.pprof.weights import weigh
+from bot.pprof.weights import sums_of
 
 _HEAP_PERIOD = 512 << 10
 _HEAP = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
@@ -38,7 +37,7 @@ _STANDARD = frozenset(
 def function_cum(profile: Profile, index: int) -> dict[str, int]:
     """Cumulative weight by function; the profile is as `top.prepared` gives it."""
     table = node_table(profile, lines=False, inlines=True)
-    cum = weigh(partial(profile.samples.stacks, index), table).cum
+    cum = sums_of(profile, index, table).weigh().cum
     return {str(node): weight for node, weight in zip(table.nodes, cum, strict=True) if weight}
 
 

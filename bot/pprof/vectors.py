@@ -12,58 +12,86 @@ import numpy as np
 from bot.pprof.nodes import NodeTable, no_location
 from bot.pprof.weights import Edges, Frame, Stacks, Weights
 
-_BATCH = 8192
+_BATCH = 512
+_MARKS = 8 << 20  # pairs of a sample and a node that are told apart at a time
 _ABSENT = -1
 
 _Array = Any  # numpy's own types say more than a reader needs
 
 
-class _Places(NamedTuple):
+class VectorSums:
+    """Sums with arrays: the stacks are read once and kept as the positions of their locations, four bytes a frame."""
+
+    def __init__(self, stacks: Stacks, table: NodeTable) -> None:
+        self._table = table
+        self._ids = np.array(sorted(table.by_location), np.uint64)
+        self._most = max(1, min(_BATCH, _MARKS // max(1, len(table.nodes))))
+        self._batches = [self._gathered(batch) for batch in _batches(stacks(), self._most)]
+
+    def weigh(self) -> Weights:
+        codes, count = self._codes(self._table.by_location), len(self._table.nodes)
+        flat, cum = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        marks = np.zeros(self._most * count, np.int32)
+        for sizes, where, values in self._batches:
+            owner, nodes = codes.expanded(np.repeat(np.arange(len(sizes)), sizes), where)
+            pairs, order = owner * count + nodes, np.arange(len(nodes), dtype=np.int32)
+            marks[pairs] = order  # of equal pairs the last one stays, without sorting them
+            once = marks[pairs] == order
+            np.add.at(cum, nodes[once], values[owner[once]])
+            leaves = np.flatnonzero(np.diff(owner, prepend=_ABSENT))
+            np.add.at(flat, nodes[leaves], values[owner[leaves]])
+        return Weights(flat.tolist(), cum.tolist())
+
+    def edges(self, frames: Mapping[int, tuple[Frame, ...]]) -> Edges:
+        numbers: dict[int, int] = {}
+        coded = {
+            number: tuple([numbers.setdefault(node, len(numbers)) * 2 + inlined for node, inlined in found])
+            for number, found in frames.items()
+        }
+        codes, count = self._codes(coded), max(1, len(numbers))
+        found = Edges({}, {})
+        for sizes, where, values in self._batches:
+            owner = np.repeat(np.arange(len(sizes)), sizes)
+            counted = values[owner] != 0
+            owner, lines = codes.expanded(owner[counted], where[counted])
+            owner, lines = owner[::-1], lines[::-1]  # from the root
+            nodes = lines >> 1
+            called = (owner[1:] == owner[:-1]) & (nodes[1:] != nodes[:-1])
+            calls = nodes[:-1][called] * count + nodes[1:][called]
+            sample = owner[1:][called]
+            inlined = (lines[1:][called] & 1).astype(bool)
+            _, first = np.unique(sample * (count * count) + calls, return_index=True)
+            _add(found, [*numbers], calls[first], values[sample[first]], inlined[first])
+        return found
+
+    def _gathered(self, batch: Sequence[tuple[Sequence[int], int]]) -> tuple[_Array, _Array, _Array]:
+        """The length of each stack, the positions of all their locations, and their values."""
+        sizes = np.fromiter((len(ids) for ids, _ in batch), np.int64, len(batch))
+        ids = np.fromiter(chain.from_iterable(ids for ids, _ in batch), np.uint64, int(sizes.sum()))
+        values = np.fromiter((value for _, value in batch), np.int64, len(batch))
+        where = np.searchsorted(self._ids, ids)
+        if len(ids) and (where.max() >= len(self._ids) or (self._ids[where] != ids).any()):
+            raise no_location()
+        return sizes, where.astype(np.int32), values
+
+    def _codes(self, by_location: Mapping[int, tuple[int, ...]]) -> "_Codes":
+        ordered = [by_location[number] for number in sorted(by_location)]
+        size = np.fromiter((len(one) for one in ordered), np.int64, len(ordered))
+        return _Codes(np.cumsum(size) - size, size, np.fromiter(chain.from_iterable(ordered), np.int64))
+
+
+class _Codes(NamedTuple):
     """Codes of the lines of each location, innermost first: `codes[start[i]:start[i] + size[i]]` for the i-th id."""
 
-    ids: _Array
     start: _Array
     size: _Array
     codes: _Array
 
-
-def weigh(stacks: Stacks, table: NodeTable) -> Weights:
-    """See `weights.weigh`; `recursive` is empty, as `edges` does not ask."""
-    places, count = _places(table.by_location), len(table.nodes)
-    flat, cum = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for sizes, ids, values in _batches(stacks()):
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        owner, nodes = _expanded(places, ids, owner)
-        once = np.unique(owner * count + nodes)
-        np.add.at(cum, once % count, values[once // count])
-        leaves = np.flatnonzero(np.diff(owner, prepend=_ABSENT))
-        np.add.at(flat, nodes[leaves], values[owner[leaves]])
-    return Weights(flat.tolist(), cum.tolist(), bytearray())
-
-
-def edges(stacks: Stacks, frames: Mapping[int, tuple[Frame, ...]]) -> Edges:
-    """See `weights.edges`."""
-    numbers: dict[int, int] = {}
-    coded = {
-        number: tuple([numbers.setdefault(node, len(numbers)) * 2 + inlined for node, inlined in found])
-        for number, found in frames.items()
-    }
-    places, count = _places(coded), max(1, len(numbers))
-    names = [*numbers]
-    found = Edges({}, {})
-    for sizes, ids, values in _batches(stacks()):
-        owner = np.repeat(np.arange(len(sizes)), sizes)
-        counted = values[owner] != 0
-        owner, codes = _expanded(places, ids[counted], owner[counted])
-        owner, codes = owner[::-1], codes[::-1]  # from the root
-        nodes = codes >> 1
-        called = (owner[1:] == owner[:-1]) & (nodes[1:] != nodes[:-1])
-        calls = nodes[:-1][called] * count + nodes[1:][called]
-        sample = owner[1:][called]
-        inlined = (codes[1:][called] & 1).astype(bool)
-        _, first = np.unique(sample * (count * count) + calls, return_index=True)
-        _add(found, names, calls[first], values[sample[first]], inlined[first])
-    return found
+    def expanded(self, owner: _Array, where: _Array) -> tuple[_Array, _Array]:
+        """Owner and code of each line of each location."""
+        size = self.size[where]
+        offset: _Array = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+        return np.repeat(owner, size), self.codes[np.repeat(self.start[where], size) + offset]
 
 
 def _add(found: Edges, names: Sequence[int], calls: _Array, values: _Array, inlined: _Array) -> None:
@@ -74,36 +102,14 @@ def _add(found: Edges, names: Sequence[int], calls: _Array, values: _Array, inli
     outright[which[~inlined]] = True
     weights, inline = found
     count = len(names)
-    for call, weight, not_inlined in zip(kinds.tolist(), sums.tolist(), outright.tolist(), strict=True):
+    rows: Iterable[tuple[int, int, bool]] = zip(kinds.tolist(), sums.tolist(), outright.tolist(), strict=True)
+    for call, weight, not_inlined in rows:
         edge = names[call // count], names[call % count]
         weights[edge] = weights.get(edge, 0) + weight
         inline[edge] = inline.get(edge, True) and not not_inlined
 
 
-def _places(by_location: Mapping[int, tuple[int, ...]]) -> _Places:
-    ordered = sorted(by_location)
-    size = np.fromiter((len(by_location[number]) for number in ordered), np.int64, len(ordered))
-    codes = np.fromiter(chain.from_iterable(by_location[number] for number in ordered), np.int64)
-    return _Places(np.array(ordered, np.uint64), np.cumsum(size) - size, size, codes)
-
-
-def _expanded(places: _Places, ids: _Array, owner: _Array) -> tuple[_Array, _Array]:
-    """Owner and code of each line of each location. Raises SourceError for a location that is not there."""
-    if not len(ids):
-        return owner, np.zeros(0, np.int64)
-    where = np.searchsorted(places.ids, ids)
-    if not len(places.ids) or where.max() >= len(places.ids) or (places.ids[where] != ids).any():
-        raise no_location()
-    size = places.size[where]
-    offset = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-    return np.repeat(owner, size), places.codes[np.repeat(places.start[where], size) + offset]
-
-
-def _batches(stacks: Iterable[tuple[Sequence[int], int]]) -> Iterator[tuple[_Array, _Array, _Array]]:
-    """So many samples at a time: the length of each stack, all their ids, and their values."""
+def _batches(stacks: Iterable[tuple[Sequence[int], int]], most: int) -> Iterator[list[tuple[Sequence[int], int]]]:
     iterator = iter(stacks)
-    while batch := [*islice(iterator, _BATCH)]:
-        sizes = np.fromiter((len(ids) for ids, _ in batch), np.int64, len(batch))
-        ids = np.fromiter(chain.from_iterable(ids for ids, _ in batch), np.uint64, int(sizes.sum()))
-        values = np.fromiter((value for _, value in batch), np.int64, len(batch))
-        yield sizes, ids, values
+    while batch := [*islice(iterator, most)]:
+        yield batch

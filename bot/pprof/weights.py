@@ -6,14 +6,20 @@ of a CPU profile are 1 or 2 periods, and most stacks hold a function once; the o
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.util import find_spec
 from itertools import chain, islice, pairwise
-from typing import NamedTuple, TypeVar
+from operator import length_hint
+from typing import NamedTuple, Protocol, TypeVar
 
 from bot.pprof.nodes import NodeTable, no_location
-from bot.pprof.profile import int64
+from bot.pprof.profile import Profile, int64
 
 Stacks = Callable[[], Iterable[tuple[Sequence[int], int]]]
 """Location ids, leaf first, and a value, for every sample; the same each time it is called."""
+
+LARGE = 3_000
+"""Samples from which on importing numpy pays, where it is installed."""
 
 Frame = tuple[int, bool]
 """A node, and whether it is inlined into the next one."""
@@ -28,11 +34,10 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Weights(NamedTuple):
-    """By node number. `recursive` says for each stack whether a node is in it more than once."""
+    """By node number: flat goes to the leaf, cum once to each node of a stack."""
 
     flat: list[int]
     cum: list[int]
-    recursive: bytearray
 
 
 class Edges(NamedTuple):
@@ -42,52 +47,77 @@ class Edges(NamedTuple):
     inline: dict[Edge, bool]
 
 
-def weigh(stacks: Stacks, table: NodeTable) -> Weights:
-    """Flat goes to the leaf, cum once to each node of a stack. Raises SourceError for a location that is not there."""
-    nodes_of = by_id(table.by_location, _DANGLING).__getitem__
-    flat, cum = [0] * len(table.nodes), [0] * len(table.nodes)
-    recursive = bytearray()
-    flatten = chain.from_iterable
-    try:
-        for batch in _batches(stacks()):
-            same_value: dict[int, list[Iterable[int]]] = {}
-            for ids, value in batch:
-                nodes = [*flatten(map(nodes_of, ids))]
-                once = set(nodes)
-                again = len(once) != len(nodes)
-                recursive.append(again)
-                if nodes:
-                    flat[nodes[0]] += value
-                    same_value.setdefault(value, []).append(once if again else nodes)
-            for node, weight in _weighted(same_value):
-                cum[node] += weight
-    except LookupError as error:
-        raise no_location() from error
-    return Weights([int64(value) for value in flat], [int64(value) for value in cum], recursive)
+class Sums(Protocol):
+    """The sums over some stacks. Both raise SourceError for a location that is not there."""
+
+    def weigh(self) -> Weights: ...
+
+    def edges(self, frames: Mapping[int, tuple[Frame, ...]]) -> Edges:
+        """The calls between the frames that each location has, innermost first; over locations without, they skip.
+
+        A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is inlined.
+        """
+        ...
 
 
-def edges(stacks: Stacks, frames: Mapping[int, tuple[Frame, ...]], recursive: bytearray) -> Edges:
-    """The calls between the frames that each location has, innermost first; over locations without, they skip.
+def sums_of(profile: Profile, index: int, table: NodeTable) -> Sums:
+    """Sums of the sample type at `index`, the faster way for the profile's size."""
+    stacks = partial(profile.samples.stacks, index)
+    if length_hint(profile.samples) >= LARGE and find_spec("numpy"):
+        from bot.pprof.vectors import VectorSums  # noqa: PLC0415  # numpy takes a tenth of a second
 
-    A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is inlined.
-    """
-    kinds: dict[tuple[Frame, ...], int] = {(): 0}
-    kind = by_id({number: kinds.setdefault(one, len(kinds)) for number, one in frames.items()}, 0).__getitem__
-    frames_of = list(kinds)
-    found = Edges({}, {})
-    for batch in _batches(zip(stacks(), recursive, strict=True)):
-        same_value: dict[int, list[Iterable[tuple[int, int]]]] = {}
-        for (ids, value), again in batch:
-            if not value:
-                continue
-            left = (*filter(None, map(kind, ids)), 0)
-            if again:
-                _add_once(found, [frame for one in left for frame in frames_of[one]], value)
-            else:
-                same_value.setdefault(value, []).append(pairwise(left))
-        for (callee, caller), weight in _weighted(same_value):
-            _add(found, frames_of[callee], frames_of[caller], weight)
-    return found
+        return VectorSums(stacks, table)
+    return PlainSums(stacks, table)
+
+
+class PlainSums:
+    """Sums in plain Python; `edges` after `weigh`."""
+
+    def __init__(self, stacks: Stacks, table: NodeTable) -> None:
+        self._stacks, self._table = stacks, table
+        self._recursive = bytearray()  # for each stack, whether a node is in it more than once
+
+    def weigh(self) -> Weights:
+        table, recursive = self._table, bytearray()
+        nodes_of = by_id(table.by_location, _DANGLING).__getitem__
+        flat, cum = [0] * len(table.nodes), [0] * len(table.nodes)
+        flatten = chain.from_iterable
+        try:
+            for batch in _batches(self._stacks()):
+                same_value: dict[int, list[Iterable[int]]] = {}
+                for ids, value in batch:
+                    nodes = [*flatten(map(nodes_of, ids))]
+                    once = set(nodes)
+                    again = len(once) != len(nodes)
+                    recursive.append(again)
+                    if nodes:
+                        flat[nodes[0]] += value
+                        same_value.setdefault(value, []).append(once if again else nodes)
+                for node, weight in _weighted(same_value):
+                    cum[node] += weight
+        except LookupError as error:
+            raise no_location() from error
+        self._recursive = recursive
+        return Weights([int64(value) for value in flat], [int64(value) for value in cum])
+
+    def edges(self, frames: Mapping[int, tuple[Frame, ...]]) -> Edges:
+        kinds: dict[tuple[Frame, ...], int] = {(): 0}
+        kind = by_id({number: kinds.setdefault(one, len(kinds)) for number, one in frames.items()}, 0).__getitem__
+        frames_of = list(kinds)
+        found = Edges({}, {})
+        for batch in _batches(zip(self._stacks(), self._recursive, strict=True)):
+            same_value: dict[int, list[Iterable[tuple[int, int]]]] = {}
+            for (ids, value), again in batch:
+                if not value:
+                    continue
+                left = (*filter(None, map(kind, ids)), 0)
+                if again:
+                    _add_once(found, [frame for one in left for frame in frames_of[one]], value)
+                else:
+                    same_value.setdefault(value, []).append(pairwise(left))
+            for (callee, caller), weight in _weighted(same_value):
+                _add(found, frames_of[callee], frames_of[caller], weight)
+        return found
 
 
 def _add(found: Edges, callee: Sequence[Frame], caller: Sequence[Frame], weight: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
@@ -51,6 +52,14 @@ def check_scopes(granted: frozenset[str]) -> None:
         )
 
 
+class _Ack(AsyncAck):
+    """An ack stays one: bolt takes it back when the listener fails right after it."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "response" or value is not None or not hasattr(self, name):
+            super().__setattr__(name, value)
+
+
 class _App(AsyncApp):
     """Awaits `kept` before each answer to Slack. Listeners are given text that can be stored and sent again."""
 
@@ -60,6 +69,7 @@ class _App(AsyncApp):
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         req.body = _writable(req.body)
+        req.context["ack"] = _Ack()
         response = await super().async_dispatch(req)
         await asyncio.sleep(0)  # bolt acks an event by itself, and starts its listener at the next turn
         await self._kept()

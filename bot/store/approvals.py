@@ -93,14 +93,6 @@ class Approvals:
             async with self._engine.begin() as connection:
                 return [_approval(row) for row in (await connection.execute(ended)).mappings()]
 
-    async def waiting(self, cluster: str) -> list[Approval]:
-        """Those of a cluster that can still be approved."""
-        here = (approvals.c.cluster == cluster) & (approvals.c.state == "pending")
-        wanted = select(approvals).where(here, approvals.c.expires_at > self._now()).order_by(approvals.c.created_at)
-        with told("reading the approvals"):
-            async with self._engine.connect() as connection:
-                return [_approval(row) for row in (await connection.execute(wanted)).mappings()]
-
     async def asked_for(self, actor: str, since: str) -> int:
         """How many changes the audit log says that somebody asked for since then (RFC 3339), less those over a limit.
 

@@ -44,6 +44,16 @@ def see_cards(node: str, say: Texts) -> tuple[NextAction, ...]:
     return (NextAction(say("gpus.see", node=node), command("gpus", "--node", node)),)
 
 
+def see_node(node: str, say: Texts) -> tuple[NextAction, ...]:
+    """To look at a node's device plugin and whatever else is wrong there, with the command that reads its log."""
+    return (NextAction(say("nodes.see", node=node), command("nodes", node)),)
+
+
+def see_quota(namespace: str, say: Texts) -> tuple[NextAction, ...]:
+    """To look at what counts against a namespace's quotas."""
+    return (NextAction(say("quota.see", namespace=namespace), command("quota", namespace)),)
+
+
 def scheduler_log(install: Install, pod: str, say: Texts) -> tuple[NextAction, ...]:
     """To read what the extender logs about a pod; nothing when no extender was found."""
     names = [one.name for one in install.pods[:1]] or [f"deploy/{one.name}" for one in (install.deployment,) if one]

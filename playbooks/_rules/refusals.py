@@ -90,13 +90,14 @@ def refused(case: Case, said: Said, cause: Cause, say: Texts) -> Finding:
     proofs = [*proofs, *_object_proofs(case, cause)]
     told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
     if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
-        return structs.replace(told, next_actions=prose.see_cards(cause.nodes[0], say))
+        node = cause.nodes[0]
+        first = prose.see_node(node, say) if cause.text == fit.NOT_HEALTHY else ()
+        return structs.replace(told, next_actions=(*first, *prose.see_cards(node, say)))
     if cause.code == "node-unfit-pod":
         return structs.replace(told, next_actions=prose.raise_verbosity(say))
     if cause.text != fit.QUOTA_NOT_FIT:
         return told
-    look = kubectl("-n", case.pod.namespace, "get", "resourcequota", "-o", "yaml")
-    return structs.replace(told, next_actions=(NextAction(say("resource-quota-not-fit.look"), look),))
+    return structs.replace(told, next_actions=prose.see_quota(case.pod.namespace, say))
 
 
 def severity_of(cause: Cause) -> Severity:

@@ -359,6 +359,7 @@ def applied(change: Change, pod: PodRequest) -> PodRequest:
     }.get(change.what, wanted)
     fields = {
         "memory": {"memory_mib": change.amount, "percentage": UNSET_PERCENTAGE},
+        "share": {"memory_mib": change.amount, "percentage": UNSET_PERCENTAGE, "cores": 0},
         "count": {"count": change.amount},
         "cores": {"cores": change.amount},
     }.get(change.what, {})

@@ -13,7 +13,7 @@ from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.connect import open_cluster
 from bot.kube.follow import Follower, Pace
 from bot.kube.live import Selection
-from bot.kube.models import EVENTS, HOLDERS, NODES, PODS, SWEPT_NODES, Node
+from bot.kube.models import DAEMON_PODS, EVENTS, HOLDERS, NODES, PODS, SWEPT_NODES, Node
 from sandbox.apiserver import ApiServer, Fault, Rule
 from tests.kube.live_servers import node, pod, write_kubeconfig
 
@@ -300,6 +300,27 @@ def test_a_bookmark_saves_a_new_list(tmp_path):
             here.server.cut_connections()
             await here.tells("new")
             assert here.requests("list") == 1
+
+    asyncio.run(read())
+
+
+@pytest.mark.parametrize("kind", [NODES, HOLDERS, DAEMON_PODS], ids=lambda one: one.type.__name__)
+@pytest.mark.parametrize("metadata_only", [False, True], ids=["whole", "metadata"])
+def test_every_kind_that_is_followed_takes_bookmarks_and_changes(tmp_path, kind, metadata_only):
+    async def read() -> None:
+        async with lab(tmp_path, bookmark_every_s=0.05) as here:
+            wanted = Selection(kind, metadata_only=metadata_only and kind is not NODES)
+            follower = here.cache.follower(wanted)
+            assert follower
+            await follower.read()
+            for number in (7, 8):
+                at = follower.mirror.version
+                here.server.write("nodes", node(number))
+                here.server.write("pods", pod(f"new-{number}"))
+                await until(lambda at=at: follower.mirror.version > at)
+            await until(lambda: any(one.name in ("new-8", "gpu-0008") for one in follower.mirror.items()))
+            asked = [one for one in here.server.requests if "watch" in one.query]
+            assert len(asked) == 1
 
     asyncio.run(read())
 

@@ -217,7 +217,24 @@ def test_one_namespace_is_asked_about_alone(tmp_path: Path) -> None:
     report = ask(tmp_path, *full(), too_large("a"), too_large("b", namespace="dev"), namespace="dev")
     assert names(report) == ["b"]
     assert report.subject.namespace == "dev"
-    assert codes(ask(tmp_path, *full(), too_large("a"), namespace="dev")) == ["nothing-pending"]
+    quiet = running("fine", "gpu-1", namespace="dev")
+    assert codes(ask(tmp_path, *full(), too_large("a"), quiet, namespace="dev")) == ["nothing-pending"]
+
+
+def test_a_namespace_in_which_nothing_was_seen_is_no_all_clear(tmp_path: Path) -> None:
+    report = ask(tmp_path, *full(), too_large("a", namespace="training"), namespace="trainnig")
+    assert (codes(report), report.severity) == (["not-found"], "warning")
+    assert report.verdict == (
+        "No pod and no quota was seen in namespace trainnig: it is empty, or there is none; did you mean training?"
+    )
+    assert commands(report) == ["pending -n training"]
+    assert codes(ask(tmp_path, *full(), quota(namespace="new", gpumem=1000), namespace="new")) == ["nothing-pending"]
+    assert cause(ask(tmp_path, *full(), namespace="qqq")).claim.endswith("it is empty, or there is none of that name.")
+
+
+def test_whether_a_namespace_is_one_is_not_told_where_its_quotas_could_not_be_read(tmp_path: Path) -> None:
+    report = ask(tmp_path, *full(), namespace="dev", missing=["resourcequotas"])
+    assert (codes(report), cause(report).confidence) == (["nothing-pending"], "suspected")
 
 
 def test_a_pod_that_has_just_come_alarms_nobody(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def test_every_card_counts_with_what_was_given_of_it(tmp_path: Path) -> None:
     assert row["most used by"] == "pair 6000, one 500"
     assert codes(report) == ["quota", "quota-differs"]
     assert report.verdict.startswith("1 namespace(s) have a quota on HAMi's resources, the fullest is ml at 32%")
+    assert commands(report)[0] == "quota ml"
 
 
 def test_finished_pods_count_nowhere(tmp_path: Path) -> None:
@@ -138,8 +139,17 @@ def test_a_quota_on_other_resources_is_no_concern(tmp_path: Path) -> None:
 
 def test_a_namespace_where_nothing_is_gets_a_near_name(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, holds("a", 500, namespace="training")), "trainnig")
-    assert report.verdict == "trainnig has no quota on HAMi's resources, and no pod there holds a card."
+    assert (codes(report), report.severity) == (["not-found"], "warning")
+    assert report.verdict == (
+        "No pod and no quota was seen in namespace trainnig: it is empty, or there is none; did you mean training?"
+    )
     assert commands(report) == ["quota training"]
+
+
+def test_a_namespace_without_cards_and_quotas_is_no_warning(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, pod("web", {"cpu": "1"}, namespace="web")), "web")
+    assert (codes(report), report.severity) == (["not-found"], "info")
+    assert report.verdict == "web has no quota on HAMi's resources, and no pod there holds a card."
 
 
 # ------------------------------------------------------------------------------------------------------ problems

@@ -84,6 +84,7 @@ def test_a_pod_that_wants_the_card_for_itself(tmp_path: Path) -> None:
 def test_an_unhealthy_card(tmp_path: Path) -> None:
     report = refusal(tmp_path, "1/1 CardNotHealth", pod(), gpu_node("gpu-1", card("GPU-gpu-1", health=False)))
     assert codes(report) == ["card-not-healthy"]
+    assert commands(report) == ["nodes gpu-1", "gpus --node gpu-1"]
 
 
 def test_a_cordoned_card(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_a_quota_of_memory_tells_its_figures_and_where_to_look(tmp_path: Path) -
     assert codes(report) == ["resource-quota-not-fit"]
     assert "nvidia.com/gpumem exceeded: 9,000 of 10,000 used, 1 x 4,000 MiB asked" in report.verdict
     assert "10000" in quotes(report)
-    assert "kubectl -n ml get resourcequota -o yaml" in commands(report)
+    assert "quota ml" in commands(report)
 
 
 def test_a_quota_of_cores_is_told_in_cores(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,6 @@ class World:
     writer: Writer
     folder: Path
     ahead_s: float = 0.0
-    restarts: list[asyncio.Event] = field(default_factory=list)
 
     def now(self) -> float:
         return time.time() + self.ahead_s
@@ -74,7 +73,7 @@ class World:
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Asks the cluster until it is so: nothing in the workspace tells."""
         async with asyncio.timeout(10):
-            while not await holds():
+            while not await holds():  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
     def cards(self, containing: str = "", user: str = "grace") -> list[dict[str, Any]]:

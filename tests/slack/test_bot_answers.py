@@ -73,7 +73,7 @@ def test_few_questions_at_once_read_a_cluster_and_the_others_wait_their_turn(tmp
         assert reading == names[:AT_ONCE]
         cluster.gate.set()
         for name in names:
-            await here.slack.wait_for(channel="gpu-oncall", containing=f"'{name}'", user="ada")
+            await here.slack.wait_for(channel="gpu-oncall", containing=f'"{name}"', user="ada")
 
     played(tmp_path, scene, opener=opener)
 
@@ -93,7 +93,7 @@ def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Pa
                 assert await asyncio.to_thread(begun_again, tmp_path) == AT_ONCE
                 second.gate.set()
                 for name in names:
-                    await slack.wait_for(channel="gpu-oncall", containing=f"'{name}'", user="ada")
+                    await slack.wait_for(channel="gpu-oncall", containing=f'"{name}"', user="ada")
 
     asyncio.run(play())
 

@@ -24,7 +24,7 @@ State = Waiting | EventKind
 RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "failed"})
 
 NAME, DETAIL = 200, 1500
-_REASON, _DIFF_LINES, _NAMED = 500, 20, 10
+_REASON, _DIFF_LINES, _NAMED, _ALOUD = 500, 20, 10, 1200
 _VERSION = 1
 
 
@@ -63,10 +63,16 @@ def render_card(card: Card, say: Texts) -> Message:
     parts = [line(span(inert(headline, 2 * NAME), "bold")), bullets(*(line(*one) for one in _facts(card, say)))]
     if shown := [inert(one, NAME) for one in card.detail[:DETAIL].splitlines()[:_DIFF_LINES] if one.strip()]:
         parts.append(preformatted("\n".join(shown)))
-    aloud = say("card.aloud", target=record.target, who=record.by, because=record.because or "-", until=record.at)
+    aloud = say(
+        "card.aloud",
+        target=record.target,
+        who=record.by,
+        because=inert(record.because, _REASON) or "-",
+        until=record.at,
+    )
     buttons = _buttons(card, say)
     built: list[Block] = [rich_text(*parts), *([blocks.actions(*buttons)] if buttons else [])]
-    return Message(lines([escape(headline), escape(aloud)]), tuple(built))
+    return Message(lines([escape(headline, _ALOUD), escape(aloud, _ALOUD)]), tuple(built))
 
 
 def render_late(card: Card, minutes: int, approvers: Sequence[str], say: Texts) -> Message:

@@ -3,10 +3,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bot.report import NextAction
-from bot.slack.render.buttons import Ask, ask_value, is_ours, read_value
-from tests.render import any_text
+from bot.slack.render.buttons import Ask, ask_value, gist, is_ours, read_value
+from tests.render import any_text, finding, report
 
 
 @given(any_text(), any_text())
@@ -46,3 +47,10 @@ def test_a_value_that_is_none_of_ours_asks_nothing(value):
 def test_a_command_of_kubectl_or_none_is_no_verb_of_ours():
     asked = [is_ours(NextAction("x", command)) for command in ("gpus --node gpu-1", "kubectl get pods", "", " ")]
     assert asked == [True, False, False, False]
+
+
+def test_the_gist_of_a_report_is_another_one_when_it_tells_something_else_and_not_when_an_amount_differs():
+    told = report(finding(), verdict="waits for 5 minutes")
+    assert gist(told) == gist(replace(told, verdict="waits for 12 minutes"))
+    assert gist(told) != gist(replace(told, verdict="the pod does not exist"))
+    assert gist(told) != gist(replace(told, findings=(replace(told.findings[0], code="other"),)))

@@ -1,6 +1,6 @@
 import pytest
 
-from bot.slack.render.buttons import read_value
+from bot.slack.render.buttons import Ask, read_value
 from bot.slack.render.choice import render_choice
 from tests.slack.render import assert_fits, assert_inert, texts
 
@@ -15,7 +15,7 @@ def test_every_choice_is_a_button_that_asks_for_it_on_the_same_cluster():
     asks = ["why ml/trainer-0", "why ml/trainer-1"]
     shown = buttons(render_choice(QUESTION, asks, "lab"))
     assert [one["text"]["text"] for one in shown] == asks
-    assert [read_value(one["value"]) for one in shown] == [(ask, "lab") for ask in asks]
+    assert [read_value(one["value"]) for one in shown] == [Ask(ask, "lab") for ask in asks]
     assert [one["action_id"] for one in shown] == ["ask:0", "ask:1"]
 
 

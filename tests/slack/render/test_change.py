@@ -1,0 +1,129 @@
+"""The card of a change in every state, with hostile words, within Slack's limits; and its buttons' values."""
+
+from typing import get_args
+
+import pytest
+
+from bot.changes.journal import EventKind
+from bot.changes.record import Record
+from bot.errors import BotError
+from bot.report import Impact
+from bot.slack.render.change import (
+    RUNNING,
+    Card,
+    Pressed,
+    Waiting,
+    pressed_value,
+    read_pressed,
+    render_card,
+    render_denied,
+    render_late,
+)
+from bot.slack.render.change_offer import Offer, offer_form, offer_message, told_form, waiting_form
+from bot.slack.render.limits import validate_view
+from bot.slack.render.prose import progress, render_error
+from bot.texts import LANGUAGES, Texts
+from tests.slack.render import NOTHING, assert_fits, assert_inert, objects, parsed, read, texts
+
+HOSTILE = "<!channel> <@U0EVIL> *b* `c` http://evil \u202e" + "x" * 3000
+RECORD = Record(
+    v=1,
+    id="0123456789ab",
+    target="hami-system/hami-scheduler",
+    flag="v",
+    container="vgpu-scheduler-extender",
+    field="command",
+    words_before=("-v=4",),
+    words_after=("-v=5",),
+    old="4",
+    new="5",
+    means="patch",
+    raised_at="2026-11-21T05:00:00Z",
+    at="2026-11-21T05:10:00Z",
+    by="U0ADA00001",
+    because=HOSTILE,
+    channel="C0GPUONC01",
+    until_captured="ml/trainer-0",
+)
+STATES = [*get_args(Waiting), *get_args(EventKind)]
+SAY = Texts("en")
+
+
+def card(state: str, **more) -> Card:
+    return Card(state, RECORD, "lab", HOSTILE, "U0LINUS001", approval="k", digest="d", expires_at=1.0, **more)
+
+
+def buttons(message) -> list[str]:
+    found = [one for block in message.blocks if block["type"] == "actions" for one in block["elements"]]
+    return [one["action_id"] for one in found]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("state", STATES)
+def test_a_card_in_any_state_is_within_the_limits_and_lets_nobodys_words_act(state: str, language) -> None:
+    message = render_card(card(state, approved_by="U0GRACE001"), Texts(language))
+    assert_fits(message)
+    assert all(read(text) == NOTHING for text in parsed(message))
+    named = {one["user_id"] for one in objects(message.blocks) if one.get("type") == "user"}
+    assert named <= {"U0ADA00001", "U0LINUS001", "U0GRACE001"}
+    assert "4 → 5" in " ".join(texts(message))
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_only_what_can_still_be_done_has_a_button(state: str) -> None:
+    shown = buttons(render_card(card(state), SAY))
+    if state == "pending":
+        assert shown == ["change:approve", "change:refuse"]
+    elif state == "failed":
+        assert shown == ["change:revert"]
+    else:
+        assert shown == (["change:revert", "change:extend"] if state in RUNNING else [])
+
+
+def test_the_deadline_is_shown_in_the_readers_own_time() -> None:
+    message = render_card(card("effective"), SAY)
+    facts = message.blocks[0]["elements"][1]["elements"]
+    dates = [one for fact in facts for one in fact["elements"] if one["type"] == "date"]
+    assert [(one["timestamp"], one["fallback"]) for one in dates] == [(1_795_237_800, RECORD.at)]
+
+
+def test_help_is_called_of_those_named_only() -> None:
+    message = render_late(card("failed"), 10, ["U0LINUS001", "S0ONCALL01"], SAY)
+    assert_fits(message)
+    called = [one["type"] for one in message.blocks[0]["elements"][0]["elements"]]
+    assert called[:3:2] == ["user", "usergroup"]
+    assert "user" not in [
+        one["type"] for one in render_late(card("failed"), 2, [], SAY).blocks[0]["elements"][0]["elements"]
+    ]
+
+
+def test_a_refusal_names_those_who_may() -> None:
+    message = render_denied("you may not", ["U0ADA00001", "S0ONCALL01"], ["C0GPUONC01"], SAY)
+    assert_fits(message)
+    kinds = [one["type"] for one in message.blocks[0]["elements"][0]["elements"]]
+    assert {"user", "usergroup", "channel"} <= set(kinds)
+
+
+def test_a_buttons_value_comes_back_and_anything_else_is_none() -> None:
+    pressed = Pressed("0123456789ab", "lab", "hami-system/hami-scheduler", "d" * 64)
+    assert read_pressed(pressed_value(pressed)) == pressed
+    for forged in ("", "{", "[]", "1", '{"v":1}', pressed_value(pressed).replace('"v":1', '"v":2'), "x" * 3000):
+        assert read_pressed(forged) is None
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_shown_before_a_change_is_within_the_limits(language) -> None:
+    say = Texts(language)
+    impacts = tuple(Impact(f"code-{number}", "warning", HOSTILE[:900]) for number in range(6))
+    offer = Offer(RECORD, impacts, "lab", two_person=True)
+    for view in (offer_form(offer, "{}", say), waiting_form(say), told_form(progress("x"), say)):
+        assert validate_view(view) == []
+    assert validate_view(told_form(render_error(BotError(HOSTILE, hint=HOSTILE), say), say)) == []
+    message = offer_message(offer, "{}", say)
+    assert message is not None
+    assert_fits(message)
+    assert_inert(message)
+
+
+def test_a_draft_too_long_for_a_button_is_not_offered() -> None:
+    assert offer_message(Offer(RECORD, (), "lab", two_person=False), "x" * 2001, SAY) is None

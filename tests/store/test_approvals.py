@@ -1,0 +1,96 @@
+"""What waits for somebody's yes: decided once, in time, over restarts; and how many changes one person asked for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from bot.store import Store, open_store
+from bot.store.approvals import EXPIRES_S, Approval
+
+NOW = 1_795_237_200.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def played(folder: Path, scene: Callable[[Store, Clock], Awaitable[None]]) -> None:
+    async def play() -> None:
+        clock = Clock()
+        async with open_store(f"sqlite:///{folder}/store.db", now=clock) as store:
+            await scene(store, clock)
+
+    asyncio.run(play())
+
+
+async def asked(store: Store, change_id: str = "c1") -> Approval:
+    return await store.approvals.ask(
+        change_id=change_id, cluster="lab", target="a/b", digest="d", requester="U1", channel="C1", request="{}"
+    )
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(("approved", "refused", "void"), repeat=2)))
+def test_it_is_decided_once(tmp_path: Path, first, second) -> None:
+    async def scene(store: Store, _: Clock) -> None:
+        await asked(store)
+        assert await store.approvals.decide("c1", first, by="U2")
+        assert not await store.approvals.decide("c1", second, by="U3")
+        found = await store.approvals.get("c1")
+        assert found is not None
+        assert (found.state, found.decided_by) == (first, "U2")
+
+    played(tmp_path, scene)
+
+
+def test_of_many_who_decide_at_once_one_does(tmp_path: Path) -> None:
+    async def scene(store: Store, _: Clock) -> None:
+        await asked(store)
+        deciding = (store.approvals.decide("c1", "approved", by=f"U{number}") for number in range(10))
+        assert sum(await asyncio.gather(*deciding)) == 1
+
+    played(tmp_path, scene)
+
+
+def test_what_expired_is_not_approved_and_is_told_once(tmp_path: Path) -> None:
+    async def scene(store: Store, clock: Clock) -> None:
+        await asked(store)
+        clock.now += EXPIRES_S - 1
+        assert await store.approvals.expire() == []
+        clock.now += 1
+        assert not await store.approvals.decide("c1", "approved", by="U2")
+        found = await store.approvals.get("c1")
+        assert found is not None
+        assert found.state == "expired"
+        assert [one.id for one in await store.approvals.expire()] == ["c1"]
+        assert await store.approvals.expire() == []
+
+    played(tmp_path, scene)
+
+
+def test_what_was_never_asked_is_unknown(tmp_path: Path) -> None:
+    async def scene(store: Store, _: Clock) -> None:
+        assert await store.approvals.get("c1") is None
+        assert not await store.approvals.decide("c1", "approved", by="U2")
+
+    played(tmp_path, scene)
+
+
+def test_changes_are_counted_for_one_person_over_a_time_less_those_over_the_limit(tmp_path: Path) -> None:
+    async def scene(store: Store, clock: Clock) -> None:
+        since = "2026-11-21T04:30:00.000000+00:00"
+        for actor, outcome in (("U1", "requested"), ("U1", "over-limit"), ("U1", "requested"), ("U2", "requested")):
+            await store.audit.append(actor=actor, action="raise", target="a/b", outcome=outcome)
+        assert await store.approvals.asked_for("U1", since) == 1
+        assert await store.approvals.asked_for("U2", since) == 1
+        assert await store.approvals.asked_for("U3", since) == 0
+        clock.now += 3600
+        assert await store.approvals.asked_for("U1", "2026-11-21T05:30:00.000000+00:00") == 0
+
+    played(tmp_path, scene)
