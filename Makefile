@@ -36,6 +36,7 @@ lock:
 	$(COMPILE) --upgrade --all-extras pyproject.toml -o requirements.lock
 	$(COMPILE) --upgrade --group build -o requirements-build.lock
 	$(COMPILE) --upgrade --group dev -c requirements.lock -c requirements-build.lock -o requirements-dev.lock
+	$(COMPILE) --upgrade --group bench -o requirements-bench.lock
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bot.errors import NotFound
+from bot.errors import NotFound, Unusable
 from bot.hami.allocations import NODE_KEY
 from bot.hami.install import (
     COMPONENT_LABEL,
@@ -71,6 +71,16 @@ class Capacity(NamedTuple):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(one for one in self if isinstance(one, Gap))
+
+
+def install_unread(seen: InstallSeen) -> bool:
+    """Whether neither the scheduler's Deployment nor its pods could be read."""
+    return {DEPLOYMENTS_SOURCE, PODS_SOURCE} <= {gap.source for gap in seen.gaps}
+
+
+def nothing_read(gap: Gap) -> Unusable:
+    """The error where each source gave a gap: a report could only say that it knows nothing."""
+    return Unusable(gap.why, hint=gap.hint)
 
 
 async def gather_install(sources: Sources) -> InstallSeen:

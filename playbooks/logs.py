@@ -24,7 +24,7 @@ from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import SCHEMA, Finding, Gap, NextAction, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
-from playbooks._gather import InstallSeen, gather_install
+from playbooks._gather import InstallSeen, gather_install, install_unread, nothing_read
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose, runs
 from playbooks._rules.absent import no_such_pod
@@ -89,6 +89,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     subject, install = await asyncio.gather(_subject(cluster, wanted.subject), gather_install(sources))
     name = subject.pod.name if isinstance(subject, Found) else wanted.subject.name
     logs = await gather_scheduler_logs(cluster, install.install, name, wanted.since)
+    if isinstance(subject, Gap) and not logs and install_unread(install):
+        raise nothing_read(subject)
     nodes: list[Node] | Gap = []
     if any(_ABOUT_CARDS.search(raw) for one in logs if not isinstance(one.read, Gap) for raw in one.read.lines):
         nodes = await seen("nodes", cluster.list(NODES, metadata_only=True))

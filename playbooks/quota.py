@@ -17,7 +17,7 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _evidence
-from playbooks._gather import UNFINISHED, InstallSeen, gather_holders, gather_install
+from playbooks._gather import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
 from playbooks._namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks._playbook import Playbook, Sources
 from playbooks._quota_findings import Around, Space, enforced, findings
@@ -76,6 +76,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         seen("resource quotas", cluster.list(RESOURCE_QUOTAS, wanted.namespace)),
         seen("pods", gather_holders(cluster, install.install.scheduler_name)),
     )
+    if isinstance(quotas, Gap) and isinstance(holders, Gap):
+        raise nothing_read(quotas)
     limits = limits_of([] if isinstance(quotas, Gap) else quotas, install.config)
     named = sorted({one.namespace for one in limits if wanted.namespace in ("", one.namespace)})
     pods = await _pods(cluster, named) if len(named) <= _MAX_READ else {}

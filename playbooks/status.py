@@ -7,13 +7,19 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.errors import SourceError
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._components import WEBHOOK_NAME, Components, gather_components
-from playbooks._gather import DEPLOYMENTS_SOURCE, PODS_SOURCE, gather_install, times_shown
+from playbooks._gather import (
+    DEPLOYMENTS_SOURCE,
+    PODS_SOURCE,
+    gather_install,
+    install_unread,
+    nothing_read,
+    times_shown,
+)
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import changing, coverage, extender, leadership, prose, releases, schedulers, webhook
 from playbooks._rules.parts import Parts, of_object
@@ -47,9 +53,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     del wanted
     cluster = sources.cluster
     seen = await gather_install(sources)
-    unread = [gap for gap in seen.gaps if gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE)]
-    if len(unread) == len((DEPLOYMENTS_SOURCE, PODS_SOURCE)):
-        raise SourceError(unread[0].why, hint=unread[0].hint)
+    if install_unread(seen):
+        raise nothing_read(next(gap for gap in seen.gaps if gap.source == DEPLOYMENTS_SOURCE))
     components = await gather_components(cluster, seen.install)
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(nodes, seen.install))

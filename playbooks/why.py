@@ -31,6 +31,7 @@ from playbooks._gather import (
     InstallSeen,
     gather_capacity,
     gather_install,
+    nothing_read,
     times_of_pod,
     times_shown,
 )
@@ -87,6 +88,8 @@ async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
         events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
     else:
         events, scene = await _events(cluster, namespace, name), None
+    if isinstance(subject, Gap) and isinstance(events, Gap):
+        raise nothing_read(subject)
     return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, tuple(cluster.undecodable))
 
 

@@ -75,7 +75,7 @@ def test_every_card_counts_with_what_was_given_of_it(tmp_path: Path) -> None:
     assert row["most used by"] == "pair 6000, one 500"
     assert codes(report) == ["quota", "quota-differs"]
     assert report.verdict.startswith("1 namespace(s) have a quota on HAMi's resources, the fullest is ml at 32%")
-    assert commands(report)[0] == "quota ml"
+    assert commands(ask(tmp_path, cluster(NODE, quota({"limits/gpumem": 20000}), *pods))) == ["quota ml"]
 
 
 def test_finished_pods_count_nowhere(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""A server that answers every request with an error: no verb has a report to give."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from bot.errors import SourceError, Unusable
+from bot.kube.connect import open_cluster
+from playbooks._manifest import Manifest
+from playbooks._playbook import Sources, find, load
+from tests.kube.live_servers import serving, write_kubeconfig
+from tests.playbooks.world import answer, cluster, codes, pod, record
+
+POD = "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {containers: [{name: a}]}}"
+WORDS = {"why": {"pod": "ml/x"}, "logs": {"pod": "ml/x"}, "fit": {"file": [Manifest("pod.yaml", POD)]}}
+ANSWERS = {
+    "500": {"text": '{"kind": "Status", "message": "etcd is away"}', "status": 500},
+    "502": {"text": "<html>bad gateway</html>", "status": 502},
+    "login": {"text": "<html>please log in</html>", "content_type": "text/html"},
+}
+
+
+@pytest.mark.parametrize("answered", ANSWERS)
+@pytest.mark.parametrize("verb", sorted(load()))
+def test_a_verb_that_can_read_nothing_at_all_says_so_with_exit_code_3(tmp_path: Path, verb: str, answered: str) -> None:
+    async def say(_: web.Request) -> web.Response:
+        return web.Response(**ANSWERS[answered])
+
+    async def ask() -> None:
+        async with serving(say) as url, await open_cluster(kubeconfig=write_kubeconfig(tmp_path, url)) as reached:
+            playbook = find(verb)
+            await playbook.gather(playbook.request(**WORDS.get(verb, {})), Sources(reached))
+
+    with pytest.raises(SourceError) as told:
+        asyncio.run(ask())
+    assert told.value.exit_code == 3
+    assert told.value.message.startswith("GET /")
+    assert told.value.hint
+
+
+def test_a_pod_whose_events_were_read_has_a_report_though_it_was_not(tmp_path: Path) -> None:
+    recording = record(tmp_path, cluster(pod("wl")), missing=["pods"])
+    assert codes(answer("why", recording, {}, pod="ml/wl")) == ["not-enough-evidence"]
+    blind = record(tmp_path / "blind", cluster(pod("wl")), missing=["pods", "events"])
+    with pytest.raises(Unusable):
+        answer("why", blind, {}, pod="ml/wl")
