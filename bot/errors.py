@@ -5,6 +5,7 @@
     │   └── WhichCluster    there are several, and none was named
     ├── NotAllowed      who asks may not do that                    exit code 4
     └── SourceError     a source could not be read                  exit code 3
+        ├── Troubled    what answers is out of order, or is no such source
         ├── NotFound    it was read, and the object is not there
         └── Unusable    nothing of it can be read: unreachable, credentials refused, damaged
 
@@ -54,6 +55,10 @@ class SourceError(BotError):
     """A source could not be read. Raised by adapters only; a playbook turns it into a `Gap`."""
 
     exit_code = 3
+
+
+class Troubled(SourceError):  # noqa: N818  # what the person is told
+    """The source answered with an error of its own, or something else answered in its place."""
 
 
 class NotFound(SourceError):  # noqa: N818  # the API's own word

@@ -13,6 +13,7 @@ import msgspec
 from bot.errors import BotError, UsageError, WhichCluster
 from bot.render.picture import alt_text, picture
 from bot.report import Report, one_line
+from bot.slack.failures import SlackFailure
 from bot.slack.gateway import Gateway
 from bot.slack.message import File, Message
 from bot.slack.outbox import Outbox
@@ -174,6 +175,10 @@ class Desk:
         if question.about:
             return await self._about_message(key, question)
         words = await self._with_thread(question)
+        if named := await self._named_above(question, words):
+            if len(named) > 1:
+                return render_choice(self.lent.say("desk.several-pods"), named, await self._usual_cluster(question))
+            words = [*split_words(named[0]), *words[1:]]
         asked = understand(words)
         if isinstance(asked, ManifestWanted):
             if not question.manifest:
@@ -226,15 +231,31 @@ class Desk:
 
     async def _about_message(self, key: str, question: Question) -> Message:
         """The answer about the one pod that the message names, or the choice between several."""
-        cluster = await self._usual_cluster(question)
-        async with self._turn(cluster), self.lent.open_sources(cluster) as sources:
-            named = await pods_named_in(sources.cluster, plain_text(question.about))
-        asks = [f"why {one.namespace}/{one.name}" for one in named]
+        asks = await self._asks_about(question, question.about, "why")
         if len(asks) == 1:
             return await self._message(key, msgspec.structs.replace(question, words=asks[0], about=""))
         if asks:
-            return render_choice(self.lent.say("desk.several-pods"), asks, sources.cluster.name)
+            return render_choice(self.lent.say("desk.several-pods"), asks, await self._usual_cluster(question))
         raise NoPodNamed(self.lent.say("desk.no-pod-named"), hint=f"For example: {example(())}")
+
+    async def _asks_about(self, question: Question, text: str, verb: str) -> list[str]:
+        """The questions about each pod that the text names."""
+        cluster = await self._usual_cluster(question)
+        async with self._turn(cluster), self.lent.open_sources(cluster) as sources:
+            named = await pods_named_in(sources.cluster, plain_text(text))
+        return [f"{verb} {one.namespace}/{one.name}" for one in named]
+
+    async def _named_above(self, question: Question, words: list[str]) -> list[str]:
+        """For a question that lacks its pod, in a thread: those about the pods that its first message names."""
+        lacks = bool(words) and _wants_pod(words[0]) and not _is_complete(words)
+        if not lacks or question.thread_ts in ("", question.asked_ts):
+            return []
+        try:
+            head = await self.lent.gateway.head(question.channel, question.thread_ts)
+        except SlackFailure as failure:
+            log.warning("the head of a thread: %s", failure)
+            return []
+        return await self._asks_about(question, head, words[0]) if head else []
 
     async def _usual_cluster(self, question: Question) -> str:
         """The cluster that a question is about when it names none: its thread's, else its channel's, else empty."""

@@ -84,7 +84,7 @@ def request(pod: str, namespace: str = "", since: str = "1h") -> Request:
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
-    """Find HAMi and the pod, then read the logs; the nodes only where a line names a card."""
+    """Find HAMi and the pod, then read the logs; the nodes only where a line names a card. Raises Unusable."""
     cluster = sources.cluster
     subject, install = await asyncio.gather(_subject(cluster, wanted.subject), gather_install(sources))
     name = subject.pod.name if isinstance(subject, Found) else wanted.subject.name

@@ -69,7 +69,7 @@ def request(namespace: str = "") -> Request:
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
-    """Read the install, the quotas and who holds cards; pods only where a quota counts them."""
+    """Read the install, the quotas and who holds cards; pods only where a quota counts them. Raises Unusable."""
     cluster = sources.cluster
     install = await gather_install(sources)
     quotas, holders = await asyncio.gather(

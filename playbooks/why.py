@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import click
 
-from bot.errors import SourceError, Unusable
+from bot.errors import SourceError, Troubled, Unusable
 from bot.hami.fit import Verdict
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.logs import lines_about
@@ -31,7 +31,6 @@ from playbooks._gather import (
     InstallSeen,
     gather_capacity,
     gather_install,
-    nothing_read,
     times_of_pod,
     times_shown,
 )
@@ -88,8 +87,6 @@ async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
         events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
     else:
         events, scene = await _events(cluster, namespace, name), None
-    if isinstance(subject, Gap) and isinstance(events, Gap):
-        raise nothing_read(subject)
     return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, tuple(cluster.undecodable))
 
 
@@ -99,6 +96,10 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent |
         return await resolve(cluster, wanted)
     except Unusable:
         raise
+    except Troubled as error:
+        if isinstance(await _events(cluster, wanted.namespace, wanted.name), Gap):  # all of it is in trouble, it seems
+            raise Unusable(error.message, hint=error.hint) from error
+        return Gap("pod", error.message, error.hint)
     except SourceError as error:
         return Gap("pod", error.message, error.hint)
 

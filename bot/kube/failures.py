@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
-from bot.errors import NotFound, SourceError, Unusable
+from bot.errors import NotFound, SourceError, Troubled, Unusable
 
 QUOTE_LIMIT = 500
 _FORBIDDEN = re.compile(
@@ -79,7 +79,7 @@ def refused(request: Request, status: int, body: bytes, credentials: str) -> Sou
             return SourceError(text)
         case _ if status >= 500:
             hint = "the API server, or what stands before it, is in trouble: see `kubectl get --raw '/readyz?verbose'`"
-            return SourceError(text, hint=hint)
+            return Troubled(text, hint=hint)
         case _:
             return SourceError(text, hint=f"check that the server of {credentials} is a Kubernetes API server")
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from bot.errors import NotFound, SourceError
+from bot.errors import NotFound, Troubled
 from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.failures import Request, StaleListError, broken, is_cut, is_status, quoted, refused
 from bot.kube.loglines import matching_lines
@@ -382,7 +382,7 @@ def _decoded(request: Request, body: bytes, shape: type[T]) -> T:
         return msgspec.json.decode(body, type=shape)
     except UNREADABLE as error:
         start = quoted(body[:80].decode(errors="replace"))
-        raise SourceError(
+        raise Troubled(
             f"{request}: not the answer of a Kubernetes API server ({error}); it begins with {start!r}",
             hint="check that the address is the API server's own, with no login page or proxy in between",
         ) from error

@@ -216,6 +216,13 @@ class Gateway:
                 return Posted(conversation, str(message.get("ts", "")))
         return None
 
+    async def head(self, channel: str, thread_ts: str) -> str:
+        """The text of the message that a thread is under, as Slack has it; empty if there is none."""
+        args: Json = {"channel": channel, "ts": thread_ts, "limit": 1}
+        said, _ = await self._calls.call("conversations.replies", args, verb="GET")
+        found = cast("list[Json]", said.get("messages") or [])
+        return next((str(one.get("text", "")) for one in found if one.get("ts") == thread_ts), "")
+
     async def members(self, group: str) -> frozenset[str]:
         """The user ids of a user group's members."""
         said, _ = await self._calls.call("usergroups.users.list", {"usergroup": group}, verb="GET")

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bot.errors import SourceError, Unusable
+from bot.errors import SourceError
 from bot.kube.connect import open_cluster
+from bot.report import Report
+from bot.texts import Texts
 from playbooks._manifest import Manifest
 from playbooks._playbook import Sources, find, load
+from sandbox.apiserver import ApiServer, Fault
 from tests.kube.live_servers import serving, write_kubeconfig
-from tests.playbooks.world import answer, cluster, codes, pod, record
+from tests.playbooks.world import cluster, codes, pod, record
 
 POD = "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {containers: [{name: a}]}}"
 WORDS = {"why": {"pod": "ml/x"}, "logs": {"pod": "ml/x"}, "fit": {"file": [Manifest("pod.yaml", POD)]}}
@@ -41,8 +44,15 @@ def test_a_verb_that_can_read_nothing_at_all_says_so_with_exit_code_3(tmp_path: 
 
 
 def test_a_pod_whose_events_were_read_has_a_report_though_it_was_not(tmp_path: Path) -> None:
-    recording = record(tmp_path, cluster(pod("wl")), missing=["pods"])
-    assert codes(answer("why", recording, {}, pod="ml/wl")) == ["not-enough-evidence"]
-    blind = record(tmp_path / "blind", cluster(pod("wl")), missing=["pods", "events"])
-    with pytest.raises(Unusable):
-        answer("why", blind, {}, pod="ml/wl")
+    recording = record(tmp_path, cluster(pod("wl")))
+    playbook = find("why")
+
+    async def ask() -> Report:
+        async with ApiServer.from_recording(recording, faults=[Fault(r"/pods", "status", status=503)]) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config) as reached:
+                snapshot = await playbook.gather(playbook.request(pod="ml/wl"), Sources(reached))
+                return playbook.diagnose(snapshot, Texts("en"))
+
+    assert codes(asyncio.run(ask())) == ["not-enough-evidence"]

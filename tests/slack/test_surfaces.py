@@ -162,6 +162,15 @@ def test_in_a_thread_about_a_pod_the_pod_need_not_be_named_again(tmp_path: Path,
     played(tmp_path, mode, scene)
 
 
+def test_in_a_thread_under_a_message_that_names_a_pod_it_need_not_be_named_again(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        head = next(one for one in here.slack.messages("gpu-oncall") if POD in one["text"])
+        await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=head["ts"])
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=head["ts"])
+
+    played(tmp_path, mode, scene)
+
+
 @pytest.mark.parametrize(
     ("between", "asked", "about"),
     [
