@@ -3,9 +3,11 @@
 import asyncio
 import os
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -63,3 +65,15 @@ async def _execute(statement: str) -> None:
             await connection.exec_driver_sql(statement)
     finally:
         await engine.dispose()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """A line for each kind: crash points, lost answers, cases with several replicas."""
+    counted: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", ()):
+        for name, value in report.user_properties:
+            counted[name] += value
+            tests[name] += 1
+    for name, value in sorted(counted.items()):
+        terminalreporter.write_line(f"{name.replace('_', ' ')}: {value}, in {tests[name]} tests, all as they must be")
