@@ -27,7 +27,7 @@ from bot.slack.render.change_offer import Offer
 from bot.slack.render.text import inert
 from bot.store import StoreError
 from bot.store.approvals import Approval
-from handlers.change_draft import FRESH_S, Draft, draft_of, seal
+from handlers.change_draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
 from handlers.change_journal import ITSELF, about, key_of, place
 from handlers.change_report import planned_report
 from handlers.change_request import Asker, Planned, Seen, look, prepare, restarts
@@ -90,7 +90,7 @@ class ChangeDesk:
         lent, say = self.lent, self.lent.say
         async with self._refusals(who, "raise", draft.cluster, {"id": draft.id, "because": draft.because}):
             await self._allowed(who, "raise")
-            if not 0 <= lent.now() - draft.offered_at <= FRESH_S:
+            if not -OTHER_CLOCK_S <= lent.now() - draft.offered_at <= FRESH_S:
                 raise Refused("what you confirm was shown too long ago", hint="ask again to see what would be done now")
             if not await self._first(draft.id):
                 raise Refused("you confirmed this before", hint="its card is in the channel")
@@ -129,7 +129,9 @@ class ChangeDesk:
         if restarts(plan):
             site.journal.attach(plan.record.id, await self._captured(site.cluster, found))
         async with site.busy:
-            await site.changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
+            await site.changer.raise_(
+                found.namespace, found.name, planned.wanted, found.version, plan, exact=self.access.two_person
+            )
 
     async def _captured(self, cluster: str, found: Seen) -> File:
         with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
@@ -259,7 +261,7 @@ class ChangeDesk:
             await self._allowed(who, "extend")
             site = await self._site(cluster)
             now = await self._open(site, target, change_id)
-            until = now.record.deadline + LONGER_S if seconds is None else lent.now() + seconds
+            until = now.record.deadline + LONGER_S if seconds is None else site.changer.time() + seconds
             await self._count(who, "extend", cluster, now.record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(now.record, at=_time(until), by=who.user, channel=who.channel)
@@ -293,7 +295,7 @@ class ChangeDesk:
     async def _longer(self, site: Site, record: Record, until: float, user: str) -> None:
         namespace, _, name = record.target.partition("/")
         async with site.busy:
-            done = await site.changer.extend(namespace, name, until - self.lent.now(), by=user)
+            done = await site.changer.extend(namespace, name, until - site.changer.time(), by=user)
         if isinstance(done, Refusal):
             raise Refused(done.why, hint=done.hint)
 

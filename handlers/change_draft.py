@@ -10,6 +10,8 @@ from handlers.change_words import Raise, Verb
 
 FRESH_S = 600.0
 """Seconds after which what was shown is not confirmed any more: things have moved on."""
+OTHER_CLOCK_S = 120.0
+"""What was offered by a replica whose clock is ahead is not from the future."""
 _ID = re.compile(r"[0-9a-f]{12}")
 
 

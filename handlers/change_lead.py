@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
+from bot.bugs import Bug, bugs_as_errors
 from bot.errors import BotError, NotFound, UsageError
 from bot.kube.leader import Leader
 from handlers.change_sites import Site, Sites
@@ -25,10 +26,13 @@ logging.getLogger("apscheduler").setLevel(logging.WARNING)  # it tells every tic
 
 
 class Pace(NamedTuple):
-    """In seconds: between two passes, and until a cluster that may not be written to is tried again."""
+    """In seconds: between two passes, until a cluster that may not be written to is tried again, and how long what is
+    done beside a pass may take: a database that hangs must not keep the next pass waiting.
+    """
 
     pass_s: float = 15.0
     again_s: float = 60.0
+    beside_s: float = 10.0
 
 
 class Watch(NamedTuple):
@@ -47,10 +51,13 @@ async def lead(watch: Watch) -> None:
     last = ""
     while True:
         try:
-            await _candidate(watch)
+            with bugs_as_errors():
+                await _candidate(watch)
         except UsageError as error:
             log.info("cluster %s: %s", watch.cluster or "(default)", error.message)
             return
+        except Bug as error:  # the next term begins anew: a bug in one pass must not end undoing for good
+            log.exception("leading cluster %s", watch.cluster or "(default)", exc_info=error.__cause__)
         except BotError as error:
             if error.message != last:
                 log.warning("no temporary changes are led in %s, reading goes on: %s", watch.cluster or "here", error)
@@ -85,8 +92,9 @@ async def _passes(site: Site, watch: Watch) -> None:
             async with site.busy:
                 await site.changer.reconcile()
             try:
-                await watch.beside()
-            except BotError as error:
-                log.warning("%s", error)
+                async with asyncio.timeout(watch.pace.beside_s):
+                    await watch.beside()
+            except (BotError, TimeoutError) as error:
+                log.warning("beside the pass: %s", error or f"nothing came of it in {watch.pace.beside_s:g} s")
     finally:
         clock.shutdown(wait=False)

@@ -102,16 +102,23 @@ class Changer:
         """What would be done now, on the Deployment read fresh."""
         deployment = await self._read(namespace, name)
         known = change_id or uuid.uuid4().hex[:12]
-        return plan_raise(deployment, wanted, now=self._time(), change_id=known, version=version)
+        return plan_raise(deployment, wanted, now=self.time(), change_id=known, version=version)
 
     async def raise_(
-        self, namespace: str, name: str, wanted: Wanted, version: Version | None, confirmed: Plan
+        self,
+        namespace: str,
+        name: str,
+        wanted: Wanted,
+        version: Version | None,
+        confirmed: Plan,
+        *,
+        exact: bool = False,
     ) -> Record:
         """Makes the confirmed change; its time counts from now. Raises ChangeFailed when the object is not what was
         confirmed, or it failed.
 
-        An edit elsewhere in the object in the meantime is none that matters: it is planned again, up to three times.
-        Asked again while that very change is open it is not made again.
+        An edit elsewhere in the object in the meantime is none that matters: it is planned again, up to three times;
+        with `exact` any edit is. Asked again while that very change is open it is not made again.
         """
         for _ in range(ATTEMPTS):
             again = await self.plan(namespace, name, wanted, version, confirmed.record.id)
@@ -119,7 +126,9 @@ class Changer:
                 return await self._begun(await self._read(namespace, name), again.record)
             if not isinstance(again, Plan) or _differs(again, confirmed):
                 raise _changed_meanwhile(again)
-            await self._journal.planned(again.record, again.uid)
+            if exact and again.resource_version != confirmed.resource_version:
+                raise ChangeFailed("nothing was changed: the Deployment was edited since", hint="ask for it again")
+            await self._planned(again)
             try:
                 done = await self._writer.patch_deployment(namespace, name, again.patch)
             except Conflict:
@@ -129,11 +138,19 @@ class Changer:
             return await self._begun(done, again.record)
         raise ChangeFailed(f"{namespace}/{name} is edited all the time; nothing was changed", hint="try again")
 
+    async def _planned(self, plan: Plan) -> None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._journal.planned(plan.record, plan.uid)
+        except TimeoutError as error:
+            text = f"nothing was changed: it could not be noted in {self._patience_s:g} s"
+            raise ChangeFailed(text, hint="the store does not answer; what is not noted is not done") from error
+
     async def extend(self, namespace: str, name: str, seconds: float, *, by: str) -> Record | Refusal:
         """Moves the deadline of the open change to `seconds` from now."""
         deployment = await self._read(namespace, name)
         record = _open_record(deployment)
-        planned = plan_extension(deployment, record, seconds, now=self._time())
+        planned = plan_extension(deployment, record, seconds, now=self.time())
         if isinstance(planned, Refusal):
             return planned
         longer, patch = planned
@@ -186,11 +203,16 @@ class Changer:
         events = [self._attributed(one.event, known) for one in looked if one.event]
         for deployment, record in [one.waiting for one in looked if one.waiting]:
             events += await self._waiting(deployment, record, known)
+        # An object that could not be read now, and on which nothing is due yet, is no revert that failed.
+        events = [one for one in events if not self._early_failure(one)]
         ended = {event.record.id for event in events if event.record and event.kind in ENDS}
         events += await self._ended_unseen([one for one in (known or {}).values() if one.record.id not in ended])
         for event in events:
             await self._told(event)
         return events
+
+    def _early_failure(self, event: Event) -> bool:
+        return event.kind == "failed" and event.record is not None and self.time() < event.record.deadline
 
     async def _known(self) -> dict[str, Open] | None:
         """By id; None while the journal is out of reach: what is due is undone all the same."""
@@ -207,7 +229,7 @@ class Changer:
         record: Record | None = None
         try:
             deployment = await self._read(namespace, name)
-            now = FOREVER if early else self._time()
+            now = FOREVER if early else self.time()
             due = decide(deployment, now)
             record = None if due is None or isinstance(due, Unreadable) else due.record
             if isinstance(due, Wait):
@@ -218,7 +240,7 @@ class Changer:
         except SourceError as error:
             log.warning("%s/%s: %s", namespace, name, error)
             passing = isinstance(error, Conflict | OutcomeUnknown)
-            if passing and (record is None or self._time() < record.deadline + OVERDUE_S):
+            if passing and (record is None or self.time() < record.deadline + OVERDUE_S):
                 return _Looked()  # the next pass looks and decides anew
             return _Looked(Event("failed", f"{namespace}/{name}", record, f"{error.message}; it is tried again"))
 
@@ -258,7 +280,7 @@ class Changer:
         waits = unfinished_rollout(deployment) if record.means == "patch" else ""
         if not waits:
             return [Event("effective", record.target, record)]
-        if self._time() - record.since > STUCK_S:
+        if self.time() - record.since > STUCK_S:
             return [Event("stuck", record.target, record, waits)]
         return []
 
@@ -275,7 +297,7 @@ class Changer:
             except SourceError as error:
                 log.warning("%s: %s", record.target, error)
                 continue
-            underway = one.state == "planned" and self._time() - record.since < UNDERWAY_S
+            underway = one.state == "planned" and self.time() - record.since < UNDERWAY_S
             if not carries(deployment, record) and not is_hidden(deployment) and not underway:
                 events.append(how_it_ended(deployment, one))
         return events
@@ -297,7 +319,7 @@ class Changer:
             self._ahead_s = ahead_s if abs(ahead_s) <= SKEW_S else 0.0
         return deployment
 
-    def _time(self) -> float:
+    def time(self) -> float:
         """Now, by the API server's clock as of the last look at it."""
         return self._now() + self._ahead_s
 

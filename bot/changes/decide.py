@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 from bot.changes.flags import Object, find_spot
 from bot.changes.plan import LONGEST_S, Patch, annotation, plan_forget, plan_revert
 from bot.changes.record import Record, Unreadable, read_record
+from bot.kube.redact import masked_arguments
 
 CLOCKS_S = 1800
 """A deadline further away than the longest change and this was written by a clock that was wrong: it is due."""
@@ -69,8 +70,8 @@ def _name(deployment: Object) -> str:
 
 
 def _diff(ours: tuple[str, ...], found: tuple[str, ...]) -> str:
-    """One word a line, as they are in neither order nor number the same."""
+    """One word a line, as they are in neither order nor number the same. Secrets are masked: everybody may read it."""
     import difflib  # noqa: PLC0415  # rarely needed, and not cheap to import
 
-    lines = difflib.ndiff(ours, found)
+    lines = difflib.ndiff(masked_arguments(list(ours)), masked_arguments(list(found)))
     return "\n".join(line.rstrip("\n") for line in lines if line[0] in "+-")

@@ -4,6 +4,7 @@ from bot.changes.flags import Object, containers, find_spot
 from bot.changes.journal import Event, Open
 from bot.changes.plan import annotation
 from bot.changes.record import Record, Unreadable, read_record
+from bot.kube.redact import masked_arguments
 
 
 def carries(deployment: Object, record: Record) -> bool:
@@ -33,7 +34,9 @@ def how_it_ended(deployment: Object, one: Open) -> Event:
         return Event("container-gone", record.target, record, f"containers are {names}")
     if words == record.words_before or _before_the_next(deployment, record) == record.words_before:
         return Event("reverted", record.target, record, "found so")
-    return Event("drifted", record.target, record, f"its record was taken off; {record.field} is {list(words)}")
+    return Event(
+        "drifted", record.target, record, f"its record was taken off; {record.field} is {masked_arguments(list(words))}"
+    )
 
 
 def _before_the_next(deployment: Object, record: Record) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool
 from bot.errors import BotError
 from bot.store.migrations import NEWEST, NewerDatabaseError, migrate, revision
 
+_CONNECT_S, _COMMAND_S = 5, 30
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 
 
@@ -83,6 +84,8 @@ def _address(url: str) -> URL:
     try:
         address = make_url(url)
         address = address.set(drivername=_DRIVERS.get(address.drivername, address.drivername))
+        if "sslmode" in address.query:  # libpq's word, which managed databases hand out; asyncpg's is shorter
+            address = address.difference_update_query(["sslmode"]).update_query_dict({"ssl": address.query["sslmode"]})
         driver = address.get_dialect().driver
     except (ArgumentError, NoSuchModuleError) as error:
         text = "the store's address cannot be read"  # not repeated: it may hold a password
@@ -94,7 +97,8 @@ def _address(url: str) -> URL:
 
 async def _engine(address: URL, patience: float) -> AsyncEngine:
     if address.get_backend_name() != "sqlite":
-        return create_async_engine(address, pool_pre_ping=True, hide_parameters=True)
+        hangs_no_longer = {"timeout": _CONNECT_S, "command_timeout": _COMMAND_S}
+        return create_async_engine(address, pool_pre_ping=True, hide_parameters=True, connect_args=hangs_no_longer)
     if _is_file(address):
         folder = Path(str(address.database)).parent
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
