@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
-from bot.bugs import Bug, bugs_as_errors
 from bot.errors import BotError, NotFound, UsageError
 from bot.kube.leader import Leader
 from handlers.change_sites import Site, Sites
@@ -51,13 +50,10 @@ async def lead(watch: Watch) -> None:
     last = ""
     while True:
         try:
-            with bugs_as_errors():
-                await _candidate(watch)
+            await _candidate(watch)
         except UsageError as error:
             log.info("cluster %s: %s", watch.cluster or "(default)", error.message)
             return
-        except Bug as error:  # the next term begins anew: a bug in one pass must not end undoing for good
-            log.exception("leading cluster %s", watch.cluster or "(default)", exc_info=error.__cause__)
         except BotError as error:
             if error.message != last:
                 log.warning("no temporary changes are led in %s, reading goes on: %s", watch.cluster or "here", error)

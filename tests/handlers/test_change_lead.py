@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from bot.kube.writer import Writer
+from bot.store import StoreError
 from handlers.change_lead import Pace, Watch, lead
 from handlers.change_sites import Site, Sites
 from tests.changes.rig import Rig, rig
@@ -48,7 +49,7 @@ def watched(here: Rig, beside: Callable[[], Awaitable[None]]) -> Watch:
     return Watch("lab", Sites(opened, site), namespace, beside, "me", QUICK)
 
 
-@pytest.mark.parametrize("error", [None, KeyError("a bug")], ids=["a database that hangs", "a bug"])
+@pytest.mark.parametrize("error", [None, StoreError("locked")], ids=["a database that hangs", "one that fails"])
 def test_what_is_due_is_undone_whatever_happens_beside(error: Exception | None, tmp_path: Path) -> None:
     async def run() -> None:
         beside = Beside(error)
