@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from bot.errors import UsageError
 
 LONGEST = 2000
-_TYPOGRAPHIC = str.maketrans(
-    {"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "–": "-", "—": "--", "\u00a0": " ", "`": None}
-)
-"""Phones write these by themselves; two hyphens become one long dash. Backticks are how people quote a name."""
+_TYPOGRAPHIC = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "–": "-", "—": "--", "\u00a0": " "})
+"""Phones write these by themselves; two hyphens become one long dash."""
 _ENTITY = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
 
 
