@@ -10,7 +10,7 @@ from typing import Any
 from bot.slack.app import App
 from bot.slack.render.buttons import ASK, EVERYTHING, POST, read_value
 from handlers.desk import Desk, Question
-from handlers.words import join_words, split_words
+from handlers.words import as_delivered, join_words, split_words
 
 
 def register(app: App, desk: Desk) -> None:
@@ -41,9 +41,9 @@ def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool, everyt
     if not thread_ts and not _is_ephemeral(body):
         thread_ts = container.get("message_ts", "")
     value = read_value(body["actions"][0].get("value", ""))
-    words = value.words if value else ""
+    words = as_delivered(value.words) if value else ""
     if value and value.cluster in desk.lent.clusters and len(desk.lent.clusters) > 1 and "--cluster" not in words:
-        words = join_words([*split_words(words), "--cluster", value.cluster])
+        words = as_delivered(join_words([*split_words(words), "--cluster", value.cluster]))
     desk.ask(
         body["trigger_id"],
         Question(

@@ -1,6 +1,5 @@
 """The words of a question as Slack delivers them: escaped, with typographic quotes and dashes, links and mentions."""
 
-import html
 import re
 import shlex
 from collections.abc import Sequence
@@ -11,6 +10,9 @@ LONGEST = 2000
 _TYPOGRAPHIC = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "–": "-", "—": "--", "\u00a0": " "})
 """Phones write these by themselves; two hyphens become one long dash."""
 _ENTITY = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
+_ESCAPES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}
+"""The only three that Slack writes; any other was typed so. (Slack's page "Formatting message text")"""
+_ESCAPE = re.compile("|".join(_ESCAPES))
 
 
 def split_words(text: str) -> list[str]:
@@ -28,12 +30,20 @@ def split_words(text: str) -> list[str]:
 
 def plain_text(text: str) -> str:
     """The text as a person reads it, without Slack's markup and escapes."""
-    return html.unescape(_ENTITY.sub(lambda found: found[2] or found[1].lstrip("@#!"), text))
+    without_markup = _ENTITY.sub(lambda found: found[2] or found[1].lstrip("@#!"), text)
+    return _ESCAPE.sub(lambda found: _ESCAPES[found[0]], without_markup)
 
 
 def join_words(words: Sequence[str]) -> str:
-    """One text that `split_words` takes apart again."""
+    """One text, as a person types it."""
     return shlex.join(words)
+
+
+def as_delivered(typed: str) -> str:
+    """The text as Slack delivers it, for `split_words` and `plain_text`, when it did not come that way."""
+    for escape, character in _ESCAPES.items():  # the ampersand comes first
+        typed = typed.replace(character, escape)
+    return typed
 
 
 def without_mention(text: str, bot_user: str) -> str:

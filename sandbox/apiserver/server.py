@@ -33,6 +33,7 @@ from sandbox.apiserver.statuses import (
 )
 from sandbox.apiserver.store import Store
 from sandbox.apiserver.writes import Writer
+from sandbox.serving import Served
 
 Handler = Callable[[web.Request], Any]
 
@@ -137,12 +138,9 @@ class ApiServer:
             (GROUP_VERSION + "/{plural}", self._resources.handle),
         ]
         app.add_routes([web.route("*", path, handler) for path, handler in routes])
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1, handler_cancellation=True)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
-        await site.start()
-        port = self._runner.addresses[0][1]
-        self.url = f"http://127.0.0.1:{port}"
+        self._served = Served(app, self._port, handler_cancellation=True)
+        await self._served.start()
+        self.url = self._served.url
         self._start(self._end_follows())
         if self._runs_controllers:
             self._start(self.controllers.run())
@@ -158,7 +156,7 @@ class ApiServer:
         for task in self._background:
             task.cancel()
         ends = await asyncio.gather(*self._background, return_exceptions=True)
-        await self._runner.cleanup()
+        await self._served.stop()
         for end in ends:
             if isinstance(end, Exception):  # the controllers stopped: what was seen of them since is wrong
                 raise end
@@ -183,9 +181,7 @@ class ApiServer:
 
     def cut_connections(self) -> None:
         """Closes every open connection, watches included, as an outage does."""
-        for connection in self._runner.server.connections if self._runner.server else ():
-            if connection.transport:
-                connection.transport.abort()
+        self._served.cut()
 
     def append_log(self, namespace: str, pod: str, container: str, text: bytes) -> None:
         """The container writes to its log."""

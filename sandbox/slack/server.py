@@ -7,6 +7,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from aiohttp import web
 
+from sandbox.serving import Served
 from sandbox.slack.clock import Clock, RealClock
 from sandbox.slack.content import strings_of
 from sandbox.slack.control import Control
@@ -60,10 +61,9 @@ class SlackServer:
         app.add_routes(endpoints.routes())
         app.add_routes(Ui(world, self._people, self._closing).routes())
         app.add_routes(Control(world).routes())
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self._port).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self._served = Served(app, self._port)
+        await self._served.start()
+        self.url = self._served.url
         self.api_url = f"{self.url}/api/"
         world.url = world.files.base_url = self.url
         return self
@@ -74,7 +74,7 @@ class SlackServer:
         self._closing.set()
         await self._world.sockets.close()
         await self._world.delivery.close()
-        await self._runner.cleanup()
+        await self._served.stop()
         self._world.close()
 
     # what a test reads

@@ -58,7 +58,7 @@ def test_what_is_due_is_undone_whatever_happens_beside(error: Exception | None, 
             leading = asyncio.create_task(lead(watched(here, beside)))
             await asyncio.wait_for(beside.happened.wait(), 10)
             here.now += 3600
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while "-v=4" not in await here.words():  # noqa: ASYNC110  # only the cluster can tell
                     await asyncio.sleep(0.02)
             leading.cancel()

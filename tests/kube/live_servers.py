@@ -16,6 +16,7 @@ from bot.kube.connect import open_cluster
 from bot.kube.live import LiveCluster
 from bot.kube.models import NODES, PODS
 from sandbox.apiserver import ApiServer, Fault
+from sandbox.serving import Served
 
 # For 127.0.0.1 until 2120, signed by itself. It guards nothing.
 CERTIFICATE = """\
@@ -90,14 +91,8 @@ async def serving(answer: Any, context: ssl.SSLContext | None = None) -> AsyncIt
     """A web server that answers every GET with `answer(request)`."""
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await site.start()
-    try:
-        yield f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    async with Served(app, tls=context) as served:
+        yield served.url
 
 
 def failure_of(read: Read, folder: Path, *faults: Fault) -> SourceError:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from bot.errors import SourceError
 from bot.kube.connect import open_cluster
 from bot.kube.live import LiveCluster
 from bot.kube.podport import Direct, PodAnswer, PodGet
 from sandbox.apiserver import ApiServer, Fault
+from sandbox.serving import Served
 from tests.kube.live_servers import tls
 
 POD = {
@@ -79,16 +81,9 @@ def straight(scheme: str, context: ssl.SSLContext | None, *, trust_any: bool, **
 
         app = web.Application()
         app.router.add_get("/debug/pprof/heap", served)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-            await site.start()
-            port = runner.addresses[0][1]
-            wanted = HEAP._replace(scheme=scheme, port=port, **changes)
+        async with Served(app, tls=context) as server:
+            wanted = HEAP._replace(scheme=scheme, port=URL(server.url).port or 0, **changes)
             return await Direct("127.0.0.1", trust_any=trust_any).pod_get(wanted)
-        finally:
-            await runner.cleanup()
 
     return asyncio.run(run())
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
-from aiohttp import web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
+from sandbox.serving import Served
 from sandbox.slack import SlackServer
 
 QUIET = logging.getLogger("quiet")
@@ -58,22 +58,10 @@ async def socket_mode(slack: SlackServer, app: AsyncApp, ping_interval: float = 
 @contextlib.asynccontextmanager
 async def http_mode(slack: SlackServer, app: AsyncApp) -> AsyncIterator[str]:
     """The app served over HTTP and entered as the request URL, which it gives."""
-    async with served(app.web_app(path="/slack/events")) as url:
-        slack.request_url = f"{url}/slack/events"
+    async with Served(app.web_app(path="/slack/events")) as served:
+        slack.request_url = f"{served.url}/slack/events"
         slack.delivery = "http"
         yield slack.request_url
-
-
-@contextlib.asynccontextmanager
-async def served(app: web.Application) -> AsyncIterator[str]:
-    """The base URL of a web application on 127.0.0.1."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
 
 
 @contextlib.asynccontextmanager

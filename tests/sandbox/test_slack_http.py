@@ -11,8 +11,9 @@ import pytest
 from aiohttp import web
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
+from sandbox.serving import Served
 from sandbox.slack import Fault, SlackServer, VirtualClock, sign
-from tests.sandbox.slack_support import BUTTONS, MODAL, http_mode, new_app, section, served, web_client
+from tests.sandbox.slack_support import BUTTONS, MODAL, http_mode, new_app, section, web_client
 
 ONCALL = "C0GPUONC01"
 
@@ -88,8 +89,8 @@ def test_an_event_that_fails_is_sent_again_with_its_number_and_reason(stops: boo
 
             app = web.Application()
             app.router.add_post("/", fail)
-            async with served(app) as url:
-                slack.request_url, slack.delivery = url, "http"
+            async with Served(app) as server:
+                slack.request_url, slack.delivery = server.url, "http"
                 assert (await slack.mention("ada", ONCALL, "why")).error == "dispatch_failed"
                 if not stops:
                     await slack.wait_for(lambda: len(slack.journal.of("ack")) == 2)
@@ -106,8 +107,8 @@ def test_an_event_that_fails_is_sent_again_with_its_number_and_reason(stops: boo
 def test_an_app_that_is_not_there_is_a_failed_connection() -> None:
     async def run() -> None:
         async with SlackServer(clock=VirtualClock()) as slack:
-            async with served(web.Application()) as url:
-                slack.request_url, slack.delivery = url, "http"
+            async with Served(web.Application()) as server:
+                slack.request_url, slack.delivery = server.url, "http"
             assert (await slack.command("ada", ONCALL)).error == "dispatch_failed"
             assert not await slack.verify_request_url()
 
@@ -125,8 +126,8 @@ def test_a_delivery_is_replayed_byte_for_byte_later() -> None:
 
             app = web.Application()
             app.router.add_post("/", take)
-            async with served(app) as url:
-                slack.request_url, slack.delivery = url, "http"
+            async with Served(app) as server:
+                slack.request_url, slack.delivery = server.url, "http"
                 slack.faults.append(Fault("replay", "delivery/slash_commands", seconds=60))
                 await slack.command("ada", ONCALL, "why")
                 assert len(seen) == 1

@@ -72,7 +72,7 @@ class World:
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Asks the cluster until it is so: nothing in the workspace tells."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not await holds():  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 

@@ -319,7 +319,7 @@ def test_a_progress_whose_fate_is_unknown_is_replaced_and_not_doubled(tmp_path: 
         asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
         await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, thread_ts=asked.ts)
         cluster.gate.set()
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts, seconds=15)
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
         replies = here.slack.messages("gpu-oncall", "grace", asked.ts)[1:]
         assert [VERDICT in one["text"] for one in replies] == [True]
 

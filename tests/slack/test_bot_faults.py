@@ -44,7 +44,7 @@ def test_whatever_slack_says_to_an_answer_it_is_shown_once(tmp_path: Path, where
         asking = Asking(here.slack)
         await asking.everywhere()
         assert len(asking.taken) == 9
-        await here.slack.wait_for(asking.answered, seconds=20)
+        await here.slack.wait_for(asking.answered)
         await later(here.slack)
         assert asking.counts() == [1] * 9
 
@@ -97,7 +97,7 @@ def test_a_token_that_is_revoked_while_the_bot_runs_is_told_and_costs_no_answer(
                 await slack.wait_for(lambda: sum(asking.counts()) == 3)  # a response_url needs no token
             slack.faults.remove(revoked)
             async with connected(slack, tmp_path):
-                await slack.wait_for(asking.answered, seconds=15)
+                await slack.wait_for(asking.answered)
                 await later(slack)
                 assert asking.counts() == [1] * 9
 

@@ -141,7 +141,7 @@ def test_a_limit_on_new_connections_with_half_a_second_in_it_is_waited_for(tmp_p
 
 async def readiness_is(here: Here, status: int) -> str:
     """What the bot says of itself once its state is that one: it finds out at its next look."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while (said := await readiness(here))[0] != status:
             continue
     return said[1]

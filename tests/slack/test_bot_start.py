@@ -23,7 +23,7 @@ async def ended(slack: SlackServer | None, folder: Path, **over: str) -> Ended:
     """`hami-bot serve` with right settings but for `over` (lower-case, after HAMI_BOT_), run until it gives up."""
     async with a_process(environment(folder, slack, **over)) as process:
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 out, err = await process.communicate()
         except TimeoutError:
             process.kill()

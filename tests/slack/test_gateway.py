@@ -12,6 +12,7 @@ from bot.errors import UsageError
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, open_client
 from bot.slack.message import File, Message
+from sandbox.serving import Served
 from sandbox.slack import Fault, Seed
 from tests.slack.outbox_support import (
     ADA,
@@ -352,15 +353,9 @@ def test_garbage_for_an_answer_leaves_a_post_unknown(body: bytes, content_type: 
 
         app = web.Application()
         app.router.add_route("*", "/api/{method}", garbage)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            async with a_bot(bot.slack, api_url=f"http://127.0.0.1:{runner.addresses[0][1]}/api/") as lost:
-                failure = await failure_of(lost.gateway.post(ONCALL, line("hello")))
-                assert failure.problem is Problem.UNKNOWN_OUTCOME
-        finally:
-            await runner.cleanup()
+        async with Served(app) as served, a_bot(bot.slack, api_url=f"{served.url}/api/") as lost:
+            failure = await failure_of(lost.gateway.post(ONCALL, line("hello")))
+            assert failure.problem is Problem.UNKNOWN_OUTCOME
 
     with_bot(work)
 

@@ -15,6 +15,7 @@ import axe_core_python
 from aiohttp import web
 from playwright.async_api import Browser, Page, async_playwright
 
+from sandbox.serving import Served
 from sandbox.slack import SlackServer
 from sandbox.slack.clock import Clock
 from sandbox.slack.seed import Seed, Verb
@@ -108,16 +109,11 @@ async def workspace(
         app = App(slack, session)
         site = web.Application()
         site.router.add_post("/", app.handle)
-        runner = web.AppRunner(site, access_log=None, shutdown_timeout=1)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
+        async with Served(site) as served:
             if connected:
-                slack.request_url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+                slack.request_url = f"{served.url}/"
                 slack.delivery = "http"
             yield slack, app
-        finally:
-            await runner.cleanup()
 
 
 class Chrome:
