@@ -78,8 +78,8 @@ async def serve(where: Where) -> None:
     """The bot, until it is told to stop."""
     from bot.kube.writer import Writer  # noqa: PLC0415
     from bot.serve import serve as run  # noqa: PLC0415  # slack-bolt and SQLAlchemy take half a second
-    from handlers.change_request import Seen  # noqa: PLC0415
-    from handlers.change_setup import Changing  # noqa: PLC0415
+    from handlers.changes.request import Seen  # noqa: PLC0415
+    from handlers.changes.setup import Changing  # noqa: PLC0415
 
     settings = load_settings(where.config)
     for verb in load():

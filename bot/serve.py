@@ -24,10 +24,11 @@ from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.slack.work import KEEPING_S, LONGEST_S, Work
 from bot.store import Store, StoreError, open_store
 from bot.texts import Texts
-from handlers import buttons, changes, command, diagnose, fit_form, home, mention, unheard
-from handlers.change_desk import ChangeDesk
-from handlers.change_lead import Pace
-from handlers.change_setup import READ_ONLY, Changing, change_desk
+from handlers import buttons, command, diagnose, fit_form, home, mention, unheard
+from handlers.changes import listeners
+from handlers.changes.desk import ChangeDesk
+from handlers.changes.lead import Pace
+from handlers.changes.setup import READ_ONLY, Changing, change_desk
 from handlers.desk import Desk, Lent
 from playbooks._playbook import Sources
 
@@ -212,7 +213,7 @@ def _cannot_start(failure: SlackFailure, about_token: str) -> WrongInstall:
 
 def listen(app: App, desk: Desk, change: ChangeDesk) -> None:
     """Registers every feature. The order counts: bolt takes the first listener that matches."""
-    changes.register(app, desk, change)
+    listeners.register(app, desk, change)
     for feature in (command, mention, buttons, diagnose, fit_form, home):
         feature.register(app, desk)
     unheard.register(app)

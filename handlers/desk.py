@@ -27,7 +27,7 @@ from bot.slack.responder import Responder
 from bot.slack.work import Job, Work
 from bot.store import Store, StoreError
 from bot.texts import Texts
-from handlers.change_words import ChangeAsked
+from handlers.changes.words import ChangeAsked
 from handlers.grammar import Asked
 from handlers.questions import ManifestWanted, example, understand
 from handlers.replies import Privately, Publicly, Reply

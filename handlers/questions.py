@@ -7,7 +7,7 @@ import click
 
 from bot.errors import UsageError
 from bot.texts import LANGUAGES
-from handlers.change_words import EXAMPLES, SUMMARIES, ChangeAsked, change_commands
+from handlers.changes.words import EXAMPLES, SUMMARIES, ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, read
 from playbooks._manifest import ManifestFile
 from playbooks._playbook import find, load

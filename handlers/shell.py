@@ -19,10 +19,10 @@ from bot.errors import BotError, UsageError
 from bot.report import Report
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.audit_shell import AuditAsked, audit_command, run_audit
-from handlers.change_words import ChangeAsked, change_commands
+from handlers.changes.words import ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, read
-from handlers.profile_shell import USAGE as PROFILE_USAGE
-from handlers.profile_shell import main as run_profile
+from handlers.profiles.shell import USAGE as PROFILE_USAGE
+from handlers.profiles.shell import main as run_profile
 from handlers.shell_output import agrees, print_out, progress, render, tell
 from playbooks._playbook import Sources
 
@@ -47,7 +47,7 @@ class Wiring(NamedTuple):
     """What the composition root lends to the shell.
 
     `open_writer` gives a `bot.kube.writer.Writer`, or None for a recording; `capture` takes what
-    `handlers.change_request.look` saw: both take a tenth of a second to import, which most commands do not need.
+    `handlers.changes.request.look` saw: both take a tenth of a second to import, which most commands do not need.
     """
 
     open_sources: Callable[[Where], AbstractAsyncContextManager[Sources]]
@@ -285,7 +285,7 @@ def _run(wiring: Wiring, words: Sequence[str]) -> int:
 
 
 def _change(wiring: Wiring, asked: ChangeAsked | _Overdue) -> int:
-    from handlers.change_shell import Consent, Tools, revert_overdue, run_change  # noqa: PLC0415  # see Wiring
+    from handlers.changes.shell import Consent, Tools, revert_overdue, run_change  # noqa: PLC0415  # see Wiring
 
     where = asked.where if isinstance(asked, _Overdue) else _where(asked.options)
     language = None if isinstance(asked, _Overdue) else asked.options["lang"]

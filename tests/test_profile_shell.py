@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError, UsageError
-from handlers.profile_shell import answer, read_words
+from handlers.profiles.shell import answer, read_words
 from tests.pprof.cases import PROFILES
 
 ROOT = Path(__file__).parents[1]

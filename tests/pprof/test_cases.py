@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from bot.errors import SourceError
-from handlers.profile_shell import answer
+from handlers.profiles.shell import answer
 from tests.pprof.cases import Case, cases
 
 PROTO = [case for case in cases() if not case.legacy]

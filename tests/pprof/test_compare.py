@@ -11,7 +11,7 @@ from bot.pprof.listing import function_lines
 from bot.pprof.profile import Profile
 from bot.pprof.shares import is_own
 from bot.pprof.top import prepared
-from handlers.profile_shell import answer
+from handlers.profiles.shell import answer
 from tests.pprof.build import Writer
 from tests.pprof.cases import PROFILES
 

@@ -21,9 +21,9 @@ from bot.kube.writer import Writer
 from bot.main import write_capture
 from bot.serve import Limits, running
 from bot.settings.schema import AccessSettings
-from handlers.change_lead import Pace
-from handlers.change_request import Seen
-from handlers.change_setup import Changing
+from handlers.changes.lead import Pace
+from handlers.changes.request import Seen
+from handlers.changes.setup import Changing
 from playbooks._playbook import Sources
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer

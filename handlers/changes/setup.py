@@ -13,12 +13,12 @@ from bot.errors import SourceError, UsageError
 from bot.kube.writer import Writer
 from bot.settings.schema import AccessSettings, ClusterSettings, Settings
 from bot.slack.groups import Groups
-from handlers.change_desk import Capture, ChangeDesk
-from handlers.change_endings import Endings
-from handlers.change_journal import ChangeJournal
-from handlers.change_lead import Pace, Watch, lead
-from handlers.change_request import Seen
-from handlers.change_sites import OpenWriter, Site, Sites
+from handlers.changes.desk import Capture, ChangeDesk
+from handlers.changes.endings import Endings
+from handlers.changes.journal import ChangeJournal
+from handlers.changes.lead import Pace, Watch, lead
+from handlers.changes.request import Seen
+from handlers.changes.sites import OpenWriter, Site, Sites
 from handlers.desk import Lent
 from playbooks._gather import gather_install
 

@@ -22,8 +22,8 @@ from bot.kube.failures import ForbiddenError
 from bot.kube.writer import Writer
 from bot.report import Evidence, Report
 from bot.texts import Texts
-from handlers.change_effect import effect_of
-from handlers.change_report import (
+from handlers.changes.effect import effect_of
+from handlers.changes.report import (
     Made,
     ended_report,
     event_finding,
@@ -33,8 +33,8 @@ from handlers.change_report import (
     raised_report,
     shown_report,
 )
-from handlers.change_request import DRY_RUN_ID, Asker, Planned, Seen, look, prepare, restarts
-from handlers.change_words import Extend, Raise, Request, Revert, Show
+from handlers.changes.request import DRY_RUN_ID, Asker, Planned, Seen, look, prepare, restarts
+from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_output import progress
 from playbooks._playbook import Sources
 from playbooks._rules.changing import SHOWN

@@ -16,9 +16,9 @@ from bot.kube.record import record
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
-from handlers.change_report import planned_report, shown_report
-from handlers.change_request import Asker, Seen, look, prepare
-from handlers.change_words import Raise, Show
+from handlers.changes.report import planned_report, shown_report
+from handlers.changes.request import Asker, Seen, look, prepare
+from handlers.changes.words import Raise, Show
 from playbooks._playbook import Sources
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.cases_support import CASES, VERSIONS, files_of

@@ -6,7 +6,7 @@ import re
 import msgspec
 
 from bot.changes.plan import Plan
-from handlers.change_words import Raise, Verb
+from handlers.changes.words import Raise, Verb
 
 FRESH_S = 600.0
 """Seconds after which what was shown is not confirmed any more: things have moved on."""

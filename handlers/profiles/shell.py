@@ -87,9 +87,9 @@ def answer(words: Sequence[str]) -> str:
     if words[0] == "top":
         return top_text(asked)
     if words[0] in ("list", "compare"):
-        from handlers import profile_more  # noqa: PLC0415
+        from handlers.profiles import more  # noqa: PLC0415
 
-        return profile_more.list_text(asked) if words[0] == "list" else profile_more.compare_text(asked)
+        return more.list_text(asked) if words[0] == "list" else more.compare_text(asked)
     raise UsageError(f"there is no profile command {words[0]!r}", hint=HINT)
 
 

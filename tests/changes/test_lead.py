@@ -10,8 +10,8 @@ import pytest
 
 from bot.kube.writer import Writer
 from bot.store import StoreError
-from handlers.change_lead import Pace, Watch, lead
-from handlers.change_sites import Site, Sites
+from handlers.changes.lead import Pace, Watch, lead
+from handlers.changes.sites import Site, Sites
 from tests.changes.rig import Rig, rig
 
 QUICK = Pace(pass_s=0.05, again_s=0.05, beside_s=0.05)

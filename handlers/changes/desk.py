@@ -27,13 +27,13 @@ from bot.slack.render.change_offer import Offer
 from bot.slack.render.text import inert
 from bot.store import StoreError
 from bot.store.approvals import Approval
-from handlers.change_draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
-from handlers.change_journal import ITSELF, about, key_of, place
-from handlers.change_report import planned_report
-from handlers.change_request import Asker, Planned, Seen, look, prepare, restarts
-from handlers.change_sites import Site, Sites
-from handlers.change_terms import NotAllowed, OpenChange, Pending, Person, Refused, pending_of, seal_longer
-from handlers.change_words import Raise
+from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
+from handlers.changes.journal import ITSELF, about, key_of, place
+from handlers.changes.report import planned_report
+from handlers.changes.request import Asker, Planned, Seen, look, prepare, restarts
+from handlers.changes.sites import Site, Sites
+from handlers.changes.terms import NotAllowed, OpenChange, Pending, Person, Refused, pending_of, seal_longer
+from handlers.changes.words import Raise
 from handlers.desk import Lent
 from playbooks._playbook import Sources
 

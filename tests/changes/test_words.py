@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bot.changes.durations import format_duration, read_duration
 from bot.errors import UsageError
-from handlers.change_words import (
+from handlers.changes.words import (
     ChangeAsked,
     Extend,
     Raise,

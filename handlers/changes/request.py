@@ -21,7 +21,7 @@ from bot.kube.selectors import label_matcher
 from bot.kube.writer import Writer
 from bot.report import Gap, Impact
 from bot.texts import Texts
-from handlers.change_words import FLAGS, Raise, Request
+from handlers.changes.words import FLAGS, Raise, Request
 from playbooks._components import WEBHOOK_NAME
 from playbooks._gather import PODS_SOURCE, InstallSeen, gather_install
 from playbooks._playbook import Sources

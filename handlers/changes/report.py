@@ -30,8 +30,8 @@ from bot.report import (
     worst,
 )
 from bot.texts import Texts
-from handlers.change_request import Planned, Seen
-from handlers.change_words import FLAGS, Extend, Raise, Revert, Show, Verb, words_of
+from handlers.changes.request import Planned, Seen
+from handlers.changes.words import FLAGS, Extend, Raise, Revert, Show, Verb, words_of
 from playbooks._evidence import kubectl
 from playbooks._rules.changing import SHOWN, described, of_record, open_change, undo
 

@@ -16,7 +16,7 @@ from apscheduler.triggers.interval import IntervalTrigger
 
 from bot.errors import BotError, NotFound, UsageError
 from bot.kube.leader import Leader
-from handlers.change_sites import Site, Sites
+from handlers.changes.sites import Site, Sites
 
 LEASE = "hami-bot"
 

@@ -12,7 +12,7 @@ from bot.pprof.profile import Profile
 from bot.pprof.sampletypes import sample_index
 from bot.pprof.top import Options, prepared, top, total_of
 from bot.pprof.units import AUTO, label, percentage
-from handlers.profile_shell import HINT, Words, read_file
+from handlers.profiles.shell import HINT, Words, read_file
 
 _ROWS = 10
 _LISTED = 20

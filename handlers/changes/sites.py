@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 from bot.changes.changer import Changer
 from bot.kube.writer import Writer
-from handlers.change_journal import ChangeJournal
+from handlers.changes.journal import ChangeJournal
 
 OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer]]
 """The way to write to the cluster of that name. Raises BotError where there is none, such as for a recording."""

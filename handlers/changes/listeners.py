@@ -32,12 +32,12 @@ from bot.slack.render.change_offer import (
 )
 from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
-from handlers.change_desk import ChangeDesk
-from handlers.change_draft import Draft, read_draft, write_draft
-from handlers.change_report import not_open, planned_report, shown_report
-from handlers.change_request import Asker, look, prepare
-from handlers.change_terms import NotAllowed, Person, Refused
-from handlers.change_words import ChangeAsked, Extend, Raise, Revert, Show
+from handlers.changes.desk import ChangeDesk
+from handlers.changes.draft import Draft, read_draft, write_draft
+from handlers.changes.report import not_open, planned_report, shown_report
+from handlers.changes.request import Asker, look, prepare
+from handlers.changes.terms import NotAllowed, Person, Refused
+from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.desk import DONE, Desk, Question
 from handlers.questions import COMMAND, Help, example, understand
 from handlers.words import plain_text, split_words, without_mention

@@ -9,7 +9,7 @@ from bot.access import Denied
 from bot.changes.record import Record, write_record
 from bot.errors import BotError
 from bot.store.approvals import Approval
-from handlers.change_draft import Draft
+from handlers.changes.draft import Draft
 
 
 class NotAllowed(BotError):  # noqa: N818  # what the person is told
