@@ -37,6 +37,11 @@ class Answer(NamedTuple):
         return json.loads(self.content)
 
     @property
+    def names(self) -> list[str]:
+        """Of the items of a list."""
+        return [item["metadata"]["name"] for item in self.body["items"]]
+
+    @property
     def version(self) -> str:
         return self.body["metadata"]["resourceVersion"]
 

@@ -1,0 +1,188 @@
+"""The sandbox's API server lists as a real one did: statuses and bodies below were recorded from v1.36.2."""
+
+import pytest
+
+from tests.sandbox.apiserver_seed import (
+    METADATA,
+    METADATA_LIST,
+    ask,
+    converse,
+    refusal,
+)
+
+
+def test_a_list_is_sorted_and_its_items_carry_no_kind():
+    answer = ask("/api/v1/nodes")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"].startswith("application/json")
+    assert answer.names == ["gpu-1", "gpu-2", "gpu-3"]
+    assert {"kind": answer.body["kind"], "apiVersion": answer.body["apiVersion"]} == {
+        "kind": "NodeList",
+        "apiVersion": "v1",
+    }
+    assert answer.body["metadata"] == {"resourceVersion": "43"}
+    assert list(answer.body["items"][0]) == ["metadata", "spec", "status"]
+
+
+def test_items_of_all_namespaces_come_in_the_order_of_their_keys():
+    answer = ask("/api/v1/pods")
+    keys = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in answer.body["items"]]
+    assert keys == [  # '-' sorts before '/'
+        ("hami-system", "hami-scheduler-0"),
+        ("ml-dev", "trainer"),
+        ("ml", "trainer"),
+        ("ml", "web"),
+    ]
+
+
+def test_a_namespaced_list_holds_that_namespace_only():
+    assert ask("/api/v1/namespaces/ml/pods").names == ["trainer", "web"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/namespaces/nope/pods", "/api/v1/services", "/apis/batch/v1/jobs"])
+def test_what_is_not_there_lists_as_empty(path):
+    answer = ask(path)
+    assert (answer.status, answer.body["items"]) == (200, [])
+
+
+def test_a_kind_that_the_server_does_not_know_is_served_when_seeded():
+    scaler = {"kind": "Queue", "apiVersion": "example.dev/v1beta1", "metadata": {"name": "q", "namespace": "ml"}}
+    answer = ask("/apis/example.dev/v1beta1/namespaces/ml/queues", objects={"queues.example.dev": [scaler]})
+    assert (answer.body["kind"], answer.names) == ("QueueList", ["q"])
+
+
+def test_pages_go_on_where_the_last_one_ended():
+    async def talk(_, get):
+        first = await get("/api/v1/nodes", limit=2)
+        token = first.body["metadata"]["continue"]
+        return first, await get("/api/v1/nodes", **{"limit": 2, "continue": token})
+
+    first, second = converse(talk)
+    assert (first.names, second.names) == (["gpu-1", "gpu-2"], ["gpu-3"])
+    assert first.body["metadata"]["remainingItemCount"] == 1
+    assert second.body["metadata"] == {"resourceVersion": "43"}
+
+
+def test_a_selected_list_does_not_count_what_remains():
+    metadata = ask("/api/v1/pods", limit=1, fieldSelector="status.phase!=Succeeded").body["metadata"]
+    assert "continue" in metadata
+    assert "remainingItemCount" not in metadata
+
+
+def test_a_list_from_the_watch_cache_ignores_the_limit():
+    assert ask("/api/v1/nodes", resourceVersion=0, limit=2).names == ["gpu-1", "gpu-2", "gpu-3"]
+
+
+def test_a_garbage_continue_token_is_a_bad_request():
+    answer = ask("/api/v1/nodes", **{"limit": 5, "continue": "garbage"})
+    problem = "invalid character '\\u0081' looking for beginning of value"
+    message = f"invalid continue token: continue key is not valid: {problem}"
+    assert (answer.status, answer.body) == (400, refusal(400, "BadRequest", message))
+
+
+def test_an_expired_continue_token_is_gone_and_names_one_that_goes_on():
+    old = "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MjQsInN0YXJ0IjoiL2dwdS0xXHUwMDAwIn0"  # of version 24, behind gpu-1
+
+    async def talk(_, get):
+        gone = await get("/api/v1/nodes", **{"limit": 1, "continue": old})
+        return gone, await get("/api/v1/nodes", **{"limit": 1, "continue": gone.body["metadata"]["continue"]})
+
+    gone, resumed = converse(talk)
+    assert (gone.status, gone.body["reason"], gone.body["code"]) == (410, "Expired", 410)
+    assert gone.body["message"].startswith("The provided continue parameter is too old to display a consistent list")
+    assert resumed.names == ["gpu-2"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("pool=a100", ["gpu-2", "gpu-3"]),
+        ("pool==a100,rank!=2", ["gpu-3"]),
+        ("pool in (t4, v100)", ["gpu-1"]),
+        ("pool notin (t4)", ["gpu-2", "gpu-3"]),
+        ("pool,!zone", ["gpu-1", "gpu-2", "gpu-3"]),
+        ("zone", []),
+        ("zone!=b", ["gpu-1", "gpu-2", "gpu-3"]),
+        ("rank>1", ["gpu-2", "gpu-3"]),
+    ],
+)
+def test_label_selectors_select(selector, names):
+    assert ask("/api/v1/nodes", labelSelector=selector).names == names
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ("a===", "unable to parse requirement: found '=', expected: identifier"),
+        ("a=b,", "found '', expected: identifier after ','"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+    ],
+)
+def test_a_malformed_label_selector_is_a_bad_request(selector, message):
+    answer = ask("/api/v1/nodes", labelSelector=selector)
+    assert (answer.status, answer.body) == (400, refusal(400, "BadRequest", message))
+
+
+@pytest.mark.parametrize(
+    ("path", "selector", "names"),
+    [
+        ("/api/v1/pods", "spec.nodeName=gpu-1", ["web"]),
+        ("/api/v1/pods", "spec.nodeName=,status.phase!=Failed,metadata.namespace=ml", ["trainer"]),
+        ("/api/v1/pods", "spec.schedulerName=hami-scheduler,spec.hostNetwork=false", ["trainer"]),
+        ("/api/v1/nodes", "spec.unschedulable=true", ["gpu-3"]),
+        ("/api/v1/nodes", "spec.unschedulable!=true,metadata.name!=gpu-1", ["gpu-2"]),
+        ("/api/v1/namespaces/ml/events", "involvedObject.name=trainer,reason=FilteringFailed", ["trainer.1"]),
+        ("/api/v1/events", "source=hami-scheduler,type=Warning", ["trainer.1"]),
+        ("/apis/apps/v1/deployments", "metadata.name=hami-scheduler", ["hami-scheduler"]),
+    ],
+)
+def test_field_selectors_select(path, selector, names):
+    assert ask(path, fieldSelector=selector).names == names
+
+
+@pytest.mark.parametrize(
+    ("path", "selector", "message"),
+    [
+        ("/api/v1/events", "foo=bar", "field label not supported: foo"),
+        ("/api/v1/nodes", "status.phase=Ready", "field label not supported: status.phase"),
+        (
+            "/apis/apps/v1/deployments",
+            "status.replicas=1",
+            '"status.replicas" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        ),
+        ("/api/v1/pods", "nonsense", "invalid selector: 'nonsense'; can't understand 'nonsense'"),
+    ],
+)
+def test_a_field_selector_that_the_kind_does_not_support_is_a_bad_request(path, selector, message):
+    answer = ask(path, fieldSelector=selector)
+    assert (answer.status, answer.body) == (400, refusal(400, "BadRequest", message))
+
+
+def test_a_list_of_metadata_holds_neither_spec_nor_status():
+    body = ask("/api/v1/nodes", headers=METADATA_LIST, limit=1).body
+    assert (body["kind"], body["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+    assert body["metadata"]["remainingItemCount"] == 2
+    [item] = body["items"]
+    assert list(item) == ["kind", "apiVersion", "metadata"]
+    assert (item["kind"], item["metadata"]["name"]) == ("PartialObjectMetadata", "gpu-1")
+
+
+def test_one_object_is_given_as_metadata_too():
+    body = ask("/api/v1/nodes/gpu-1", headers=METADATA).body
+    assert (body["kind"], sorted(body)) == ("PartialObjectMetadata", ["apiVersion", "kind", "metadata"])
+
+
+def test_metadata_of_one_object_is_not_what_a_list_gives():
+    answer = ask("/api/v1/nodes", headers=METADATA)
+    message = "you requested PartialObjectMetadata, but the requested object is a list (*core.NodeList)"
+    assert (answer.status, answer.body) == (406, refusal(406, "NotAcceptable", message))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "size", "compressed"), [("gzip", 2000, True), ("gzip", 2, False), ("", 2000, False)]
+)
+def test_only_a_large_list_is_compressed_and_only_for_who_takes_it(encoding, size, compressed):
+    items = [{"kind": "Pod", "metadata": {"name": f"p{number:04d}", "note": "x" * 100}} for number in range(size)]
+    answer = ask("/api/v1/pods", headers={"Accept-Encoding": encoding}, objects={"pods": items})
+    assert ("gzip" in answer.headers.get("Content-Encoding", "")) is compressed
+    assert len(answer.names) == size
