@@ -36,9 +36,10 @@ class Served:
         self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self._runner.addresses[0][1]}"
 
     async def stop(self) -> None:
-        """Ends every connection."""
-        if self._listening is not None:
-            asyncio.get_running_loop().remove_reader(self._listening)
+        """Ends every connection. It may be called again."""
+        listening, self._listening = self._listening, None
+        if listening is not None:
+            asyncio.get_running_loop().remove_reader(listening)
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
         await self._runner.cleanup()
