@@ -17,9 +17,10 @@ from bot.pprof.sampletypes import sample_index
 from bot.pprof.shares import function_cum, is_own, observations, shares
 
 GC = re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge|gcAssistAlloc)")
-_ALLOCATED = "alloc_space"
+_ALLOCATED, _ALLOCATED_OBJECTS = "alloc_space", "alloc_objects"
 _DEVIATIONS = 2.0
 _MOMENT = ("inuse_objects", "inuse_space", "goroutine", "threadcreate")
+_LONGER = 1.2
 _SECOND_NS = 1e9
 
 
@@ -46,11 +47,17 @@ class Change(NamedTuple):
         return bool(self.values[-1]) and not self.values[0]
 
 
+class Unlike(NamedTuple):
+    """What makes the profiles differ beyond what they measure: `program`, `period`, `duration` or `since-start`."""
+
+    code: str
+    values: str = ""
+
+
 class Comparison(NamedTuple):
     """`functions` by the size of the change, of everything that any of the profiles has.
 
-    `gc` and `allocated` are None where the profiles do not tell. `warnings` say what makes the profiles differ beyond
-    what they measure.
+    `gc` is the garbage collector's share of each profile. It and `allocated` are None where the profiles do not tell.
     """
 
     kind: ValueType
@@ -59,7 +66,7 @@ class Comparison(NamedTuple):
     gc: Change | None
     allocated: Change | None
     functions: list[Change]
-    warnings: list[str]
+    warnings: list["Unlike"]
 
     @property
     def significant(self) -> list[Change]:
@@ -84,7 +91,7 @@ class _Side(NamedTuple):
 
 def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
     """The profiles, oldest first, each as `top.prepared` gives it. Raises UsageError when they are of several kinds."""
-    indexes = [sample_index(profile, wanted) for profile in profiles]
+    indexes = [sample_index(profile, wanted or _default(profile)) for profile in profiles]
     kinds = [profile.sample_types[index] for profile, index in zip(profiles, indexes, strict=True)]
     if len(set(kinds)) > 1:
         raise UsageError(
@@ -102,11 +109,17 @@ def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
         kind=kind,
         per_second=per_second,
         total=_change("total", sides, [side.total for side in sides]),
-        gc=_change("garbage collection", sides, [side.gc for side in sides]) if kind.type == "cpu" else None,
+        gc=_collector(sides) if kind.type == "cpu" else None,
         allocated=_change("allocated", sides, known) if len(known) == len(sides) and per_second else None,
         functions=sorted(functions, key=lambda one: (-abs(one.difference), one.name)),
         warnings=_warnings(profiles, kind, per_second=per_second),
     )
+
+
+def _default(profile: Profile) -> str:
+    """Of what happened during a time it is the allocations that two versions differ in; else what pprof takes."""
+    allocates = any(one.type == _ALLOCATED_OBJECTS for one in profile.sample_types)
+    return _ALLOCATED_OBJECTS if allocates and profile.duration_nanos > 0 else ""
 
 
 def _side(profile: Profile, index: int, *, per_second: bool) -> _Side:
@@ -135,16 +148,27 @@ def _change(name: str, sides: Sequence[_Side], values: Sequence[int]) -> Change:
     return Change(name, rates, noise=abs(rates[-1] - rates[0]) <= _DEVIATIONS * math.sqrt(variance))
 
 
-def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool) -> list[str]:
-    found: list[str] = []
-    programs = [base_name(one.mappings[0].file) if one.mappings else "" for one in profiles]
+def _collector(sides: Sequence[_Side]) -> Change:
+    parts = tuple(side.gc / side.total if side.total else 0.0 for side in sides)
+    ends = ((parts[0], sides[0]), (parts[-1], sides[-1]))
+    variance = sum(
+        part * (1 - part) / (side.observed * side.total) for part, side in ends if side.observed * side.total
+    )
+    return Change(
+        "garbage collection", parts, noise=abs(parts[-1] - parts[0]) <= _DEVIATIONS * math.sqrt(abs(variance))
+    )
+
+
+def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool) -> list[Unlike]:
+    found: list[Unlike] = []
+    programs = [base_name(one.mappings[0].file) if one.mappings and one.mappings[0].file else "?" for one in profiles]
     if len(set(programs)) > 1:
-        found.append(f"The programs differ: {', '.join(name or 'unnamed' for name in programs)}.")
+        found.append(Unlike("program", ", ".join(programs)))
     if len({profile.period for profile in profiles}) > 1:
-        found.append(f"They were sampled at different periods: {', '.join(str(one.period) for one in profiles)}.")
+        found.append(Unlike("period", ", ".join(str(one.period) for one in profiles)))
     durations = [profile.duration_nanos / _SECOND_NS for profile in profiles]
-    if per_second and max(durations) > 1.2 * min(durations):
-        found.append(f"They lasted {', '.join(f'{one:.1f} s' for one in durations)}; values are per second.")
+    if per_second and max(durations) > _LONGER * min(durations):
+        found.append(Unlike("duration", ", ".join(f"{one:.1f} s" for one in durations)))
     if not per_second and kind.type not in _MOMENT:
-        found.append("At least one counts since its process started; differences show age as well as change.")
+        found.append(Unlike("since-start"))
     return found

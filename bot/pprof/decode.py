@@ -17,14 +17,26 @@ from bot.pprof.profile import (
     Sample,
     ValueType,
 )
+from bot.pprof.scan import WORTH_SCANNING, check
 
-MAX_BYTES = 256 << 20
-"""Of an uncompressed profile: 25 times the largest that a day of a busy scheduler gave."""
+MAX_BYTES = 128 << 20
+"""Of an uncompressed profile: a hundred times what a busy scheduler gives in 30 s. Every 10 MB take a second."""
+
+_MOST = {
+    "sample_type": 1_000,
+    "mapping": 100_000,
+    "function": 1_000_000,
+    "location": 4_000_000,
+    "string_table": 4_000_000,
+    "comment": 100_000,
+}
+"""More than any program has: each becomes an object of some hundred bytes."""
 
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
 _CHUNK = 1 << 20
 _LEGACY = (b"heap profile:", b"goroutine profile:", b"threadcreate profile:", b"--- ", b"MAPPED_LIBRARIES:")
+_NO_MAPPING = Mapping(1, 0, 0, 0, "", "")  # what pprof gives a profile that has none: patterns are tried on its name
 _WEB_PAGE = (b"<!doctype", b"<html", b"<?xml")
 
 
@@ -36,6 +48,8 @@ def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
     too few values, is found when the samples are read.
     """
     data = _uncompressed(data, limit)
+    if len(data) > WORTH_SCANNING:
+        check(data)
     try:
         message = wire.parse(data)
     except wire.DecodeError as error:
@@ -112,6 +126,9 @@ class _Tables:
 
     def __init__(self, message: Any) -> None:
         self._message = message
+        for what, most in _MOST.items():
+            if len(getattr(message, what)) > most:
+                raise _MalformedError(f"it has more than {most:,} of {what}")
         self._texts = [text.decode("utf-8", "surrogateescape") for text in message.string_table]
         if not self._texts or self._texts[0]:
             raise _MalformedError("its string table does not begin with an empty text")
@@ -126,7 +143,7 @@ class _Tables:
         return Profile(
             sample_types=types,
             samples=EncodedSamples(message.sample, len(types), self._label),
-            mappings=list(mappings.values()),
+            mappings=list(mappings.values()) or [_NO_MAPPING],
             locations=self._locations(mappings, functions),
             functions=list(functions.values()),
             drop_frames=self._text(message.drop_frames),
@@ -174,12 +191,14 @@ class _Tables:
 
     def _locations(self, mappings: dict[int, Mapping], functions: dict[int, Function]) -> dict[int, Location]:
         found: dict[int, Location] = {}
+        no_mapping = None if mappings else _NO_MAPPING
         try:
             for one in self._message.location:
                 number = one.id
                 _new_id("location", number, found)
                 lines = tuple([Line(functions[line.function_id], line.line, line.column) for line in one.line])
-                found[number] = Location(number, mappings.get(one.mapping_id), one.address, lines, one.is_folded)
+                mapping = mappings.get(one.mapping_id, no_mapping)
+                found[number] = Location(number, mapping, one.address, lines, one.is_folded)
         except KeyError as error:
             raise _MalformedError(f"a location has a line of function {error}, which is not in the profile") from error
         return found

@@ -62,12 +62,14 @@ def _by_name(
             ignored.add(number)
         elif focus is None or _matches(location, focus):
             focused.add(number)
-        lines = location.lines
+        lines, emptied = location.lines, False
         if hide and _matches(location, hide):
             lines = _unmatched(location, hide)
+            emptied = not lines
         if show:
             lines = _matched(replace(location, lines=lines), show)
-        if (show or lines is not location.lines) and not lines:
+            emptied = not lines
+        if emptied:
             hidden.add(number)
         if lines is not location.lines:
             profile.locations[number] = replace(location, lines=lines)

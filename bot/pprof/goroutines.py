@@ -11,12 +11,12 @@ MANY = 100
 """Goroutines in one own stack from which on it is worth a word."""
 _GROWN_BY, _GROWN_SHARE = 50, 1.2
 _WAITS = (
-    ("runtime.chanrecv", "channel receive"),
-    ("runtime.chansend", "channel send"),
+    ("runtime.chanrecv", "channel-receive"),
+    ("runtime.chansend", "channel-send"),
     ("runtime.selectgo", "select"),
-    ("runtime.block", "select without cases"),
-    ("sync.runtime_SemacquireWaitGroup", "WaitGroup"),
-    ("sync.(*WaitGroup).Wait", "WaitGroup"),
+    ("runtime.block", "select-none"),
+    ("sync.runtime_SemacquireWaitGroup", "wait-group"),
+    ("sync.(*WaitGroup).Wait", "wait-group"),
     ("sync.runtime_SemacquireRWMutex", "lock"),
     ("internal/sync.runtime_SemacquireMutex", "lock"),
     ("sync.runtime_SemacquireMutex", "lock"),
@@ -30,7 +30,11 @@ _NOT_THE_PROGRAMS = ("runtime/pprof.", "net/http/pprof.", "net/http.(*conn).serv
 
 
 class Group(NamedTuple):
-    """Goroutines with one stack. `waits_in` is the first own function from the leaf, `spawned_by` the root-most one."""
+    """Goroutines with one stack.
+
+    `wait` is a word for what they wait for, empty when unknown. `waits_in` is the first own function from the leaf,
+    `spawned_by` the root-most one.
+    """
 
     stack: tuple[str, ...]
     goroutines: int

@@ -26,10 +26,10 @@ def inline_labels(
     wanted = shown & set(chain.from_iterable(nodes[:-1] for nodes in table.by_location.values()))
     if not wanted:
         return {}
-    found = sums.edges(_frames(table, in_graph))
+    found = sums.edges(_frames(table, in_graph), wanted)
     kinds: dict[int, set[bool]] = {}
     for (caller, callee), weight in found.weights.items():
-        if callee in wanted and magnitude(int64(weight)) >= minimum:
+        if magnitude(int64(weight)) >= minimum:
             kinds.setdefault(callee, set()).add(found.inline[caller, callee])
     return {
         node: "(partial-inline)" if False in inlined else "(inline)"
@@ -40,9 +40,10 @@ def inline_labels(
 
 def _frames(table: NodeTable, in_graph: set[int] | None) -> dict[int, tuple[Frame, ...]]:
     """What each location has in the graph. All lines but the last are inlined into the next."""
-    return {
-        number: tuple(
+    frames = {
+        nodes: tuple(
             [(node, i < len(nodes) - 1) for i, node in enumerate(nodes) if in_graph is None or node in in_graph]
         )
-        for number, nodes in table.by_location.items()
+        for nodes in set(table.by_location.values())
     }
+    return {number: frames[nodes] for number, nodes in table.by_location.items()}

@@ -1,19 +1,27 @@
-"""Where in a function the weight lies, line by line: `list` without the source."""
+"""Where in a function the weight lies, line by line: what `list` of go tool pprof tells, with or without the source."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from bot.errors import UsageError
-from bot.pprof.nodes import Node, node_table
-from bot.pprof.patterns import Match, matcher
-from bot.pprof.profile import Profile, magnitude
+from bot.pprof.nodes import Node, base_name, node_table
+from bot.pprof.patterns import matcher
+from bot.pprof.profile import Profile, int64, magnitude
+from bot.pprof.units import AUTO, label, percentage
 from bot.pprof.weights import sums_of
 
 _SUGGESTED = 3
+_MARGIN = 5
+"""Lines that are shown before and after those that weigh (internal/report/source.go)."""
+
+Source = Callable[[str], list[str]]
+"""The lines of a file; raises OSError with what to print where it cannot be read."""
+Link = Callable[[str, str, int], str]
+"""The address of a function's file's line, or nothing."""
 
 
 class LineWeight(NamedTuple):
-    """A line of a function; 0 where the profile has none."""
+    """A line of a function."""
 
     line: int
     flat: int
@@ -21,41 +29,102 @@ class LineWeight(NamedTuple):
 
 
 class FunctionLines(NamedTuple):
-    """A function in a file, its lines in their order. `cum` counts a sample once, so the lines' may add up to more."""
+    """A function in a file, its lines in their order. The lines' `cum` are added up, though calls may nest."""
 
     name: str
     file: str
-    flat: int
-    cum: int
+    start_line: int
     lines: list[LineWeight]
+
+    @property
+    def flat(self) -> int:
+        """Of all its lines."""
+        return int64(sum(one.flat for one in self.lines))
+
+    @property
+    def cum(self) -> int:
+        """Of all its lines."""
+        return int64(sum(one.cum for one in self.lines))
+
+    def span(self) -> range:
+        """The lines that are worth showing with the source."""
+        starts = [self.start_line] if self.start_line else [one.line - _MARGIN for one in self.lines]
+        return range(max(1, *starts), max(one.line for one in self.lines) + _MARGIN + 1)
 
 
 def function_lines(profile: Profile, index: int, function: str) -> list[FunctionLines]:
-    """The functions whose name the regular expression `function` finds, the heaviest first.
+    """The functions whose name the regular expression `function` finds, by name and file; without a file no lines.
 
     The profile is as `top.prepared` gives it. Raises UsageError when the expression cannot be read or finds none.
     """
     wanted = matcher(function, "list")
-    by_line = node_table(profile, lines=True, inlines=True)
-    flat, cum = sums_of(profile, index, by_line).weigh()
-    found: dict[tuple[str, str], list[LineWeight]] = {}
-    for node, own, with_callees in zip(by_line.nodes, flat, cum, strict=True):
-        if (own or with_callees) and node.name and wanted(node.name):
-            found.setdefault((node.name, node.file), []).append(LineWeight(node.line, own, with_callees))
+    table = node_table(profile, lines=True, inlines=True, objects=True)
+    flat, cum = sums_of(profile, index, table).weigh()
+    found: dict[tuple[bytes, bytes], list[tuple[Node, int, int]]] = {}
+    for node, own, with_callees in zip(table.nodes, flat, cum, strict=True):
+        if (own or with_callees) and wanted(node.name):
+            key = node.name.encode("utf-8", "surrogateescape"), node.file.encode("utf-8", "surrogateescape")
+            found.setdefault(key, []).append((node, own, with_callees))
     if not found:
-        raise UsageError(f"no matches found for regexp: {function}", hint=_heaviest(by_line.nodes, cum))
-    totals = _function_cum(profile, index, wanted)
-    functions = [
-        FunctionLines(name, file, sum(one.flat for one in lines), totals.get(name, 0), sorted(lines))
-        for (name, file), lines in found.items()
-    ]
-    return sorted(functions, key=lambda one: (-magnitude(one.cum), one.name, one.file))
+        raise UsageError(f"no matches found for regexp: {function}", hint=_heaviest(table.nodes, cum))
+    return [_function(found[key]) for key in sorted(found)]
 
 
-def _function_cum(profile: Profile, index: int, wanted: Match) -> dict[str, int]:
-    table = node_table(profile, lines=False, inlines=True)
-    cum = sums_of(profile, index, table).weigh().cum
-    return {node.name: weight for node, weight in zip(table.nodes, cum, strict=True) if node.name and wanted(node.name)}
+def _function(nodes: list[tuple[Node, int, int]]) -> FunctionLines:
+    by_line: dict[int, tuple[int, int]] = {}
+    for node, flat, cum in nodes:
+        before = by_line.get(node.line, (0, 0))
+        by_line[node.line] = int64(before[0] + flat), int64(before[1] + cum)
+    first = nodes[0][0]
+    start = min(node.start_line for node, _, _ in nodes)
+    return FunctionLines(first.name, first.file, start, [LineWeight(one, *by_line[one]) for one in sorted(by_line)])
+
+
+def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source: Source | None, link: Link) -> str:
+    """The text. With `source` it is that of `go tool pprof -list`; else only lines that weigh, each with its link."""
+
+    def value(number: int) -> str:
+        return label(number, unit, AUTO)
+
+    lines = [f"Total: {value(total)}"]
+    in_files = {one.name for one in functions if one.file}
+    for one in functions:
+        if not one.file:
+            lines += [] if one.name in in_files else [f"No source information for {one.name}"]
+            continue
+        lines.append(f"ROUTINE ======================== {one.name} in {one.file}")
+        share = percentage(one.cum, total)
+        lines.append(f"{value(one.flat):>10} {value(one.cum):>10} (flat, cum) {share} of Total")
+        if source is None:
+            weights = [(each, link(one.name, one.file, each.line)) for each in one.lines]
+        else:
+            try:
+                weights = _with_source(one, source(one.file))
+            except OSError as error:
+                lines.append(f" Error: {error}")
+                continue
+        for each, text in weights:
+            flat, cum = (value(number) if number else "." for number in (each.flat, each.cum))
+            lines.append(f"{flat:>10} {cum:>10} {each.line:>6}:{text}")
+    return "\n".join(lines) + "\n"
+
+
+def _with_source(one: FunctionLines, source: list[str]) -> list[tuple[LineWeight, str]]:
+    weights = {each.line: each for each in one.lines}
+    shown = (number for number in one.span() if number <= len(source))
+    return [(weights.get(number, LineWeight(number, 0, 0)), source[number - 1]) for number in shown]
+
+
+def below(path: str, folders: str) -> str:
+    """What is left of a file's path below the folders (with `:` between them), where it goes through one of that name.
+
+    `/build/hami/pkg/a.go` is `pkg/a.go` for `/home/me/hami` (trimPath of internal/report/source.go).
+    """
+    for folder in folders.split(":"):
+        _, found, rest = path.partition(f"/{base_name(folder)}/")
+        if found:
+            return rest
+    return path
 
 
 def _heaviest(nodes: Iterable[Node], cum: Iterable[int]) -> str:

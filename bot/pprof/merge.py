@@ -1,7 +1,6 @@
 """A profile less a base profile: -diff_base, -base and -normalize (internal/driver/fetch.go, profile/merge.go)."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bot.errors import UsageError
 from bot.pprof.nodes import no_location
@@ -16,12 +15,12 @@ from bot.pprof.profile import (
     SampleList,
     ValueType,
     int64,
+    truncated,
 )
 from bot.pprof.sampletypes import keep_common_types
 from bot.pprof.units import same_family, scale
 
 _PAGE = 0x1000
-_OVERFLOW = float(1 << 63)
 
 
 def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> Profile:
@@ -82,11 +81,10 @@ def _scale(profile: Profile, ratios: Sequence[float]) -> None:
 
 
 def _rounded(number: float) -> int:
-    """To the nearest whole number, halves away from zero; what no int64 holds is the smallest, as on amd64."""
-    if not -_OVERFLOW <= number < _OVERFLOW:
-        return -(1 << 63)
-    whole = math.trunc(number)
-    return whole + (number > 0) - (number < 0) if abs(number - whole) >= 0.5 else whole
+    """To the nearest whole number, halves away from zero."""
+    whole = truncated(number)
+    halfway = 0.5 <= abs(number - whole) < 1  # more than that where no int64 holds the number
+    return whole + (number > 0) - (number < 0) if halfway else whole
 
 
 def _to_finest_units(profiles: Sequence[Profile]) -> None:
@@ -94,7 +92,7 @@ def _to_finest_units(profiles: Sequence[Profile]) -> None:
     if source.period_type.type or base.period_type.type:
         finest = _finer(source.period_type, base.period_type)
         for profile in profiles:
-            profile.period = int(scale(profile.period, profile.period_type.unit, finest.unit)[0])
+            profile.period = truncated(scale(profile.period, profile.period_type.unit, finest.unit)[0])
             profile.period_type = profile.period_type._replace(unit=finest.unit)
     types = [_finer(*pair) for pair in zip(source.sample_types, base.sample_types, strict=True)]
     for profile in profiles:
@@ -144,7 +142,7 @@ class _Merger:
                 if number not in ids:
                     ids[number] = self._location(_existing(profile, number)).id
             stack = tuple([ids[number] for number in sample.location_ids])
-            key = (stack, tuple(sorted(sample.labels)))
+            key = (stack, _label_key(sample.labels))
             known = self._samples.get(key)
             if known is None:
                 self._samples[key] = (sample._replace(location_ids=stack), list(sample.values))
@@ -177,6 +175,12 @@ class _Merger:
             name, system_name, filename = function.name, function.system_name, function.filename
             self._functions[key] = Function(number, name, system_name, filename, function.start_line)
         return self._functions[key]
+
+
+def _label_key(labels: Iterable[Label]) -> tuple[Label, ...]:
+    """What tells labels apart: those of one key in their order, the keys in any; without what says nothing."""
+    said = [label for label in labels if label.text or label.number or label.unit]
+    return tuple(sorted(said, key=lambda label: (label.key, not label.text)))
 
 
 def _existing(profile: Profile, number: int) -> Location:

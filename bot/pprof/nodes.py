@@ -10,7 +10,10 @@ _WORKING_DIRECTORY = ("/proc/self/cwd/./", "/proc/self/cwd/")
 
 
 class Node(NamedTuple):
-    """What makes a row its own. `file` and `line` only with -lines; `object_file` only where there is no name."""
+    """What makes a row its own.
+
+    `file` and `line` only with -lines; `object_file` and `start_line` only where there is no name, or for lists.
+    """
 
     name: str
     file: str = ""
@@ -37,26 +40,30 @@ class NodeTable(NamedTuple):
     by_location: dict[int, tuple[int, ...]]
 
 
-def node_table(profile: Profile, *, lines: bool, inlines: bool) -> NodeTable:
-    """The nodes at the wanted granularity. Without `inlines` a location counts for its outermost function alone."""
+def node_table(profile: Profile, *, lines: bool, inlines: bool, objects: bool = False) -> NodeTable:
+    """The nodes at the wanted granularity. Without `inlines` a location counts for its outermost function alone.
+
+    With `objects` (and `lines`) functions of one name in several binaries, or with several beginnings, stay apart.
+    """
     numbers: dict[Node | str, int] = {}
     found: dict[int, tuple[int, ...]] = {}
     for number, location in profile.locations.items():
         places = location.lines if inlines else location.lines[-1:]
         if lines or not places:
-            keys = [_node(location, place) for place in places] if places else [Node("", object_file=_object(location))]
+            keys = [_node(location, place, objects=objects) for place in places]
+            keys = keys or [Node("", object_file=_object(location))]
         else:
             keys = [place.function.name or _nameless(location, place) for place in places]
         found[number] = tuple([numbers.setdefault(key, len(numbers)) for key in keys])
     return NodeTable([Node(key) if isinstance(key, str) else key for key in numbers], found)
 
 
-def _node(location: Location, place: Line) -> Node:
+def _node(location: Location, place: Line, *, objects: bool) -> Node:
     function = place.function
     file = _cleaned(function.filename)
-    if function.name:
+    if function.name and not objects:
         return Node(function.name, file, place.line)
-    return Node("", file, place.line, _object(location), function.start_line)
+    return Node(function.name, file, place.line, _object(location), function.start_line)
 
 
 def _nameless(location: Location, place: Line) -> Node:

@@ -1,11 +1,14 @@
 """Regular expressions, in Go's own dialect (RE2): linear in the text, whoever wrote the pattern or the names."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from bot.errors import UsageError
 
 _MAX_MEMORY = 8 << 20  # of one compiled pattern: RE2 refuses what needs more
+
+_META = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 Match = Callable[[str], bool]
 
@@ -33,6 +36,11 @@ def matcher(pattern: str, what: str) -> Match:
         return found
 
     return match
+
+
+def literally(text: str) -> str:
+    """The pattern that finds this text and nothing else."""
+    return _META.sub(r"\\\g<0>", text)
 
 
 def _bytes(text: str) -> bytes:

@@ -1,12 +1,13 @@
 """A profile in memory: pprof's own words, ids as the file has them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import length_hint
 from typing import NamedTuple, Protocol
 
 WORD = 1 << 64
 _SIGN = 1 << 63
+_LIMIT = float(_SIGN)
 
 BASE_LABEL = ("pprof::base", "true")
 """The label of samples that a comparison subtracts with -diff_base."""
@@ -168,6 +169,10 @@ class Profile:
     may_hold_base: bool = False
     """Whether any sample may carry BASE_LABEL."""
 
+    def copy(self) -> "Profile":
+        """The same to make a table of: filters change what they are given."""
+        return replace(self, locations=dict(self.locations))
+
 
 def is_base(sample: Sample) -> bool:
     """Whether a comparison subtracts the sample (-diff_base)."""
@@ -182,3 +187,8 @@ def int64(number: int) -> int:
 def magnitude(number: int) -> int:
     """The absolute value; that of the smallest int64 is itself, as in Go."""
     return int64(abs(number))
+
+
+def truncated(number: float) -> int:
+    """The whole part as Go's int64(number) is on amd64: what no int64 holds is the smallest."""
+    return int(number) if -_LIMIT <= number < _LIMIT else -_SIGN

@@ -9,6 +9,7 @@ from bot.pprof.profile import Location, Profile
 from bot.pprof.weights import sums_of
 
 _HEAP_PERIOD = 512 << 10
+_LOGGERS = ("k8s.io/klog/", "go.uber.org/zap", "github.com/go-logr/")
 _HEAP = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
 # The first elements of the standard library's packages, and what the linker calls the wrappers of C functions.
 _STANDARD = frozenset(
@@ -77,7 +78,8 @@ def shares(
 ) -> dict[str, Share]:
     """The share of each pattern, in one pass. Stacks overlap, so shares may add up to more than everything.
 
-    A caller is the nearest function towards the root, from the match on, that is not Go's own. A sample in which
+    A caller is the nearest function towards the root, from the match on, that is neither Go's own nor of a logging
+    library and does not match itself; where there is none, the own function that matches. A sample in which
     `unless[name]` matches too does not count for `name`.
     """
     names = [*patterns]
@@ -86,7 +88,7 @@ def shares(
         number: frozenset(i for i, pattern in enumerate(patterns.values()) if _matches(location, pattern))
         for number, location in profile.locations.items()
     }
-    own = {number: _own_function(location) for number, location in profile.locations.items()}
+    own = {number: _callers_of(location, [*patterns.values()]) for number, location in profile.locations.items()}
     weights = [0] * len(names)
     callers: list[dict[str, int]] = [{} for _ in names]
     for ids, value in profile.samples.stacks(index):
@@ -106,7 +108,17 @@ def shares(
     }
 
 
-def _callers(ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[int, str]) -> dict[int, str]:
+class _Own(NamedTuple):
+    """The innermost own function of a location, and the patterns that it matches."""
+
+    name: str
+    matches: frozenset[int]
+
+
+_NOBODY = _Own("", frozenset())
+
+
+def _callers(ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[int, _Own]) -> dict[int, str]:
     """The patterns that match in a stack, with the own function that is nearest to the match, if there is one."""
     found: dict[int, str] = {}
     waiting: set[int] = set()
@@ -114,9 +126,13 @@ def _callers(ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[i
         new = matched[number] - found.keys()
         found.update(dict.fromkeys(new, ""))
         waiting |= new
-        if waiting and (name := own[number]):
-            found.update(dict.fromkeys(waiting, name))
-            waiting.clear()
+        if waiting and (caller := own[number]).name:
+            for rule in [*waiting]:
+                if rule not in caller.matches:
+                    found[rule] = caller.name
+                    waiting.remove(rule)
+                elif not found[rule]:
+                    found[rule] = caller.name
     return found
 
 
@@ -124,8 +140,15 @@ def _matches(location: Location, pattern: re.Pattern[str]) -> bool:
     return any(pattern.match(line.function.name) for line in location.lines)
 
 
-def _own_function(location: Location) -> str:
-    return next((line.function.name for line in location.lines if is_own(line.function.name)), "")
+def _callers_of(location: Location, patterns: list[re.Pattern[str]]) -> _Own:
+    name = next((line.function.name for line in location.lines if _calls_others(line.function.name)), "")
+    if not name:
+        return _NOBODY
+    return _Own(name, frozenset(i for i, pattern in enumerate(patterns) if pattern.pattern and pattern.match(name)))
+
+
+def _calls_others(function: str) -> bool:
+    return is_own(function) and not function.startswith(_LOGGERS)
 
 
 def is_own(function: str) -> bool:

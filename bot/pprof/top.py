@@ -8,7 +8,7 @@ from bot.pprof.filters import Filters
 from bot.pprof.graph import Graph, Trim, trimmed
 from bot.pprof.names import simplify
 from bot.pprof.nodes import base_name
-from bot.pprof.profile import Profile, ValueType, int64, is_base
+from bot.pprof.profile import Profile, ValueType, int64, is_base, truncated
 from bot.pprof.prune import prune
 from bot.pprof.sampletypes import keep_common_types, sample_index
 from bot.pprof.units import AUTO, common_unit, fraction_of, label, percentage, scale
@@ -36,7 +36,11 @@ def top(source: Profile, base: Profile | None = None, *, diff: bool = False, opt
 
     Uses up what it is given. Raises SourceError for a damaged profile, UsageError for options that do not fit it.
     """
-    profile = prepared(source, base, diff=diff, normalize=options.normalize)
+    return table(prepared(source, base, diff=diff, normalize=options.normalize), options)
+
+
+def table(profile: Profile, options: Options = _DEFAULT) -> str:
+    """The text for a profile that is prepared already; uses it up."""
     index = sample_index(profile, options.sample_index)
     if options.relative_percentages:
         filters.apply(profile, options.filters)
@@ -120,7 +124,7 @@ def _header(profile: Profile, total: int, kind: ValueType, total_text: str) -> l
     if profile.duration_nanos:
         total_ns, unit = scale(total, kind.unit, "nanoseconds")
         timed = unit == "ns" and total_ns
-        ratio = f"({percentage(int(total_ns), profile.duration_nanos)})" if timed else ""
+        ratio = f"({percentage(truncated(total_ns), profile.duration_nanos)})" if timed else ""
         duration = label(profile.duration_nanos, "nanoseconds", "auto")
         lines.append(f"Duration: {duration}, Total samples = {total_text} {ratio}")
     return lines

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from bot.pprof.profile import int64, magnitude
+from bot.pprof.profile import int64, magnitude, truncated
 
 _SMALLEST = -(1 << 63)
 AUTO = "minimum"
@@ -56,22 +56,37 @@ _FAMILIES = (
 )
 
 
+class _Known(NamedTuple):
+    """A unit, by any of its aliases."""
+
+    family: _Family
+    name: str
+    factor: float
+
+
+_KNOWN = {
+    alias: _Known(family, name, factor)
+    for family in _FAMILIES
+    for name, aliases, factor in family.units
+    for alias in aliases
+}
+
+
 def scale(value: int, unit: str, wanted: str) -> tuple[float, str]:
     """The value in the wanted unit, and that unit's name; the name is empty where a number needs none."""
     if value < 0 and value != _SMALLEST:
         scaled, name = scale(-value, unit, wanted)
         return -scaled, name
-    for family in _FAMILIES:
-        if (factor := _factor(family, unit)) is not None:
-            return _converted(family, float(value) * factor, wanted)
-    return float(value), "" if wanted in _UNINTERESTING else wanted
+    known = _known(unit)
+    if known is None:
+        return float(value), "" if wanted in _UNINTERESTING else wanted
+    return _converted(known.family, float(value) * known.factor, wanted)
 
 
 def same_family(unit: str, other: str) -> bool:
     """Whether values of the two units can be compared."""
-    return unit == other or any(
-        _factor(family, unit) is not None and _factor(family, other) is not None for family in _FAMILIES
-    )
+    one, two = _known(unit), _known(other)
+    return unit == other or (one is not None and two is not None and one.family is two.family)
 
 
 def _converted(family: _Family, value: float, wanted: str) -> tuple[float, str]:
@@ -79,20 +94,16 @@ def _converted(family: _Family, value: float, wanted: str) -> tuple[float, str]:
         fitting = [(factor, name) for name, _, factor in family.units if value / factor >= 1.0]
         name, factor = (max(fitting)[1], max(fitting)[0]) if fitting else family.default
     else:
-        name, factor = _unit(family, wanted) or family.default
+        known = _known(wanted)
+        name, factor = (known.name, known.factor) if known and known.family is family else family.default
     return value / factor, name
 
 
-def _factor(family: _Family, unit: str) -> float | None:
-    found = _unit(family, unit)
-    return found[1] if found else None
-
-
-def _unit(family: _Family, unit: str) -> tuple[str, float] | None:
+def _known(unit: str) -> _Known | None:
     alias = unit.lower()
-    if len(alias.encode("utf-8", "surrogateescape")) > 2:
-        alias = alias.removesuffix("s")
-    return next(((name, factor) for name, aliases, factor in family.units if alias in aliases), None)
+    if len(alias) > 2 or not alias.isascii():
+        alias = alias.removesuffix("s") if len(alias.encode("utf-8", "surrogateescape")) > 2 else alias
+    return _KNOWN.get(alias)
 
 
 def label(value: int, unit: str, wanted: str) -> str:
@@ -112,7 +123,7 @@ def percentage(value: int, total: int) -> str:
 
 def fraction_of(total: int, fraction: float) -> int:
     """What a cutoff is for a total: cut to a whole number, without sign."""
-    return magnitude(int(float(total) * fraction))
+    return magnitude(truncated(float(total) * fraction))
 
 
 def common_unit(smallest: int, total: int, unit: str) -> str:

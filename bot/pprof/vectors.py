@@ -42,27 +42,29 @@ class VectorSums:
             np.add.at(flat, nodes[leaves], values[owner[leaves]])
         return Weights(flat.tolist(), cum.tolist())
 
-    def edges(self, frames: Mapping[int, tuple[Frame, ...]]) -> Edges:
+    def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
         numbers: dict[int, int] = {}
-        coded = {
-            number: tuple([numbers.setdefault(node, len(numbers)) * 2 + inlined for node, inlined in found])
-            for number, found in frames.items()
+        code = {
+            found: tuple([numbers.setdefault(node, len(numbers)) * 2 + inlined for node, inlined in found])
+            for found in frames.values()
         }
+        coded = {number: code[found] for number, found in frames.items()}
         codes, count = self._codes(coded), max(1, len(numbers))
-        found = Edges({}, {})
+        wanted = np.fromiter((node in callees for node in numbers), bool, len(numbers))
+        tally = _Tally()
         for sizes, where, values in self._batches:
             owner = np.repeat(np.arange(len(sizes)), sizes)
             counted = values[owner] != 0
             owner, lines = codes.expanded(owner[counted], where[counted])
             owner, lines = owner[::-1], lines[::-1]  # from the root
             nodes = lines >> 1
-            called = (owner[1:] == owner[:-1]) & (nodes[1:] != nodes[:-1])
+            called = (owner[1:] == owner[:-1]) & (nodes[1:] != nodes[:-1]) & wanted[nodes[1:]]
             calls = nodes[:-1][called] * count + nodes[1:][called]
             sample = owner[1:][called]
             inlined = (lines[1:][called] & 1).astype(bool)
             _, first = np.unique(sample * (count * count) + calls, return_index=True)
-            _add(found, [*numbers], calls[first], values[sample[first]], inlined[first])
-        return found
+            tally.add(calls[first], values[sample[first]], inlined[first])
+        return tally.edges([*numbers])
 
     def _gathered(self, batch: Sequence[tuple[Sequence[int], int]]) -> tuple[_Array, _Array, _Array]:
         """The length of each stack, the positions of all their locations, and their values."""
@@ -94,19 +96,31 @@ class _Codes(NamedTuple):
         return np.repeat(owner, size), self.codes[np.repeat(self.start[where], size) + offset]
 
 
-def _add(found: Edges, names: Sequence[int], calls: _Array, values: _Array, inlined: _Array) -> None:
-    kinds, which = np.unique(calls, return_inverse=True)
-    sums = np.zeros(len(kinds), np.int64)
-    np.add.at(sums, which, values)
-    outright = np.zeros(len(kinds), bool)
-    outright[which[~inlined]] = True
-    weights, inline = found
-    count = len(names)
-    rows: Iterable[tuple[int, int, bool]] = zip(kinds.tolist(), sums.tolist(), outright.tolist(), strict=True)
-    for call, weight, not_inlined in rows:
-        edge = names[call // count], names[call % count]
-        weights[edge] = weights.get(edge, 0) + weight
-        inline[edge] = inline.get(edge, True) and not not_inlined
+class _Tally:
+    """Weights of calls, and whether any of each was not inlined; calls are numbers."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[_Array, _Array, _Array]] = []
+
+    def add(self, calls: _Array, values: _Array, inlined: _Array) -> None:
+        """Once more the calls, which may be among them several times."""
+        kinds, which = np.unique(calls, return_inverse=True)
+        sums, outright = np.zeros(len(kinds), np.int64), np.zeros(len(kinds), bool)
+        np.add.at(sums, which, values)
+        outright[which[~inlined]] = True
+        self._parts.append((kinds, sums, outright))
+
+    def edges(self, names: Sequence[int]) -> Edges:
+        """The sums; a call is the position of the caller in `names` times their number, plus the callee's."""
+        if not self._parts:
+            return Edges({}, {})
+        parts, self._parts = self._parts, []
+        calls, values, outright = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        self.add(calls, values, ~outright)
+        kinds, sums, outright = self._parts.pop()
+        numbers: list[int] = kinds.tolist()
+        found = [(names[call // len(names)], names[call % len(names)]) for call in numbers]
+        return Edges(dict(zip(found, sums.tolist(), strict=True)), dict(zip(found, (~outright).tolist(), strict=True)))
 
 
 def _batches(stacks: Iterable[tuple[Sequence[int], int]], most: int) -> Iterator[list[tuple[Sequence[int], int]]]:

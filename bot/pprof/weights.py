@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
-from itertools import chain, islice, pairwise
+from itertools import chain, compress, islice, pairwise
 from operator import length_hint
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -52,8 +52,8 @@ class Sums(Protocol):
 
     def weigh(self) -> Weights: ...
 
-    def edges(self, frames: Mapping[int, tuple[Frame, ...]]) -> Edges:
-        """The calls between the frames that each location has, innermost first; over locations without, they skip.
+    def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
+        """The calls of `callees` between the frames of each location, innermost first; they skip those without any.
 
         A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is inlined.
         """
@@ -100,49 +100,61 @@ class PlainSums:
         self._recursive = recursive
         return Weights([int64(value) for value in flat], [int64(value) for value in cum])
 
-    def edges(self, frames: Mapping[int, tuple[Frame, ...]]) -> Edges:
+    def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
         kinds: dict[tuple[Frame, ...], int] = {(): 0}
         kind = by_id({number: kinds.setdefault(one, len(kinds)) for number, one in frames.items()}, 0).__getitem__
-        frames_of = list(kinds)
+        calls = _Calls(list(kinds), callees, len(self._table.nodes))
+        calls_callee, found_between = calls.has_callee.__getitem__, calls.__getitem__
+        pairs: dict[tuple[int, int], int] = {}
         found = Edges({}, {})
+        flatten = chain.from_iterable
         for batch in _batches(zip(self._stacks(), self._recursive, strict=True)):
             same_value: dict[int, list[Iterable[tuple[int, int]]]] = {}
+            repeated: dict[int, list[Iterable[tuple[int, bool]]]] = {}
             for (ids, value), again in batch:
                 if not value:
                     continue
                 left = (*filter(None, map(kind, ids)), 0)
-                if again:
-                    _add_once(found, [frame for one in left for frame in frames_of[one]], value)
+                between = compress(pairwise(left), map(calls_callee, left))
+                if again:  # the last one of equal keys stays: the call that is nearest to the root
+                    repeated.setdefault(value, []).append(dict(flatten(map(found_between, between))).items())
                 else:
-                    same_value.setdefault(value, []).append(pairwise(left))
-            for (callee, caller), weight in _weighted(same_value):
-                _add(found, frames_of[callee], frames_of[caller], weight)
+                    same_value.setdefault(value, []).append(between)
+            for pair, weight in _weighted(same_value):
+                pairs[pair] = pairs.get(pair, 0) + weight
+            for (code, inlined), weight in _weighted(repeated):
+                calls.add(found, code, weight, inlined=inlined)
+        for pair, weight in pairs.items():
+            for code, inlined in calls[pair]:
+                calls.add(found, code, weight, inlined=inlined)
         return found
 
 
-def _add(found: Edges, callee: Sequence[Frame], caller: Sequence[Frame], weight: int) -> None:
-    """Calls within one location and from the next; no node is there twice."""
-    weights, inline = found
-    parent = caller[0][0] if caller else -1
-    for node, inlined in reversed(callee):
-        if parent >= 0:
-            edge = parent, node
-            weights[edge] = weights.get(edge, 0) + weight
-            inline[edge] = inline.get(edge, True) and inlined
-        parent = node
+class _Calls(dict[tuple[int, int], tuple[tuple[int, bool], ...]]):
+    """By callee's and caller's kind of location: the calls of callees within the one and from the other, leaf first.
 
+    A call is the number of the caller times the number of nodes, plus that of the callee.
+    """
 
-def _add_once(found: Edges, stack: Sequence[Frame], weight: int) -> None:
-    weights, inline = found
-    seen: set[Edge] = set()
-    parent = -1
-    for node, inlined in reversed(stack):
-        edge = parent, node
-        if parent >= 0 and node != parent and edge not in seen:
-            seen.add(edge)
-            weights[edge] = weights.get(edge, 0) + weight
-            inline[edge] = inline.get(edge, True) and inlined
-        parent = node
+    def __init__(self, frames_of: Sequence[tuple[Frame, ...]], callees: set[int], nodes: int) -> None:
+        super().__init__()
+        self._frames_of, self._callees, self._nodes = frames_of, callees, nodes
+        self.has_callee = [any(node in callees for node, _ in one) for one in frames_of]
+
+    def __missing__(self, pair: tuple[int, int]) -> tuple[tuple[int, bool], ...]:
+        callee, caller = (self._frames_of[one] for one in pair)
+        found: list[tuple[int, bool]] = []
+        for (node, inlined), (parent, _) in pairwise((*callee, *caller[:1])):
+            if node in self._callees and parent != node:
+                found.append((parent * self._nodes + node, inlined))
+        self[pair] = tuple(found)
+        return self[pair]
+
+    def add(self, found: Edges, code: int, weight: int, *, inlined: bool) -> None:
+        """Once more the call of this number."""
+        edge = divmod(code, self._nodes)
+        found.weights[edge] = found.weights.get(edge, 0) + weight
+        found.inline[edge] = found.inline.get(edge, True) and inlined
 
 
 class _Dangling:

@@ -6,8 +6,7 @@ bytes: Go writes names that need not be UTF-8, and a `string` field would refuse
 
 from typing import Any
 
-from google.protobuf import descriptor_pool, message_factory
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 __all__ = ["DecodeError", "parse"]
 
@@ -81,9 +80,29 @@ def parse(data: bytes) -> Any:
 
 
 def _profile_class() -> Any:  # messages of a run-time declaration have no static type
-    pool = descriptor_pool.DescriptorPool()
+    """The class that protobuf's own factory makes.
+
+    That factory imports the implementation in Python as well, which nobody uses beside the one in C: half of the time
+    that a small table takes. So the C core is asked itself; where it is not there, or elsewhere, the factory is.
+    """
+    try:
+        from google._upb import _message  # noqa: PLC0415
+    except ImportError:
+        return _made_by_the_factory()
+    core: Any = _message
+    descriptor = _described(core.DescriptorPool())
+    return core.MessageMeta("Profile", (Message,), {"DESCRIPTOR": descriptor, "__module__": __name__})
+
+
+def _made_by_the_factory() -> Any:
+    from google.protobuf import descriptor_pool, message_factory  # noqa: PLC0415
+
+    return message_factory.GetMessageClass(_described(descriptor_pool.DescriptorPool()))
+
+
+def _described(pool: Any) -> Any:
     pool.AddSerializedFile(_file())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("perftools.profiles.Profile"))
+    return pool.FindMessageTypeByName("perftools.profiles.Profile")
 
 
 def _file() -> bytes:

@@ -32,7 +32,7 @@ class Writer:
             self._parts.append(data(1, number(1, self.text(one)) + number(2, self.text(unit))))
 
     def text(self, text: str | bytes) -> int:
-        text = text.encode() if isinstance(text, str) else text
+        text = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
         return self._texts.setdefault(text, len(self._texts))
 
     def raw(self, part: bytes) -> "Writer":

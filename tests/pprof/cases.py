@@ -23,6 +23,17 @@ def cases() -> list[Case]:
     return [_case(one) for one in json.loads((DATA / "cases.json").read_text())]
 
 
+def combinations() -> list[Case]:
+    """Options drawn by lot over our profiles, with what the real tool printed for them."""
+    return [_combination(one) for one in json.loads((DATA / "combinations.json").read_text(encoding="utf-8"))]
+
+
+def _combination(one: dict[str, Any]) -> Case:
+    words = [word.replace("=profiles/", f"={PROFILES}/") for word in one["words"]]
+    name = " ".join([Path(one["profile"]).name, *one["words"]])
+    return Case(name, [*words, str(DATA / one["profile"])], one["expected"], legacy=False)
+
+
 def _case(one: dict[str, Any]) -> Case:
     words = [_word(name, value) for name, value in one["args"].items()]
     if "base" in one:

@@ -1,15 +1,18 @@
 """Every recorded case gives the text of `go tool pprof -top`, byte for byte."""
 
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from bot.errors import SourceError
 from handlers.profiles.shell import answer
-from tests.pprof.cases import Case, cases
+from tests.pprof.cases import DATA, PROFILES, Case, cases, combinations
 
 PROTO = [case for case in cases() if not case.legacy]
+COUNTED = "profile_tables_byte_for_byte"
 LEGACY = [case for case in cases() if case.legacy]
 
 
@@ -23,8 +26,48 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("case", PROTO, ids=lambda case: case.name)
-def test_the_text_is_that_of_the_real_tool(case: Case) -> None:
+def test_the_text_is_that_of_the_real_tool(case: Case, record_property: Callable[[str, object], None]) -> None:
     assert answer(["top", *case.words]) == case.expected
+    record_property(COUNTED, 1)
+
+
+@pytest.mark.parametrize("case", combinations(), ids=lambda case: case.name)
+def test_options_in_any_combination_give_the_text_of_the_real_tool(
+    case: Case, record_property: Callable[[str, object], None]
+) -> None:
+    assert answer(["top", *case.words]) == case.expected
+    record_property(COUNTED, 1)
+
+
+@pytest.mark.parametrize(
+    ("expected", "words"),
+    [
+        ("list-Filter.txt", ["Filter|fitInDevices", str(PROFILES / "hami.profile-load.pb.gz")]),
+        (
+            "list-calcScore.txt",
+            ["-sample_index=alloc_space", "calcScoreWithOptions", str(PROFILES / "hami.allocs.pb.gz")],
+        ),
+    ],
+)
+def test_a_list_with_the_source_is_that_of_the_real_tool(tmp_path: Path, expected: str, words: list[str]) -> None:
+    text = (DATA / "expected" / expected).read_text(encoding="utf-8")
+    for file, lines in _source_of(text).items():
+        place = tmp_path / "build" / file.removeprefix("/build/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("\n".join(lines.get(number, "") for number in range(1, max(lines) + 100)), encoding="utf-8")
+    assert answer(["list", f"-source={tmp_path / 'build'}", *words]) == text.replace("in /build/", "in ")
+
+
+def _source_of(listed: str) -> dict[str, dict[int, str]]:
+    """The files that a list shows, as far as it does."""
+    found: dict[str, dict[int, str]] = {}
+    file = ""
+    for line in listed.splitlines():
+        if line.startswith("ROUTINE"):
+            file = line.rpartition(" in ")[2]
+        elif shown := re.fullmatch(r" *\S+ +\S+ +(\d+):(.*)", line):
+            found.setdefault(file, {})[int(shown[1])] = shown[2]
+    return found
 
 
 @pytest.mark.parametrize("case", LEGACY, ids=lambda case: case.name)

@@ -61,7 +61,7 @@ def test_goroutines_that_grow_between_two_profiles_are_a_suspected_leak() -> Non
     before, after = profile("after.goroutine"), profile("before.goroutine")
     found = grown(before, after)
     assert [(one.group.waits_in, one.group.wait, one.before, one.group.goroutines) for one in found[:3]] == [
-        ("main.leakOnChan", "channel receive", 200, 1000),
+        ("main.leakOnChan", "channel-receive", 200, 1000),
         ("main.leakOnSelect", "select", 100, 500),
         ("main.leakOnLock", "lock", 40, 200),
     ]

@@ -1,9 +1,11 @@
 """What a foreign or a broken process sends gets a clear error or a correct answer, in bounded time and memory."""
 
+import contextlib
 import gzip
 import tracemalloc
 import zlib
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -11,8 +13,15 @@ from hypothesis import strategies as st
 from bot.errors import SourceError, UsageError
 from bot.pprof.decode import read
 from bot.pprof.filters import Filters
+from bot.pprof.findings import explain
 from bot.pprof.graph import Trim
+from bot.pprof.links import HAMI, Sources
+from bot.pprof.listing import function_lines, listing
+from bot.pprof.quotes import Taken
+from bot.pprof.scan import check
 from bot.pprof.top import Options, top
+from bot.pprof.versions import comparison_tables, explain_change
+from bot.texts import Texts
 from tests.pprof.build import SMALLEST, Writer, chain, data, number
 from tests.pprof.cases import DATA, PROFILES
 
@@ -209,6 +218,63 @@ def test_a_number_of_a_tag_may_be_too_large() -> None:
         top(read(CPU), options=Options(filters=Filters(tagfocus="9" * 5000)))
 
 
+def test_a_message_of_many_tiny_parts_is_refused_before_it_fills_the_memory() -> None:
+    assert "empty labels" in refusal(data(2, b"\x1a\x00" * (9 << 20))).message
+    assert "a stack of" in refusal(data(6, b"") + data(2, data(1, b"\x01" * (17 << 20)))).message
+
+
+@pytest.mark.parametrize("tiny", [b"\x12\x02\x08\x01", b"\x2a\x00", b"\x32\x00", b"\xf8\x01\x00", b"\x08\x01"])
+def test_many_tiny_parts_are_noticed(tiny: bytes) -> None:
+    with pytest.raises(SourceError, match="more fields"):
+        check(tiny * 10_000)
+
+
+def test_real_profiles_are_no_such_messages() -> None:
+    for path in PROFILES.glob("*.gz"):
+        check(gzip.decompress(path.read_bytes()))
+
+
+@given(st.binary(max_size=400))
+def test_what_is_no_message_is_left_to_the_parser(garbage: bytes) -> None:
+    with contextlib.suppress(SourceError):
+        check(garbage)
+
+
+def test_more_sample_types_than_any_program_has_are_refused() -> None:
+    assert "sample_type" in refusal(data(6, b"") + b"\x0a\x00" * 2000).message
+
+
+def everything_said(profile: bytes) -> None:
+    """All that a person can ask about a profile."""
+    one = Taken(read(profile), "a", "a")
+    say = Texts("en")
+    msgspec.json.encode(explain(one, say))
+    msgspec.json.encode(explain_change([one, one], say))
+    msgspec.json.encode(comparison_tables([one, one, one], say))
+    ready = one.ready().profile
+    listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=Sources(ready, {HAMI: "v2.9.0"}).link)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        chain(3000).bytes(),
+        Writer().function(1, b"caf\xe9").location(1, 1).sample([1], SMALLEST).bytes(),
+        Writer("samples", "cpu").function(1, "f").location(1, 1).sample([1], SMALLEST, SMALLEST).bytes()
+        + number(9, SMALLEST) + number(10, -1),
+        Writer("alloc_objects", "alloc_space").function(1, "f").location(1, 1).sample([1], -5, 3).bytes()
+        + number(10, 1),
+        Writer("goroutine").function(1, "x" * 1_000_000).location(1, 1).sample([1], (1 << 63) - 1).bytes(),
+        Writer("\udce9").function(1, "f").location(1, 1).sample([1], 0).bytes(),
+        Writer("goroutine").location(1).sample([1], 500).sample([], 500).bytes(),
+    ],
+    ids=range(7),
+)  # fmt: skip
+def test_everything_can_be_asked_about_an_odd_profile(profile: bytes) -> None:
+    with contextlib.suppress(UsageError):
+        everything_said(profile)
+
+
 EVERYTHING = Options(
     trim=Trim(cum=True, nodecount=5, lines=True, drop_negative=True),
     filters=Filters(hide="runtime", show="main|f", tagfocus="kind", ignore="zzz"),
@@ -235,6 +301,8 @@ def test_changed_bytes_give_a_table_or_a_clear_error(
         assert error.message  # noqa: PT017  # either is right
         return
     assert "Showing nodes accounting for" in text
+    with contextlib.suppress(SourceError, UsageError):
+        everything_said(bytes(damaged))
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,160 @@
+"""What stands out in one profile, in words: each claim with lines of `profile top` and the command that shows them."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from bot.pprof.goroutines import Group, crowded, groups
+from bot.pprof.hints import PROFILER, Hint, Hints, hints
+from bot.pprof.patterns import literally
+from bot.pprof.quotes import Taken, focused, headline, printable, question, short_name
+from bot.pprof.sampletypes import sample_index
+from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Table
+from bot.texts import Texts
+
+GOROUTINES = "goroutine"
+_NAMED = 2
+_GROUPS = 3
+_WAITS = ("contentions", "delay")
+_SYMPTOMS = (("latency", "cpu 30s"), ("memory", "heap"), ("goroutines", "goroutine"), ("waiting", "mutex"))
+# Which profile tells more than this one about what a hint found.
+_ELSEWHERE = {"locks": "mutex", "allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
+
+
+def explain(taken: Taken, say: Texts, *, sample_index_name: str = "") -> tuple[Finding, ...]:
+    """What stands out, the most important first; nothing when nothing does. The profile may be used again.
+
+    Raises SourceError for a damaged profile, UsageError for a sample type that it does not have.
+    """
+    taken = taken.ready()
+    profile = taken.profile
+    index = sample_index(profile, sample_index_name)
+    kind = profile.sample_types[index].type
+    if not any(value for _, value in profile.samples.stacks(index)):
+        return (_nothing(taken, kind, say),)
+    found = hints(profile, index)
+    about = _about_all(taken, kind, found, say)
+    confidence: Confidence = "suspected" if about else "confirmed"
+    given = [_of_hint(taken, kind, hint, confidence, say) for hint in found.hints]
+    if kind == GOROUTINES:
+        given = [*_crowds(taken, crowded(groups(profile)), say), *given]
+    return (*about, *given)
+
+
+def symptom_table(say: Texts) -> Table:
+    """Which profile to take for which symptom, as the debugging guides have it."""
+    rows = tuple((say(f"symptom.{symptom}"), f"profile {words}") for symptom, words in _SYMPTOMS)
+    return Table(say("symptom.title"), (say("symptom.symptom"), say("symptom.take")), rows)
+
+
+def finding(
+    code: str,
+    claim: str,
+    evidence: Iterable[Evidence],
+    *,
+    warns: bool = False,
+    confidence: Confidence = "confirmed",
+    next_actions: Sequence[NextAction] = (),
+) -> Finding:
+    """A finding about a profile: it concerns no node."""
+    return Finding(
+        code=f"profile-{code}",
+        claim=claim,
+        severity="warning" if warns else "info",
+        confidence=confidence,
+        scope=Scope(),
+        evidence=tuple(evidence),
+        next_actions=tuple(next_actions),
+    )
+
+
+def _nothing(taken: Taken, kind: str, say: Texts) -> Finding:
+    off = kind in _WAITS
+    claim = say("profile-hint.nothing-recorded") if off else say("profile-hint.empty", kind=printable(kind))
+    take = ["goroutine"] if off else []
+    return finding("empty", claim, [headline(taken, kind)], next_actions=_take(take, say))
+
+
+def _about_all(taken: Taken, kind: str, found: Hints, say: Texts) -> list[Finding]:
+    """What makes every share doubtful."""
+    if found.idle is not None:
+        claim = say("profile-hint.idle", share=share(found.idle))
+        actions = _take(["mutex", "goroutine"], say)
+        return [finding("idle", claim, [headline(taken, kind)], next_actions=actions)]
+    if found.few and kind != GOROUTINES:
+        claim = say("profile-hint.few", count=f"{found.observed:,.0f}")
+        return [finding("few-samples", claim, [headline(taken, kind)])]
+    return []
+
+
+def _of_hint(taken: Taken, kind: str, hint: Hint, confidence: Confidence, say: Texts) -> Finding:
+    names = [name for name, _ in hint.callers[:_NAMED]]
+    of = say(f"profile-of.{kind}")
+    if hint.code == "holder":
+        claim = say("profile-hint.holder", share=share(hint.share), of=of, name=short_name(names[0]))
+    else:
+        claim = say(f"profile-hint.{hint.code}", share=share(hint.share), of=of)
+        if names:
+            callers = say("profile-hint.callers", names=", ".join(map(short_name, names)))
+            claim = say("profile-hint.with-callers", claim=claim, callers=callers)
+    pattern = re.compile(hint.pattern)
+    ignore = "|".join(one for one in (hint.unless, PROFILER.pattern if _profiles(taken, hint) else "") if one)
+    callers = () if hint.code == "holder" else names
+    quoted = focused(
+        taken, kind, hint.pattern, lambda name: bool(pattern.match(name)), ignore=ignore, rows=1, callers=callers[:1]
+    )
+    elsewhere = [_ELSEWHERE[hint.code]] if hint.code in _ELSEWHERE else []
+    actions = [*_lines_of(names[:1], kind, taken, say), *_take(elsewhere, say)]
+    warns = hint.level == "warning"
+    return finding(hint.code, claim, quoted, warns=warns, confidence=confidence, next_actions=actions)
+
+
+def _profiles(taken: Taken, hint: Hint) -> bool:
+    """Whether the profiler itself is in the profile, and a pattern that it may match."""
+    return hint.code != "holder" and any(PROFILER.match(one.name) for one in taken.profile.functions)
+
+
+def _crowds(taken: Taken, crowds: Sequence[Group], say: Texts) -> list[Finding]:
+    if not crowds:
+        return []
+    total = sum(value for _, value in taken.profile.samples.stacks(0))
+    largest = crowds[0]
+    claim = say(
+        "profile-hint.crowd",
+        count=f"{largest.goroutines:,}",
+        total=f"{total:,}",
+        wait=wait_words(largest, say),
+        name=short_name(largest.waits_in),
+    )
+    evidence = [of_function(taken, one.waits_in) for one in crowds[:_GROUPS]]
+    names = [largest.waits_in]
+    actions = [*_take(["goroutine"], say), *_lines_of(names, GOROUTINES, taken, say)]
+    return [finding("goroutine-crowd", claim, evidence, next_actions=actions)]
+
+
+def wait_words(group: Group, say: Texts) -> str:
+    """What its goroutines wait for."""
+    return say(f"profile-wait.{group.wait}" if group.wait else "profile-wait.unknown")
+
+
+def of_function(taken: Taken, function: str, kind: str = GOROUTINES) -> Evidence:
+    """The function's own row; where it has none, the line that tells so."""
+    return focused(taken, kind, f"{literally(function)}$", lambda name: name == function, rows=1)[-1]
+
+
+def share(part: float) -> str:
+    """`12.2 %`; below a tenth of a percent with one more digit."""
+    return f"{part:.1%}" if part >= 0.001 or not part else f"{part:.2%}"
+
+
+def _take(kinds: Iterable[str], say: Texts) -> list[NextAction]:
+    return [NextAction(say("profile-hint.take", kind=kind), question(kind)) for kind in kinds]
+
+
+def _lines_of(functions: Iterable[str], kind: str, taken: Taken, say: Texts) -> list[NextAction]:
+    return [
+        NextAction(
+            say("profile-hint.lines", name=short_name(name)),
+            question("list", f"-sample_index={kind}", f"^{literally(name)}$", taken.file),
+        )
+        for name in functions
+    ]

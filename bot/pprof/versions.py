@@ -1,0 +1,177 @@
+"""What changed between two or more profiles of one kind, in words and side by side."""
+
+from collections.abc import Sequence
+
+from bot.pprof.compare import Change, Comparison, compare
+from bot.pprof.findings import GOROUTINES, finding, of_function, share, wait_words
+from bot.pprof.goroutines import Growth, grown
+from bot.pprof.hints import CPU_RULES
+from bot.pprof.quotes import Taken, focused, headline, printable, question, short_name
+from bot.pprof.units import AUTO, label
+from bot.report import Evidence, Finding, NextAction, Table
+from bot.texts import Texts
+
+ROWS = 10
+_CHANGED = 2
+_NAMED = 3
+_LISTED = 5
+_GARBAGE = "|".join(one.pattern.pattern for one in CPU_RULES if one.code in ("gc-background", "gc-assist"))
+
+
+def explain_change(versions: Sequence[Taken], say: Texts, *, sample_index_name: str = "") -> tuple[Finding, ...]:
+    """What changed from the first to the last, oldest first; at least two. Never empty: no change is a finding too.
+
+    Raises SourceError for a damaged profile, UsageError for profiles that measure different things.
+    """
+    ready = [one.ready() for one in versions]
+    found = compare([one.profile for one in ready], sample_index_name)
+    leaks = grown(ready[0].profile, ready[-1].profile) if found.kind.type == GOROUTINES else []
+    given = [
+        *_leak(ready, leaks, say),
+        *([] if leaks else _changed(ready, found, say)),
+        *_gone_and_new(ready, found, say),
+    ]
+    if not given:
+        given = [_unchanged(ready, found, say)]
+    return (*given, *_collector(ready, found, say), *_unlike(ready, found, say))
+
+
+def comparison_tables(versions: Sequence[Taken], say: Texts, *, sample_index_name: str = "") -> tuple[Table, ...]:
+    """Side by side, oldest first: all of it, the collector's part, what was allocated, the ten largest changes."""
+    ready = [one.ready() for one in versions]
+    found = compare([one.profile for one in ready], sample_index_name)
+    return (_side_by_side(found, [one.file.rpartition("/")[2] for one in ready], say),)
+
+
+def _side_by_side(found: Comparison, names: Sequence[str], say: Texts) -> Table:
+    title = say("profile-change.title", what=_measured(found, say))
+    columns = (say("profile-change.what"), *map(printable, names), say("profile-change.change"))
+    rows = [_row(say("profile-change.total"), found, found.total, say)]
+    if found.gc and any(found.gc.values):
+        rows.append((say("profile-change.gc"), *map(share, found.gc.values), _ratio(found.gc, say)))
+    if found.allocated and found.kind.type != "alloc_space":
+        values = [f"{label(round(one), 'bytes', AUTO)}/s" for one in found.allocated.values]
+        rows.append((say("profile-change.allocated"), *values, _ratio(found.allocated, say)))
+    chosen = found.own[:ROWS] or found.significant[:ROWS]
+    rows += [_row(printable(one.name), found, one, say) for one in chosen]
+    return Table(title, columns, tuple(rows))
+
+
+def _row(name: str, found: Comparison, change: Change, say: Texts) -> tuple[str, ...]:
+    return (name, *(_value(one, found) for one in change.values), _ratio(change, say))
+
+
+def _value(number: float, found: Comparison) -> str:
+    """`17.0%` of a core for CPU time per second, `112,345/s`, or the value as a table has it."""
+    unit = found.kind.unit
+    if found.per_second and found.kind.type == "cpu":
+        return share(number / 1e9)
+    text = f"{number:,.0f}" if unit == "count" else label(round(number), unit, AUTO)
+    return f"{text}/s" if found.per_second else text
+
+
+def _ratio(change: Change, say: Texts) -> str:
+    if change.noise:
+        return say("profile-change.noise")
+    first, last = change.values[0], change.values[-1]
+    if not first:
+        return say("profile-change.new")
+    return f"{(last - first) / abs(first):+.0%}"
+
+
+def _changed(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
+    """The whole, and the own functions whose change is more than noise."""
+    chosen = [one for one in found.own if not (one.gone or one.new)][:_CHANGED]
+    if found.total.noise and not chosen:
+        return []
+    names = "; ".join(_told(short_name(one.name), found, one, say) for one in chosen)
+    whole = _told(_measured(found, say), found, found.total, say)
+    claim = say("profile-change.claim", whole=whole)
+    if names:
+        claim = say("profile-change.with-functions", claim=claim, functions=names)
+    kind = found.kind.type
+    evidence = [headline(one, kind) for one in (ready[0], ready[-1])]
+    evidence += [of_function(one, change.name, kind) for change in chosen for one in (ready[0], ready[-1])]
+    return [finding("changed", claim, evidence, next_actions=_difference(ready, kind, say))]
+
+
+def _measured(found: Comparison, say: Texts) -> str:
+    """What the values are."""
+    kind = printable(found.kind.type)
+    if not found.per_second:
+        return say("profile-change.values", kind=kind)
+    return say("profile-change.of-core") if kind == "cpu" else say("profile-change.rates", kind=kind)
+
+
+def _told(name: str, found: Comparison, change: Change, say: Texts) -> str:
+    before, after = _value(change.values[0], found), _value(change.values[-1], found)
+    return say("profile-change.told", name=name, before=before, after=after, ratio=_ratio(change, say))
+
+
+def _gone_and_new(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
+    """Own functions that only one of the two has: no sample, which is not never run."""
+    kind = found.kind.type
+    given: list[Finding] = []
+    for code, key, chosen, there in (
+        ("gone", "gone", [one for one in found.own if one.gone], ready[0]),
+        ("new", "new-functions", [one for one in found.own if one.new], ready[-1]),
+    ):
+        if chosen:
+            names = ", ".join(short_name(one.name) for one in chosen[:_LISTED])
+            claim = say(f"profile-change.{key}", names=names, count=len(chosen))
+            given.append(finding(code, claim, [of_function(there, one.name, kind) for one in chosen[:_LISTED]]))
+    return given
+
+
+def _unchanged(ready: Sequence[Taken], found: Comparison, say: Texts) -> Finding:
+    evidence = [headline(one, found.kind.type) for one in (ready[0], ready[-1])]
+    whole = _told(_measured(found, say), found, found.total, say)
+    return finding("no-change", say("profile-change.unchanged", whole=whole), evidence)
+
+
+def _collector(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
+    """Another part of the whole for the garbage collector."""
+    if found.gc is None or found.gc.noise:
+        return []
+    before, after = found.gc.values[0], found.gc.values[-1]
+    claim = say("profile-change.gc-share", before=share(before), after=share(after))
+    evidence = [_garbage(one, found.kind.type) for one in (ready[0], ready[-1])]
+    return [finding("gc-changed", claim, evidence)]
+
+
+def _garbage(taken: Taken, kind: str) -> Evidence:
+    return focused(taken, kind, _GARBAGE, str.isspace, rows=0)[0]
+
+
+def _unlike(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
+    """What makes the profiles differ beyond what they measure."""
+    evidence = [headline(one, found.kind.type) for one in (ready[0], ready[-1])]
+    return [
+        finding(f"unlike-{one.code}", say(f"profile-unlike.{one.code}", values=printable(one.values)), evidence)
+        for one in found.warnings
+    ]
+
+
+def _leak(ready: Sequence[Taken], growths: Sequence[Growth], say: Texts) -> list[Finding]:
+    if not growths:
+        return []
+    largest = growths[0]
+    claim = say(
+        "profile-change.leak",
+        name=short_name(largest.group.waits_in),
+        wait=wait_words(largest.group, say),
+        before=f"{largest.before:,}",
+        after=f"{largest.group.goroutines:,}",
+    )
+    others = [short_name(one.group.waits_in) for one in growths[1:_NAMED]]
+    if others:
+        claim = say("profile-change.with-others", claim=claim, names=", ".join(others))
+    places = list(dict.fromkeys(one.group.waits_in for one in growths[:_NAMED]))
+    evidence = [of_function(one, place) for place in places for one in (ready[0], ready[-1])]
+    actions = _difference(ready, GOROUTINES, say)
+    return [finding("goroutine-leak", claim, evidence, warns=True, confidence="suspected", next_actions=actions)]
+
+
+def _difference(ready: Sequence[Taken], kind: str, say: Texts) -> list[NextAction]:
+    words = ["top", f"-sample_index={kind}", "-cum", "-nodecount=20", f"-diff_base={ready[0].file}", ready[-1].file]
+    return [NextAction(say("profile-change.difference"), question(*words))]

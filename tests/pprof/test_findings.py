@@ -1,0 +1,216 @@
+"""What is said about profiles: claims in words, each with lines that the command beside it prints."""
+
+import re
+import shlex
+from collections.abc import Iterable
+
+import pytest
+
+from bot.pprof.decode import read
+from bot.pprof.findings import explain, symptom_table
+from bot.pprof.quotes import Taken, short_name
+from bot.pprof.versions import comparison_tables, explain_change
+from bot.report import Finding
+from bot.texts import LANGUAGES, Texts
+from handlers.profiles.shell import answer
+from tests.pprof.build import Writer
+from tests.pprof.cases import PROFILES
+
+SAY = Texts("en")
+ONE = ("before.cpu", "after.cpu", "meter.v3.cpu", "before.goroutine", "before.allocs", "before.heap", "before.mutex")
+SEVERAL = (
+    ("before.cpu", "after.cpu"),
+    ("after.goroutine", "before.goroutine"),
+    ("meter.v1.cpu", "meter.v2.cpu", "meter.v3.cpu"),
+    ("meter.v1.allocs", "meter.v2.allocs", "meter.v3.allocs"),
+)
+
+
+def taken(name: str) -> Taken:
+    path = PROFILES / f"{name}.pb.gz"
+    return Taken(read(path.read_bytes()), str(path), path.name)
+
+
+def made(profile: bytes) -> Taken:
+    return Taken(read(profile), "made.pb.gz", "made.pb.gz")
+
+
+def by_code(findings: Iterable[Finding]) -> dict[str, Finding]:
+    found = list(findings)
+    assert len({one.code for one in found}) == len(found)
+    return {one.code: one for one in found}
+
+
+def check_quotes(findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        assert finding.evidence, finding.code
+        for one in finding.evidence:
+            assert one.quote in answer(shlex.split(one.command)[2:]).split("\n")
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_every_claim_about_a_profile_is_quoted_from_what_its_command_prints(name: str) -> None:
+    findings = explain(taken(name), SAY)
+    check_quotes(findings)
+    for finding in findings:
+        claimed = re.match(r"([0-9.]+)% of", finding.claim)
+        shown = re.search(r"accounting for \S+, ([0-9.]+)% of", finding.evidence[0].quote)
+        if claimed and shown:
+            assert abs(float(claimed[1]) - float(shown[1])) <= 0.051, finding.code
+
+
+@pytest.mark.parametrize("names", SEVERAL, ids=lambda names: names[0])
+def test_every_claim_about_versions_is_quoted_from_what_its_command_prints(names: tuple[str, ...]) -> None:
+    check_quotes(explain_change([taken(name) for name in names], SAY))
+
+
+def test_the_profile_may_be_used_again() -> None:
+    one = taken("before.cpu")
+    assert explain(one, SAY) == explain(one, SAY)
+
+
+def test_json_is_named_with_who_calls_it_and_where_to_look() -> None:
+    json = by_code(explain(taken("before.cpu"), SAY))["profile-json"]
+    assert json.claim.startswith("80.8% of the CPU time in this capture goes into JSON. Called most by main.(*Client)")
+    assert (json.severity, json.confidence) == ("warning", "confirmed")
+    assert json.evidence[0].at == "2026-11-21T05:37:49Z"
+    assert json.evidence[0].quote == "Showing nodes accounting for 10.70s, 80.82% of 13.24s total"
+    assert json.next_actions[0].command.startswith("profile list -sample_index=cpu '^main")
+
+
+def test_an_idle_process_is_told_to_take_mutex_or_goroutine_instead() -> None:
+    first, *others = explain(taken("meter.v3.cpu"), SAY)
+    assert first.code == "profile-idle"
+    assert [one.command for one in first.next_actions] == ["profile mutex", "profile goroutine"]
+    assert first.evidence[0].quote.startswith("Duration: 8s, Total samples = 210ms")
+    assert {one.confidence for one in others} == {"suspected"}
+
+
+def test_many_goroutines_in_one_place_are_no_leak_yet() -> None:
+    (crowd,) = explain(taken("before.goroutine"), SAY)
+    assert "1,000 of 1,853 goroutines wait at main.leakOnChan (channel receive)" in crowd.claim
+    assert "proves no leak" in crowd.claim
+
+
+def test_goroutines_that_grow_are_a_suspected_leak() -> None:
+    leak = by_code(explain_change([taken("after.goroutine"), taken("before.goroutine")], SAY))["profile-goroutine-leak"]
+    assert "main.leakOnChan (channel receive) grew from 200 to 1,000: suspected leak" in leak.claim
+    assert "Also growing: main.leakOnSelect, main.leakOnLock." in leak.claim
+    assert (leak.severity, leak.confidence) == ("warning", "suspected")
+
+
+@pytest.mark.parametrize("name", ["before.cpu", "before.goroutine", "meter.v1.allocs", "before.heap", "before.mutex"])
+def test_two_equal_runs_show_no_change_beyond_noise(name: str) -> None:
+    found = by_code(explain_change([taken(name), taken(name)], SAY))
+    assert set(found) - {"profile-unlike-since-start"} == {"profile-no-change"}
+    assert "no change beyond noise" in found["profile-no-change"].claim
+
+
+def test_three_versions_stand_side_by_side() -> None:
+    (table,) = comparison_tables([taken(f"meter.v{one}.allocs") for one in (1, 2, 3)], SAY)
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["main.ListPods"] == ("150,492/s", "0/s", "0/s", "-100%")
+    assert rows["main.getCPUCoreFrequency"] == ("10,955/s", "11,504/s", "0/s", "-100%")
+    assert rows["total"][-1] == "-100%"
+    (table,) = comparison_tables([taken(f"meter.v{one}.cpu") for one in (1, 2, 3)], SAY)
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["total"] == ("17.0%", "14.2%", "2.6%", "-85%")
+    assert rows["main.ListPods"] == ("2.5%", "0.0%", "0.0%", "-100%")
+
+
+def test_what_vanished_between_versions_is_named() -> None:
+    found = by_code(explain_change([taken(f"meter.v{one}.allocs") for one in (1, 2, 3)], SAY))
+    assert "main.ListPods, main.getCPUCoreFrequency" in found["profile-gone"].claim
+
+
+def test_another_share_for_the_garbage_collector_is_told() -> None:
+    found = by_code(explain_change([taken("before.cpu"), taken("after.cpu")], SAY))
+    assert found["profile-gc-changed"].claim == "The garbage collector's part went from 7.6% to 12.6%."
+    assert found["profile-unlike-program"].claim == "The programs differ: podwatch, podwatch-stripped."
+
+
+def test_a_mutex_profile_without_samples_says_why() -> None:
+    (nothing,) = explain(made(Writer("contentions", "delay").bytes()), SAY)
+    assert nothing.code == "profile-empty"
+    assert "Go counts it only in programs that ask for it" in nothing.claim
+
+
+def rate_limited() -> bytes:
+    limiter = "k8s.io/client-go/util/flowcontrol.(*tokenBucketRateLimiter).Wait"
+    caller = "github.com/Project-HAMi/HAMi/pkg/util/client.(*Client).PatchPod"
+    writer = Writer("goroutine").function(1, "runtime.gopark").function(2, limiter).function(3, caller)
+    writer.function(4, "main.idle")
+    for one in range(1, 5):
+        writer.location(one, one)
+    return writer.sample([1, 2, 3], 40).sample([1, 4], 60).bytes()
+
+
+def test_goroutines_in_the_rate_limiter_of_client_go_are_told_with_their_caller() -> None:
+    found = by_code(explain(made(rate_limited()), SAY))["profile-rate-limiter"]
+    assert found.claim.startswith("40.0% of the goroutines is in client-go's rate limiter (--kube-qps, --kube-burst).")
+    assert "client.(*Client).PatchPod" in found.claim
+
+
+@pytest.mark.parametrize(
+    ("code", "function"),
+    [
+        ("gc-background", "runtime.gcBgMarkWorker"),
+        ("gc-assist", "runtime.gcAssistAlloc1"),
+        ("allocation", "runtime.mallocgcSmallNoscan"),
+        ("cgo", "runtime.cgocall"),
+        ("locks", "internal/sync.(*Mutex).lockSlow"),
+        ("json", "encoding/json/jsontext.(*Decoder).ReadValue"),
+        ("json", "sigs.k8s.io/json.Unmarshal"),
+        ("reflection", "reflect.Value.call"),
+        ("logging", "k8s.io/klog/v2.(*loggingT).output"),
+        ("list-storm", "k8s.io/client-go/tools/cache.(*Reflector).list"),
+        ("regexp-compile", "regexp.MustCompile"),
+        ("syscalls", "internal/runtime/syscall.Syscall6"),
+        ("scheduler", "runtime.findRunnable"),
+    ],
+)
+def test_each_hot_path_has_its_hint_with_the_nearest_own_caller(code: str, function: str) -> None:
+    writer = Writer("samples", "cpu", unit="nanoseconds")
+    for number, name in enumerate((function, "main.work", "main.other", "main.main"), 1):
+        writer.function(number, name).location(number, number)
+    ns = 10_000_000
+    profile = writer.sample([1, 2, 4], 600, 600 * ns).sample([3, 4], 400, 400 * ns).bytes()
+    found = by_code(explain(made(profile), SAY))[f"profile-{code}"]
+    assert found.claim.startswith("60.0% of")
+    assert "main.work" in found.claim
+    assert found.evidence[-1].quote.endswith("main.work")
+
+
+def test_the_profiler_itself_is_no_hint() -> None:
+    writer = Writer("contentions", "delay", unit="nanoseconds")
+    for number, name in enumerate(("sync.(*Mutex).Lock", "net/http/pprof.Profile", "main.f"), 1):
+        writer.function(number, name).location(number, number)
+    found = explain(made(writer.sample([1, 2], 90, 90).sample([3], 10, 10).bytes()), SAY)
+    assert "profile-lock-contention" not in {one.code for one in found}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_everything_can_be_said_in_every_language(language: str) -> None:
+    say = Texts("zh" if language == "zh" else "en")
+    for name in ONE:
+        for kind in taken(name).profile.sample_types:
+            explain(taken(name), say, sample_index_name=kind.type)
+    for names in SEVERAL:
+        explain_change([taken(name) for name in names], say)
+    assert len(symptom_table(say).rows) == 4
+
+
+@pytest.mark.parametrize(
+    ("function", "short"),
+    [
+        ("github.com/Project-HAMi/HAMi/pkg/scheduler.(*Scheduler).Filter", "scheduler.(*Scheduler).Filter"),
+        ("main.main.func1", "main.main.func1"),
+        ("slices.SortFunc[go.shape.[]github.com/x/y.T,go.shape.func bool]", "slices.SortFunc[…]"),
+        ("a/b.(*L[go.shape.struct { x/y.Z }]).Get", "b.(*L[…]).Get"),
+        ("x" * 5000, "x" * 59 + "…"),
+        ("caf\udce9", "caf\\udce9"),
+        ("", ""),
+    ],
+)
+def test_names_are_short_enough_for_a_sentence(function: str, short: str) -> None:
+    assert short_name(function) == short
