@@ -1,10 +1,13 @@
 """Whole processes, as a person starts them: what they take, and the made-up cluster that they read."""
 
 import os
+import select
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +25,14 @@ ENVIRONMENT = {
 }
 
 
+LONGEST_S = 180
+"""A process that takes longer for one thing has failed at it."""
+
+
+class GaveUpError(RuntimeError):
+    """A measured process took longer than any could, or ended."""
+
+
 class Usage(NamedTuple):
     """What one process took. `peak_mb` is never less than what this process holds when it starts the other."""
 
@@ -31,7 +42,7 @@ class Usage(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Several runs of the same command."""
+    """Several runs of the same command: the medians, and the highest peak."""
 
     fastest_s: float
     median_s: float
@@ -48,7 +59,10 @@ def measure(command: Sequence[str]) -> Usage:
     with tempfile.TemporaryFile() as said:
         started = time.perf_counter()
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=ENVIRONMENT)
+        limit = threading.Timer(LONGEST_S, os.kill, (process.pid, signal.SIGKILL))
+        limit.start()
         _, status, used = os.wait4(process.pid, 0)
+        limit.cancel()
         wall_s = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
@@ -58,11 +72,22 @@ def measure(command: Sequence[str]) -> Usage:
 
 
 def measure_runs(command: Sequence[str], runs: int) -> Runs:
-    """The command's fastest and median run; the least CPU, the highest peak. A first run, not counted, warms caches."""
+    """What so many runs took. A first one, not counted, warms caches."""
     measure(command)
     used = [measure(command) for _ in range(runs)]
     wall_s = [one.wall_s for one in used]
-    return Runs(min(wall_s), median(wall_s), min(one.cpu_s for one in used), max(one.peak_mb for one in used))
+    return Runs(min(wall_s), median(wall_s), median(one.cpu_s for one in used), max(one.peak_mb for one in used))
+
+
+def heard(process: subprocess.Popen[str]) -> str:
+    """The next line that the process says; it has to be told to say one line at a time. Raises GaveUpError."""
+    assert process.stdout
+    if not select.select([process.stdout], [], [], LONGEST_S)[0]:
+        raise GaveUpError(f"{process.args} said nothing for {LONGEST_S} s")
+    line = process.stdout.readline()
+    if not line:
+        raise GaveUpError(f"{process.args} ended")
+    return line
 
 
 @contextmanager
@@ -72,10 +97,9 @@ def made_up_cluster(nodes: int, pods: int, *, pending: int = 1) -> Iterator[Path
         kubeconfig = Path(folder) / "kubeconfig"
         size = ["--nodes", str(nodes), "--pods", str(pods), "--pending", str(pending)]
         command = [sys.executable, "-m", "sandbox.apiserver", *size, "--kubeconfig-out", str(kubeconfig)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT) as server:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as server:
             try:
-                if not (server.stdout and server.stdout.readline()):
-                    sys.exit(f"{' '.join(command)} did not start")
+                heard(server)
                 yield kubeconfig
             finally:
                 server.terminate()

@@ -20,7 +20,7 @@ from bot.main import COLLECT_EVERY
 from bot.texts import Texts
 from playbooks._playbook import Sources, find
 
-_POD = "ml/pending-0"
+_WORDS = {"why": ("ml/pending-0",)}
 
 
 async def _run(kubeconfig: Path) -> None:
@@ -30,20 +30,20 @@ async def _run(kubeconfig: Path) -> None:
     async with await open_cluster(kubeconfig=kubeconfig) as live, WatchCache(live) as cache:
         while line := await asyncio.to_thread(sys.stdin.readline):
             word, _, amount = line.strip().partition(" ")
-            did = await _questions(cache, int(amount)) if word == "ask" else await _idle(cache, float(amount))
+            did = await _idle(cache, float(amount)) if word == "idle" else await _questions(cache, word, int(amount))
             print(json.dumps(did | {"rss_mb": _rss_mb(), "peak_mb": _peak_mb()}), flush=True)
 
 
-async def _questions(cache: WatchCache, count: int) -> dict[str, float]:
+async def _questions(cache: WatchCache, verb: str, count: int) -> dict[str, float]:
     """Ask that often, one after the other. `p99` of few is their worst."""
+    playbook = find(verb)
     walls: list[float] = []
     cpu_s, from_memory = time.process_time(), 0
     for _ in range(count):
         started = time.perf_counter()
         cluster = CachedCluster(cache)
-        why = find("why")
-        snapshot = await why.gather(why.request(_POD), Sources(cluster))
-        report = await asyncio.to_thread(why.diagnose, snapshot, Texts("en"))
+        snapshot = await playbook.gather(playbook.request(*_WORDS.get(verb, ())), Sources(cluster))
+        report = await asyncio.to_thread(playbook.diagnose, snapshot, Texts("en"))
         walls.append(time.perf_counter() - started)
         from_memory += cluster.cache_age_s is not None
         assert report.findings

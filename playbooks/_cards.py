@@ -11,6 +11,7 @@ from bot.hami.registration import Card
 from bot.hami.requests import Constraints, ContainerRequest, PodRequest
 from bot.hami.view import View
 from bot.kube.models import Node
+from bot.kube.readiness import is_cordoned, not_ready
 from playbooks._rules.case import World
 
 FREE = "free"
@@ -35,8 +36,6 @@ _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "not-nvidia")
 """States that a card is in whatever is given of it."""
 
 _SMALLEST = PodRequest("", "", "", (ContainerRequest("", 1, 1, 0, 0),), Constraints())
-_NOT_READY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_CORDON_TAINT = "node.kubernetes.io/unschedulable"
 
 
 class Used(NamedTuple):
@@ -105,12 +104,9 @@ def _cards_of(view: View, name: str) -> list[CardSeen]:
 
 def _blocked(view: View, node: Node) -> str:
     """Why the node as a whole takes no pod; empty when it does."""
-    taints = {taint.key for taint in node.spec.taints or ()}
-    if node.spec.unschedulable or _CORDON_TAINT in taints:
+    if is_cordoned(node):
         return "node-cordoned"
-    if taints.intersection(_NOT_READY_TAINTS) or any(
-        one.type == "Ready" and one.status != "True" for one in node.status.conditions or ()
-    ):
+    if not_ready(node):
         return "node-not-ready"
     facts = view.facts
     by_turns = is_held_by_turns(node, view.version, facts.now, count_resource=facts.config.count)

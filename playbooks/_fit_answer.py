@@ -15,13 +15,14 @@ from bot.hami.inventory import CardState
 from bot.hami.nodestate import Unregistered
 from bot.hami.requests import asked_resources
 from bot.hami.vendors import NVIDIA
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Scope, Severity, one_line
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, one_line
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._card_words import CardWords, words_of
 from playbooks._quota_rules import Effect, effects, proof, refusal
 from playbooks._rules import prose
 from playbooks._rules.case import Case
+from playbooks._rules.findings import finding
 from playbooks._rules.gaps import other_vendors
 
 _REASONS_SHOWN = 2
@@ -73,14 +74,14 @@ def answer(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
         return Answer(lost)
     if (unknown := _unknown(case, say)) is not None:
         claim = say("fits.unknown", pod=name, why=unknown)
-        return Answer(_told("not-enough-evidence", claim, "warning", "suspected", proofs=_proofs(asked)))
+        return Answer(finding("not-enough-evidence", claim, "suspected", (), _proofs(asked), severity="warning"))
     if not case.request.containers:
         return Answer(_no_request(asked, confidence, say))
     if (refused := refusal(case)) is not None:
         return Answer(_refused_at_creation(asked, refused, confidence, say))
     if free := free_nodes(case):
         claim = say("fits.claim", pod=name, count=len(free), nodes=prose.names(say, free))
-        return Answer(_told("fits", claim, "info", confidence, nodes=free, proofs=(_card(case, free[0]),)))
+        return Answer(finding("fits", claim, confidence, free, (_card(case, free[0]),), severity="info"))
     if takers := case.takers:
         return Answer(_lost(asked, takers, confidence, say))
     return _nowhere(asked, confidence, say)
@@ -126,7 +127,7 @@ def _nowhere(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
     if code == "resource-quota-not-fit":
         proofs = [*(one for effect in effects(case) for one in proof(effect.of, case.quotas)), *proofs]
     actions = [_action(asked, one, say) for one in changes[:_CHANGES_SHOWN]] + _end(search.found, say)
-    told = _told(code, claim, "warning", confidence, proofs=tuple(dict.fromkeys(proofs)))
+    told = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
     return Answer(structs.replace(told, next_actions=tuple(actions)), search.found, gaps)
 
 
@@ -223,7 +224,7 @@ def _no_such_type(asked: Asked, words: CardWords, confidence: Confidence, say: T
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
     again = [words_of(words._replace(type=parts[one]), case.pod.namespace) for one in near]
     claim = say("gpus.no-type", type=words.type, types=shown)
-    told = _told("not-found", claim, "warning", confidence, proofs=_proofs(asked))
+    told = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
     actions = tuple(NextAction(say("not-found.ask", name=parts[near[0]]), prose.command("fit", *one)) for one in again)
     return structs.replace(told, next_actions=actions)
 
@@ -243,10 +244,10 @@ def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
     resources = asked_resources(case.pod, case.config)
     if not resources:
         proofs = tuple(_card(case, one) for one in sorted(case.nodes)[:1])
-        return _told("no-device-request", say("fits.anywhere", pod=name), "info", confidence, proofs=proofs)
+        return finding("no-device-request", say("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
     amounts = one_line(", ".join(f"{key}: {value}" for key, value in resources.items()), 80)
     claim = say("no-device-request.unread", version=str(case.version or ""), asked=amounts)
-    return _told("no-device-request", claim, "warning", confidence, proofs=_proofs(asked))
+    return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning")
 
 
 def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, say: Texts) -> Finding:
@@ -259,7 +260,7 @@ def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, s
         **numbers,
     )
     proofs = tuple(proof(effect.of, asked.case.quotas))
-    return _told("resource-quota-not-fit", claim, "warning", confidence, proofs=proofs)
+    return finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
 
 
 def _lost(asked: Asked, takers: Sequence[str], confidence: Confidence, say: Texts) -> Finding:
@@ -276,7 +277,7 @@ def _lost(asked: Asked, takers: Sequence[str], confidence: Confidence, say: Text
     detail = case.obstacles[node.name].detail
     taint = [_evidence.of_node(node, detail, "{.spec.taints[*].key}")] if detail in _taints(case, node.name) else []
     proofs = (_card(case, node.name), *taint)
-    return _told("kubernetes-filter", claim, "warning", confidence, nodes=takers, proofs=proofs)
+    return finding("kubernetes-filter", claim, confidence, takers, proofs, severity="warning")
 
 
 def _taints(case: Case, name: str) -> list[str]:
@@ -284,25 +285,6 @@ def _taints(case: Case, name: str) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------------- proofs
-
-
-def _told(
-    code: str,
-    claim: str,
-    severity: Severity,
-    confidence: Confidence,
-    *,
-    nodes: Sequence[str] = (),
-    proofs: tuple[Evidence, ...],
-) -> Finding:
-    return Finding(
-        code=code,
-        claim=one_line(claim, 400),
-        severity=severity,
-        confidence=confidence,
-        scope=Scope(nodes=tuple(nodes)),
-        evidence=proofs,
-    )
 
 
 def _proofs(asked: Asked, node: str = "") -> tuple[Evidence, ...]:

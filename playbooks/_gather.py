@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import NotFound, Unusable
 from bot.hami.allocations import NODE_KEY
+from bot.hami.handshake import parse_handshake
 from bot.hami.install import (
     COMPONENT_LABEL,
     GUIDES_LABEL,
@@ -15,10 +17,9 @@ from bot.hami.install import (
     find_device_config,
     read_install,
 )
-from bot.hami.nodestate import nvidia_handshake
 from bot.hami.requests import DeviceConfig
 from bot.hami.vendors import NVIDIA
-from bot.kube.cluster import Cluster, Kept, seen
+from bot.kube.cluster import Cluster, seen
 from bot.kube.models import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -35,7 +36,9 @@ from bot.kube.models import (
     ResourceQuota,
     Workload,
 )
+from bot.kube.remembered import Kept, of_each
 from bot.kube.selectors import label_matcher
+from bot.kube.times import parse_time
 from bot.report import Gap
 from playbooks._playbook import Sources
 
@@ -203,13 +206,20 @@ def times_of_pod(pod: Pod) -> Iterator[str | None]:
     yield from (one.last_transition_time for one in pod.status.conditions or ())
 
 
-def times_shown(nodes: Sequence[Node], install: Install) -> Iterator[str | None]:
-    """The times that tell how late it is in the cluster itself: the lease, the nodes' heartbeats and handshakes."""
+def times_shown(cluster: Cluster, nodes: Sequence[Node], install: Install) -> Iterator[str | None]:
+    """The times that tell how late it is in the cluster itself: the lease's, and the newest that a node shows."""
     yield install.lease.spec.renew_time if install.lease else None
-    for node in nodes:
-        yield from (one.last_heartbeat_time for one in node.status.conditions or ())
-        if (node.metadata.annotation(NVIDIA.handshake) or "").startswith(_UNZONED):
-            continue
-        handshake = nvidia_handshake(node)
-        if handshake and handshake.at and handshake.zoned:
-            yield handshake.at.isoformat()
+    newest = [moment for moment in of_each(cluster.kept, _newest_time, nodes) if moment]
+    if newest:
+        yield max(newest).isoformat()
+
+
+def _newest_time(node: Node) -> datetime | None:
+    """Of the heartbeats and the handshake."""
+    texts = {one.last_heartbeat_time for one in node.status.conditions or ()}
+    moments = [moment for moment in map(parse_time, texts) if moment]
+    handshake = node.metadata.annotation(NVIDIA.handshake)
+    if handshake and not handshake.startswith(_UNZONED):
+        told = parse_handshake(handshake)
+        moments += [told.at] if told.at and told.zoned else []
+    return max(moments, default=None)

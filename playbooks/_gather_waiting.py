@@ -102,7 +102,7 @@ async def gather_scene(cluster: Cluster, install: InstallSeen, waiting: Waiting)
         gather_owners(cluster, nodes, waiting.pods), _gather_said(cluster, install, waiting, len(nodes))
     )
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
-    as_of = cluster.as_of([*shown, *times_shown(nodes, install.install)])
+    as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
     return Scene(capacity, said, owners, as_of)
 
 

@@ -9,7 +9,7 @@ from bot.hami.fit import NODE_UNREGISTERED
 from bot.hami.logs import LogLine
 from bot.kube.models import Event, Pod
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Gap, NextAction, Scope
+from bot.report import Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks._evidence import kubectl
 from playbooks._gather import InstallSeen
@@ -17,6 +17,7 @@ from playbooks._rules import admission, binding, refusals, schedulers, unregiste
 from playbooks._rules.alike import request_key, said_key
 from playbooks._rules.case import Case, World
 from playbooks._rules.causes import Rank, rank_causes, rank_words
+from playbooks._rules.findings import finding
 from playbooks._rules.gaps import fit_gaps, other_vendors
 from playbooks._rules.locks import Owners
 from playbooks._rules.said import Said, what_was_said
@@ -75,20 +76,10 @@ def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: b
 
 def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], say: Texts) -> Finding:
     """Nothing that was seen explains the pod; `namespace` may be unknown."""
-    return Finding(
-        code="not-enough-evidence",
-        claim=say("not-enough-evidence.claim", pod=f"{namespace}/{name}" if namespace else name),
-        severity="warning",
-        confidence="suspected",
-        scope=Scope(),
-        evidence=tuple(proofs),
-        next_actions=(
-            NextAction(
-                say("not-enough-evidence.describe"),
-                kubectl("-n", namespace or "NAMESPACE", "describe", "pod", name),
-            ),
-        ),
-    )
+    claim = say("not-enough-evidence.claim", pod=f"{namespace}/{name}" if namespace else name)
+    command = kubectl("-n", namespace or "NAMESPACE", "describe", "pod", name)
+    look = NextAction(say("not-enough-evidence.describe"), command)
+    return finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=[look])
 
 
 def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[Finding]:
@@ -127,14 +118,14 @@ def _past_the_filter(
     case: Case, said: Said, owners: Owners, untrusted: Finding | None, say: Texts
 ) -> list[Finding] | None:
     """What holds a pod that some node would take, or that the filter let through; None when there is no such node."""
-    for finding in (
+    for told in (
         refusals.lost_to_kubernetes(case, said, say),
         binding.locked(case, said, owners, say),
         binding.bind_refused(case, said, say),
         binding.blocked(case, said, say) if case.fitting else None,
     ):
-        if finding is not None:
-            return [finding]
+        if told is not None:
+            return [told]
     blamed = untrusted is not None and untrusted.severity != "info"
     retry = binding.waits_for_retry(case, said, say) if case.request.containers and not blamed else None
     if retry is None:
@@ -152,13 +143,13 @@ def _words_know_better(case: Case, said: Said) -> bool:
 
 def _from_words(case: Case, said: Said, owners: Owners, say: Texts, why: str = "said.claim") -> list[Finding]:
     """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
-    for finding in (
+    for told in (
         binding.locked(case, said, owners, say),
         binding.bind_refused(case, said, say),
         binding.blocked(case, said, say),
     ):
-        if finding is not None:
-            return [finding]
+        if told is not None:
+            return [told]
     causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL]
     telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
     return [refusals.in_words(said, cause, say, sure=len(causes) == 1, why=why) for cause in telling]

@@ -25,9 +25,9 @@ async def gather_owners(
     """
     blamed = {name for pod in waiting for name in _nodes_of(pod)}
     names: dict[tuple[str, str], None] = {}
-    for node in sorted(nodes, key=lambda one: (one.name not in blamed, one.name)):
-        text = node.metadata.annotation(LOCK_KEY)
-        lock = parse_lock(text, None) if text else None
+    locked = ((node.name, text) for node in nodes if (text := node.metadata.annotation(LOCK_KEY)))
+    for _, text in sorted(locked, key=lambda one: (one[0] not in blamed, one[0])):
+        lock = parse_lock(text, None)
         if lock and lock.pod:
             names[lock.namespace, lock.pod] = None
     wanted, rest = list(names)[:_MOST], list(names)[_MOST:]

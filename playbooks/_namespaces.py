@@ -11,7 +11,7 @@ from bot.kube.models import PODS, RESOURCE_QUOTAS
 from bot.report import Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks._rules import prose
-from playbooks._rules.refusals import finding
+from playbooks._rules.findings import finding
 
 _MAX_NEAR = 3
 

@@ -11,9 +11,10 @@ from bot.hami.registration import Unreadable
 from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
 from bot.hami.vendors import NVIDIA
 from bot.kube.models import Pod
+from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Table
 from playbooks._rules.node_faults import Fault, other_handshake, slots
-from playbooks._sweep import NodeSeen, Sweep, is_cordoned, not_ready, other_taints, pressures
+from playbooks._sweep import NodeSeen, Sweep
 
 NODES_TABLE = "nodes"
 NODE_TABLE = "node"

@@ -10,16 +10,21 @@ import click
 
 import playbooks
 from bot.kube.cluster import Cluster
+from bot.kube.podget import PodPorts
 from bot.report import Report
 from bot.texts import Texts
 
 
 class Sources(NamedTuple):
-    """All that a playbook may read from. The names are settings for an install that cannot be found by itself."""
+    """All that a playbook may read from. The names are settings for an install that cannot be found by itself.
+
+    `ports` is the way to ports of the cluster's pods, None where there is none.
+    """
 
     cluster: Cluster
     hami_namespace: str = ""
     scheduler_deployment: str = ""
+    ports: PodPorts | None = None
 
 
 class Playbook(NamedTuple):

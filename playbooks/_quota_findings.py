@@ -16,7 +16,7 @@ from bot.texts import Texts
 from playbooks._evidence import kubectl
 from playbooks._quota_rules import proof
 from playbooks._rules import prose
-from playbooks._rules.refusals import finding
+from playbooks._rules.findings import finding
 
 NEAR = 0.9
 """From this part of a limit on, the next pod may be refused."""

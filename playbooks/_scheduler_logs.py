@@ -4,7 +4,7 @@ About one pod: every replica, both containers, and the run before a restart. Bes
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -51,10 +51,10 @@ class LogOf(NamedTuple):
 
 async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
     """The logs that are there to read, the ready replicas' first; reading them never raises."""
-    wanted = [one for scheduler in install.pods[:MAX_SCHEDULERS] for one in _logs_of(cluster, scheduler, since)]
+    found = [one for scheduler in install.pods[:MAX_SCHEDULERS] for one in _logs_of(cluster, scheduler, since)]
     seconds = max(1, int(since.total_seconds()))
-    results = await asyncio.gather(*(seen(_source(one), _read(cluster, one, name, seconds)) for one in wanted))
-    return [one._replace(read=result) for one, result in zip(wanted, results, strict=True)]
+    results = await _read(cluster, [(_source(one), _wanted(one, name, seconds)) for one in found])
+    return [one._replace(read=result) for one, result in zip(found, results, strict=True)]
 
 
 def _logs_of(cluster: Cluster, scheduler: Pod, since: timedelta) -> Iterator[LogOf]:
@@ -83,20 +83,23 @@ def _source(one: LogOf) -> str:
     return f"log of {one.scheduler.namespace}/{one.label}"
 
 
-async def _read(cluster: Cluster, one: LogOf, name: str, seconds: int) -> LogLines:
+def _wanted(one: LogOf, name: str, seconds: int) -> LogWanted:
     scheduler = one.scheduler
-    return await cluster.log(
-        LogWanted(
-            scheduler.namespace,
-            scheduler.name,
-            one.container,
-            name.encode(),
-            since_s=seconds,
-            limit_bytes=LIMIT_BYTES,
-            previous=one.previous,
-            stamped=True,
-        )
+    return LogWanted(
+        scheduler.namespace,
+        scheduler.name,
+        one.container,
+        name.encode(),
+        since_s=seconds,
+        limit_bytes=LIMIT_BYTES,
+        previous=one.previous,
+        stamped=True,
     )
+
+
+async def _read(cluster: Cluster, logs: Iterable[tuple[str, LogWanted]]) -> list[LogLines | Gap]:
+    """Each log, or the gap that it leaves under its name."""
+    return await asyncio.gather(*(seen(source, cluster.log(wanted)) for source, wanted in logs))
 
 
 async def gather_extender_lines(
@@ -105,10 +108,8 @@ async def gather_extender_lines(
     """The extender's lines that hold the needle, of at most three replicas; reading them never raises."""
     extenders = [one for one in install.pods if extender_of(one.spec)]
     read = extenders[:_MOST_EXTENDERS]
-    wanted = [LogWanted(one.namespace, one.name, EXTENDER_CONTAINER, needle, limit_bytes=limit_bytes) for one in read]
-    logs = await asyncio.gather(
-        *(seen(_source_of(one), cluster.log(log)) for one, log in zip(read, wanted, strict=True))
-    )
+    wanted = (LogWanted(one.namespace, one.name, EXTENDER_CONTAINER, needle, limit_bytes=limit_bytes) for one in read)
+    logs = await _read(cluster, zip(map(_source_of, read), wanted, strict=True))
     lines: list[tuple[Pod, str]] = []
     gaps: list[Gap] = []
     for scheduler, log in zip(read, logs, strict=True):

@@ -1,7 +1,8 @@
 """What is seen of every node: its cards as HAMi takes them in, lock, device plugin and what Kubernetes says of it."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from bot.hami.handshake import READS_LOCAL_TIME, scheduler_zone
@@ -9,15 +10,25 @@ from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.nodelock import (
     CAMBRICON_EXPIRY,
     CAMBRICON_LOCK_KEY,
+    LOCK_KEY,
     LockState,
     judge_lock,
 )
-from bot.hami.nodestate import Unregistered, expects_gpus, nvidia_allocatable
-from bot.hami.registration import Card, Registration, Unreadable, read_registrations
-from bot.hami.vendors import NVIDIA
+from bot.hami.nodestate import (
+    CORDON_KEY,
+    GPU_LABEL,
+    JSON_SINCE,
+    SCORE_KEY,
+    Unregistered,
+    expects_gpus,
+    nvidia_allocatable,
+)
+from bot.hami.registration import Card, Registration, Unreadable, digest, read_registrations
+from bot.hami.vendors import NVIDIA, vendor_of_register_key
 from bot.kube.cluster import Cluster, seen
-from bot.kube.models import DAEMON_PODS, DaemonPod, Node
+from bot.kube.models import DAEMON_PODS, DaemonPod, Node, Quantity
 from bot.kube.quantities import whole
+from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
 from bot.report import Gap
 from playbooks._gather import Capacity, InstallSeen
@@ -28,9 +39,6 @@ PLUGIN_SOURCE = "device plugin pods"
 
 _MANY_RESTARTS = 3
 _RECENTLY = timedelta(hours=1)
-_NOT_READY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_CORDON_TAINT = "node.kubernetes.io/unschedulable"
-_PRESSURE_TAINTS = tuple(f"node.kubernetes.io/{kind}-pressure" for kind in ("memory", "disk", "pid"))
 
 Health = Literal["ready", "not-ready", "restarting", "missing", "unseen"]
 
@@ -101,6 +109,7 @@ class Sweep:
         self.judged_at = now + self.zone if self.version and self.version >= READS_LOCAL_TIME else now
         world = World(Capacity(list(nodes), [], []), install.install, install.config, self.judged_at)
         self._views = world.views
+        self._selects = label_matcher(world.facts.node_selector)
         self._plugins = _by_node(plugins, now)
         self._nodes = world.facts.nodes
         self.plugins_known = bool(self._plugins)
@@ -124,6 +133,38 @@ class Sweep:
             cambricon_lock=self._cambricon_lock(node),
         )
 
+    def alike(self, name: str) -> tuple[Hashable, Sequence[str]] | None:
+        """What is equal for nodes that have the same faults, and the UUIDs of the node's NVIDIA cards.
+
+        None for a node that has to be looked at by itself: one that anything but its cards and what Kubernetes and
+        the device plugin say of it bears on.
+        """
+        node, status = self._nodes[name], self._nodes[name].status
+        texts = node.metadata.annotations or {}
+        text, handshake = texts.get(NVIDIA.register), texts.get(NVIDIA.handshake, "")
+        allocatable = _devices(status.allocatable)
+        # From 2.8 on the handshake is asked only where kubelet offers nothing; unix seconds are the guides' matter.
+        by_itself = self.version is None or self.version < JSON_SINCE or handshake[:1].isdigit()
+        if by_itself or text is None or not nvidia_allocatable(node, self.config.count) or any(map(_speaks, texts)):
+            return None
+        cards = digest(NVIDIA.register, text)
+        if cards is None:
+            return None
+        plugin = self._plugins.get(name)
+        key = (
+            cards.encoding,
+            cards.cards,
+            allocatable,
+            allocatable if status.capacity is status.allocatable else _devices(status.capacity),
+            tuple([one.status for one in status.conditions or () if one.type == "Ready"]),
+            node.spec.unschedulable,
+            tuple(node.spec.taints or ()),
+            node.metadata.label(GPU_LABEL[0]),
+            self._selects(node.metadata.labels),
+            plugin and (plugin.health, plugin.why),
+        )
+        return key, cards.uuids
+
     def _nvidia(self, name: str) -> Registration | Unregistered | None:
         """What every possible version makes of the node, where they agree."""
         *rest, newest = (view.registration(name) for view in self._views)
@@ -146,6 +187,17 @@ class Sweep:
     @property
     def lock_expiry(self) -> timedelta:
         return lock_expiry(self.install)
+
+
+@lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
+def _speaks(key: str) -> bool:
+    """Whether the annotation bears on a node's faults, beside NVIDIA's registration and handshake."""
+    ours = (LOCK_KEY, CAMBRICON_LOCK_KEY, CORDON_KEY, SCORE_KEY)
+    return key in ours or (key != NVIDIA.register and vendor_of_register_key(key) is not None)
+
+
+def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:
+    return tuple([one for one in (amounts or {}).items() if "/" in one[0]])
 
 
 def _by_node(pods: Sequence[DaemonPod] | Gap, now: datetime) -> dict[str, Plugin]:
@@ -173,31 +225,6 @@ def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
         if end and ended and now - ended <= _RECENTLY:
             return Plugin("restarting", pod, restarts, end.reason)
     return Plugin("ready", pod, restarts)
-
-
-# ------------------------------------------------------------------------------------------------ Kubernetes
-
-
-def not_ready(node: Node) -> bool:
-    """Whether its Ready condition is not true, or its taints say so. Without conditions nothing is known."""
-    return any(one.type == "Ready" and one.status != "True" for one in node.status.conditions or ()) or any(
-        taint.key in _NOT_READY_TAINTS for taint in node.spec.taints or ()
-    )
-
-
-def is_cordoned(node: Node) -> bool:
-    return node.spec.unschedulable or any(taint.key == _CORDON_TAINT for taint in node.spec.taints or ())
-
-
-def pressures(node: Node) -> tuple[str, ...]:
-    """The pressure taints, by which Kubernetes keeps pods off."""
-    return tuple(taint.key for taint in node.spec.taints or () if taint.key in _PRESSURE_TAINTS)
-
-
-def other_taints(node: Node) -> tuple[str, ...]:
-    """The taints that somebody put there, as keys."""
-    known = (*_NOT_READY_TAINTS, _CORDON_TAINT, *_PRESSURE_TAINTS)
-    return tuple(taint.key for taint in node.spec.taints or () if taint.key not in known)
 
 
 # --------------------------------------------------------------------------------------------------- reading

@@ -13,7 +13,7 @@ import click
 from bot.errors import SourceError, UsageError
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Confidence, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, Finding, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _fit_tables as tables
 from playbooks._card_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words
@@ -23,7 +23,7 @@ from playbooks._manifest import Manifest, ManifestFile, read_pods
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose
 from playbooks._rules.case import Case, World
-from playbooks._rules.gaps import capacity_gaps, fit_gaps
+from playbooks._rules.gaps import capacity_gaps, confidence_in, fit_gaps
 
 _MAX_FINDINGS = 20
 _MAX_CORES = 100
@@ -84,7 +84,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
-    as_of = cluster.as_of(times_shown(capacity.nodes, install.install))
+    as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, tuple(cluster.undecodable))
 
 
@@ -99,7 +99,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     else:
         pods = list(wanted.pods)
     asked = [Asked(Case(pod, world), name, wanted.words) for pod, name in zip(pods, _names(pods), strict=True)]
-    answers = [answer(one, _confidence(snapshot), say) for one in asked[:_MAX_FINDINGS]]
+    sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
+    answers = [answer(one, sure, say) for one in asked[:_MAX_FINDINGS]]
     findings = sorted((one.finding for one in answers), key=lambda one: one.severity == "info")
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
     gaps += [gap for one in asked for gap in fit_gaps(one.case, say)]
@@ -144,12 +145,6 @@ def _names(pods: Sequence[Pod]) -> list[str]:
     """The pods' names; with their namespace where a name alone would not tell them apart."""
     plain = [pod.name for pod in pods]
     return plain if len(set(plain)) == len(plain) else [f"{pod.namespace}/{pod.name}" for pod in pods]
-
-
-def _confidence(snapshot: Snapshot) -> Confidence:
-    """Sure only when everything that decides was read: a holder that could not be may fill a card."""
-    unread = snapshot.capacity.gaps or snapshot.undecodable or snapshot.install.install.version is None
-    return "suspected" if unread else "confirmed"
 
 
 PLAYBOOK = Playbook(

@@ -37,8 +37,8 @@ from playbooks._gather import Capacity, InstallSeen, gather_capacity, gather_ins
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose
 from playbooks._rules.case import World
-from playbooks._rules.gaps import capacity_gaps
-from playbooks._rules.refusals import finding
+from playbooks._rules.findings import finding
+from playbooks._rules.gaps import capacity_gaps, confidence_in
 
 CARDS_TABLE = "cards"
 SLICES_TABLE = "largest free slice by type"
@@ -68,6 +68,10 @@ class Snapshot(NamedTuple):
     capacity: Capacity
     undecodable: tuple[str, ...]
 
+    @property
+    def confidence(self) -> Confidence:
+        return confidence_in(self.install, self.capacity, self.undecodable)
+
 
 def request(node: str = "", type: str = "") -> Request:  # noqa: A002  # the option's name
     """The cards in the words that were typed."""
@@ -81,7 +85,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     capacity = await gather_capacity(cluster, install.install, "")
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
-    as_of = cluster.as_of(times_shown(capacity.nodes, install.install))
+    as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
     # A card is no less free for a namespace's quota, so that none was read is no gap in this answer.
     capacity = capacity._replace(quotas=[])
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, tuple(cluster.undecodable))
@@ -127,7 +131,7 @@ def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: 
     unknown = sum(1 for card in cards if card.state == UNKNOWN)
     shown = _largest(free) or cards[0]
     proofs = [evidence.registered(world, shown)]
-    confidence: Confidence = "suspected" if unknown else _confidence(snapshot)
+    confidence: Confidence = "suspected" if unknown else snapshot.confidence
     nodes = (snapshot.request.node,) if snapshot.request.node else ()
     if isinstance(snapshot.capacity.pods, Gap):
         memory = prose.mib(sum(card.card.memory_mib for card in cards))
@@ -159,7 +163,7 @@ def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: 
     proofs = [*evidence.obstacle(world, stranded[0]), evidence.registered(world, stranded[0])]
     nodes = sorted({card.node for card in stranded})
     severity: Severity = "warning" if notable else "info"
-    told = finding("stranded-capacity", claim, _confidence(snapshot), nodes, proofs, severity=severity)
+    told = finding("stranded-capacity", claim, snapshot.confidence, nodes, proofs, severity=severity)
     if snapshot.request.node:
         return [told]
     return [msgspec.structs.replace(told, next_actions=prose.see_cards(stranded[0].node, say))]
@@ -185,7 +189,7 @@ def _unregistered(
     claim = say("gpus.unregistered", count=len(lost), nodes=prose.names(say, [one for one, _ in lost]))
     proofs = [evidence.unregistered(world.facts.nodes[name], state, world.config.count)]
     nodes = [one for one, _ in lost]
-    told = finding("node-unregistered", claim, _confidence(snapshot), nodes, proofs, severity="warning")
+    told = finding("node-unregistered", claim, snapshot.confidence, nodes, proofs, severity="warning")
     look = NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
     return [msgspec.structs.replace(told, next_actions=(look,))]
 
@@ -206,12 +210,6 @@ def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen], say: Te
     actions = (NextAction(say("not-found.ask", name=one), prose.command("gpus", option, one)) for one in near)
     told = finding("not-found", claim, "confirmed", (), proofs, severity="warning")
     return msgspec.structs.replace(told, next_actions=tuple(actions))
-
-
-def _confidence(snapshot: Snapshot) -> Confidence:
-    """Sure only when everything that decides was read."""
-    unread = snapshot.capacity.gaps or snapshot.undecodable or snapshot.install.install.version is None
-    return "suspected" if unread else "confirmed"
 
 
 def _by_state(cards: Iterable[CardSeen], say: Texts) -> str:

@@ -28,8 +28,8 @@ from playbooks._gather import InstallSeen, gather_install, install_unread, nothi
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose, runs
 from playbooks._rules.absent import no_such_pod
+from playbooks._rules.findings import finding
 from playbooks._rules.logged import About, Logged, OneLog, namespaces_named, newest_time, read_logs
-from playbooks._rules.refusals import finding
 from playbooks._rules.runs import Told
 from playbooks._scheduler_logs import MAX_SCHEDULERS, LogOf, gather_scheduler_logs
 from playbooks._subject import Absent, Found, SubjectRequest, parse_subject, resolve

@@ -26,10 +26,10 @@ from playbooks._lock_owners import gather_owners
 from playbooks._node_tables import BRIEF, COLUMNS, Rows
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose
+from playbooks._rules.findings import finding
 from playbooks._rules.gaps import capacity_gaps
 from playbooks._rules.node_faults import Fault, Found, by_cause, look_at, worst_by_node
 from playbooks._rules.node_findings import Wording
-from playbooks._rules.refusals import finding
 from playbooks._sweep import PLUGIN_SOURCE, NodeSeen, Sweep, gather_plugins
 
 _MAX_NEAR = 3
@@ -75,7 +75,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         plugins = await gather_plugins(cluster)
     asked = (one for one in nodes if wanted.node in ("", one.name))
     owners = await gather_owners(cluster, asked)
-    as_of = cluster.as_of(set(times_shown(nodes, install.install)))
+    as_of = cluster.as_of(times_shown(cluster, nodes, install.install))
     return Snapshot(
         wanted, cluster.name, cluster.now(), as_of, install, nodes, plugins, owners, tuple(cluster.undecodable)
     )

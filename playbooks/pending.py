@@ -31,8 +31,8 @@ from playbooks._namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose
 from playbooks._rules.case import World
+from playbooks._rules.findings import finding
 from playbooks._rules.gaps import capacity_gaps
-from playbooks._rules.refusals import finding
 from playbooks._rules.signature import cause_signature
 
 CAUSES_TABLE = "causes"

@@ -23,7 +23,7 @@ from playbooks._playbook import Playbook, Sources
 from playbooks._quota_findings import Around, Space, enforced, findings
 from playbooks._quota_rules import proof
 from playbooks._rules import prose
-from playbooks._rules.refusals import finding
+from playbooks._rules.findings import finding
 
 QUOTA_TABLE = "quota"
 COLUMNS = (

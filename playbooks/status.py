@@ -22,8 +22,8 @@ from playbooks._gather import (
 )
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import changing, coverage, extender, leadership, prose, releases, schedulers, webhook
+from playbooks._rules.findings import finding
 from playbooks._rules.parts import Parts, of_object
-from playbooks._rules.refusals import finding
 from playbooks._status_tables import tables
 
 Rule = Callable[[Parts, datetime, Texts], list[Finding]]
@@ -57,7 +57,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         raise nothing_read(next(gap for gap in seen.gaps if gap.source == DEPLOYMENTS_SOURCE))
     components = await gather_components(cluster, seen.install)
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
-    as_of = cluster.as_of(times_shown(nodes, seen.install))
+    as_of = cluster.as_of(times_shown(cluster, nodes, seen.install))
     return Snapshot(cluster.name, cluster.now(), as_of, Parts(seen, components), tuple(cluster.undecodable))
 
 

@@ -22,6 +22,7 @@ from bot.hami.vendors import NVIDIA
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.kube.nodefilter import obstacle
+from bot.kube.remembered import of_each
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Finding, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
@@ -122,19 +123,14 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
     owners, plugins = await asyncio.gather(gather_owners(cluster, nodes, [pod]), _plugin_pods(cluster, pod, nodes))
-    as_of = cluster.as_of([*times_of_pod(pod), *times_shown(nodes, install.install)])
+    as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
     return Scene(install, capacity, log, owners, plugins, as_of)
 
 
 async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dict[str, Sequence[Pod] | Gap]:
     """The device plugin's pods on candidate nodes that should have cards and seem to have none registered."""
-    silent = [
-        node.name
-        for node in nodes
-        if (node.metadata.annotation(NVIDIA.register) is None or not nvidia_allocatable(node))
-        and expects_gpus(node)
-        and obstacle(pod, node) is None
-    ][:_MAX_PLUGIN_NODES]
+    both = zip(nodes, of_each(cluster.kept, _is_silent, nodes), strict=True)
+    silent = [node.name for node, is_silent in both if is_silent and obstacle(pod, node) is None][:_MAX_PLUGIN_NODES]
     labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     found = await asyncio.gather(
         *(
@@ -143,6 +139,10 @@ async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dic
         )
     )
     return dict(zip(silent, found, strict=True))
+
+
+def _is_silent(node: Node) -> bool:
+    return (node.metadata.annotation(NVIDIA.register) is None or not nvidia_allocatable(node)) and expects_gpus(node)
 
 
 # ---------------------------------------------------------------------------------------------------- diagnosis

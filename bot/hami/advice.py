@@ -42,15 +42,20 @@ def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slic
     """The most free memory on a card that passes every check but quota, memory and cores; None when none passes."""
     best: Slice | None = None
     probe = _with_each(request, count=1, memory_mib=0, percentage=0, cores=0)
+    named = request.constraints.use_uuid is not None or request.constraints.no_use_uuid is not None
+    tried = set[int]()
     for name in view.unlike(names, request):
-        state = view.state(name)
-        if isinstance(state, Unregistered):
+        seen = view.see(name)
+        if isinstance(seen.state, Unregistered):
             continue
-        for card in state.cards:
+        for card, kind in zip(seen.state.cards, seen.kinds, strict=True):
+            if kind in tried and not named:
+                continue
+            tried.add(kind)
             free = max(_amounts(card), default=0)
             if free <= (best.memory_mib if best else 0):
                 continue
-            if view.run(NodeCards([card], state.cordoned), probe, frozenset({fit.QUOTA_NOT_FIT})).fits:
+            if view.run(NodeCards([card], seen.state.cordoned), probe, frozenset({fit.QUOTA_NOT_FIT})).fits:
                 best = Slice(name, card.card.uuid, card.card.type, free, card.free_cores)
     return best
 

@@ -1,16 +1,16 @@
 """Whose end would let a pod in: the fewest pods, each set tried against the filter, none with a pod that could stay."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property, partial
 from itertools import combinations
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
 
 from bot.hami.fit import EXCLUSIVE_CORES, QUOTA_NOT_FIT, NodeCards
 from bot.hami.inventory import CardState
-from bot.hami.ledger import Holding
+from bot.hami.ledger import Holding, Ledger
 from bot.hami.nodestate import Unregistered
 from bot.hami.requests import ContainerRequest, PodRequest
 from bot.hami.stock import NodeStock
@@ -49,28 +49,7 @@ def pods_to_end(view: View, names: Iterable[str], request: PodRequest, *, most: 
     """
     if view.ledger is None or not request.containers:
         return Search()
-    return _Hunt(view, request, most).search(list(names))
-
-
-def disruption(holding: Holding) -> tuple[bool, int, float, int, str, str]:
-    """What ending it costs, to sort by: one that is being deleted costs nothing, then priority, age and size."""
-    return (
-        not holding.ending,
-        holding.priority,
-        -_seconds(holding.created),
-        holding.amounts[0],
-        holding.namespace,
-        holding.name,
-    )
-
-
-@lru_cache(maxsize=2**14)
-def _seconds(created: str) -> float:
-    """A pod that does not say when it was created is taken to be the oldest."""
-    try:
-        return datetime.fromisoformat(created).timestamp()
-    except ValueError:
-        return 0.0
+    return _Hunt(view, view.ledger, names, request, most).search()
 
 
 class _Need(NamedTuple):
@@ -101,18 +80,28 @@ Needs = list[_Need]
 class _Site:
     """A node where ending pods might help.
 
-    `holders` are those on the node, and those elsewhere that a quota counts. `lacking` is how many more cards have to
-    become free, None where only runs can tell.
+    `elsewhere` are pods on other nodes that a quota counts. `lacking` is how many more cards have to become free, None
+    where only runs can tell.
     """
 
     def __init__(
-        self, name: str, holders: list[Holding], on_node: list[Holding], lacking: int | None, read: Callable[[], Needs]
+        self,
+        name: str,
+        on_node: list[Holding],
+        elsewhere: list[Holding],
+        lacking: int | None,
+        read: Callable[[], Needs],
     ) -> None:
         self.name = name
-        self.holders = holders
         self.on_node = on_node
+        self._elsewhere = elsewhere
         self.lacking = lacking
         self._read = read
+
+    @cached_property
+    def holders(self) -> list[Holding]:
+        """Whoever could end: those on the node first."""
+        return [*self.on_node, *(one for one in self._elsewhere if one.node != self.name)]
 
     @cached_property
     def needs(self) -> Needs:
@@ -131,8 +120,10 @@ class _Site:
 class _Hunt:
     """One search. The arithmetic of a plain request leaves out what cannot help; the filter itself decides."""
 
-    def __init__(self, view: View, request: PodRequest, most: int) -> None:
+    def __init__(self, view: View, ledger: Ledger, names: Iterable[str], request: PodRequest, most: int) -> None:
         self.view = view
+        self.ledger = ledger
+        self.names = dict.fromkeys(names)
         self.request = request
         self.most = most
         self.runs = MAX_RUNS
@@ -141,71 +132,83 @@ class _Hunt:
         wanted = request.constraints
         self.names_cards = wanted.use_uuid is not None or wanted.no_use_uuid is not None
         self.own = self._own_holders()
+        self._sites: dict[str, _Site | None] = {}
         self._cards: dict[int, _Need | None] = {}
-        self._gaps: dict[int | None, tuple[int, int]] = {}
+        self._lacking: dict[int | None, int] = {}
 
     def _own_holders(self) -> list[Holding]:
         """The namespace's holders on any node, where a quota counts them."""
-        rules, ledger = self.view.rules, self.view.ledger
-        if ledger is None or rules.quota == "none" or self.view.quota_room(self.request.namespace) is None:
+        if self.view.rules.quota == "none" or self.view.quota_room(self.request.namespace) is None:
             return []
-        namespace = self.request.namespace
-        return sorted(
-            (one for some in ledger.by_node.values() for one in some if one.namespace == namespace), key=disruption
-        )
+        return [one for one in self.ledger.least_disruptive_first if one.namespace == self.request.namespace]
 
-    def search(self, names: list[str]) -> Search:
-        sites = list(self._sites(names))
-        found = self._single(sites)
+    def search(self) -> Search:
+        by_quota = [site for site in self._everywhere() if not site.lacking] if self.own else []
+        found = self._single(by_quota)
         if not found:
-            for site in sorted(sites, key=lambda one: one.bound):
+            for site in sorted(self._everywhere(), key=lambda one: one.bound):
                 if site.bound >= _IMPOSSIBLE or self.runs <= 0:
                     break
                 if len(found) >= self.most and site.bound > max(len(one.pods) for one in found):
                     break
                 if (ending := self._several(site)) is not None:
                     found.append(ending)
-        found.sort(key=lambda one: (len(one.pods), [disruption(pod) for pod in reversed(one.pods)], one.node))
+        found.sort(key=lambda one: (len(one.pods), [pod.disruption for pod in reversed(one.pods)], one.node))
         return Search(tuple(found[: self.most]), self.runs > 0 and self.sets > 0)
 
     # ------------------------------------------------------------------------------------------------ the sites
 
-    def _sites(self, names: Sequence[str]) -> Iterator[_Site]:
+    def _everywhere(self) -> list[_Site]:
+        """All sites; of nodes where only the quota is in the way the first few."""
+        found: list[_Site] = []
         by_quota = 0
-        for name in names:
-            seen = self.view.see(name)
-            if isinstance(seen.state, Unregistered) or self.view.ledger is None:
-                continue
-            site = self._site(name, seen.state, seen, self.view.ledger.on(name))
-            if site is None:
-                continue
-            if site.lacking == 0:  # only the quota is in the way
-                by_quota += 1
-                if by_quota > _QUOTA_NODES:
-                    continue
-            yield site
+        for name in self.names:
+            site = self._at(name)
+            by_quota += site is not None and site.lacking == 0
+            if site is not None and site.lacking == 0 and by_quota > _QUOTA_NODES:
+                self._sites[name] = None
+            elif site is not None:
+                found.append(site)
+        return found
 
-    def _site(self, name: str, state: NodeCards, seen: NodeStock, holders: list[Holding]) -> _Site | None:
-        everybody = [*holders, *(one for one in self.own if one.node != name)] if self.own else holders
-        if not everybody:
+    def _at(self, name: str) -> _Site | None:
+        """The site of a node; None where the end of no pod would help."""
+        if name not in self._sites:
+            self._sites[name] = self._read_site(name) if name in self.names else None
+        return self._sites[name]
+
+    def _read_site(self, name: str) -> _Site | None:
+        seen, holders = self.view.see(name), self.ledger.on(name)
+        if isinstance(seen.state, Unregistered) or not (holders or self.own):
             return None
+        lacking = self._lacks(seen)
+        if lacking is not None and lacking < 0:
+            return None
+        return _Site(name, holders, self.own, lacking, partial(self._unmet, seen))
+
+    def _lacks(self, seen: NodeStock) -> int | None:
+        """What a site lacks; less than 0 where the end of no pod would help. The same for nodes that are alike."""
         if not self.plain or seen.mig:
-            return _Site(name, everybody, holders, None, list)
-
-        def needs() -> Iterator[_Need]:
-            for card, kind in zip(state.cards, seen.kinds, strict=True):
-                if (one := self._need(card, kind, state.cordoned)) is not None:
-                    yield one._replace(uuid=card.card.uuid)
-
-        known = None if self.names_cards else seen.amounts
-        if known is None or known not in self._gaps:
-            met = [one.met for one in needs()]
-            self._gaps[known] = len(met), sum(met)
-        usable, free = self._gaps[known]
-        wanted = self.request.containers[0].count
-        if usable < wanted or (free >= wanted and not self.own):
             return None
-        return _Site(name, everybody, holders, max(wanted - free, 0), lambda: [one for one in needs() if not one.met])
+        alike = None if self.names_cards else seen.amounts
+        if alike is None or alike not in self._lacking:
+            met = [one.met for one in self._needs(seen)]
+            wanted, usable, free = self.request.containers[0].count, len(met), sum(met)
+            helps = usable >= wanted and (free < wanted or bool(self.own))
+            self._lacking[alike] = max(wanted - free, 0) if helps else -1
+        return self._lacking[alike]
+
+    def _unmet(self, seen: NodeStock) -> Needs:
+        return [] if self._lacks(seen) is None else [one for one in self._needs(seen, named=True) if not one.met]
+
+    def _needs(self, seen: NodeStock, *, named: bool = False) -> Iterator[_Need]:
+        """What each card lacks that would do if it were empty; `named`: with its own uuid, not that of one alike."""
+        state = seen.state
+        if isinstance(state, Unregistered):
+            return
+        for card, kind in zip(state.cards, seen.kinds, strict=True):
+            if (one := self._need(card, kind, state.cordoned)) is not None:
+                yield one._replace(uuid=card.card.uuid) if named else one
 
     def _need(self, card: CardState, kind: int, cordoned: frozenset[str]) -> _Need | None:
         """What the card lacks, None where it would not even do when it is empty: the same for all cards alike."""
@@ -225,28 +228,27 @@ class _Hunt:
 
     # ------------------------------------------------------------------------------------------------- the sets
 
-    def _single(self, sites: Sequence[_Site]) -> list[Ending]:
+    def _single(self, by_quota: Sequence[_Site]) -> list[Ending]:
         """One pod's end, of all that might help the least disruptive first."""
-        all_of_them = [
-            (disruption(one), site.name, site, one)
-            for site in sites
-            for one in (site.on_node if site.lacking else site.holders)
-        ]
         found: list[Ending] = []
-        named: set[int] = set()
-        for _, name, site, one in sorted(all_of_them, key=lambda one: one[:2]):
-            if len(found) >= self.most or self.runs <= 0:
-                break
-            if id(one) not in named and self._may_do(site, (one,)) and self._fits(name, (one,)):
-                named.add(id(one))
-                found.append(Ending(name, (one,)))
+        for one in self.ledger.least_disruptive_first:
+            concerned = [site] if (site := self._at(one.node)) else []
+            if by_quota and one.namespace == self.request.namespace:
+                concerned += (site for site in by_quota if site.name != one.node)
+                concerned.sort(key=lambda site: site.name)
+            for site in concerned:
+                if len(found) >= self.most or self.runs <= 0:
+                    return found
+                if self._may_do(site, (one,)) and self._fits(site.name, (one,)):
+                    found.append(Ending(site.name, (one,)))
+                    break
         return found
 
     def _several(self, site: _Site) -> Ending | None:
         """A set of two or more on this node: all of up to three pods are tried, beyond that the largest go first."""
         if not self._fits(site.name, site.holders):
             return None
-        helpful = sorted((one for one in site.holders if self._may_help(site, one)), key=disruption)
+        helpful = sorted((one for one in site.holders if self._may_help(site, one)), key=attrgetter("disruption"))
         for size in range(max(site.bound, 2), _MAX_TRIED_WHOLE + 1):
             for some in combinations(helpful, size):
                 self.sets -= 1
@@ -278,7 +280,7 @@ class _Hunt:
 
     def _minimal(self, name: str, pods: list[Holding]) -> Ending | None:
         """The set without those that could stay, the most disruptive first; None where that cannot be proven."""
-        for one in sorted(pods, key=disruption, reverse=True):
+        for one in sorted(pods, key=attrgetter("disruption"), reverse=True):
             rest = [other for other in pods if other is not one]
             if rest and self._fits(name, rest):
                 pods = rest
@@ -289,7 +291,7 @@ class _Hunt:
                 for some in combinations(pods, size):
                     if self._fits(name, some):
                         return Ending(name, some)
-        return Ending(name, tuple(sorted(pods, key=disruption)))
+        return Ending(name, tuple(sorted(pods, key=attrgetter("disruption"))))
 
     def _may_help(self, site: _Site, one: Holding) -> bool:
         if site.lacking is None or (self.own and one.namespace == self.request.namespace):

@@ -5,9 +5,13 @@ Rules: HAMi pkg/scheduler/scheduler.go getNodesUsage, pkg/scheduler/pods.go, pkg
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import datetime
+from functools import cached_property, lru_cache
 from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
+
+import msgspec
 
 from bot.hami.allocations import (
     NVIDIA_ALLOCATED_KEY,
@@ -29,7 +33,7 @@ class Share(NamedTuple):
     cores: int
 
 
-class Holding(NamedTuple):
+class Holding(msgspec.Struct, frozen=True, dict=True):
     """What one pod holds. `bound` is false for a reservation: filtered, counted, and not bound to a node.
 
     `created` is the API's time, `ending` set while the pod is being deleted: it counts until it is gone.
@@ -46,7 +50,7 @@ class Holding(NamedTuple):
     priority: int = 0
     ending: bool = False
 
-    @property
+    @cached_property
     def amounts(self) -> tuple[int, int]:
         """Memory in MiB and cores over all its cards: what a quota counts of it."""
         shares = self.shares.values()
@@ -54,6 +58,27 @@ class Holding(NamedTuple):
             (only,) = shares
             return only.memory_mib, only.cores
         return sum(one.memory_mib for one in shares), sum(one.cores for one in shares)
+
+    @cached_property
+    def disruption(self) -> tuple[bool, int, float, int, str, str]:
+        """What ending it costs, to sort by: nothing while it is being deleted, then priority, age and size."""
+        return (
+            not self.ending,
+            self.priority,
+            -_seconds(self.created),
+            self.amounts[0],
+            self.namespace,
+            self.name,
+        )
+
+
+@lru_cache(maxsize=2**14)
+def _seconds(created: str) -> float:
+    """A pod that does not say when it was created is taken to be the oldest."""
+    try:
+        return datetime.fromisoformat(created).timestamp()
+    except ValueError:
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +95,16 @@ class Ledger:
             (memory, cores), (more_memory, more_cores) = found.get(one.namespace, (0, 0)), one.amounts
             found[one.namespace] = memory + more_memory, cores + more_cores
         return found
+
+    @cached_property
+    def least_disruptive_first(self) -> list[Holding]:
+        """Every holding, in the order in which one would end them."""
+        return sorted(self.all(), key=attrgetter("disruption"))
+
+    @cached_property
+    def uids(self) -> frozenset[str]:
+        """The pods that hold something."""
+        return frozenset(one.uid for one in self.all())
 
     def on(self, node: str) -> list[Holding]:
         """The holdings that count against one node's cards."""

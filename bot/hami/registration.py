@@ -121,6 +121,25 @@ def read_registration(key: str, text: str) -> Registration | Unreadable | None:
     return Registration(vendor, word, key, encoding, cards)
 
 
+class Digest(NamedTuple):
+    """Of an annotation's cards what is the same on many nodes, and the UUIDs, which are not."""
+
+    encoding: Encoding
+    cards: tuple[tuple[int, bool, str], ...]
+    """Slots, health and mode of each."""
+    uuids: tuple[str, ...]
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def digest(key: str, text: str) -> Digest | None:
+    """The digest of what a node annotation registers; None when that cannot be read."""
+    found = read_registration(key, text)
+    if not isinstance(found, Registration):
+        return None
+    cards = tuple([(card.slots, card.health, card.mode) for card in found.cards])
+    return Digest(found.encoding, cards, tuple([card.uuid for card in found.cards if card.uuid]))
+
+
 def read_registrations(node: Node, *, but: Vendor | None = None) -> list[Registration | Unreadable]:
     """Everything the node registers, vendors without an annotation included (they are counted by capacity).
 

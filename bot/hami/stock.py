@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import count
 from typing import NamedTuple
 
-from bot.hami.fit import Heed, NodeCards
+from bot.hami.fit import Heed, NodeCards, Verdict
 from bot.hami.inventory import CardState, take_stock
 from bot.hami.ledger import Holding, Ledger, add_up, read_holding
 from bot.hami.nodestate import (
@@ -26,9 +26,11 @@ from bot.hami.registration import Registration
 from bot.hami.rules import rules_of
 from bot.hami.version import Version
 from bot.kube.models import Holder, Node, Pod
+from bot.kube.remembered import Kept, of_each
 from bot.kube.selectors import label_matcher
 
 MOST_NUMBERED = 2**16
+MOST_VERDICTS = 2**15
 _NO_CARD = frozenset[str]()
 
 
@@ -43,18 +45,23 @@ class Terms(NamedTuple):
 class NodeStock(NamedTuple):
     """One node. `by_turns`: the scheduler takes its cards in and drops them again every minute. `mig`: some card is.
 
-    `kinds` tells of each card what it is and what is used of it, without its uuid and its place.
+    `kinds` tells of each card what it is and what is used of it, without its uuid and its place; `shape` is equal for
+    nodes whose cards are of the same types and sizes, `amounts` for those whose cards are also used alike, `order` for
+    those whose cards stand in the same places too. None where no other node is like it.
     """
 
     state: NodeCards | Unregistered
     by_turns: bool = False
     mig: bool = False
     kinds: tuple[int, ...] = ()
+    shape: int | None = None
     amounts: int | None = None
     order: int | None = None
 
     def all_that(self, heed: Heed) -> int | None:
-        """Equal for nodes that one request gets the same verdict on; None where no other node is like it."""
+        """Equal for nodes that one request gets the same verdict on; None where that cannot be told beforehand."""
+        if self.by_turns:
+            return None
         return self.amounts if heed == "amounts" else self.order if heed == "order" else None
 
 
@@ -74,21 +81,27 @@ class Stock:
         self.rules = rules_of(terms.version)
         self._selects = label_matcher(terms.node_selector)
         self._nodes: dict[str, _Kept] = {}
-        self._holdings: dict[int, tuple[Pod | Holder, Holding | None]] = {}
+        self._kept: Kept = {}
+        self._counted = list[Pod | Holder](), Ledger({})
         self._numbers: dict[Hashable, int] = {}
         self._unused = count()
+        self._verdicts: dict[Hashable, dict[Hashable, Verdict]] = {}
 
     def ledger(self, pods: Iterable[Pod | Holder]) -> Ledger:
         """What these pods hold; only of them something is remembered afterwards."""
-        known, kept = self._holdings, dict[int, tuple[Pod | Holder, Holding | None]]()
+        pods, counted = list(pods), self._counted
+        if pods != counted[0]:
+            counted = self._counted = pods, add_up(of_each(self._kept, self._holding, pods))
+        return counted[1]
 
-        for pod in pods:
-            entry = known.get(id(pod))
-            if entry is None or entry[0] is not pod:
-                entry = pod, read_holding(pod, self.terms.version)
-            kept[id(pod)] = entry
-        self._holdings = kept
-        return add_up(holding for _, holding in kept.values())
+    def _holding(self, pod: Pod | Holder) -> Holding | None:
+        return read_holding(pod, self.terms.version)
+
+    def verdicts(self, asked: Hashable) -> dict[Hashable, Verdict]:
+        """The verdicts on what was asked before, by what is equal for nodes that get the same: to be added to."""
+        if asked not in self._verdicts and sum(map(len, self._verdicts.values())) > MOST_VERDICTS:
+            self._verdicts.clear()
+        return self._verdicts.setdefault(asked, {})
 
     def registration(self, node: Node, now: datetime) -> Registration | Unregistered:
         """The node's NVIDIA cards as registered, or why the scheduler has none."""
@@ -131,8 +144,9 @@ class Stock:
         # A MIG card of an old version ends a run where the run comes to it.
         mig = any(one.card.mode == "mig" for one in cards.cards)
         amounts = order if mig else self._number(tuple(sorted(kinds)))
+        shape = self._number(sizes(found))
         twins = len({one.card.uuid for one in cards.cards}) < len(kinds)
-        return NodeStock(cards, mig=mig, kinds=kinds, amounts=amounts, order=None if twins else order)
+        return NodeStock(cards, mig=mig, kinds=kinds, shape=shape, amounts=amounts, order=None if twins else order)
 
     def _kind(self, state: CardState, cordoned: frozenset[str]) -> int:
         """The number of all that decides about a card but its uuid and its place."""
@@ -153,6 +167,11 @@ class Stock:
                 self._numbers.clear()
             number = self._numbers.setdefault(what, next(self._unused))
         return number
+
+
+def sizes(registration: Registration) -> tuple[tuple[str, int, int, int], ...]:
+    """What decides whether a pod would be too large for the cards even when they are empty."""
+    return tuple([(one.type, one.memory_mib, one.cores, one.slots) for one in registration.cards])
 
 
 def _says_same(one: Node, other: Node) -> bool:

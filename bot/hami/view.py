@@ -52,20 +52,19 @@ class View:
         self._changed: frozenset[str] = frozenset()
         self._seen: dict[str, NodeStock] = {}
         self._rooms: dict[str, tuple[QuotaRoom | None, ...]] = {}
-        self._verdicts: dict[tuple[PodRequest, frozenset[str]], dict[Hashable, Verdict]] = {}
 
     def forgetting(self, uid: str) -> "View":
         """The cluster without what one pod holds, as its own filter run sees it; an empty uid is nobody's.
 
         What was or will be worked out about other nodes is shared.
         """
-        if self.ledger is None or not uid:
+        if self.ledger is None or not uid or uid not in self.ledger.uids:
             return self
         gone = [one for one in self.ledger.all() if one.uid == uid]
         view = copy(self)
         view.ledger = self.ledger.without(gone)
         view._whole, view._changed = self, self._changed | {one.node for one in gone}  # noqa: SLF001  # a copy of ours
-        view._seen, view._rooms, view._verdicts = {}, {}, {}  # noqa: SLF001
+        view._seen, view._rooms = {}, {}  # noqa: SLF001
         return view
 
     def registration(self, name: str) -> Registration | Unregistered:
@@ -86,6 +85,17 @@ class View:
         seen = self._seen[name] = self._stock.on(self.facts.nodes[name], holdings, self.facts.now)
         return seen
 
+    def seen(self, names: Iterable[str]) -> list[NodeStock]:
+        """The same of several nodes, in their order."""
+        known, see = self._seen, self.see
+        return [known.get(name) or see(name) for name in names]
+
+    def registered(self, names: Iterable[str]) -> list[str]:
+        """Those of the nodes whose cards the scheduler has."""
+        names = list(names)
+        both = zip(names, self.seen(names), strict=True)
+        return [name for name, seen in both if not isinstance(seen.state, Unregistered)]
+
     def cards_of(self, name: str, registration: Registration, *, empty: bool = False) -> NodeCards:
         """The cards of a registration, with or without what the ledger says is used of them."""
         holdings = self.ledger.on(name) if self.ledger and not empty else ()
@@ -102,18 +112,24 @@ class View:
         if not request.containers:
             return dict.fromkeys(names, fit.FITS)
         heed = self._heed(request)
-        known = self._verdicts.setdefault((request._replace(name="", uid=""), relax), {})
+        known = self._stock.verdicts(self._asked(request, relax))
         found: dict[str, Verdict] = {}
-        for name in names:
-            seen = self.see(name)
+        names = list(names)
+        for name, seen in zip(names, self.seen(names), strict=True):
             alike = seen.all_that(heed)
-            verdict = known.get(alike) if alike is not None and not seen.by_turns else None
+            verdict = known.get(alike) if alike is not None else None
             if verdict is None:
                 verdict = self._judge(seen, request, relax)
-                if alike is not None and not seen.by_turns:
+                if alike is not None:
                     known[alike] = verdict
             found[name] = verdict
         return found
+
+    def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
+        """All that decides about a verdict beside the node's cards."""
+        unseen = self.ledger is None, self.facts.quotas is None
+        nameless = request._replace(name="", uid="")
+        return nameless, relax, self._quota_rooms(request.namespace), self.facts.policy, unseen
 
     def _judge(self, seen: NodeStock, request: PodRequest, relax: frozenset[str]) -> Verdict:
         if isinstance(seen.state, Unregistered):
@@ -129,9 +145,9 @@ class View:
     def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
         """Of nodes that are alike in all that this request heeds the first; of the unregistered ones none."""
         heed, known, found = self._heed(request), set[Hashable](), list[str]()
-        for name in names:
-            seen = self.see(name)
-            alike = seen.all_that(heed) if not seen.by_turns else None
+        names = list(names)
+        for name, seen in zip(names, self.seen(names), strict=True):
+            alike = seen.all_that(heed)
             if alike not in known and not isinstance(seen.state, Unregistered):
                 found.append(name)
                 if alike is not None:

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
-from bot.kube.cluster import Kept, LogLines, LogWanted
+from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.follow import Follower, Pace
-from bot.kube.live import LiveCluster, Selection, left_out
+from bot.kube.live import LiveCluster, Selection
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
+from bot.kube.pages import left_out
+from bot.kube.remembered import Kept
 from bot.kube.sharing import Shared
 from bot.report import Gap
 

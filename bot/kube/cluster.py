@@ -1,18 +1,16 @@
 """What a playbook may read from a cluster, whether it is live or recorded. Nothing here can change one."""
 
-from collections.abc import Awaitable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from bot.errors import SourceError
 from bot.kube.models import Kind, Resource
+from bot.kube.remembered import Kept
 from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
-
-Kept = dict[Hashable, Any]
-"""What was worked out of a cluster's objects, by what it is. It is looked up again only for the same objects."""
 
 
 class LogWanted(NamedTuple):

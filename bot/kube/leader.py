@@ -65,7 +65,7 @@ class Leader:
         """Does the work whenever this candidate leads, until it is cancelled; then gives the Lease up.
 
         `work` is cancelled and awaited when leadership is lost, and begun anew when it is won again. What it raises
-        ends the run.
+        ends the run, and so does whatever is no SourceError in keeping the Lease.
         """
         try:
             while True:
@@ -84,9 +84,9 @@ class Leader:
         renewing = asyncio.create_task(self._keep())
         self.leading = True
         try:
-            await asyncio.wait((working, renewing), return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                working.result()
+            ended, _ = await asyncio.wait((working, renewing), return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
         finally:
             self.leading = False
             for task in (working, renewing):

@@ -5,22 +5,20 @@ The official client brings the credentials, TLS and the proxy (`bot.kube.connect
 """
 
 import asyncio
-import gc
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
-from urllib.parse import quote
 
 import aiohttp
 import msgspec
 
-from bot.errors import NotFound, Troubled
 from bot.kube.cluster import LogLines, LogWanted
-from bot.kube.failures import Request, StaleListError, broken, is_cut, is_status, quoted, refused
+from bot.kube.failures import Request, StaleListError, broken, is_cut, is_status, refused
 from bot.kube.loglines import matching_lines
 from bot.kube.models import PODS, Kind, Resource
-from bot.kube.podport import PodAnswer, PodGet, answer_of, too_slow
+from bot.kube.pages import Page, decoded, left_out, page_of, resource, segment
+from bot.kube.podget import PodAnswer, PodGet
+from bot.kube.podport import answer_of, too_slow
 from bot.kube.times import parse_time
 from bot.report import Gap
 
@@ -34,8 +32,6 @@ MOST_WAITS, LONGEST_WAIT_S = 2, 5
 BUSY_BYTES, GATHER_S = 32 * 1024, 0.2
 """A watch that brought less than this at once is left alone for a moment: one wake-up then serves many events."""
 ERROR_BODY_LIMIT = 64 * 1024
-UNREADABLE = (ValueError, RecursionError)
-"""What msgspec raises: its own errors and UnicodeDecodeError are ValueErrors; nesting without end is the other."""
 
 
 class Link(Protocol):
@@ -55,18 +51,6 @@ class Link(Protocol):
     async def aclose(self) -> None:
         """Closes its connections."""
         ...
-
-
-class ListMeta(msgspec.Struct, frozen=True, gc=False, rename={"next": "continue", "version": "resourceVersion"}):
-    next: str = ""
-    version: str = ""
-
-
-class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One page of a list. `items` has no default: an answer without it is no list and must not pass for empty."""
-
-    items: list[T] | None
-    metadata: ListMeta = ListMeta()
 
 
 class Selection(NamedTuple, Generic[R]):
@@ -152,17 +136,17 @@ class LiveCluster:
     async def server_version(self) -> str:
         """The API server's version, such as `v1.34.1`."""
         request = Request("get", "version", "/version")
-        return _decoded(request, await self._ask(request, _body), Version).git_version
+        return decoded(request, await self._ask(request, _body), Version).git_version
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         path = kind.path(segment(namespace) if namespace else "", segment(name))
-        request = Request("get", _resource(kind), path, namespace)
-        return _decoded(request, await self._ask(request, _body), kind.type)
+        request = Request("get", resource(kind), path, namespace)
+        return decoded(request, await self._ask(request, _body), kind.type)
 
     async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
         path = kind.path(segment(namespace) if namespace else "", segment(name))
-        request = Request("get", _resource(kind), path, namespace)
-        return _decoded(request, await self._ask(request, _body), dict[str, Any])
+        request = Request("get", resource(kind), path, namespace)
+        return decoded(request, await self._ask(request, _body), dict[str, Any])
 
     async def served(self, namespace: str, pod: str, port: int, path: str) -> bytes:
         """What the pod answers to GET `path` on a port that speaks plain HTTP, through the API server."""
@@ -170,7 +154,7 @@ class LiveCluster:
         return await self._ask(Request("get", "pods/proxy", address, namespace, (), "*/*"), _body)
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
-        """See `bot.kube.podport.PodPorts`: through the API server, which asks for `get` on `pods/proxy`."""
+        """See `bot.kube.podget.PodPorts`: through the API server, which asks for `get` on `pods/proxy`."""
         address = PODS.path(segment(wanted.namespace), f"{wanted.scheme}:{segment(wanted.pod)}:{wanted.port}")
         path = f"{address}/proxy/{wanted.path}"
         request = Request("get", "pods/proxy", path, wanted.namespace, wanted.query, "*/*")
@@ -209,7 +193,7 @@ class LiveCluster:
         """The list with what a watch needs to go on from it. `shrink` is asked about each object as its page comes."""
         query = {"limit": str(PAGE_SIZE), "labelSelector": wanted.labels, "fieldSelector": wanted.fields}
         accept = METADATA_ONLY if wanted.metadata_only else "application/json"
-        request = Request("list", _resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
+        request = Request("list", resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
         try:
             return await self._pages(request, wanted.kind, shrink)
         except StaleListError:
@@ -218,8 +202,8 @@ class LiveCluster:
     async def newest_version(self, kind: Kind[R]) -> str:
         """The resourceVersion that the server is at now."""
         query = (("limit", "1"),)
-        request = Request("list", _resource(kind), kind.path(), "", query, METADATA_ONLY)
-        return _decoded(request, await self._ask(request, _body), Page[msgspec.Raw]).metadata.version
+        request = Request("list", resource(kind), kind.path(), "", query, METADATA_ONLY)
+        return decoded(request, await self._ask(request, _body), Page[msgspec.Raw]).metadata.version
 
     async def watch(
         self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
@@ -238,7 +222,7 @@ class LiveCluster:
             "fieldSelector": wanted.fields,
         }
         accept = WATCHED_METADATA if wanted.metadata_only else "application/json"
-        request = Request("watch", _resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
+        request = Request("watch", resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.sock_connect, sock_read=silence_s)
 
         async def use(answer: aiohttp.ClientResponse) -> None:
@@ -306,7 +290,7 @@ class LiveCluster:
         bad: dict[str, str] = {}
         turn = request
         while True:
-            page = _page(turn, await self._ask(turn, _body), kind, bad)
+            page = page_of(turn, await self._ask(turn, _body), kind, bad)
             found += map(shrink, page.items or ()) if shrink else page.items or ()
             if not page.metadata.next:
                 break
@@ -327,16 +311,11 @@ class LiveCluster:
         path = kind.path(segment(namespace) if namespace else "")
         query = _filled({"limit": str(PAGE_SIZE), "labelSelector": wanted.labels, "fieldSelector": wanted.fields})
         accept = METADATA_ONLY if wanted.metadata_only else "application/json"
-        request = Request("list", _resource(kind), path, namespace if kind.namespaced else "", query, accept)
+        request = Request("list", resource(kind), path, namespace if kind.namespaced else "", query, accept)
         try:
             return await self._pages(request, kind)
         except StaleListError:
             return await self._pages(request, kind)
-
-
-def left_out(kind: Kind[Any], bad: Mapping[str, str]) -> list[str]:
-    """What could not be read of a list: `pods ml/trainer-0: why`."""
-    return [f"{_resource(kind)} {name}: {why}" for name, why in bad.items()]
 
 
 async def _exchange(
@@ -362,65 +341,5 @@ async def _body(answer: aiohttp.ClientResponse) -> bytes:
     return await answer.read()
 
 
-def _resource(kind: Kind[R]) -> str:
-    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-
-
 def _filled(query: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, value in query.items() if value)
-
-
-def segment(name: str) -> str:
-    """The name as a part of a path; what could never be one names no object."""
-    if name in ("", ".", "..") or "/" in name or "%" in name:
-        raise NotFound(f"{name!r} cannot be the name of an object", hint="check the spelling")
-    return quote(name, safe="")
-
-
-def _decoded(request: Request, body: bytes, shape: type[T]) -> T:
-    try:
-        return msgspec.json.decode(body, type=shape)
-    except UNREADABLE as error:
-        start = quoted(body[:80].decode(errors="replace"))
-        raise Troubled(
-            f"{request}: not the answer of a Kubernetes API server ({error}); it begins with {start!r}",
-            hint="check that the address is the API server's own, with no login page or proxy in between",
-        ) from error
-
-
-def _page(request: Request, body: bytes, kind: Kind[R], bad: dict[str, str]) -> Page[R]:
-    """The page's objects; one that does not decode is named in `bad`, and the others stay readable."""
-    shape: type[Page[R]] = Page[kind.type]  # pyright: ignore[reportInvalidTypeArguments]  # known at run time only
-    try:
-        with _collector_paused():
-            return msgspec.json.decode(body, type=shape)
-    except UNREADABLE:
-        page = _decoded(request, body, Page[msgspec.Raw])
-    items: list[R] = []
-    for raw in page.items or ():
-        try:
-            items.append(msgspec.json.decode(raw, type=kind.type))
-        except UNREADABLE as error:
-            bad[_label(raw)] = quoted(str(error))
-    return Page(items, page.metadata)
-
-
-@contextmanager
-def _collector_paused() -> Generator[None]:
-    """For making many objects that all stay: 50,000 pods decode in 0.6 s, or in 1.3 s with searches for garbage."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _label(raw: msgspec.Raw) -> str:
-    """`namespace/name`, as far as the object's JSON can be read at all."""
-    try:
-        found = msgspec.json.decode(raw, type=Resource)
-    except UNREADABLE:
-        return "(its name cannot be read)"
-    return f"{found.namespace}/{found.name}" if found.namespace else found.name

@@ -6,7 +6,7 @@ larger than the whole node is.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class NodeFilter:
         self._pod = pod
         self._tolerations = pod.spec.tolerations or []
         self._selects = bool(pod.spec.node_selector or pod.spec.affinity)
-        self._lacks: dict[tuple[str, Quantity], bool] = {}
+        self._short: dict[Sequence[Quantity | None], Obstacle | None] = {}
         amounts = ((resource, effective_request(pod, resource)) for resource in _RESOURCES)
         self._asked = [(resource, amount) for resource, amount in amounts if amount > 0]
 
@@ -60,18 +60,18 @@ class NodeFilter:
         if self._selects and (missing := _unselected(self._pod, node)):
             return Obstacle(SELECTOR_TEXT, missing)
         offers = node.status.allocatable or {}
-        for resource, asked in self._asked:
-            if resource in offers and self._is_less(resource, offers[resource], asked):
+        offered = tuple([offers.get(resource) for resource, _ in self._asked])
+        if offered not in self._short:
+            self._short[offered] = self._shortage(offered)
+        return self._short[offered]
+
+    def _shortage(self, offered: Sequence[Quantity | None]) -> Obstacle | None:
+        """The first resource of which less is offered than asked; nodes by the thousand offer the same."""
+        for (resource, asked), offer in zip(self._asked, offered, strict=True):
+            amount = None if offer is None else parse_quantity(offer)
+            if amount is not None and asked > amount:
                 return Obstacle(f"Insufficient {resource}", resource)
         return None
-
-    def _is_less(self, resource: str, offered: Quantity, asked: Decimal) -> bool:
-        """Whether the node offers less than is asked; nodes by the thousand offer the same."""
-        key = resource, offered
-        if key not in self._lacks:
-            amount = parse_quantity(offered)
-            self._lacks[key] = amount is not None and asked > amount
-        return self._lacks[key]
 
 
 def obstacle(pod: Pod, node: Node) -> Obstacle | None:

@@ -5,52 +5,23 @@ and never followed elsewhere.
 """
 
 import asyncio
+import errno
+import os
 import ssl
-from collections.abc import AsyncIterator
-from typing import Literal, NamedTuple, Protocol
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 import aiohttp
-import httpx
 
 from bot.errors import SourceError
 from bot.kube.failures import quoted
+from bot.kube.models import PODS, Kind
+from bot.kube.podget import PodAnswer, PodGet, TooSlow
 
-Scheme = Literal["http", "https"]
+if TYPE_CHECKING:
+    import httpx
+
 CONNECT_S = 5.0
-
-
-class PodGet(NamedTuple):
-    """What is asked: `path` without its leading slash. `within_s` bounds the whole answer, `limit_bytes` its body."""
-
-    namespace: str
-    pod: str
-    scheme: Scheme
-    port: int
-    path: str
-    query: tuple[tuple[str, str], ...] = ()
-    within_s: float = 30.0
-    limit_bytes: int = 64 * 1024 * 1024
-
-    def __str__(self) -> str:
-        query = "&".join(f"{key}={value}" for key, value in self.query)
-        return f"{self.scheme}://{self.namespace}/{self.pod}:{self.port}/{self.path}" + (f"?{query}" if query else "")
-
-
-class PodAnswer(NamedTuple):
-    """The pod's own answer. `headers` have lower-case names; `cut`: the body was longer than the limit."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-    cut: bool = False
-
-
-class PodPorts(Protocol):
-    """Whatever can reach pods' ports."""
-
-    async def pod_get(self, wanted: PodGet) -> PodAnswer:
-        """The pod's answer. Raises SourceError when the pod itself was not reached, or did not answer in time."""
-        ...
 
 
 class Direct:
@@ -66,6 +37,8 @@ class Direct:
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
         """See `PodPorts`."""
+        import httpx  # noqa: PLC0415  # a tenth of a second, which no other question needs
+
         url = f"{wanted.scheme}://{self._address}:{wanted.port}/{wanted.path}"
         timeout = httpx.Timeout(wanted.within_s, connect=CONNECT_S)
         # No proxy of the environment: a pod's address means something inside the cluster only.
@@ -84,6 +57,28 @@ class Direct:
             raise _unreached(wanted, error) from error
 
 
+class Objects(Protocol):
+    """Where a pod's address is looked up: the part of `bot.kube.cluster.Cluster` that is needed."""
+
+    async def raw(self, kind: Kind[Any], name: str, namespace: str = "") -> dict[str, Any]: ...
+
+
+class Straight:
+    """`PodPorts` straight to the address that each pod has now; for `trust_any` see `Direct`."""
+
+    def __init__(self, objects: Objects, *, trust_any: bool) -> None:
+        self._objects = objects
+        self._trust_any = trust_any
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """See `PodPorts`."""
+        pod = await self._objects.raw(PODS, wanted.pod, wanted.namespace)
+        address = str(pod.get("status", {}).get("podIP") or "")
+        if not address:
+            raise SourceError(f"pod {wanted.namespace}/{wanted.pod} has no address", hint="is it running?")
+        return await Direct(address, trust_any=self._trust_any).pod_get(wanted)
+
+
 async def answer_of(answer: aiohttp.ClientResponse, limit_bytes: int) -> PodAnswer:
     """The answer that came through the API server's proxy."""
     body, cut = await bounded(answer.content.iter_chunked(256 * 1024), limit_bytes)
@@ -94,7 +89,7 @@ async def answer_of(answer: aiohttp.ClientResponse, limit_bytes: int) -> PodAnsw
 def too_slow(wanted: PodGet) -> SourceError:
     """The error for an answer that was not whole in time."""
     text = f"GET {wanted}: not finished within {wanted.within_s:g} s"
-    return SourceError(text, hint="the process or the way to it is stuck: ask again, or for a shorter time")
+    return TooSlow(text, hint="the process or the way to it is stuck: ask again, or for a shorter time")
 
 
 async def bounded(pieces: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
@@ -107,8 +102,10 @@ async def bounded(pieces: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool
     return bytes(body), False
 
 
-def _unreached(wanted: PodGet, error: httpx.HTTPError) -> SourceError:
-    said = quoted(str(error)) or type(error).__name__
+def _unreached(wanted: PodGet, error: "httpx.HTTPError") -> SourceError:
+    import httpx  # noqa: PLC0415  # as above
+
+    said = _system_said(error) or quoted(str(error)) or type(error).__name__
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
         if "CERTIFICATE" in said.upper():
             hint = "HAMi's certificate is signed by nobody: allow that with profiles.trust_any_certificate"
@@ -117,3 +114,16 @@ def _unreached(wanted: PodGet, error: httpx.HTTPError) -> SourceError:
     else:
         hint = "ask again"
     return SourceError(f"GET {wanted}: {said}", hint=hint)
+
+
+def _system_said(error: BaseException) -> str:
+    """What the operating system said; httpx says only that all attempts failed."""
+    refusals = (one for one in _causes(error) if isinstance(one, OSError) and not isinstance(one, ssl.SSLError))
+    numbers = (one.errno or 0 for one in refusals)
+    return next((os.strerror(number).lower() for number in numbers if number in errno.errorcode), "")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

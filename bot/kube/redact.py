@@ -22,9 +22,11 @@ _HAMI_CONTAINERS = frozenset({EXTENDER, "kube-scheduler", "device-plugin", "vgpu
 DEVICE_CONFIG = "device-config.yaml"
 _CONFIG_KEYS = frozenset({DEVICE_CONFIG, "config.yaml", "config.json"})
 
+_OUR_RECORDS = "hami-bot.io/"
+
 _KEPT_ANNOTATIONS = (
     "hami.io/",
-    "hami-bot.io/",
+    _OUR_RECORDS,
     "nvidia.com/",
     "amd.com/",
     "huawei.com/",
@@ -154,7 +156,11 @@ def _redacted(value: Any, *, of_hami: bool) -> Any:
     kept: dict[str, Any] = {}
     for key, one in fields.items():
         if key == "annotations":
-            kept[key] = {name: masked(text) for name, text in one.items() if name.startswith(_KEPT_ANNOTATIONS)}
+            kept[key] = {
+                name: masked_record(text) if name.startswith(_OUR_RECORDS) else masked(text)
+                for name, text in one.items()
+                if name.startswith(_KEPT_ANNOTATIONS)
+            }
         elif key in ("command", "args"):
             if of_hami and fields.get("name") in _HAMI_CONTAINERS:
                 kept[key] = masked_arguments(one)
@@ -170,6 +176,20 @@ def _redacted(value: Any, *, of_hami: bool) -> Any:
         else:
             kept[key] = _redacted(one, of_hami=of_hami)
     return kept
+
+
+def masked_record(text: str) -> str:
+    """A record of a change holds command lines, whose secrets may be words of their own beside their flags."""
+    try:
+        record = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return masked(text)
+    lines = {name: masked_arguments(one) for name, one in record.items() if _is_words(one)}
+    return masked(msgspec.json.encode(record | lines).decode() if lines else text)
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
 
 
 def masked_arguments(arguments: list[str]) -> list[str]:

@@ -2,12 +2,14 @@
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})", re.ASCII)
 
 _EARLIEST_YEAR, _LATEST_YEAR = 1970, 9000
 
 
+@lru_cache(maxsize=4096)
 def parse_time(text: str | None) -> datetime | None:
     """The moment that the text names, in UTC; None when there is no text or it is no RFC 3339 time.
 

@@ -14,8 +14,9 @@ import msgspec
 
 from bot.errors import SourceError
 from bot.kube.failures import Request, broken, refused
-from bot.kube.live import ERROR_BODY_LIMIT, METADATA_ONLY, UNREADABLE, Link, Page, segment
+from bot.kube.live import ERROR_BODY_LIMIT, METADATA_ONLY, Link
 from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
+from bot.kube.pages import UNREADABLE, Page, segment
 
 R = TypeVar("R", bound=Resource)
 

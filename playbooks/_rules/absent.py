@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from bot.report import Evidence, Finding, NextAction, Scope, Subject, one_line
+from bot.report import Evidence, Finding, NextAction, Subject
 from bot.texts import Texts
 from playbooks._evidence import kubectl
 from playbooks._rules import prose
 from playbooks._rules.admission import denied
+from playbooks._rules.findings import finding
 from playbooks._subject import Absent
 
 _MAX_CANDIDATES = 3
@@ -17,13 +18,12 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts) -> Finding:
     if (refusal := denied(absent, name, say)) is not None:
         return refusal
     names = [f"{one.namespace}/{one.name}" for one in absent.candidates]
-    return Finding(
-        code="not-found",
-        claim=one_line(_claim(absent, kind, name, names, say), 400),
-        severity="info" if absent.matches else "warning",
-        confidence="suspected" if absent.gaps else "confirmed",
-        scope=Scope(),
-        evidence=tuple(
+    return finding(
+        "not-found",
+        _claim(absent, kind, name, names, say),
+        "suspected" if absent.gaps else "confirmed",
+        (),
+        tuple(
             Evidence(
                 f"{one.kind.lower()}s",
                 f"{one.kind} {full}",
@@ -33,7 +33,8 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts) -> Finding:
             )
             for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         ),
-        next_actions=tuple(
+        severity="info" if absent.matches else "warning",
+        actions=tuple(
             NextAction(say("not-found.ask", name=full), prose.command("why", _typed(one)))
             for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         ),

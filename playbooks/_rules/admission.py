@@ -4,11 +4,12 @@ from bot.hami.install import Install
 from bot.hami.requests import DeviceConfig, asked_resources
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
-from bot.report import Confidence, Evidence, Finding, NextAction, Scope, one_line
+from bot.report import Confidence, Evidence, Finding, NextAction, one_line
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._evidence import kubectl, kubectl_pod
 from playbooks._rules.case import Case
+from playbooks._rules.findings import finding
 from playbooks._rules.gaps import other_vendors
 from playbooks._rules.said import Said
 from playbooks._subject import Absent
@@ -45,14 +46,14 @@ def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
         about = ("resourcequota",) if remedy == "quota" else (owner.kind.lower(), owner.name)
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
         actions.insert(0, NextAction(say(f"admission-denied.{remedy}"), look))
-    return Finding(
-        code="admission-denied",
-        claim=one_line(claim, 400),
+    return finding(
+        "admission-denied",
+        claim,
+        "confirmed",
+        (),
+        tuple(_evidence.of_event(one) for one in absent.refusals),
         severity="warning",
-        confidence="confirmed",
-        scope=Scope(),
-        evidence=tuple(_evidence.of_event(one) for one in absent.refusals),
-        next_actions=tuple(actions),
+        actions=tuple(actions),
     )
 
 
@@ -177,12 +178,4 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
 def _finding(
     code: str, claim: str, proofs: list[Evidence], *actions: NextAction, confidence: Confidence = "confirmed"
 ) -> Finding:
-    return Finding(
-        code=code,
-        claim=claim,
-        severity="warning",
-        confidence=confidence,
-        scope=Scope(),
-        evidence=tuple(proofs),
-        next_actions=actions,
-    )
+    return finding(code, claim, confidence, (), tuple(proofs), severity="warning", actions=actions)

@@ -10,12 +10,13 @@ from bot.hami.messages import chosen_node
 from bot.hami.nodelock import LOCK_KEY
 from bot.hami.vendors import NVIDIA
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
+from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._evidence import kubectl, kubectl_pod
 from playbooks._rules import prose
 from playbooks._rules.case import Case
+from playbooks._rules.findings import finding
 from playbooks._rules.locks import Held, Owners, after, lock_actions, lock_expiry, lock_on, told
 from playbooks._rules.said import Said
 
@@ -59,10 +60,10 @@ def _refused_by_lock(case: Case, said: Said, name: str, owners: Owners, say: Tex
     code = "node-lock-malformed" if said.lock.malformed else "node-lock-held"
     if name in case.nodes:
         late = said.at is None or case.now - said.at > UNSCHEDULABLE_FLUSH
-        finding = _lock_finding(
+        gone = _lock_finding(
             case, {name: Held(code, say("node-lock.gone", node=name))}, [said.evidence], "suspected", say
         )
-        return structs.replace(finding, severity="warning" if late else "info", next_actions=())
+        return structs.replace(gone, severity="warning" if late else "info", next_actions=())
     locks = {name: Held(code, say(f"{code}.said", node=name or "?"))}
     return _lock_finding(case, locks, [said.evidence], "suspected", say)
 
@@ -75,15 +76,8 @@ def _lock_finding(
     shown = [case.nodes[name] for name in names if name in case.nodes][:_MAX_LOCKS_SHOWN]
     texts = [(node, node.metadata.annotation(LOCK_KEY)) for node in shown]
     actions = lock_actions(names[0], held, say) if names else []
-    return Finding(
-        code=held.code,
-        claim=one_line(held.claim, 400),
-        severity="warning",
-        confidence=confidence,
-        scope=Scope(nodes=tuple(sorted(names))),
-        evidence=(*proofs, *(_evidence.of_node_annotation(node, LOCK_KEY, text) for node, text in texts if text)),
-        next_actions=tuple(actions),
-    )
+    proofs = [*proofs, *(_evidence.of_node_annotation(node, LOCK_KEY, text) for node, text in texts if text)]
+    return finding(held.code, held.claim, confidence, names, proofs, severity="warning", actions=actions)
 
 
 def _judge(case: Case, name: str, owners: Owners, say: Texts) -> Held | None:
@@ -97,12 +91,12 @@ def bind_refused(case: Case, said: Said, say: Texts) -> Finding | None:
     """Bind was refused for another reason than a lock."""
     if said.stage != "bind" or said.lock is not None or said.evidence is None:
         return None
-    return _finding(
+    return finding(
         "binding-failed",
         say("binding-failed.claim", why=said.evidence.quote),
         "confirmed",
-        [said.evidence],
         (),
+        [said.evidence],
         severity="warning",
         actions=prose.scheduler_log(case.install, case.pod.name, say),
     )
@@ -112,12 +106,12 @@ def extender_silent(case: Case, said: Said, say: Texts) -> Finding | None:
     """kube-scheduler got no answer from HAMi's extender."""
     if said.stage != "extender" or said.evidence is None:
         return None
-    return _finding(
+    return finding(
         "scheduler-degraded",
         say("scheduler-degraded.silent", why=said.evidence.quote),
         "confirmed",
-        [said.evidence],
         (),
+        [said.evidence],
         severity="critical",
         actions=(
             NextAction(
@@ -136,12 +130,12 @@ def blocked(case: Case, said: Said, say: Texts) -> Finding | None:
         return None
     node = reserved_node(case.pod.metadata) or chosen_node(said.evidence.quote)
     calm = said.at is not None and case.now - said.at < FILTERED_GRACE
-    return _finding(
+    return finding(
         "blocked-after-filter",
         say("blocked-after-filter.calm" if calm else "blocked-after-filter.claim", node=node or "?"),
         "confirmed",
-        [said.evidence],
         (node,) if node else (),
+        [said.evidence],
         severity="info" if calm else "warning",
         actions=() if calm else (NextAction(say("blocked-after-filter.look"), kubectl_pod(case.pod, "describe")),),
     )
@@ -159,12 +153,12 @@ def waits_for_retry(case: Case, said: Said, say: Texts) -> Finding | None:
     cards = case.view.cards(node.name)
     if cards:
         proofs.append(_evidence.of_node_annotation(node, NVIDIA.register, cards[0].card.uuid))
-    return _finding(
+    return finding(
         "waiting-for-retry",
         claim,
         "suspected",
+        case.fitting,
         proofs,
-        tuple(case.fitting),
         severity="warning" if late else "info",
         actions=prose.scheduler_log(case.install, case.pod.name, say) if late else (),
     )
@@ -186,24 +180,3 @@ def _never_tried(case: Case, said: Said, say: Texts) -> tuple[str, bool, list[Ev
         return say("waiting-for-retry.untried", nodes=shown), False, proofs
     claim = say("waiting-for-retry.ignored", nodes=shown, created=format_time(created))
     return claim, True, [_evidence.of_pod(case.pod, text, "{.metadata.creationTimestamp}"), *proofs]
-
-
-def _finding(
-    code: str,
-    claim: str,
-    confidence: Confidence,
-    proofs: Sequence[Evidence],
-    nodes: Sequence[str],
-    *,
-    severity: Severity,
-    actions: Sequence[NextAction] = (),
-) -> Finding:
-    return Finding(
-        code=code,
-        claim=one_line(claim, 400),
-        severity=severity,
-        confidence=confidence,
-        scope=Scope(nodes=tuple(nodes)),
-        evidence=tuple(proofs),
-        next_actions=tuple(actions),
-    )

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from datetime import datetime
 from functools import cached_property
-from itertools import product
 
 from bot.hami import fit
 from bot.hami.fit import Verdict
@@ -12,12 +11,12 @@ from bot.hami.install import Install
 from bot.hami.nodestate import Unregistered, expects_gpus
 from bot.hami.registration import Registration
 from bot.hami.requests import DeviceConfig, PodRequest, pod_request
-from bot.hami.stock import Stock, Terms
+from bot.hami.stock import Stock, Terms, sizes
 from bot.hami.version import Version
 from bot.hami.view import Facts, View, terms, versions_to_try
-from bot.kube.cluster import Kept
 from bot.kube.models import Node, Pod, ResourceQuota
 from bot.kube.nodefilter import NodeFilter, Obstacle
+from bot.kube.remembered import Kept
 from bot.report import Gap
 from playbooks._gather import Capacity
 
@@ -34,8 +33,8 @@ _ALL_BUT_SIZE = frozenset(
 )
 
 
-_MOST_STOCKS = 12
-"""One for each version that is possible, and again after an upgrade."""
+_MOST_KEPT = 16
+"""A stock for each version that is possible, again after an upgrade, and what else is kept of the objects."""
 
 
 class World:
@@ -56,7 +55,6 @@ class World:
             node_selector=install.flags.get("node-label-selector", "").strip("[]"),
         )
         self.versions = versions_to_try(install.version.version if install.version else None, nodes)
-        self._holders = {pod.metadata.uid for pod in self.facts.pods or ()}
         self._kept: Kept = {} if capacity.kept is None else capacity.kept
 
     @cached_property
@@ -67,7 +65,7 @@ class World:
     def _stock(self, of: Terms) -> Stock:
         """What earlier questions worked out, where the cluster keeps it for us."""
         stock = self._kept.setdefault(of, Stock(of))
-        if len(self._kept) > _MOST_STOCKS:
+        if len(self._kept) > _MOST_KEPT:
             self._kept.clear()
         return stock
 
@@ -79,26 +77,24 @@ class World:
         """
         found: dict[object, tuple[Version, str, Registration]] = {}
         expected = unread = 0
-        known = set[tuple[Version, int | None]]()
-        for view, name in product(self.views, sorted(self.facts.nodes)):
-            seen = view.see(name)
-            if seen.order is not None and (view.version, seen.order) in known:
-                expected += view is self.views[-1]
-                continue
-            known.add((view.version, seen.order))
-            registered = view.registration(name)
-            cards = registered.registration if isinstance(registered, Unregistered) else registered
-            if cards is not None:
-                sizes = tuple((one.type, one.memory_mib, one.cores, one.slots) for one in cards.cards)
-                found.setdefault((view.version, sizes), (view.version, name, cards))
-            if view is self.views[-1] and expects_gpus(self.facts.nodes[name], self.config.count):
-                expected, unread = expected + 1, unread + (cards is None)
+        for view in self.views:
+            names, known = sorted(self.facts.nodes), set[int]()
+            for name, seen in zip(names, view.seen(names), strict=True):
+                if seen.shape is not None and seen.shape in known:
+                    expected += view is self.views[-1]
+                    continue
+                registered = view.registration(name)
+                cards = registered.registration if isinstance(registered, Unregistered) else registered
+                if cards is not None:
+                    found.setdefault((view.version, sizes(cards)), (view.version, name, cards))
+                if seen.shape is not None:
+                    known.add(seen.shape)
+                if view is self.views[-1] and expects_gpus(self.facts.nodes[name], self.config.count):
+                    expected, unread = expected + 1, unread + (cards is None)
         return [] if 2 * unread >= expected else list(found.values())
 
     def views_without(self, uid: str) -> list[View]:
         """The same, with one pod's own reservation forgotten: that is how its own filter run sees it."""
-        if uid not in self._holders:
-            return self.views
         return [view.forgetting(uid) for view in self.views]
 
 
@@ -146,7 +142,7 @@ class Case:
     def obstacles(self) -> dict[str, Obstacle]:
         """The nodes that kube-scheduler itself drops, as far as objects alone tell."""
         drops = NodeFilter(self.pod)
-        found = ((name, drops.obstacle(node)) for name, node in sorted(self.nodes.items()))
+        found = ((name, drops.obstacle(self.nodes[name])) for name in sorted(self.nodes))
         return {name: one for name, one in found if one is not None}
 
     @cached_property

@@ -4,7 +4,7 @@ A reason is weighed by asking the filter again without it: one whose absence let
 hides another. Cards that the pod itself rules out, and nodes that would not fit anyway, are background.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
@@ -121,20 +121,20 @@ def _as_cards(verdict: Verdict) -> tuple[CardCount, ...]:
 
 
 def _hami_causes(case: Case, reasons: dict[str, tuple[CardCount, ...]]) -> Iterable[Cause]:
-    nodes: dict[str, list[str]] = defaultdict(list)
-    ranked: dict[str, list[Rank]] = defaultdict(list)
-    tried: dict[tuple[str, tuple[CardCount, ...]], list[Rank]] = defaultdict(list)
-    telling = {cards: _telling(cards) for cards in set(reasons.values())}
+    alike: dict[tuple[CardCount, ...], list[str]] = defaultdict(list)
     for name, cards in reasons.items():
-        for text in telling[cards]:
-            known = tried[text, cards]
-            if len(known) < _SAMPLE:
-                known.append(_rank_on(case, name, text))
-            nodes[text].append(name)
-            ranked[text].append(known[-1])
+        alike[cards].append(name)
+    nodes: dict[str, list[str]] = defaultdict(list)
+    ranked: dict[str, Counter[Rank]] = defaultdict(Counter)
+    for cards, names in alike.items():
+        for text in _telling(cards):
+            tried = [_rank_on(case, name, text) for name in names[:_SAMPLE]]
+            ranked[text].update(tried)
+            ranked[text][tried[-1]] += len(names) - len(tried)
+            nodes[text] += names
     for text, names in nodes.items():
         best = min(ranked[text])
-        yield Cause(best, text, tuple(names), ranked[text].count(best) if best < Rank.UNSEEN else 0)
+        yield Cause(best, text, tuple(sorted(names)), ranked[text][best] if best < Rank.UNSEEN else 0)
 
 
 def _telling(cards: tuple[CardCount, ...]) -> set[str]:

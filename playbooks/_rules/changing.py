@@ -3,9 +3,10 @@
 from datetime import datetime
 
 from bot.changes.durations import roughly
-from bot.changes.flags import PROFILING, VERBOSITY
+from bot.changes.flags import SHOWN, VERBOSITY
 from bot.changes.record import KEY, Record, Unreadable, read_record
 from bot.kube.models import Workload
+from bot.kube.redact import masked_record
 from bot.report import Evidence, Finding, NextAction, Scope, Severity, one_line
 from bot.texts import Texts
 from playbooks._evidence import kubectl
@@ -13,7 +14,6 @@ from playbooks._rules.parts import Parts
 
 LATE_S = 60.0
 """A change that stands so long after its deadline was to have been undone: nobody does."""
-SHOWN = {VERBOSITY: "-v", PROFILING: "--profiling"}
 _CLAIM, _QUOTE = 600, 4000
 
 
@@ -61,10 +61,10 @@ def undo(record: Record, say: Texts) -> tuple[NextAction, ...]:
 
 
 def of_record(namespace: str, name: str, quote: str) -> Evidence:
-    """The record on the Deployment, or a part of it."""
+    """The record on the Deployment, or a part of it; of the command line that stands in it no secret is quoted."""
     path = f"{{.metadata.annotations.{KEY.replace('.', chr(92) + '.')}}}"
     command = kubectl("-n", namespace, "get", "deployment", name, "-o", f"jsonpath={path}")
-    return Evidence("deployment", f"Deployment {namespace}/{name}", None, quote[:_QUOTE], command)
+    return Evidence("deployment", f"Deployment {namespace}/{name}", None, masked_record(quote)[:_QUOTE], command)
 
 
 def _finding(code: str, severity: Severity, claim: str, proof: Evidence, *actions: NextAction) -> Finding:

@@ -17,8 +17,8 @@ from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._evidence import kubectl
 from playbooks._rules import prose
+from playbooks._rules.findings import finding
 from playbooks._rules.parts import Parts, of_object
-from playbooks._rules.refusals import finding
 from playbooks._rules.schedulers import what_ails
 
 _STARTING = timedelta(minutes=2)

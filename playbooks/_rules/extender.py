@@ -12,8 +12,8 @@ from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks._evidence import kubectl
 from playbooks._rules import prose
+from playbooks._rules.findings import finding
 from playbooks._rules.parts import Parts, of_object
-from playbooks._rules.refusals import finding
 
 _RETRIES_SINCE = Version(2, 10, 0)
 _DEFAULT_RETRY_S = 28.0

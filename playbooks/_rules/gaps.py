@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bot.hami.requests import asked_resources
-from bot.report import Gap
+from bot.report import Confidence, Gap
 from bot.texts import Texts
 from playbooks._gather import Capacity, InstallSeen
 from playbooks._rules.case import Case
@@ -17,6 +17,12 @@ def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequenc
     if install.install.version is None:
         gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
     return gaps + [Gap("objects", one, say("gap.undecodable")) for one in undecodable]
+
+
+def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> Confidence:
+    """Sure only when everything that decides was read: a holder that could not be may fill a card."""
+    unread = capacity.gaps or undecodable or install.install.version is None
+    return "suspected" if unread else "confirmed"
 
 
 def fit_gaps(case: Case, say: Texts) -> list[Gap]:

@@ -18,8 +18,8 @@ from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._components import kube_scheduler_of
 from playbooks._evidence import kubectl
+from playbooks._rules.findings import finding
 from playbooks._rules.parts import Parts, of_object
-from playbooks._rules.refusals import finding
 from playbooks._rules.schedulers import LEADS_SINCE, leaderless, lease_is_stale
 
 _LABELS_SINCE = Version(2, 9, 0)

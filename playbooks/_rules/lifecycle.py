@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from bot.hami.allocations import BIND_PHASE_KEY, reserved_node
 from bot.kube.models import ContainerStatus, Event, Pod, StateWaiting
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, NextAction, Scope, Severity, one_line
+from bot.report import Evidence, Finding, NextAction, Severity
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._evidence import kubectl_pod
+from playbooks._rules.findings import finding
 from playbooks._rules.prose import plugin_pods_command
 
 _ALLOCATE_REASON = "UnexpectedAdmissionError"
@@ -54,19 +55,19 @@ def _terminating(pod: Pod, now: datetime, say: Texts) -> Finding:
         say("terminating.finalizers"),
         kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.finalizers}"),
     )
-    return Finding(
-        code="terminating",
-        claim=say(
+    return finding(
+        "terminating",
+        say(
             f"terminating.{key}",
             pod=f"{pod.namespace}/{pod.name}",
             node=pod.spec.node_name or "?",
             deadline=format_time(deadline) if deadline else text,
         ),
+        "confirmed",
+        (pod.spec.node_name,) if pod.spec.node_name else (),
+        tuple(proofs),
         severity="warning" if late else "info",
-        confidence="confirmed",
-        scope=Scope(nodes=(pod.spec.node_name,) if pod.spec.node_name else ()),
-        evidence=tuple(proofs),
-        next_actions=(describe,) if late else (),
+        actions=(describe,) if late else (),
     )
 
 
@@ -85,14 +86,14 @@ def _allocate_failed(pod: Pod, events: list[Event], say: Texts) -> Finding | Non
     recreate = kubectl_pod(pod, "delete")
     actions.append(NextAction(say("allocate-failed.recreate"), recreate, changes_cluster=True))
     key = "allocate-failed.claim" if placed else "allocate-failed.unplaced"
-    return Finding(
-        code="allocate-failed",
-        claim=one_line(say(key, node=node or "?", why=why, scheduler=scheduler), 400),
+    return finding(
+        "allocate-failed",
+        say(key, node=node or "?", why=why, scheduler=scheduler),
+        "confirmed",
+        (node,) if node else (),
+        tuple(proofs),
         severity="warning",
-        confidence="confirmed",
-        scope=Scope(nodes=(node,) if node else ()),
-        evidence=tuple(proofs),
-        next_actions=tuple(actions),
+        actions=tuple(actions),
     )
 
 
@@ -179,14 +180,14 @@ def _why_stuck(pod: Pod, stuck: ContainerStatus, say: Texts) -> tuple[str, list[
 
 
 def _start_failure(pod: Pod, say: Texts, claim: str, proofs: list[Evidence], severity: Severity = "warning") -> Finding:
-    return Finding(
-        code="image-or-start-failure",
-        claim=one_line(claim, 400),
+    return finding(
+        "image-or-start-failure",
+        claim,
+        "confirmed",
+        (pod.spec.node_name,) if pod.spec.node_name else (),
+        tuple(proofs),
         severity=severity,
-        confidence="confirmed",
-        scope=Scope(nodes=(pod.spec.node_name,) if pod.spec.node_name else ()),
-        evidence=tuple(proofs),
-        next_actions=(
+        actions=(
             NextAction(
                 say("image-or-start-failure.describe"),
                 kubectl_pod(pod, "describe"),
@@ -197,11 +198,11 @@ def _start_failure(pod: Pod, say: Texts, claim: str, proofs: list[Evidence], sev
 
 def _finding(pod: Pod, say: Texts, code: str, proof: Evidence, **values: str) -> Finding:
     node = pod.spec.node_name
-    return Finding(
-        code=code,
-        claim=say(f"{code}.claim", pod=f"{pod.namespace}/{pod.name}", **values),
+    return finding(
+        code,
+        say(f"{code}.claim", pod=f"{pod.namespace}/{pod.name}", **values),
+        "confirmed",
+        (node,) if node else (),
+        (proof,),
         severity="info",
-        confidence="confirmed",
-        scope=Scope(nodes=(node,) if node else ()),
-        evidence=(proof,),
     )

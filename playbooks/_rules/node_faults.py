@@ -1,7 +1,7 @@
 """What is wrong with a node, as structured facts: one fault per cause, so that consequences are not told twice."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -11,9 +11,10 @@ from bot.hami.nodestate import Unregistered, cordoned_uuids, nvidia_handshake
 from bot.hami.registration import Registration
 from bot.hami.vendors import NVIDIA
 from bot.kube.quantities import whole
+from bot.kube.readiness import is_cordoned, not_ready, pressures
 from bot.report import SEVERITIES, Severity
 from playbooks._rules.unregistered import code_and_why, is_untrusted
-from playbooks._sweep import NodeSeen, Sweep, is_cordoned, not_ready, pressures
+from playbooks._sweep import NodeSeen, Sweep
 
 _HEEDS_HEALTH = (2, 7)
 _HEEDS_CORDON = (2, 10)
@@ -68,50 +69,70 @@ class Found(NamedTuple):
     cards: int
 
 
+class _Looked(NamedTuple):
+    """What one node, and every node that is like it, has."""
+
+    concerns: bool
+    faults: list[Fault]
+    registered: bool
+    cards: int
+
+
 def look_at(sweep: Sweep, only: str = "") -> Found:
     """Every node once; `only` limits the answer to one, and others are looked at for the cards they share with it."""
     faults, well, concerned, cards = list[Fault](), list[str](), 0, 0
-    uuids = Uuids()
+    known: dict[Hashable, _Looked] = {}
+    uuids = _Uuids()
     for name in sweep.names:
-        one = sweep.see(name)
-        if not one.concerns:
+        alike = sweep.alike(name)
+        looked = known.get(alike[0]) if alike else None
+        if looked is None:
+            one = sweep.see(name)
+            registered = sum(len(found.cards) for found in one.registrations)
+            looked = _Looked(one.concerns, list(_faults_of_node(sweep, one)), bool(one.registrations), registered)
+            own = set(_nvidia_uuids(one))
+        else:
+            own = alike[1] if alike else ()
+        if alike:
+            known[alike[0]] = looked
+        if not looked.concerns:
             continue
-        uuids.add(one)
+        uuids.add(own)
         if only in ("", name):
             concerned += 1
-            found = list(dict.fromkeys(_faults_of_node(sweep, one)))
-            faults += found
-            if not found and one.registrations:
+            faults += [fault._replace(node=name) for fault in dict.fromkeys(looked.faults)]
+            if not looked.faults and looked.registered:
                 well.append(name)
-                cards += sum(len(registered.cards) for registered in one.registrations)
-    shared = {name for names in uuids.shared(sweep) for name in names if only in ("", *names)}
-    for names in uuids.shared(sweep):
+                cards += looked.cards
+    shared = uuids.shared(sweep)
+    for names in shared:
         if only in ("", *names):
             faults += [Fault("duplicate-card-uuid", "claim", name, about=",".join(names)) for name in names]
-    for name in shared.intersection(well):
+    ill = {name for names in shared for name in names if only in ("", *names)}
+    for name in ill.intersection(well):
         cards -= len(sweep.see(name).cards)
-    return Found(faults, concerned, [name for name in well if name not in shared], cards)
+    return Found(faults, concerned, [name for name in well if name not in ill], cards)
 
 
-class Uuids:
-    """Which UUIDs several nodes register. NVIDIA's alone: other vendors number their cards.
-
-    Kept as hashes first: the texts of 120,000 cards are 10 MB.
-    """
+class _Uuids:
+    """Which UUIDs several nodes register. NVIDIA's alone: other vendors number their cards."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, str] = {}
-        self._suspects: set[str] = set()
+        self._seen: set[str] = set()
+        self._twice: set[str] = set()
 
-    def add(self, one: NodeSeen) -> None:
-        name, seen = one.name, self._seen
-        for uuid in _nvidia_uuids(one):
-            if (known := seen.setdefault(hash(uuid), name)) != name:
-                self._suspects |= {known, name}
+    def add(self, uuids: Collection[str]) -> None:
+        """Those of one more node."""
+        if not self._seen.isdisjoint(uuids):
+            self._twice |= self._seen.intersection(uuids)
+        self._seen.update(uuids)
 
     def shared(self, sweep: Sweep) -> dict[tuple[str, ...], list[str]]:
         """The UUIDs by the nodes that register them."""
-        return shared_uuids(sweep.see(name) for name in sorted(self._suspects))
+        if not self._twice:
+            return {}
+        nodes = (one for one in map(sweep.see, sweep.names) if one.concerns)
+        return shared_uuids(one for one in nodes if not self._twice.isdisjoint(_nvidia_uuids(one)))
 
 
 def _nvidia_uuids(one: NodeSeen) -> Iterator[str]:

@@ -16,9 +16,9 @@ from playbooks import _evidence
 from playbooks._card_evidence import entry_of
 from playbooks._evidence import kubectl
 from playbooks._rules import prose
+from playbooks._rules.findings import finding
 from playbooks._rules.locks import lock_actions, owner_of, told
 from playbooks._rules.node_faults import Fault, shared_uuids, slots, unhealthy
-from playbooks._rules.refusals import finding
 from playbooks._rules.unregistered import plugin_action, registration_action, registration_proof
 from playbooks._sweep import NodeSeen, Sweep
 

@@ -1,6 +1,5 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
-from collections.abc import Sequence
 from itertools import islice
 
 from msgspec import structs
@@ -24,13 +23,14 @@ from bot.hami.requests import (
 from bot.hami.vendors import NVIDIA
 from bot.kube.models import Node, Pod
 from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT
-from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._evidence import kubectl
-from playbooks._rules import prose
+from playbooks._rules import prose, sizes
 from playbooks._rules.case import Case
 from playbooks._rules.causes import Cause, Rank, family, is_unregistered, unexplained
+from playbooks._rules.findings import finding
 from playbooks._rules.said import Said
 
 _MAX_TRIED = 20
@@ -86,8 +86,12 @@ def refused(case: Case, said: Said, cause: Cause, say: Texts) -> Finding:
     confidence: Confidence = "confirmed" if proofs or _all_refused(case, said) else "suspected"
     if not proofs:
         proofs = words(said)
-    claim = say(f"{cause.code}.claim", **_values(case, cause, say))
-    proofs = [*proofs, *_object_proofs(case, cause)]
+    largest = sizes.too_small(case) if cause.text == fit.INSUFFICIENT_MEMORY else None
+    if largest is None:
+        claim = say(f"{cause.code}.claim", **_values(case, cause, say))
+    else:
+        claim = say(f"{cause.code}.never", **_too_small(case, largest, say))
+    proofs = [*proofs, *_object_proofs(case, cause, largest)]
     told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
     if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
         node = cause.nodes[0]
@@ -140,8 +144,10 @@ def advise(case: Case, say: Texts) -> list[NextAction]:
     """What would make the pod fit, each tried against the filter; at most two, the third is to look at the cards."""
     if not case.request.containers or not case.candidates or len(case.views) != 1 or case.view.ledger is None:
         return []
-    names = [name for name in case.candidates if is_unregistered(case, name) is None]
-    return [_action(case.pod, change, say) for change in smallest_changes(case.view, names, case.request)[:2]]
+    names = case.view.registered(case.candidates)
+    changes = [_action(case.pod, change, say) for change in smallest_changes(case.view, names, case.request)]
+    elsewhere = sizes.loosen_selection(case, say) if sizes.too_small(case) else []
+    return [*elsewhere, *changes][:2]
 
 
 def _action(pod: Pod, change: Change, say: Texts) -> NextAction:
@@ -221,6 +227,15 @@ def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
     }
 
 
+def _too_small(case: Case, largest: sizes.Largest, say: Texts) -> dict[str, object]:
+    return {
+        "nodes": prose.names(say, largest.nodes),
+        "memory": _memory(case, say),
+        "type": one_line(largest.card.type, 60),
+        "largest": prose.mib(largest.card.memory_mib),
+    }
+
+
 def _quota(case: Case, say: Texts) -> dict[str, str]:
     """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
     room = case.view.quota_room(case.pod.namespace)
@@ -275,7 +290,7 @@ def _request_proofs(case: Case) -> list[Evidence]:
     return [_evidence.of_resource(case.pod, name, asked[name]) for name in order if name in asked][:2]
 
 
-def _object_proofs(case: Case, cause: Cause) -> list[Evidence]:
+def _object_proofs(case: Case, cause: Cause, largest: sizes.Largest | None) -> list[Evidence]:
     """The parts of the objects that the reason rests on."""
     pod = case.pod
     proofs = [
@@ -293,7 +308,9 @@ def _object_proofs(case: Case, cause: Cause) -> list[Evidence]:
     proofs += [_evidence.of_resource(pod, name, asked[name]) for name in wanted if name in asked][:1]
     if cause.text == fit.QUOTA_NOT_FIT:
         proofs += _quota_proofs(case)
-    if cause.nodes:
+    if largest is not None:
+        proofs.append(sizes.proof_of(case, largest))
+    elif cause.nodes:
         proofs += _card_proof(case, case.nodes[cause.nodes[0]], cause.text)
     return proofs
 
@@ -330,22 +347,3 @@ def _card_proof(case: Case, node: Node, text: str) -> list[Evidence]:
 
 def _registered(case: Case, name: str) -> list[CardState]:
     return case.view.cards(name)
-
-
-def finding(
-    code: str,
-    claim: str,
-    confidence: Confidence,
-    nodes: Sequence[str],
-    proofs: Sequence[Evidence],
-    *,
-    severity: Severity,
-) -> Finding:
-    return Finding(
-        code=code,
-        claim=one_line(claim, 400),
-        severity=severity,
-        confidence=confidence,
-        scope=Scope(nodes=tuple(sorted(nodes))),
-        evidence=tuple(dict.fromkeys(proofs)),
-    )

@@ -13,8 +13,8 @@ from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._components import PLUGIN_CONTAINER, Refused, container_of
 from playbooks._evidence import kubectl
+from playbooks._rules.findings import finding
 from playbooks._rules.parts import Parts, of_object
-from playbooks._rules.refusals import finding
 
 _JSON_SINCE = Version(2, 8, 0)
 _OPEN_SINCE, _OPEN_UNTIL = Version(2, 6, 0), Version(2, 10, 0)

@@ -17,8 +17,8 @@ from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._evidence import kubectl
 from playbooks._rules import prose
+from playbooks._rules.findings import finding
 from playbooks._rules.logged import Logged, Run, Statement
-from playbooks._rules.refusals import finding
 from playbooks._scheduler_logs import LogOf
 
 NODE_VERDICTS, CARD_FIGURES = 4, 5

@@ -13,11 +13,12 @@ from bot.hami.install import (
 from bot.hami.version import Version
 from bot.kube.models import Lease, Pod, StateTerminated
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, NextAction, Scope
+from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._evidence import kubectl
 from playbooks._gather import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
+from playbooks._rules.findings import finding
 
 LEADS_SINCE = Version(2, 8, 0)
 """From here on only the replica that holds the lease serves."""
@@ -41,14 +42,14 @@ def none_found(pod: Pod, seen: InstallSeen, say: Texts) -> Finding | None:
     if seen.install.seen or any(gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE) for gap in seen.gaps):
         return None
     name = pod.spec.scheduler_name or pod.name
-    return Finding(
-        code="scheduler-down",
-        claim=say("scheduler-down.none"),
+    return finding(
+        "scheduler-down",
+        say("scheduler-down.none"),
+        "suspected",
+        (),
+        (_evidence.of_pod(pod, name, "{.spec.schedulerName}"),),
         severity="critical",
-        confidence="suspected",
-        scope=Scope(),
-        evidence=(_evidence.of_pod(pod, name, "{.spec.schedulerName}"),),
-        next_actions=(
+        actions=(
             NextAction(
                 say("scheduler-down.search"),
                 kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}"),
@@ -73,18 +74,17 @@ def _down(install: Install, say: Texts) -> Finding | None:
         changes_cluster=True,
     )
     describe = NextAction(say("scheduler-down.describe"), kubectl(*what, "describe", "deployment", deployment.name))
-    return Finding(
-        code="scheduler-down",
-        claim=say(
+    return finding(
+        "scheduler-down",
+        say(
             "scheduler-down.scaled" if to_zero else "scheduler-down.claim",
             namespace=install.namespace,
             name=deployment.name,
             why="",
         ),
-        severity="critical",
-        confidence="confirmed",
-        scope=Scope(),
-        evidence=(
+        "confirmed",
+        (),
+        (
             Evidence(
                 source="deployment",
                 object=f"Deployment {deployment.namespace}/{deployment.name}",
@@ -93,7 +93,8 @@ def _down(install: Install, say: Texts) -> Finding | None:
                 command=kubectl(*what, "get", "deployment", deployment.name, "-o", "jsonpath={.spec.replicas}"),
             ),
         ),
-        next_actions=(scale,) if to_zero else (describe,),
+        severity="critical",
+        actions=(scale,) if to_zero else (describe,),
     )
 
 
@@ -101,14 +102,14 @@ def _not_ready(install: Install, say: Texts) -> Finding:
     """There are pods, none of them is ready."""
     worst = [what_ails(pod) for pod in install.pods]
     what = "-n", install.namespace
-    return Finding(
-        code="scheduler-down",
-        claim=say("scheduler-down.claim", namespace=install.namespace, why=f" ({worst[0].quote})"),
+    return finding(
+        "scheduler-down",
+        say("scheduler-down.claim", namespace=install.namespace, why=f" ({worst[0].quote})"),
+        "confirmed",
+        (),
+        tuple(worst),
         severity="critical",
-        confidence="confirmed",
-        scope=Scope(),
-        evidence=tuple(worst),
-        next_actions=(
+        actions=(
             NextAction(
                 say("scheduler-down.describe"),
                 kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods)),
@@ -148,13 +149,12 @@ def _no_leader(install: Install, now: datetime, say: Texts) -> Finding | None:
 def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
     """Nobody renews the lease."""
     renewed = parse_time(lease.spec.renew_time)
-    return Finding(
-        code="scheduler-no-leader",
-        claim=say("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?"),
-        severity="critical",
-        confidence="confirmed",
-        scope=Scope(),
-        evidence=(
+    return finding(
+        "scheduler-no-leader",
+        say("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?"),
+        "confirmed",
+        (),
+        (
             Evidence(
                 source="lease",
                 object=f"Lease {lease.namespace}/{lease.name}",
@@ -163,7 +163,8 @@ def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
                 command=kubectl("-n", lease.namespace, "get", "lease", lease.name, "-o", "jsonpath={.spec.renewTime}"),
             ),
         ),
-        next_actions=(
+        severity="critical",
+        actions=(
             NextAction(
                 say("scheduler-no-leader.pods"),
                 kubectl("-n", install.namespace, "get", "pods", *(one.name for one in install.pods), "-L", ROLE_LABEL),
@@ -199,14 +200,14 @@ def past_crashes(install: Install, now: datetime, say: Texts) -> list[Finding]:
                 at=format_time(finished),
                 why=why,
             )
-            told = Finding(
-                code="scheduler-degraded",
-                claim=claim,
+            told = finding(
+                "scheduler-degraded",
+                claim,
+                "confirmed",
+                (),
+                (_evidence.of_pod(pod, why, path),),
                 severity="warning",
-                confidence="confirmed",
-                scope=Scope(),
-                evidence=(_evidence.of_pod(pod, why, path),),
-                next_actions=(_last_words(pod, status.name, say),),
+                actions=(_last_words(pod, status.name, say),),
             )
             return [told]
     return []
@@ -223,14 +224,14 @@ def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
         if (ended := _recent_crash(pod, now)) is not None:
             field, quote = ("reason", ended.reason) if ended.reason else ("exitCode", str(ended.exit_code))
             path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
-            return Finding(
-                code="scheduler-degraded",
-                claim=say("scheduler-degraded.claim", pod=pod.name, why=quote),
+            return finding(
+                "scheduler-degraded",
+                say("scheduler-degraded.claim", pod=pod.name, why=quote),
+                "confirmed",
+                (),
+                (_evidence.of_pod(pod, quote, path),),
                 severity="warning",
-                confidence="confirmed",
-                scope=Scope(),
-                evidence=(_evidence.of_pod(pod, quote, path),),
-                next_actions=(_last_words(pod, EXTENDER_CONTAINER, say),),
+                actions=(_last_words(pod, EXTENDER_CONTAINER, say),),
             )
     if not install.ready_pods:
         return None
@@ -238,13 +239,13 @@ def _degraded(install: Install, now: datetime, say: Texts) -> Finding | None:
     if not unready:
         return None
     pod = unready[0]
-    return Finding(
-        code="scheduler-degraded",
-        claim=say("scheduler-degraded.unready", pod=pod.name),
+    return finding(
+        "scheduler-degraded",
+        say("scheduler-degraded.unready", pod=pod.name),
+        "confirmed",
+        (),
+        (_evidence.of_pod(pod, pod.status.phase, "{.status.phase}"),),
         severity="info",
-        confidence="confirmed",
-        scope=Scope(),
-        evidence=(_evidence.of_pod(pod, pod.status.phase, "{.status.phase}"),),
     )
 
 

@@ -18,7 +18,8 @@ from playbooks._evidence import kubectl
 from playbooks._rules import prose
 from playbooks._rules.case import Case
 from playbooks._rules.causes import Cause, is_unregistered
-from playbooks._rules.refusals import finding, severity_of, words
+from playbooks._rules.findings import finding
+from playbooks._rules.refusals import severity_of, words
 from playbooks._rules.said import Said
 
 _EMPTY = ("", "[]", "null", ":")
@@ -77,11 +78,13 @@ def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
 
     It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
     """
+    if said.stage in ("bind", "filtered"):
+        return None
     stale = [name for name in case.candidates if is_untrusted(case.nodes[name], case.now) and case.expects_gpus(name)]
+    if not stale:
+        return None
     blamed = [name for name in case.fitting if name in stale]
     explains = said.stage == "filter" and bool(blamed) and len(blamed) == len(case.fitting)
-    if said.stage in ("bind", "filtered") or not stale:
-        return None
     names = blamed if explains else stale
     proofs = said.evidence_for(fit.NODE_UNREGISTERED)
     threshold = int(GUIDES_THRESHOLD.total_seconds())
@@ -99,9 +102,11 @@ def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
 
 def is_untrusted(node: Node, now: datetime) -> bool:
     """Whether the node has a unix-seconds handshake that is too old by the guides' rule."""
-    text = node.metadata.annotation(NVIDIA.handshake) or ""
-    handshake = parse_handshake(text) if text[:1].isdigit() else None
-    if handshake is None or handshake.state != "unix" or handshake.at is None:
+    text = node.metadata.annotation(NVIDIA.handshake)
+    if not text or not text[0].isdigit():
+        return False
+    handshake = parse_handshake(text)
+    if handshake.state != "unix" or handshake.at is None:
         return False
     return now - handshake.at > GUIDES_THRESHOLD
 

@@ -9,8 +9,8 @@ from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._components import SERVICE_LABEL, Hook
 from playbooks._evidence import kubectl
+from playbooks._rules.findings import finding
 from playbooks._rules.parts import Parts, of_object
-from playbooks._rules.refusals import finding
 
 KIND = "MutatingWebhookConfiguration"
 FAIL = "Fail"

@@ -19,7 +19,7 @@ from tests.kube.live_servers import node, pod, write_kubeconfig
 
 QUICK = Pace(retry_s=0.01, longest_retry_s=0.05)
 NODES_PATH = "/api/v1/nodes$"
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 class Lab(NamedTuple):

@@ -13,7 +13,8 @@ from yarl import URL
 from bot.errors import SourceError
 from bot.kube.connect import open_cluster
 from bot.kube.live import LiveCluster
-from bot.kube.podport import Direct, PodAnswer, PodGet
+from bot.kube.podget import PodAnswer, PodGet
+from bot.kube.podport import Direct
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.serving import Served
 from tests.kube.live_servers import tls
@@ -45,7 +46,7 @@ def test_through_the_api_server_the_pods_answer_comes_as_it_is(tmp_path: Path) -
 
 
 def test_a_path_that_the_pod_does_not_serve_is_its_own_404(tmp_path: Path) -> None:
-    answer = proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP._replace(path="debug/pprof/nothing")))
+    answer = proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP._replace(path="nothing")))
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 

@@ -1,0 +1,81 @@
+"""Where each kind of object stands in the API, and the type that it is decoded into."""
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+from bot.kube.models._base import Resource
+from bot.kube.models.nodes import Node, SweptNode
+from bot.kube.models.pod_views import DaemonPod, Holder
+from bot.kube.models.pods import Pod
+from bot.kube.models.settings import (
+    ConfigMap,
+    EndpointSlice,
+    Lease,
+    MutatingWebhookConfiguration,
+    ResourceQuota,
+    Service,
+)
+from bot.kube.models.workloads import Event, Workload
+
+T = TypeVar("T", bound=Resource)
+
+
+class Kind(msgspec.Struct, Generic[T], frozen=True):
+    """A kind of object: its place in the API, and the narrow type that it is decoded into."""
+
+    plural: str
+    type: type[T]
+    group: str = ""
+    version: str = "v1"
+    namespaced: bool = True
+
+    @property
+    def file_name(self) -> str:
+        """The file under `objects/` of a recording: `pods.json`, `leases.coordination.k8s.io.json`."""
+        return f"{self.plural}.{self.group}.json" if self.group else f"{self.plural}.json"
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """The request path of a list, or of one object when a name is given."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if namespace and self.namespaced:
+            parts += ["namespaces", namespace]
+        return "/".join([*parts, self.plural, name] if name else [*parts, self.plural])
+
+
+PODS = Kind("pods", Pod)
+HOLDERS = Kind("pods", Holder)
+DAEMON_PODS = Kind("pods", DaemonPod)
+NODES = Kind("nodes", Node, namespaced=False)
+SWEPT_NODES = Kind("nodes", SweptNode, namespaced=False)
+EVENTS = Kind("events", Event)
+RESOURCE_QUOTAS = Kind("resourcequotas", ResourceQuota)
+CONFIG_MAPS = Kind("configmaps", ConfigMap)
+SERVICES = Kind("services", Service)
+DEPLOYMENTS = Kind("deployments", Workload, "apps")
+REPLICA_SETS = Kind("replicasets", Workload, "apps")
+STATEFUL_SETS = Kind("statefulsets", Workload, "apps")
+DAEMON_SETS = Kind("daemonsets", Workload, "apps")
+JOBS = Kind("jobs", Workload, "batch")
+LEASES = Kind("leases", Lease, "coordination.k8s.io")
+ENDPOINT_SLICES = Kind("endpointslices", EndpointSlice, "discovery.k8s.io")
+WEBHOOKS = Kind(
+    "mutatingwebhookconfigurations", MutatingWebhookConfiguration, "admissionregistration.k8s.io", namespaced=False
+)
+
+ALL_KINDS: tuple[Kind[Resource], ...] = (
+    NODES,
+    PODS,
+    EVENTS,
+    RESOURCE_QUOTAS,
+    CONFIG_MAPS,
+    SERVICES,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
+    JOBS,
+    LEASES,
+    ENDPOINT_SLICES,
+    WEBHOOKS,
+)  # pyright: ignore[reportAssignmentType]  # Kind is invariant; here only names and paths are used

@@ -1,0 +1,71 @@
+"""Nodes: whole ones, and what of them bears on devices."""
+
+import msgspec
+
+from bot.kube.models._base import Model, ObjectMeta, Quantity, Resource, keep
+
+
+class NodeCondition(Model, frozen=True):
+    type: str = ""
+    status: str = ""
+    last_heartbeat_time: str | None = None
+
+
+class Taint(Model, frozen=True):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(Model, frozen=True):
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class NodeStatus(Model, frozen=True):
+    allocatable: dict[str, Quantity] | None = None
+    capacity: dict[str, Quantity] | None = None
+    conditions: list[NodeCondition] | None = None
+
+
+class Node(Resource, frozen=True):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class FewLabels(Model, frozen=True):
+    gpu: str | None = None
+
+
+class SweptMeta(ObjectMeta, frozen=True):
+    labels: dict[str, str] | None = msgspec.field(default=None, name="(left out)")
+    few_labels: FewLabels = msgspec.field(default=FewLabels(), name="labels")
+    uid: str = msgspec.field(default="", name="(left out too)")
+    resource_version: str = msgspec.field(default="", name="(and this)")
+    creation_timestamp: str | None = msgspec.field(default=None, name="(and that)")
+
+    def label(self, key: str) -> str | None:
+        return self.few_labels.gpu if key == "gpu" else None
+
+
+class SweptStatus(NodeStatus, frozen=True):
+    def __post_init__(self) -> None:
+        """Devices alone stay of the amounts, and Ready of the conditions."""
+        keep(self, "conditions", [one for one in self.conditions or () if one.type == "Ready"])
+        allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
+        keep(self, "allocatable", allocatable)
+        keep(self, "capacity", allocatable if allocatable == capacity else capacity)
+
+
+def _devices(amounts: dict[str, Quantity] | None) -> dict[str, Quantity]:
+    return {name: amount for name, amount in (amounts or {}).items() if "/" in name}
+
+
+class SweptNode(Node, frozen=True):
+    """A node of a sweep over all, with what bears on its devices: the rest would be most of the memory.
+
+    Of its labels it knows `gpu` alone, of its amounts the devices, of its conditions Ready.
+    """
+
+    metadata: SweptMeta = SweptMeta()
+    status: SweptStatus = SweptStatus()

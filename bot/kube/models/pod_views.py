@@ -1,0 +1,76 @@
+"""Parts of pods, for lists of thousands: a whole `Pod` each would be most of the memory."""
+
+from sys import intern
+
+import msgspec
+
+from bot.kube.models._base import Model, ObjectMeta, OwnerReference, Resource, keep
+from bot.kube.models.pods import Container, ContainerStatus, StateTerminated, StateWaiting
+
+
+class HolderSpec(Model, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    init_containers: list[Container] | None = None
+
+
+class HolderStatus(Model, frozen=True):
+    phase: str = ""
+    init_container_statuses: list[ContainerStatus] | None = None
+
+
+class Holder(Resource, frozen=True):
+    """A pod as the ledger reads it. A large cluster has thousands: a whole `Pod` each would be most of the memory."""
+
+    spec: HolderSpec = HolderSpec()
+    status: HolderStatus = HolderStatus()
+
+
+class DaemonPodSpec(Model, frozen=True):
+    node_name: str = ""
+
+
+class DaemonPodCondition(Model, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class DaemonContainerState(Model, frozen=True):
+    waiting: StateWaiting | None = None
+    terminated: StateTerminated | None = None
+
+
+class DaemonContainer(Model, frozen=True):
+    restart_count: int = 0
+    state: DaemonContainerState = DaemonContainerState()
+    last_state: DaemonContainerState = DaemonContainerState()
+
+
+class DaemonPodStatus(Model, frozen=True):
+    phase: str = ""
+    reason: str = ""
+    conditions: list[DaemonPodCondition] | None = None
+    container_statuses: list[DaemonContainer] | None = None
+
+    def __post_init__(self) -> None:
+        """Only the Ready condition stays: of thousands of pods the others would be a third of what they take."""
+        keep(self, "conditions", [one for one in self.conditions or () if one.type == "Ready"])
+
+
+class DaemonPodMeta(ObjectMeta, frozen=True):
+    annotations: dict[str, str] | None = msgspec.field(default=None, name="(left out)")
+    owner_references: list[OwnerReference] | None = msgspec.field(default=None, name="(left out too)")
+    uid: str = msgspec.field(default="", name="(and this)")
+
+    def __post_init__(self) -> None:
+        """All of a DaemonSet's pods have the same labels: their texts are kept once."""
+        keep(self, "labels", {key: intern(value) for key, value in (self.labels or {}).items()})
+
+
+class DaemonPod(Resource, frozen=True):
+    """A pod that every node has one of, as a sweep reads it: where it is and how it does."""
+
+    metadata: DaemonPodMeta = DaemonPodMeta()
+    spec: DaemonPodSpec = DaemonPodSpec()
+    status: DaemonPodStatus = DaemonPodStatus()

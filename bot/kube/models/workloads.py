@@ -1,0 +1,83 @@
+"""What owns pods, and the events about all of them."""
+
+from bot.kube.models._base import Condition, LabelSelector, Model, ObjectMeta, ObjectReference, Resource
+from bot.kube.models.pods import PodSpec
+
+
+class EventSeries(Model, frozen=True):
+    count: int = 0
+    last_observed_time: str | None = None
+
+
+class EventSource(Model, frozen=True):
+    component: str = ""
+    host: str = ""
+
+
+class Event(Resource, frozen=True):
+    """A core/v1 Event. kube-scheduler's carry `event_time` and a series, HAMi's `last_timestamp` and a count."""
+
+    involved_object: ObjectReference = ObjectReference()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int | None = None
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    series: EventSeries | None = None
+    source: EventSource | None = None
+    reporting_component: str = ""
+
+    @property
+    def seen_at(self) -> str:
+        """When it last happened: the latest time that the event carries, empty when it carries none."""
+        series = self.series.last_observed_time if self.series else None
+        return series or self.last_timestamp or self.event_time or self.metadata.creation_timestamp or ""
+
+
+class PodTemplate(Model, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+
+
+class RollingUpdate(Model, frozen=True):
+    max_unavailable: int | str | None = None
+    max_surge: int | str | None = None
+
+
+class Strategy(Model, frozen=True):
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class WorkloadMeta(ObjectMeta, frozen=True):
+    generation: int = 0
+
+
+class WorkloadSpec(Model, frozen=True):
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    strategy: Strategy | None = None
+    paused: bool = False
+    template: PodTemplate = PodTemplate()
+
+
+class WorkloadStatus(Model, frozen=True):
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
+    number_ready: int = 0
+    desired_number_scheduled: int = 0
+    updated_number_scheduled: int = 0
+    conditions: list[Condition] | None = None
+
+
+class Workload(Resource, frozen=True):
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job: what owns pods."""
+
+    metadata: WorkloadMeta = WorkloadMeta()
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()

@@ -1,0 +1,33 @@
+"""The profiles that a recording holds, as its pods would serve them: `pprof/<namespace>/<pod>/<profile>.pb.gz`."""
+
+from bot.errors import SourceError
+from bot.kube.podget import PodAnswer, PodGet
+from bot.kube.recording import RecordedCluster
+from bot.kube.recording_files import NotRecordedError
+
+_PPROF = "debug/pprof/"
+
+
+class RecordedPorts:
+    """See `bot.kube.podget.PodPorts`. Every port serves what was recorded, at once and whatever the query says."""
+
+    def __init__(self, cluster: RecordedCluster) -> None:
+        self._cluster = cluster
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """See `bot.kube.podget.PodPorts`."""
+        name = _file_name(wanted)
+        if name not in self._cluster.files(f"pprof/{wanted.namespace}/{wanted.pod}/"):
+            raise NotRecordedError(
+                f"{name} is not in the recording", hint="add what the pod answered there, byte for byte"
+            )
+        body = self._cluster.read(name)
+        return PodAnswer(200, {}, body[: wanted.limit_bytes], cut=len(body) > wanted.limit_bytes)
+
+
+def _file_name(wanted: PodGet) -> str:
+    profile = wanted.path.removeprefix(_PPROF)
+    for part in (wanted.namespace, wanted.pod, profile):
+        if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
+            raise SourceError(f"{part!r} is no name of a namespace, pod or profile")
+    return f"pprof/{wanted.namespace}/{wanted.pod}/{profile}.pb.gz"

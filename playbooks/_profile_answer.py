@@ -1,0 +1,56 @@
+"""What a pod said when it was asked for a profile: the profile, that it serves none there, or what is wrong."""
+
+from typing import NamedTuple
+
+from bot.errors import SourceError
+from bot.kube.podget import PodAnswer, PodGet
+from bot.report import one_line
+
+_GO_PPROF = "x-go-pprof"
+"""The header that net/http/pprof sets on its own errors."""
+_IN_USE = "already in use"
+_OTHER_PROTOCOL = "HTTP request to an HTTPS server"
+_QUOTE = 300
+
+
+class NotServed(NamedTuple):
+    """Somebody answers there and serves no profiles; `quote` is what was said."""
+
+    quote: str
+
+
+class AlreadyProfiling(SourceError):  # noqa: N818  # what the person is told
+    """The program takes one CPU profile at a time, and is at one that we did not ask for."""
+
+
+def content_of(wanted: PodGet, answer: PodAnswer) -> bytes | NotServed:
+    """The bytes of what should be a profile. Raises SourceError with what came instead and what to do."""
+    if answer.cut:
+        text = f"GET {wanted}: the answer is longer than {wanted.limit_bytes / 2**20:.0f} MiB"
+        raise SourceError(text, hint="ask for a shorter time, or raise profiles.most_bytes")
+    if answer.status == 200:
+        return answer.body
+    said, of_go = _said(answer), _GO_PPROF in answer.headers
+    text = f"GET {wanted}: HTTP {answer.status}: {said}" if said else f"GET {wanted}: HTTP {answer.status}"
+    if answer.status == 500 and _IN_USE in said:
+        hint = "a program takes one CPU profile at a time, and somebody else is at it: ask again in a minute"
+        raise AlreadyProfiling(text, hint=hint)
+    if of_go:
+        raise SourceError(text, hint="the program's own profiler said so: ask for another profile or another time")
+    if answer.status == 404 or (answer.status == 400 and _OTHER_PROTOCOL in said):
+        return NotServed(f"HTTP {answer.status}: {said}" if said else f"HTTP {answer.status}")
+    if answer.status in (401, 403):
+        hint = "it asks who is there: kube-scheduler lets only those read who may get the path /debug/pprof/*"
+        raise SourceError(text, hint=hint)
+    if 300 <= answer.status < 400:
+        where = one_line(answer.headers.get("location", "elsewhere"), _QUOTE)
+        raise SourceError(
+            f"{text}: it leads to {where}", hint="that is not followed: name the right port with --target"
+        )
+    raise SourceError(text, hint="is that a Go program's port? Name another one with --target NAMESPACE/POD:PORT")
+
+
+def _said(answer: PodAnswer) -> str:
+    if "html" in answer.headers.get("content-type", ""):
+        return "a web page"
+    return one_line(answer.body[:4096].decode(errors="replace"), _QUOTE)

@@ -1,0 +1,59 @@
+"""What is asked for when a Go profile is to be taken. Cheap to import: every surface reads these words."""
+
+import hashlib
+import re
+from typing import Literal, NamedTuple, get_args
+
+from bot.errors import UsageError
+from bot.kube.podget import Scheme
+
+Kind = Literal["cpu", "heap", "allocs", "goroutine", "mutex", "block", "threadcreate"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+USUAL_S = 30
+"""Of a CPU profile, as Go's own; the others are what is so at one moment unless a time is given."""
+_TARGET = re.compile(r"(?:(https?)://)?([a-z0-9][a-z0-9.-]*)/([a-z0-9][a-z0-9.-]*):(\d{1,5})")
+_TLS_PORTS = (443, 6443, 8443, 10250, 10257, 10259)
+
+
+class Address(NamedTuple):
+    """One port of one pod."""
+
+    namespace: str
+    pod: str
+    scheme: Scheme
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.namespace}/{self.pod}:{self.port}"
+
+
+class Request(NamedTuple):
+    """What is asked for. `seconds` 0: what is so now; for other kinds than cpu what changes meanwhile.
+
+    `target` is None for HAMi's scheduler. `limit_bytes` is of the answer.
+    """
+
+    kind: Kind
+    seconds: int
+    target: Address | None = None
+    limit_bytes: int = 64 * 1024 * 1024
+
+
+def read_target(text: str) -> Address:
+    """What `namespace/pod:port` names; https where the port is one that is usually so, unless `http://` stands before.
+
+    Raises UsageError.
+    """
+    found = _TARGET.fullmatch(text)
+    port = int(found[4]) if found else 0
+    if not found or not 0 < port < 65536:
+        hint = "For example: --target kube-system/hami-scheduler-0:10259, or http://ml/api-0:6060"
+        raise UsageError(f"the target {text!r} is not NAMESPACE/POD:PORT", hint=hint)
+    usual: Scheme = "https" if port in _TLS_PORTS else "http"
+    given: dict[str | None, Scheme] = {"http": "http", "https": "https"}
+    return Address(found[2], found[3], given.get(found[1], usual), port)
+
+
+def name_of(kind: Kind, content: bytes) -> str:
+    """What a profile is called: the same for the same bytes."""
+    return f"{kind}-{hashlib.sha256(content).hexdigest()[:8]}"

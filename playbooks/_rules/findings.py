@@ -1,0 +1,29 @@
+"""How every rule makes a finding."""
+
+from collections.abc import Sequence
+
+from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
+
+_LONGEST_CLAIM = 400
+
+
+def finding(
+    code: str,
+    claim: str,
+    confidence: Confidence,
+    nodes: Sequence[str],
+    proofs: Sequence[Evidence],
+    *,
+    severity: Severity,
+    actions: Sequence[NextAction] = (),
+) -> Finding:
+    """The claim on one line, the nodes in order, each proof once."""
+    return Finding(
+        code=code,
+        claim=one_line(claim, _LONGEST_CLAIM),
+        severity=severity,
+        confidence=confidence,
+        scope=Scope(nodes=tuple(sorted(nodes))),
+        evidence=tuple(dict.fromkeys(proofs)),
+        next_actions=tuple(actions),
+    )
