@@ -7,11 +7,15 @@ charts keep binary and flags in `command`, the public guides in `args`; kubelet 
 import re
 from typing import Any, Literal, NamedTuple, cast
 
+from bot.changes.reasons import Reason
+
 Object = dict[str, Any]
 """An object of the API as its JSON is."""
 Field = Literal["command", "args"]
 
 VERBOSITY, PROFILING = "v", "profiling"
+SHOWN = {VERBOSITY: "-v", PROFILING: "--profiling"}
+"""As people write it."""
 Flag = Literal["v", "profiling"]
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
@@ -19,7 +23,11 @@ _SHELL = re.compile(r"\s-{1,2}[A-Za-z]")
 
 
 class Unsuitable(ValueError):  # noqa: N818  # what the person is told
-    """The container's flags cannot be changed as words; the text says why, for people."""
+    """The container's flags cannot be changed as words; `reason` says why."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class Spot(NamedTuple):
@@ -113,16 +121,14 @@ def with_value(spot: Spot, flag: Flag, value: str) -> tuple[Field, tuple[str, ..
     Raises Unsuitable where words cannot say it: flags inside a shell line, or an image that brings its own.
     """
     if any(_SHELL.search(word) for word in (*spot.command, *spot.args)):
-        raise Unsuitable(
-            f"the flags of container {spot.container} stand inside a shell line, not as words of their own"
-        )
+        raise Unsuitable(Reason("shell-line", {"container": spot.container}))
     now = last_set(spot, flag)
     if now is None:
         field: Field = "args" if spot.args else "command"
         if not spot.words(field):
-            raise Unsuitable(f"container {spot.container} has neither command nor args: its flags are in the image")
+            raise Unsuitable(Reason("in-the-image", {"container": spot.container}))
         if "--" in spot.words(field):
-            raise Unsuitable(f"container {spot.container} ends its flags with --")
+            raise Unsuitable(Reason("ended-flags", {"container": spot.container}))
         dashes = "-" if flag == VERBOSITY else "--"
         return field, (*spot.words(field), f"{dashes}{flag}={value}")
     words = list(spot.words(now.field))

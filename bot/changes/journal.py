@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from bot.changes.record import Record
+from bot.errors import BotError
 
 EventKind = Literal[
     "never-raised",
@@ -38,6 +39,10 @@ class Event(NamedTuple):
     detail: str = ""
     by: str = ""
     uid: str = ""
+
+
+class NotYet(BotError):  # noqa: N818  # what the person is told
+    """The journal is not there yet: it will be, and loses nothing by that."""
 
 
 class Open(NamedTuple):

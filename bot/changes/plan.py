@@ -12,6 +12,7 @@ import msgspec
 
 from bot.changes.flags import (
     PROFILING,
+    SHOWN,
     VERBOSITY,
     Flag,
     Object,
@@ -21,6 +22,7 @@ from bot.changes.flags import (
     last_set,
     with_value,
 )
+from bot.changes.reasons import Reason
 from bot.changes.record import KEY, VERSION, Means, Record, Unreadable, read_record, write_record
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.hami.version import Version
@@ -74,8 +76,8 @@ class Refusal(NamedTuple):
     """Why it must not be done; `record` is the open change that stands in the way, if one does."""
 
     code: str
-    why: str
-    hint: str
+    why: Reason
+    hint: Reason
     record: Record | None = None
 
 
@@ -88,15 +90,15 @@ def plan_raise(
         return refusal
     spot = find_spot(deployment, wanted.container)
     if spot is None:
-        why = f"{_target(deployment)} has not exactly one container named {wanted.container}"
-        return Refusal("no-container", why, "see kubectl get deployment -o yaml; the container is found by its name")
+        why = Reason("no-container", {"target": _target(deployment), "container": wanted.container})
+        return Refusal("no-container", why, Reason("no-container-do"))
     before = last_set(spot, wanted.flag)
     if before and _is_enough(wanted, before.value):
         return Enough(before.value)
     try:
         field, words = with_value(spot, wanted.flag, wanted.value)
     except Unsuitable as error:
-        return Refusal("unsuitable", str(error), "change it where the Deployment comes from")
+        return Refusal("unsuitable", error.reason, Reason("elsewhere-do"))
     if wanted.means == "debug-flags":
         if refusal := _no_running_level(deployment, wanted, before.value if before else ""):
             return refusal
@@ -121,8 +123,8 @@ def plan_raise(
         until_captured=wanted.until_captured,
     )
     if read_record(write_record(record)) != record:  # what cannot be read later would never be undone
-        why = f"the record of how to undo it would not be readable: it is {len(write_record(record)):,} characters long"
-        return Refusal("unsuitable", why, "give a shorter reason")
+        why = Reason("long-record", {"count": f"{len(write_record(record)):,}"})
+        return Refusal("unsuitable", why, Reason("long-record-do"))
     meta = _metadata(deployment)
     no_annotations = not meta.get("annotations")
     patch: list[dict[str, Any]] = [
@@ -154,10 +156,10 @@ def plan_extension(deployment: Object, record: Record, seconds: float, *, now: f
     until = math.floor(now) + math.ceil(seconds)
     if until > record.since + LONGEST_S:
         left = max(0, math.floor((record.since + LONGEST_S - now) / 60))
-        why = f"a change lasts {LONGEST_S // 3600} h at most, and this one was raised at {record.raised_at}"
-        return Refusal("too-long", why, f"it can be extended to {left} more minutes from now")
+        why = Reason("too-long", {"hours": LONGEST_S // 3600, "at": record.raised_at})
+        return Refusal("too-long", why, Reason("too-long-do", {"minutes": left}))
     if until <= record.deadline:
-        return Refusal("too-short", f"it already lasts until {record.at}", "name a longer time, counted from now")
+        return Refusal("too-short", Reason("too-short", {"until": record.at}), Reason("too-short-do"))
     longer = msgspec.structs.replace(record, at=_time(until), extended=record.extended + 1)
     patch = (
         _test("/metadata/uid", _uid(deployment)),
@@ -173,8 +175,8 @@ def annotation(deployment: Object) -> str | None:
     return cast(Object, annotations).get(KEY) if isinstance(annotations, dict) else None
 
 
-def unfinished_rollout(deployment: Object) -> str:
-    """What a rollout still waits for, in words; empty when none is under way.
+def unfinished_rollout(deployment: Object) -> Reason | None:
+    """What a rollout still waits for; None when none is under way.
 
     As `kubectl rollout status` judges (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
     """
@@ -183,25 +185,26 @@ def unfinished_rollout(deployment: Object) -> str:
     updated, present = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
     if _metadata(deployment).get("generation", 0) > status.get("observedGeneration", 0):
-        return "its newest spec has not been observed yet"
+        return Reason("rollout-unseen")
     if updated < wanted:
-        return f"{updated} of {wanted} pods are of the newest template"
+        return Reason("rollout-updated", {"count": updated, "wanted": wanted})
     if present > updated:
-        return f"{present - updated} old pods have not ended"
+        return Reason("rollout-old", {"count": present - updated})
     if available < updated:
-        return f"{available} of {updated} updated pods are available"
-    return ""
+        return Reason("rollout-available", {"count": available, "wanted": updated})
+    return None
 
 
 def _out_of_range(wanted: Wanted) -> Refusal | None:
     if not SHORTEST_S <= wanted.seconds <= LONGEST_S:
-        why = f"a change lasts from {SHORTEST_S // 60} min to {LONGEST_S // 3600} h"
-        return Refusal("duration", why, f"without a time it is {USUAL_S // 60} min")
+        why = Reason("duration", {"least": SHORTEST_S // 60, "most": LONGEST_S // 3600})
+        return Refusal("duration", why, Reason("duration-do", {"minutes": USUAL_S // 60}))
     if wanted.flag == VERBOSITY and not is_level(wanted.value):
-        return Refusal("level", f"{wanted.value!r} is no verbosity", f"a whole number from 0 to {HIGHEST}")
+        why = Reason("no-level", {"value": repr(wanted.value)})
+        return Refusal("level", why, Reason("no-level-do", {"highest": HIGHEST}))
     if wanted.flag == VERBOSITY and int(wanted.value) > HIGHEST:
-        why = f"from -v={HIGHEST + 1} on the log holds request bodies, and tokens with them"
-        return Refusal("level", why, f"HAMi has nothing above 5; {HIGHEST} is the highest that is set here")
+        why = Reason("high-level", {"value": HIGHEST + 1})
+        return Refusal("level", why, Reason("high-level-do", {"highest": HIGHEST}))
     return None
 
 
@@ -211,10 +214,16 @@ def _open_already(deployment: Object) -> Refusal | None:
         return None
     found = read_record(text)
     if isinstance(found, Unreadable):
-        why = f"{_target(deployment)} carries an annotation {KEY} that cannot be read: {found.why}"
-        return Refusal("unreadable", why, "look at it, and take it off by hand if nothing is to be undone")
-    why = f"{found.flag}={found.new} is open on container {found.container} until {found.at}, by {found.by}"
-    return Refusal("open", why, "extend it or revert it; one change at a time keeps undoing exact", found)
+        why = Reason("unreadable", {"target": _target(deployment), "annotation": KEY, "why": found.why})
+        return Refusal("unreadable", why, Reason("unreadable-do"))
+    change = {
+        "flag": SHOWN[found.flag],
+        "new": found.new,
+        "container": found.container,
+        "until": found.at,
+        "by": found.by,
+    }
+    return Refusal("open", Reason("open", change), Reason("open-do"), found)
 
 
 def _unfit(deployment: Object, wanted: Wanted, version: Version | None) -> Refusal | None:
@@ -223,13 +232,14 @@ def _unfit(deployment: Object, wanted: Wanted, version: Version | None) -> Refus
         and wanted.container == EXTENDER_CONTAINER
         and (not version or version < PROFILING_SINCE)
     ):
-        known = f"this is HAMi {version}" if version else "HAMi's version could not be told"
-        why = f"--profiling exists since HAMi {PROFILING_SINCE}, and an older extender ends at once on it; {known}"
-        return Refusal("no-such-flag", why, "an unchanged scheduler is worth more than a profile")
+        known = Reason("is-version", {"version": version}) if version else Reason("no-version")
+        why = Reason("no-such-flag", {"since": PROFILING_SINCE, "known": known})
+        return Refusal("no-such-flag", why, Reason("no-such-flag-do"))
+    target = _target(deployment)
     if _part(deployment, "spec").get("paused"):
-        return Refusal("paused", f"{_target(deployment)} is paused: no pod would take the change", "resume it first")
+        return Refusal("paused", Reason("paused", {"target": target}), Reason("paused-do"))
     if waits := unfinished_rollout(deployment):
-        return Refusal("rollout", f"a rollout of {_target(deployment)} is under way: {waits}", "try when it has ended")
+        return Refusal("rollout", Reason("rollout", {"target": target, "waits": waits}), Reason("rollout-do"))
     return None
 
 
@@ -237,14 +247,14 @@ def _no_running_level(deployment: Object, wanted: Wanted, value: str) -> Refusal
     """Why the level cannot be set in the running process, or could not be set back there."""
     selector = _part(_part(deployment, "spec"), "selector")
     if (wanted.flag, wanted.container) != (VERBOSITY, KUBE_SCHEDULER_CONTAINER):
-        why = f"only -v of container {KUBE_SCHEDULER_CONTAINER} can be set in the running process"
+        why = Reason("not-running", {"container": KUBE_SCHEDULER_CONTAINER})
     elif value and not is_level(value):
-        why = f"-v is {value!r} now: nothing that the running process could be set back to"
+        why = Reason("no-way-back", {"value": repr(value)})
     elif selector.get("matchExpressions"):
-        why = f"{_target(deployment)} finds its pods by expressions"
+        why = Reason("expressions", {"target": _target(deployment)})
     else:
         return None
-    return Refusal("unsuitable", why, "set it by the Deployment's words instead")
+    return Refusal("unsuitable", why, Reason("by-words-do"))
 
 
 def is_level(value: str) -> bool:

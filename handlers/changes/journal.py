@@ -1,16 +1,19 @@
 """What becomes of temporary changes, kept and told: rows, the audit log, and one card for each in its channel."""
 
+import hashlib
 import logging
 from collections.abc import Callable, Sequence
 
 from bot.changes.journal import ENDS, Event, Open
 from bot.changes.record import Record
-from bot.slack.message import File
-from bot.slack.outbox import Outbox
-from bot.slack.render.change import Card, State, render_card, render_late
-from bot.store import Store
+from bot.settings.schema import AccessSettings
+from bot.slack.message import File, Message
+from bot.slack.render.change import DETAIL, Card, State, render_card, render_late
+from bot.slack.render.text import escape, inert
 from bot.store.approvals import Approval
-from bot.texts import Texts
+from bot.store.audit import Line
+from bot.store.changes import ChangeRows
+from handlers.desk import Lent
 
 ITSELF = "hami-bot"
 LATE_MINUTES = (2, 10, 60)
@@ -21,44 +24,37 @@ log = logging.getLogger(__name__)
 
 
 class ChangeJournal:
-    """Of one cluster; see `bot.changes.journal.Journal`. `channel` is where changes are told that name none.
+    """Of one cluster; see `bot.changes.journal.Journal`. Changes that name no channel are told in the first of the
+    settings.
 
-    What is told is safe in the outbox before it is noted as told: killed in between, it is told again, the same.
+    `lent` raises NotYet while what it lends is not there.
+
+    What is told is safe in the outbox before it is noted as told: killed in between, it is told again, the same. The
+    note and its row in the audit log are one transaction.
     """
 
-    def __init__(
-        self,
-        cluster: str,
-        store: Store,
-        outbox: Outbox,
-        say: Texts,
-        *,
-        channel: str,
-        approvers: Sequence[str],
-        now: Callable[[], float],
-    ) -> None:
+    def __init__(self, cluster: str, lent: Callable[[], Lent], access: AccessSettings) -> None:
         self._cluster = cluster
-        self._store = store
-        self._rows = store.changes(cluster)
-        self._outbox = outbox
-        self._say = say
-        self._channel = channel
-        self._approvers = approvers
-        self._now = now
+        self._lent = lent
+        self._access = access
+        self._channel = next(iter(access.channels), "")
         self._files: dict[str, File] = {}
+
+    @property
+    def _rows(self) -> ChangeRows:
+        return self._lent().store.changes(self._cluster)
 
     def attach(self, change_id: str, file: File) -> None:
         """A file that goes into the thread of the change's card."""
         self._files[change_id] = file
 
     async def planned(self, record: Record, uid: str) -> None:
-        await self._audit("raise", "planned", record.by, record)
-        await self._rows.planned(record, uid)
+        await self._rows.planned(record, uid, self._line("raise", "planned", record.by, record))
 
     async def note(self, event: Event) -> None:
         record = event.record
         if record is None:
-            log.error("%s: %s", event.target, event.detail)
+            await self._alarm(event)
             return
         if event.kind == "failed":
             await self._call_for_help(event, record)
@@ -66,8 +62,7 @@ class ChangeJournal:
             return
         await self.show(Card(event.kind, record, self._cluster, event.detail, event.by))
         action = "extend" if event.kind == "extended" else "raise" if event.kind in _BEGINS else "revert"
-        await self._audit(action, event.kind, event.by or ITSELF, record, event.detail)
-        await self._rows.note(event)
+        await self._rows.note(event, self._line(action, event.kind, event.by or ITSELF, record, event.detail))
         if event.kind in ENDS:
             self._files.pop(record.id, None)
 
@@ -79,13 +74,13 @@ class ChangeJournal:
         record = card.record
         if not (channel := record.channel or self._channel):
             return
-        approved = None if card.approval or card.longer else await self._store.approvals.get(record.id)
-        if approved is not None and approved.state == "approved":
+        approved = None if card.approval or card.longer else await self._lent().store.approvals.get(record.id)
+        if approved is not None and approved.decision == "approved":
             card = card._replace(approved_by=approved.decided_by)
-        message = render_card(card, self._say)
+        message = render_card(card, self._lent().say)
         if file := self._files.get(record.id):
             message = message._replace(files=(file,))
-        await self._outbox.put(key_of(card.approval or record.id), channel, message, severity="warning")
+        await self._lent().outbox.put(key_of(card.approval or record.id), channel, message, severity="warning")
 
     async def show_waiting(self, approval: Approval, record: Record, state: State, *, by: str = "") -> None:
         """The card of a change that waits for its approval, or got none."""
@@ -103,22 +98,37 @@ class ChangeJournal:
         await self.show(card)
 
     async def _call_for_help(self, event: Event, record: Record) -> None:
-        """Once for each level: a message of its own, which the channel notices, unlike an edited card."""
-        minutes = (self._now() - record.deadline) / 60
-        channel = record.channel or self._channel
+        """Once for each level: a message of its own, which the channel notices, unlike an edited card.
+
+        Where there is no channel, as for a change made from a shell, everybody whom the settings name gets it.
+        """
+        minutes = (self._lent().now() - record.deadline) / 60
         reached = [level for level, least in enumerate(LATE_MINUTES) if minutes >= least]
-        if not reached or not channel:
+        if not reached:
             return
         level = reached[-1]
-        called = self._approvers if level else ()
+        channel = record.channel or self._channel
+        called = self._access.approvers if level and channel else ()
         card = Card("failed", record, self._cluster, event.detail)
-        message = render_late(card, LATE_MINUTES[level], called, self._say)
-        await self._outbox.put(f"{key_of(record.id)}:late:{level}", channel, message, severity="critical")
+        message = render_late(card, LATE_MINUTES[level], called, self._lent().say)
+        await self._put(f"{key_of(record.id)}:late:{level}", channel, message)
 
-    async def _audit(self, action: str, outcome: str, actor: str, record: Record, detail: str = "") -> None:
+    async def _alarm(self, event: Event) -> None:
+        """Of a record that nobody can read: nothing will be undone by itself. Told once for each object."""
+        log.error("%s: %s", event.target, event.detail)
+        if event.kind == "unreadable":
+            told = self._lent().say("changing.unreadable", target=event.target, why=inert(event.detail, DETAIL))
+            name = hashlib.sha256(place(self._cluster, event.target).encode()).hexdigest()[:16]
+            await self._put(f"{key_of(name)}:unreadable", self._channel, Message(escape(told)))
+
+    async def _put(self, key: str, channel: str, message: Message) -> None:
+        people = dict.fromkeys((*self._access.approvers, *self._access.operators))
+        for where in [channel] if channel else [one for one in people if one.startswith(("U", "W"))]:
+            await self._lent().outbox.put(key, where, message, severity="critical")
+
+    def _line(self, action: str, outcome: str, actor: str, record: Record, detail: str = "") -> Line:
         told = about(record) | ({"detail": detail} if detail else {})
-        target = place(self._cluster, record.target)
-        await self._store.audit.append(actor=actor, action=action, target=target, outcome=outcome, detail=told)
+        return Line(actor, action, place(self._cluster, record.target), outcome, told)
 
 
 def about(record: Record) -> dict[str, str]:

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
+from bot.bugs import bugs_as_errors
 from bot.errors import BotError, NotFound, UsageError
+from bot.kube.failures import ForbiddenError
 from bot.kube.leader import Leader
-from handlers.changes.sites import Site, Sites
+from handlers.changes.sites import NothingToChange, Site, Sites
 
 LEASE = "hami-bot"
 
@@ -25,13 +27,31 @@ logging.getLogger("apscheduler").setLevel(logging.WARNING)  # it tells every tic
 
 
 class Pace(NamedTuple):
-    """In seconds: between two passes, until a cluster that may not be written to is tried again, and how long what is
-    done beside a pass may take: a database that hangs must not keep the next pass waiting.
+    """In seconds: between two passes, how long at most until a cluster that could not be led is tried again, and how
+    long what is done beside a pass may take: a database that hangs must not keep the next pass waiting.
     """
 
     pass_s: float = 15.0
     again_s: float = 60.0
     beside_s: float = 10.0
+
+
+class Standing:
+    """How one cluster's changes are looked after. `trouble`: why they are not, or one is not undone; else empty."""
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+        self.trouble = ""
+        self._possible: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    async def is_possible(self) -> bool:
+        """Whether anything can be undone there at all; waits until that has been tried."""
+        return await asyncio.shield(self._possible)
+
+    def tried(self, *, possible: bool) -> None:
+        """What came of the first try to lead; later ones change nothing."""
+        if not self._possible.done():
+            self._possible.set_result(possible)
 
 
 class Watch(NamedTuple):
@@ -45,32 +65,45 @@ class Watch(NamedTuple):
     pace: Pace
 
 
-async def lead(watch: Watch) -> None:
-    """Until it is cancelled, or the cluster turns out to be none that could ever be changed."""
-    last = ""
+async def lead(watch: Watch, standing: Standing) -> None:
+    """Until it is cancelled, or the cluster turns out to be none that could ever be changed.
+
+    Whatever else fails, a bug among it, is tried again, at first soon: the Lease is given up meanwhile, so that another
+    replica may do better.
+    """
+    where = watch.cluster or "here"
+    bugs: set[str] = set()
+    wait_s = watch.pace.pass_s
     while True:
         try:
-            await _candidate(watch)
-        except UsageError as error:
-            log.info("cluster %s: %s", watch.cluster or "(default)", error.message)
+            with bugs_as_errors(bugs):
+                await _candidate(watch, standing, bugs)
+        except NothingToChange as error:
+            log.info("cluster %s: %s", where, error.message)
+            standing.tried(possible=False)
             return
         except BotError as error:
-            if error.message != last:
-                log.warning("no temporary changes are led in %s, reading goes on: %s", watch.cluster or "here", error)
-            last = error.message
-        await asyncio.sleep(watch.pace.again_s)
+            if not standing.trouble:
+                wait_s = watch.pace.pass_s
+            if error.message != standing.trouble:
+                log.warning("no temporary changes are led in %s, reading goes on: %s", where, error)
+            standing.trouble = error.message
+            standing.tried(possible=not isinstance(error, ForbiddenError | UsageError))
+        await asyncio.sleep(wait_s)
+        wait_s = min(2 * wait_s, watch.pace.again_s)
 
 
-async def _candidate(watch: Watch) -> None:
+async def _candidate(watch: Watch, standing: Standing, bugs: set[str]) -> None:
     site = await watch.sites.of(watch.cluster)
     namespace = await watch.lease_namespace(site)
     with contextlib.suppress(NotFound):  # whoever leads first makes it
         await site.writer.lease(namespace, LEASE)
+    standing.tried(possible=True)
     leader = Leader(site.writer, namespace, LEASE, watch.identity)
-    await leader.run(partial(_passes, site, watch))
+    await leader.run(partial(_passes, site, watch, standing, bugs))
 
 
-async def _passes(site: Site, watch: Watch) -> None:
+async def _passes(site: Site, watch: Watch, standing: Standing, bugs: set[str]) -> None:
     due = asyncio.Event()
     due.set()
 
@@ -86,10 +119,12 @@ async def _passes(site: Site, watch: Watch) -> None:
             await due.wait()
             due.clear()
             async with site.busy:
-                await site.changer.reconcile()
+                await site.changer.passes.reconcile()
+            standing.trouble = site.changer.passes.trouble
             try:
                 async with asyncio.timeout(watch.pace.beside_s):
-                    await watch.beside()
+                    with bugs_as_errors(bugs):
+                        await watch.beside()
             except (BotError, TimeoutError) as error:
                 log.warning("beside the pass: %s", error or f"nothing came of it in {watch.pace.beside_s:g} s")
     finally:

@@ -36,7 +36,7 @@ from handlers.changes.desk import ChangeDesk
 from handlers.changes.draft import Draft, read_draft, write_draft
 from handlers.changes.report import not_open, planned_report, shown_report
 from handlers.changes.request import Asker, look, prepare
-from handlers.changes.terms import NotAllowed, Person, Refused
+from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.desk import DONE, Desk, Question
 from handlers.questions import COMMAND, Help, example, understand
@@ -156,7 +156,7 @@ class _Window:
     async def _form(self, who: Person, cluster: str, request: Raise, trigger_id: str) -> None:
         """A form if the person may ask at all; what is wrong then stands in it."""
         gateway = self._desk.lent.gateway
-        if denied := await self._changes.denied(who, "raise", cluster):
+        if denied := await self._changes.guard.denied(who, "raise", cluster):
             raise denied
         view = await gateway.open_view(trigger_id, waiting_form(self._say))
         try:
@@ -236,13 +236,13 @@ class _Window:
             case _ if name == EXTEND:
                 return await self._changes.extend(who, about.cluster, about.target, about.key, None)
             case _ if name == APPROVE:
-                return await self._changes.approve(who, about.key, about.digest)
+                return await self._changes.approving.approve(who, about.key, about.digest)
             case _:
-                return await self._changes.refuse(who, about.key, about.digest)
+                return await self._changes.approving.refuse(who, about.key, about.digest)
 
     async def _forged(self, who: Person, action: str) -> Refused:
         error = Refused("this button is not one of mine", hint=f"ask again with {COMMAND}")
-        await self._changes.note_refusal(who, action, "", {"why": error.message})
+        await self._changes.guard.note_refusal(who, action, "", {"why": error.message})
         return error
 
     # ------------------------------------------------------------------------------------------------ answering
@@ -251,7 +251,7 @@ class _Window:
         """For the eyes of the one who asked: what everybody should see stands on the card."""
         try:
             told = await said()
-        except NotAllowed as error:
+        except AccessDenied as error:
             denied = error.denied
             message = render_denied(denied.why, denied.who, denied.where, self._say)
         else:

@@ -6,11 +6,12 @@ from typing import NamedTuple
 from msgspec import UNSET, UnsetType
 
 from bot.changes.durations import format_duration
-from bot.changes.flags import PROFILING, VERBOSITY, Flag, Set, find_spot, last_set
+from bot.changes.flags import PROFILING, SHOWN, VERBOSITY, Flag, Set, find_spot, last_set
 from bot.changes.journal import Event
 from bot.changes.plan import Enough, Plan, Refusal, annotation
 from bot.changes.record import Record
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.kube.redact import masked_arguments
 from bot.kube.times import format_time
 from bot.report import (
     SCHEMA,
@@ -33,7 +34,7 @@ from bot.texts import Texts
 from handlers.changes.request import Planned, Seen
 from handlers.changes.words import FLAGS, Extend, Raise, Revert, Show, Verb, words_of
 from playbooks._evidence import kubectl
-from playbooks._rules.changing import SHOWN, described, of_record, open_change, undo
+from playbooks._rules.changing import described, of_record, open_change, undo
 
 _DEFAULTS = {VERBOSITY: "0", PROFILING: "false"}
 _COLUMNS = ("container", "flag", "value", "set by")
@@ -97,7 +98,7 @@ def raised_report(found: Seen, request: Raise, planned: Planned, made: Made, say
 def extended_report(found: Seen, request: Extend, outcome: Record | Refusal, say: Texts) -> Report:
     """The change with its new deadline, or why it has none."""
     if isinstance(outcome, Refusal):
-        claim = say("changing.refused", why=_why(outcome))
+        claim = say("changing.refused", why=_why(outcome, say))
         return _report(found, request.verb, [_of_record(found, "change-refused", "warning", claim)])
     claim = say("changing.raised", **described(outcome, found.taken_at))
     return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, undo(outcome, say))])
@@ -114,7 +115,7 @@ def event_finding(event: Event, say: Texts) -> Finding:
     namespace, _, name = event.target.partition("/")
     record = event.record
     look = kubectl("-n", namespace, "get", "deployment", name, "-o", "yaml")
-    quote = event.detail or (f"{list(record.words_before)}" if record else event.target)
+    quote = event.detail or (f"{masked_arguments(list(record.words_before))}" if record else event.target)
     proof = Evidence("deployment", f"Deployment {event.target}", None, quote, look)
     if record is None:
         claim = say("changing.unreadable", target=event.target, why=event.detail)
@@ -184,14 +185,14 @@ def _planned(request: Raise, plan: Plan, say: Texts) -> str:
 
 
 def _refused(found: Seen, planned: Planned, refusal: Refusal, say: Texts) -> Finding:
-    claim = say("changing.refused", why=_why(refusal))
+    claim = say("changing.refused", why=_why(refusal, say))
     if refusal.record is not None:
         return _of_record(found, "change-refused", "warning", claim, undo(refusal.record, say))
     return _finding("change-refused", "warning", claim, (_flag_shown(found, planned),), ())
 
 
-def _why(refusal: Refusal) -> str:
-    return f"{refusal.why} ({refusal.hint})" if refusal.hint else refusal.why
+def _why(refusal: Refusal, say: Texts) -> str:
+    return say("changing.refused-hint", why=refusal.why.told(say), hint=refusal.hint.told(say))
 
 
 def _see_log(found: Seen, request: Raise, say: Texts) -> NextAction:

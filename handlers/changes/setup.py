@@ -1,26 +1,29 @@
 """Puts together what temporary changes in Slack need, and looks after those of every configured cluster."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bot.access import Access, groups_in
 from bot.changes.changer import Changer
+from bot.changes.journal import NotYet
 from bot.errors import SourceError, UsageError
 from bot.kube.writer import Writer
 from bot.settings.schema import AccessSettings, ClusterSettings, Settings
 from bot.slack.groups import Groups
-from handlers.changes.desk import Capture, ChangeDesk
+from handlers.changes.desk import ChangeDesk
 from handlers.changes.endings import Endings
 from handlers.changes.journal import ChangeJournal
-from handlers.changes.lead import Pace, Watch, lead
+from handlers.changes.lead import Pace, Standing, Watch, lead
+from handlers.changes.making import Capture
 from handlers.changes.request import Seen
-from handlers.changes.sites import OpenWriter, Site, Sites
+from handlers.changes.sites import NothingToChange, OpenWriter, Site, Sites
 from handlers.desk import Lent
 from playbooks._gather import gather_install
+from playbooks._playbook import Sources
 
 
 class Changing(NamedTuple):
@@ -32,7 +35,7 @@ class Changing(NamedTuple):
 
 @asynccontextmanager
 async def _no_writer(cluster: str) -> AsyncGenerator[Writer]:
-    raise UsageError(f"this bot only reads the cluster {cluster}".rstrip())
+    raise NothingToChange(f"this bot only reads the cluster {cluster}".rstrip())
     yield  # pragma: no cover  # what makes it a generator
 
 
@@ -44,50 +47,97 @@ READ_ONLY = Changing(_no_writer, _no_capture)
 """Of a bot that changes nothing."""
 
 
-@asynccontextmanager
-async def change_desk(
-    settings: Settings, lent: Lent, changing: Changing, *, identity: str, pace: Pace
-) -> AsyncGenerator[ChangeDesk]:
-    """The desk for changes; while it lasts, open changes are looked after. `identity` is this process's alone."""
-    access = _access(settings.access)
-    async with AsyncExitStack() as stack:
-        sites = await stack.enter_async_context(Sites(changing.open_writer, partial(_site, settings, lent)))
-        desk = ChangeDesk(lent, access, Groups(lent.gateway, groups_in(access)), sites, changing.capture)
-        watches = [
-            Watch(cluster, sites, partial(_lease_namespace, settings, lent), desk.expire, identity, pace)
-            for cluster in (settings.clusters or ("",))
-        ]
-        await stack.enter_async_context(_together([lead(one) for one in watches]))
-        yield desk
+class LookedAfter:
+    """The open changes of every configured cluster, undone when they are due.
 
+    Neither Slack nor the database has to be there for that: once they are, `begin` has told what happened meanwhile.
+    """
 
-def _site(settings: Settings, lent: Lent, cluster: str, writer: Writer) -> Site:
-    access = settings.access
-    journal = ChangeJournal(
-        cluster,
-        lent.store,
-        lent.outbox,
-        lent.say,
-        channel=next(iter(access.channels), ""),
-        approvers=access.approvers,
-        now=lent.now,
-    )
-    endings = Endings(partial(lent.open_sources, cluster))
-    namespace = _settings_of(settings, cluster).hami_namespace
-    changer = Changer(writer, journal, namespace=namespace, now=lent.now, endings=endings)
-    return Site(cluster, writer, changer, journal, asyncio.Lock())
+    def __init__(
+        self,
+        settings: Settings,
+        open_sources: Callable[[str], AbstractAsyncContextManager[Sources]],
+        changing: Changing,
+        now: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._open_sources = open_sources
+        self._changing = changing
+        self._now = now
+        self._access = _access(settings.access)
+        self._lent: Lent | None = None
+        self._desk: ChangeDesk | None = None
+        self._standings = [Standing(cluster) for cluster in (settings.clusters or ("",))]
+        self._sites = Sites(changing.open_writer, self._site)
+        self._leads: list[asyncio.Task[None]] = []
 
+    @asynccontextmanager
+    async def leading(self, identity: str, pace: Pace) -> AsyncGenerator[None]:
+        """Looks after them while it lasts. `identity` is this process's alone."""
+        async with self._sites:
+            for one in self._standings:
+                watch = Watch(one.cluster, self._sites, self._lease_namespace, self._beside, identity, pace)
+                self._leads.append(asyncio.create_task(lead(watch, one)))
+            try:
+                yield
+            finally:
+                await self.stop()
 
-async def _lease_namespace(settings: Settings, lent: Lent, site: Site) -> str:
-    """As set, else the bot's own, else HAMi's."""
-    known = _settings_of(settings, site.cluster)
-    if namespace := known.lease_namespace or site.writer.home or known.hami_namespace:
-        return namespace
-    async with lent.open_sources(site.cluster) as sources:
-        found = await gather_install(sources)
-    if not found.install.namespace:
-        raise SourceError("HAMi was not found, so nothing says where the Lease is", hint="set lease_namespace")
-    return found.install.namespace
+    async def stop(self) -> None:
+        """Ends looking after them, and with it all use of what `begin` was given."""
+        for task in self._leads:
+            task.cancel()
+        await asyncio.gather(*self._leads, return_exceptions=True)
+
+    async def site(self, cluster: str) -> Site:
+        """Where changes of the cluster are made. Raises BotError when it cannot be written to."""
+        return await self._sites.of(cluster)
+
+    def begin(self, lent: Lent) -> ChangeDesk:
+        """Slack and the database have answered: what happens is told from now on, and changes are taken."""
+        groups = Groups(lent.gateway, groups_in(self._access))
+        self._lent = lent
+        self._desk = ChangeDesk(lent, self._access, groups, self._sites, self._changing.capture)
+        return self._desk
+
+    def trouble(self) -> str:
+        """What is not looked after, or could not be undone, a line for each cluster; empty when all is well."""
+        return "".join(
+            f"temporary changes{' in ' if one.cluster else ''}{one.cluster}: {one.trouble}\n"
+            for one in self._standings
+            if one.trouble
+        )
+
+    async def are_possible(self) -> bool:
+        """Whether there is a cluster where anything can be undone; waits until that has been tried."""
+        return any(await asyncio.gather(*(one.is_possible() for one in self._standings)))
+
+    async def _beside(self) -> None:
+        if self._desk:
+            await self._desk.approving.look_after()
+
+    def _telling(self) -> Lent:
+        if self._lent is None:
+            raise NotYet("Slack and the database have not both answered since the start")
+        return self._lent
+
+    def _site(self, cluster: str, writer: Writer) -> Site:
+        journal = ChangeJournal(cluster, self._telling, self._settings.access)
+        endings = Endings(partial(self._open_sources, cluster))
+        namespace = _settings_of(self._settings, cluster).hami_namespace
+        changer = Changer(writer, journal, namespace=namespace, now=self._now, endings=endings)
+        return Site(cluster, writer, changer, journal, asyncio.Lock())
+
+    async def _lease_namespace(self, site: Site) -> str:
+        """As set, else the bot's own, else HAMi's."""
+        known = _settings_of(self._settings, site.cluster)
+        if namespace := known.lease_namespace or site.writer.home or known.hami_namespace:
+            return namespace
+        async with self._open_sources(site.cluster) as sources:
+            found = await gather_install(sources)
+        if not found.install.namespace:
+            raise SourceError("HAMi was not found, so nothing says where the Lease is", hint="set lease_namespace")
+        return found.install.namespace
 
 
 def _settings_of(settings: Settings, cluster: str) -> ClusterSettings:
@@ -97,14 +147,3 @@ def _settings_of(settings: Settings, cluster: str) -> ClusterSettings:
 def _access(given: AccessSettings) -> Access:
     people = frozenset(given.operators), frozenset(given.approvers)
     return Access(*people, frozenset(given.channels), given.two_person, given.changes_per_hour)
-
-
-@asynccontextmanager
-async def _together(works: Sequence[Coroutine[Any, Any, None]]) -> AsyncGenerator[None]:
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

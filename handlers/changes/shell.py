@@ -13,9 +13,13 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bot.changes.changer import STUCK_S, ChangeFailed, Changer
+from bot.changes.begin import ChangeFailed
+from bot.changes.changer import Changer
+from bot.changes.flags import SHOWN
 from bot.changes.journal import Event, Open
 from bot.changes.plan import Plan, Refusal, unfinished_rollout
+from bot.changes.reasons import Reason
+from bot.changes.reconciler import STUCK_S
 from bot.changes.record import KEY, Record
 from bot.errors import BotError, NotAllowed, SourceError, UsageError
 from bot.kube.failures import ForbiddenError
@@ -37,7 +41,6 @@ from handlers.changes.request import DRY_RUN_ID, Asker, Planned, Seen, look, pre
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_output import progress
 from playbooks._playbook import Sources
-from playbooks._rules.changing import SHOWN
 
 FAILED = 5
 """The exit code of a change that was not made."""
@@ -147,17 +150,17 @@ async def _captured(tools: Tools, sources: Sources, found: Seen, plan: Plan) -> 
 
 async def _rolled_out(tools: Tools, writer: Writer, found: Seen, record: Record) -> str:
     """Waits until the new pods run; what the rollout still waits for when that takes too long."""
-    waits = ""
+    waits: Reason | None = None
     for _ in range(int(STUCK_S / _LOOK_EVERY_S)) if record.means == "patch" else ():
         deployment = await writer.deployment(found.namespace, found.name)
         now = unfinished_rollout(deployment)
-        if now != waits and now:
+        if now is None:
+            return ""
+        if now != waits:
             tools.tell(f"rolling out: {now}\n")
         waits = now
-        if not waits:
-            return ""
         await asyncio.sleep(_LOOK_EVERY_S)
-    return waits
+    return waits.told(tools.say) if waits else ""
 
 
 async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Report, int]:
@@ -189,7 +192,7 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
         writer = _live(opened)
         where = namespace or sources.hami_namespace
         carriers = await writer.annotated(KEY, where)
-        events = await Changer(writer, NoJournal(), namespace=where).reconcile() if carriers else []
+        events = await Changer(writer, NoJournal(), namespace=where).passes.reconcile() if carriers else []
     told = [event for event in events if event.kind not in _QUIET]
     lines = [f"{event.kind} {event.target}: {_detail(event, tools.say)}" for event in told]
     left = f"{len(carriers)} change(s) open, nothing overdue" if carriers else "no change is open"

@@ -7,11 +7,16 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import NamedTuple, Self
 
 from bot.changes.changer import Changer
+from bot.errors import UsageError
 from bot.kube.writer import Writer
 from handlers.changes.journal import ChangeJournal
 
-OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer]]
-"""The way to write to the cluster of that name. Raises BotError where there is none, such as for a recording."""
+OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer | None]]
+"""The way to write to the cluster of that name; None for a recording. Raises BotError."""
+
+
+class NothingToChange(UsageError):  # noqa: N818  # what the person is told
+    """The cluster is none that could ever be changed from here."""
 
 
 class Site(NamedTuple):
@@ -41,9 +46,11 @@ class Sites:
         await self._stack.aclose()
 
     async def of(self, cluster: str) -> Site:
-        """Raises BotError when the cluster cannot be written to."""
+        """Raises BotError when the cluster cannot be written to, NothingToChange when it never can."""
         async with self._opening[cluster]:
             if cluster not in self._sites:
                 writer = await self._stack.enter_async_context(self._open(cluster))
+                if writer is None:
+                    raise NothingToChange(f"{cluster or 'this cluster'} is a recording: nothing of it can be changed")
                 self._sites[cluster] = self._build(cluster, writer)
         return self._sites[cluster]

@@ -7,13 +7,13 @@ import msgspec
 
 from bot.access import Denied
 from bot.changes.record import Record, write_record
-from bot.errors import BotError
+from bot.errors import BotError, NotAllowed
 from bot.store.approvals import Approval
 from handlers.changes.draft import Draft
 
 
-class NotAllowed(BotError):  # noqa: N818  # what the person is told
-    """Somebody may not do what they asked for; `denied` says who may."""
+class AccessDenied(NotAllowed):
+    """`denied` says who may."""
 
     def __init__(self, denied: Denied) -> None:
         super().__init__(denied.why)

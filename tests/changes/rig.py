@@ -126,7 +126,7 @@ class Rig:
         """At each of these times (seconds after the beginning) every bot makes its pass, all at once."""
         for moment in at:
             self.now = max(self.now, NOW + moment)
-            await asyncio.gather(*(bot.reconcile() for bot in bots or (self.bot(),)))
+            await asyncio.gather(*(bot.passes.reconcile() for bot in bots or (self.bot(),)))
 
     async def is_as_before(self) -> bool:
         live = await self.live()
@@ -136,14 +136,13 @@ class Rig:
 _blank: list[bytes] = []
 
 
-async def _database(folder: Path) -> str:
+async def new_store(path: Path) -> str:
     """The address of a store that is as new. Making its tables takes far longer than anything that is done with it."""
-    path = folder / "store.db"
     if not _blank:
         async with open_store(f"sqlite:///{path}"):
             pass
-        _blank.append(path.read_bytes())
-    path.write_bytes(_blank[0])
+        _blank.append(await asyncio.to_thread(path.read_bytes))
+    await asyncio.to_thread(path.write_bytes, _blank[0])
     return f"sqlite:///{path}"
 
 
@@ -170,7 +169,7 @@ async def rig(folder: Path, words: list[str] | None = None, *, database: str = "
         config = folder / "kubeconfig"
         config.write_text(server.kubeconfig())
         writer = await stack.enter_async_context(await open_writer(kubeconfig=config, timeout_s=2))
-        store = await stack.enter_async_context(open_store(database or await _database(folder)))
+        store = await stack.enter_async_context(open_store(database or await new_store(folder / "store.db")))
         made = Rig(server, writer, store)
         made.before = (await made.live())["spec"]
         yield made

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.changes.changer import ChangeFailed, Changer
+from bot.changes.begin import ChangeFailed
+from bot.changes.changer import Changer
 from bot.changes.plan import annotation
 from bot.changes.record import Record, read_record
 from bot.kube.writer import OutcomeUnknown
@@ -44,12 +45,12 @@ async def _revert_now(here: Rig, bot: Changer) -> None:
 async def _pass_at_the_deadline(here: Rig, bot: Changer) -> None:
     await here.raise_(here.bot())
     here.now += 600
-    await bot.reconcile()
+    await bot.passes.reconcile()
 
 
 async def _pass_before_the_deadline(here: Rig, bot: Changer) -> None:
     await here.raise_(here.bot())
-    await bot.reconcile()
+    await bot.passes.reconcile()
 
 
 ACTS: dict[str, Act] = {
@@ -69,7 +70,9 @@ async def steps_of(act: Act, folder: Path) -> list[str]:
         return steps.names
 
 
-WHENS: tuple[When, ...] = ("before", "after")
+def crash_points(names: list[str]) -> list[tuple[int, When]]:
+    """Before every step, and after the last: what a process knew is gone, so after one is before the next."""
+    return [*((at, "before") for at in range(len(names))), (len(names) - 1, "after")]
 
 
 async def killed(act: Act, folder: Path, at: int, when: When, *, edit: bool, database: str = "") -> None:
@@ -113,30 +116,16 @@ async def undone_by_others(here: Rig, *, edit: bool) -> None:
     assert await here.store.changes("lab").opened() == []
 
 
+@pytest.mark.parametrize("edit", [False, True], ids=["nobody edits", "somebody edits"])
 @pytest.mark.parametrize("name", ACTS)
-def test_killed_at_any_step_the_original_is_back_by_the_deadline(
-    name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+def test_killed_at_any_step_the_original_or_a_foreign_edit_stands_by_the_deadline(
+    name: str, edit: bool, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     async def run() -> int:
-        names = await steps_of(ACTS[name], _folder(tmp_path, "whole"))
-        for at in range(len(names)):
-            for when in WHENS:
-                await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=False)
-        return 2 * len(names)
-
-    record_property("crash_points", asyncio.run(run()))
-
-
-@pytest.mark.parametrize("name", ACTS)
-def test_killed_at_any_step_a_foreign_edit_stays(
-    name: str, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    async def run() -> int:
-        names = await steps_of(ACTS[name], _folder(tmp_path, "whole"))
-        for at in range(len(names)):
-            for when in WHENS:
-                await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=True)
-        return 2 * len(names)
+        points = crash_points(await steps_of(ACTS[name], _folder(tmp_path, "whole")))
+        for at, when in points:
+            await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
+        return len(points)
 
     record_property("crash_points", asyncio.run(run()))
 
@@ -150,7 +139,7 @@ def test_where_the_answer_of_a_write_is_lost_the_same_holds(
         names = await steps_of(ACTS[name], _folder(tmp_path, "whole"))
         writes = [at for at, step in enumerate(names) if step == "patch_deployment"]
         for at in writes:
-            for when in WHENS:
+            for when in ("before", "after"):
                 await unanswered(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
         return 2 * len(writes)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.changes.test_crashes import ACTS, WHENS, killed, steps_of
+from tests.changes.test_crashes import ACTS, crash_points, killed, steps_of
 from tests.conftest import NewDatabase
 
 
@@ -17,10 +17,9 @@ def test_killed_at_any_step_the_original_is_back_with_the_journal_in_postgresql(
     async def run() -> None:
         whole = tmp_path / "whole"
         whole.mkdir()
-        for at in range(len(await steps_of(ACTS[name], whole))):
-            for when in WHENS:
-                folder = tmp_path / f"{at}-{when}"
-                folder.mkdir()
-                await killed(ACTS[name], folder, at, when, edit=False, database=new_database())
+        for at, when in crash_points(await steps_of(ACTS[name], whole)):
+            folder = tmp_path / f"{at}-{when}"
+            folder.mkdir()
+            await killed(ACTS[name], folder, at, when, edit=False, database=new_database())
 
     asyncio.run(run())

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.changes.changer import ChangeFailed, Changer
+from bot.changes.begin import ChangeFailed
+from bot.changes.changer import Changer
 from bot.changes.journal import Event
 from bot.changes.plan import Plan, Wanted
 from bot.changes.record import Record
@@ -81,7 +82,7 @@ def test_an_extension_that_nobody_noted_is_found_on_the_object() -> None:
         await raised(replica)
         with pytest.raises(Killed):
             await replica.changer(Steps(1, "after")).extend(NAMESPACE, NAME, 1200, by="U2")
-        await replica.changer().reconcile()
+        await replica.changer().passes.reconcile()
         [one] = await replica.journal.opened()
         assert one.record.deadline == NOW + 1200
         assert one.record.extended == 1

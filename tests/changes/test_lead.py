@@ -1,6 +1,8 @@
-"""Whatever happens beside a pass, what is due is undone."""
+"""Whatever happens beside a pass, or in one, what is due is undone."""
 
 import asyncio
+import copy
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,11 +10,12 @@ from typing import Any, cast
 
 import pytest
 
+from bot.kube.leader import Leader
 from bot.kube.writer import Writer
 from bot.store import StoreError
-from handlers.changes.lead import Pace, Watch, lead
+from handlers.changes.lead import Pace, Standing, Watch, lead
 from handlers.changes.sites import Site, Sites
-from tests.changes.rig import Rig, rig
+from tests.changes.rig import NAME, NAMESPACE, Rig, rig
 
 QUICK = Pace(pass_s=0.05, again_s=0.05, beside_s=0.05)
 
@@ -32,12 +35,41 @@ class Beside:
             raise self._error
 
 
-def watched(here: Rig, beside: Callable[[], Awaitable[None]]) -> Watch:
+class Broken:
+    """A writer of which that method raises that error for some times; `spent` is set when it does no more."""
+
+    def __init__(self, writer: Any, method: str, error: Exception, times: int) -> None:
+        self._writer, self._method, self._error, self._left = writer, method, error, times
+        self.spent = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return self._broken if name == self._method else getattr(self._writer, name)
+
+    async def _broken(self, *args: Any, **more: Any) -> Any:
+        if self._left:
+            self._left -= 1
+            raise self._error
+        self.spent.set()
+        return await getattr(self._writer, self._method)(*args, **more)
+
+
+def with_writer(here: Rig, writer: Broken) -> tuple[Rig, Broken]:
+    """The same place, for a bot that writes in another way."""
+    other = copy.copy(here)
+    other.writer = cast(Any, writer)
+    return other, writer
+
+
+async def nothing() -> None:
+    return
+
+
+def watched(here: Rig, beside: Callable[[], Awaitable[None]] = nothing, *, recording: bool = False) -> Watch:
     """What leads the rig's cluster; a Lease of its own beside the Deployment."""
 
     @asynccontextmanager
-    async def opened(_: str) -> AsyncIterator[Writer]:
-        yield cast(Writer, here.writer)
+    async def opened(_: str) -> AsyncIterator[Writer | None]:
+        yield None if recording else cast(Writer, here.writer)
 
     def site(cluster: str, writer: Writer) -> Site:
         unused: Any = None  # a pass tells through its changer's own journal
@@ -49,19 +81,152 @@ def watched(here: Rig, beside: Callable[[], Awaitable[None]]) -> Watch:
     return Watch("lab", Sites(opened, site), namespace, beside, "me", QUICK)
 
 
+@asynccontextmanager
+async def leading(watch: Watch) -> AsyncIterator[Standing]:
+    standing = Standing("lab")
+    task = asyncio.create_task(lead(watch, standing))
+    yield standing
+    assert not task.done(), task
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(60):
+        while not await holds():  # noqa: ASYNC110  # only the cluster, or what is told of it, can tell
+            await asyncio.sleep(0.01)
+
+
+async def undone(here: Rig) -> None:
+    async def is_so() -> bool:
+        return "-v=4" in await here.words()
+
+    await until(is_so)
+
+
 @pytest.mark.parametrize("error", [None, StoreError("locked")], ids=["a database that hangs", "one that fails"])
 def test_what_is_due_is_undone_whatever_happens_beside(error: Exception | None, tmp_path: Path) -> None:
     async def run() -> None:
         beside = Beside(error)
         async with rig(tmp_path) as here:
             await here.raise_(here.bot())
-            leading = asyncio.create_task(lead(watched(here, beside)))
-            await asyncio.wait_for(beside.happened.wait(), 10)
+            async with leading(watched(here, beside)):
+                await asyncio.wait_for(beside.happened.wait(), 60)
+                here.now += 3600
+                await undone(here)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("method", ["annotated", "deployment", "patch_deployment", "lease", "create_lease"])
+def test_a_bug_anywhere_in_leading_ends_nothing_and_is_in_the_log_once(
+    method: str, tmp_path: Path, bugs: list[logging.LogRecord]
+) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            await here.raise_(here.bot())
             here.now += 3600
-            async with asyncio.timeout(60):
-                while "-v=4" not in await here.words():  # noqa: ASYNC110  # only the cluster can tell
-                    await asyncio.sleep(0.02)
-            leading.cancel()
-            await asyncio.gather(leading, return_exceptions=True)
+            bot, writer = with_writer(here, Broken(here.writer, method, KeyError("a bug"), 3))
+            async with leading(watched(bot)) as standing:
+                await undone(here)
+                await asyncio.wait_for(writer.spent.wait(), 60)
+
+                async def is_well() -> bool:
+                    return not standing.trouble
+
+                await until(is_well)
+
+    asyncio.run(run())
+    assert len(bugs) == 1
+
+
+def test_a_bug_in_renewing_the_lease_ends_the_term(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            writer = Broken(here.writer, "replace_lease", KeyError("a bug"), 1)
+            candidate = Leader(cast(Any, writer), NAMESPACE, "hami-bot", "me", sleep=lambda _: asyncio.sleep(0))
+            with pytest.raises(KeyError):
+                await asyncio.wait_for(candidate.run(asyncio.Event().wait), 60)
+
+    asyncio.run(run())
+
+
+def test_a_bug_beside_a_pass_ends_nothing(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async def run() -> None:
+        beside = Beside(KeyError("a bug"))
+        async with rig(tmp_path) as here:
+            await here.raise_(here.bot())
+            async with leading(watched(here, beside)):
+                await asyncio.wait_for(beside.happened.wait(), 60)
+                here.now += 3600
+                await undone(here)
+
+    asyncio.run(run())
+    assert len(bugs) == 1
+
+
+def test_while_passes_fail_it_is_told_why(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
+            async with leading(watched(bot)) as standing:
+
+                async def is_told() -> bool:
+                    return bool(standing.trouble)
+
+                await until(is_told)
+                assert "KeyError: 'a bug'" in standing.trouble
+
+    asyncio.run(run())
+    assert len(bugs) == 1
+
+
+def test_an_object_that_trips_a_bug_keeps_no_other_waiting(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            await here.raise_(here.bot())
+            here.now += 3600
+            real = here.writer.annotated
+
+            async def with_one_more(*args: Any) -> list[tuple[str, str]]:
+                return [("kube-system", "the-other"), *await real(*args)]
+
+            async def of_strange_shape(namespace: str, name: str) -> Any:
+                return [] if name == "the-other" else await here.writer._writer.deployment(namespace, name)
+
+            here.writer.annotated = with_one_more  # type: ignore[method-assign]
+            here.writer.deployment = of_strange_shape  # type: ignore[method-assign]
+            events = await here.bot().passes.reconcile()
+            assert [(one.kind, one.target) for one in events] == [
+                ("failed", "kube-system/the-other"),
+                ("reverted", f"{NAMESPACE}/{NAME}"),
+            ]
+
+    asyncio.run(run())
+    assert len(bugs) == 1
+
+
+def test_a_recording_is_no_cluster_to_be_led(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            standing = Standing("lab")
+            await lead(watched(here, recording=True), standing)
+            assert not await standing.is_possible()
+            assert standing.trouble == ""
+
+    asyncio.run(run())
+
+
+def test_the_end_of_leading_is_no_bug(tmp_path: Path) -> None:
+    """Stopped at any moment: `_no_bugs` looks at the log."""
+
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            for turns in range(60):
+                task = asyncio.create_task(lead(watched(here), Standing("lab")))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                task.cancel()
+                assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
 
     asyncio.run(run())

@@ -79,7 +79,7 @@ class Replicas:
 
     async def _work(self, one: Replica) -> None:
         while True:
-            await one.changer().reconcile()
+            await one.changer().passes.reconcile()
             await self._sleep(PASS_S)
 
     def leading(self) -> list[int]:

@@ -131,10 +131,10 @@ class Undisturbed(RuleBasedStateMachine):
                 changer = self.replicas[other].changer()
                 if act == "r":
                     self.cluster.asked_early.add(record.id)
-                await _told(changer.reconcile() if act == "p" else changer.revert(NAMESPACE, NAME, by="U2"))
+                await _told(changer.passes.reconcile() if act == "p" else changer.revert(NAMESPACE, NAME, by="U2"))
 
         self.disturbed = True
-        asyncio.run(_told(self.replicas[bot].changer(Steps(at, when, meanwhile)).reconcile()))
+        asyncio.run(_told(self.replicas[bot].changer(Steps(at, when, meanwhile)).passes.reconcile()))
 
     @rule(seconds=st.sampled_from([15, 60, 600, 4000]), at_work=st.sets(bots, min_size=1))
     def time_passes(self, seconds: int, at_work: set[int]) -> None:
@@ -224,7 +224,7 @@ class Undisturbed(RuleBasedStateMachine):
         self.disturbed |= cut is not None
         failed, armed = one.way.failed, one.way.next
         began = self.cluster.now
-        killed = asyncio.run(_told(one.changer(Steps(*cut) if cut else Steps()).reconcile()))
+        killed = asyncio.run(_told(one.changer(Steps(*cut) if cut else Steps()).passes.reconcile()))
         record = self.cluster.record()
         if killed is None and failed == one.way.failed and not armed and record:
             assert began < record.deadline, "it is overdue after a good pass"
@@ -255,7 +255,7 @@ class World(Undisturbed):
         async def edit() -> None:
             self.cluster.edit(EDITS[name])
 
-        asyncio.run(_told(self.replicas[bot].changer(Steps(at, when, edit)).reconcile()))
+        asyncio.run(_told(self.replicas[bot].changer(Steps(at, when, edit)).passes.reconcile()))
 
     @rule(again=st.sampled_from(["new", "backup", "gone", "keep a backup", "keep a backup"]))
     def it_is_deleted_and_made_anew(self, again: str) -> None:
@@ -296,7 +296,7 @@ Act = Callable[[Rig, Changer], Awaitable[object]]
 ACTS: dict[str, Act] = {
     "extend": lambda _, bot: bot.extend(NAMESPACE, NAME, 900, by="U2"),
     "revert": lambda _, bot: bot.revert(NAMESPACE, NAME, by="U2"),
-    "pass": lambda _, bot: bot.reconcile(),
+    "pass": lambda _, bot: bot.passes.reconcile(),
 }
 events = st.lists(
     st.tuples(st.sampled_from(sorted(ACTS)), cuts, st.booleans(), st.sampled_from([0, 0, 30, 570])), max_size=5

@@ -211,7 +211,7 @@ def test_what_must_not_be_done_is_refused(wanted: Wanted, version: Version | Non
     answer = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c", version=version)
     assert isinstance(answer, Refusal)
     assert answer.code == code
-    assert answer.why
+    assert str(answer.why)
 
 
 def test_a_second_change_is_refused_with_the_open_one() -> None:
@@ -251,7 +251,7 @@ def test_a_change_whose_record_could_not_be_read_again_is_refused() -> None:
         deployment(args=["-v=4"]), LEVEL._replace(because="x" * 70_000), now=NOW, change_id="c", version=None
     )
     assert isinstance(answer, Refusal)
-    assert "readable" in answer.why
+    assert "readable" in str(answer.why)
 
 
 def test_half_a_character_in_the_reason_is_no_obstacle() -> None:

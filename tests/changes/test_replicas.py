@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.changes.changer import ChangeFailed, Changer
+from bot.changes.begin import ChangeFailed
+from bot.changes.changer import Changer
 from bot.changes.plan import Plan, Wanted
 from bot.errors import BotError
 from bot.store import open_store
@@ -50,7 +51,7 @@ class Several:
         for moment in at:
             self.cluster.now = max(self.cluster.now, NOW + moment)
             for one in self.replicas:
-                await one.changer().reconcile()
+                await one.changer().passes.reconcile()
 
     def is_as_before(self) -> bool:
         return json.dumps(self.cluster.live()["spec"]) == self.cluster.original and self.cluster.record() is None
@@ -76,7 +77,7 @@ ACTS: dict[str, Callable[[Several, Changer], Awaitable[object]]] = {
     "raise": lambda here, bot: here.raise_(bot),
     "extend": lambda here, bot: bot.extend(NAMESPACE, NAME, 1200, by="U2"),
     "revert": lambda here, bot: bot.revert(NAMESPACE, NAME, by="U2"),
-    "pass": lambda here, bot: bot.reconcile(),
+    "pass": lambda here, bot: bot.passes.reconcile(),
 }
 
 
@@ -256,9 +257,9 @@ def test_a_journal_or_a_log_that_hangs_keeps_nothing_from_being_undone() -> None
         await here.raise_(here.replicas[0].changer())
         here.journal = Hanging()
         bot = Changer(here.replicas[1].writer(), here.journal, now=here.replicas[1].now, endings=hang, patience_s=0.01)
-        await bot.reconcile()
+        await bot.passes.reconcile()
         here.cluster.now += 600
-        await asyncio.wait_for(bot.reconcile(), 5)
+        await asyncio.wait_for(bot.passes.reconcile(), 5)
         here.assert_undone()
 
     asyncio.run(run())
@@ -272,9 +273,9 @@ def test_what_cannot_be_told_of_one_change_keeps_no_other_from_being_undone() ->
         here = Several(2)
         await here.raise_(here.replicas[0].changer())
         bot = Changer(here.replicas[1].writer(), here.journal, now=here.replicas[1].now, endings=unreadable)
-        await bot.reconcile()
+        await bot.passes.reconcile()
         here.cluster.now += 600
-        await bot.reconcile()
+        await bot.passes.reconcile()
         here.assert_undone()
 
     asyncio.run(run())

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import io
 import json
+import re
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -184,3 +185,26 @@ def test_what_record_writes_can_be_planned_on_as_the_cluster_itself(tmp_path: Pa
     assert plans[1]
     assert plans[0].target == plans[1].target
     assert plans[0].blast_radius == plans[1].blast_radius
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Raise("verbosity", "9", EXTENDER, 600),
+        Raise("verbosity", "5", EXTENDER, 20 * 3600),
+        Raise("verbosity", "5", "no-such-container", 600),
+        Raise("profiling", "true", EXTENDER, 600),
+    ],
+    ids=["too high", "too long", "no container", "no such flag"],
+)
+def test_a_refusal_and_its_reason_are_in_the_readers_language(request_: Raise) -> None:
+    claim = asked(whole("hami-2.5.1"), request_, "zh").findings[0].claim
+    assert claim.startswith("未执行")
+    assert not re.search(r"[A-Za-z]+ [a-z]+ [a-z]+", claim.replace("kubectl get deployment -o yaml", "")), claim
+
+
+def test_a_rollout_under_way_is_told_in_the_readers_language(tmp_path: Path) -> None:
+    deployment = recorded("hami-2.10")
+    deployment["status"]["updatedReplicas"] = 0
+    claim = asked(seen(edited(tmp_path, "hami-2.10", deployment)), Raise("verbosity", "5", EXTENDER, 600), "zh")
+    assert "正在滚动更新：1 个 Pod 中有 0 个属于最新模板" in claim.findings[0].claim

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 
-from bot.changes.changer import ChangeFailed, Changer
+from bot.changes.begin import ChangeFailed
+from bot.changes.changer import Changer
 from bot.changes.plan import Plan, Wanted, unfinished_rollout
 from bot.errors import BotError
 from bot.hami.version import Version
@@ -58,11 +59,11 @@ async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: Wa
     await bot.raise_(*where, wanted, version, plan)
     raised = await settled(writer, where)
     assert raised["spec"] != before["spec"]
-    assert [event.kind for event in await bot.reconcile()] == ["effective"]
+    assert [event.kind for event in await bot.passes.reconcile()] == ["effective"]
     now[0] += 599
-    assert await bot.reconcile() == []
+    assert await bot.passes.reconcile() == []
     now[0] += 2
-    assert [event.kind for event in await bot.reconcile()] == ["reverted"]
+    assert [event.kind for event in await bot.passes.reconcile()] == ["reverted"]
     after = await settled(writer, where)
     assert json.dumps(after["spec"]) == json.dumps(before["spec"])
     assert _annotations(after) == _annotations(before)
@@ -190,7 +191,7 @@ class Running:
 
     async def pass_(self, at: float) -> list[str]:
         self.cluster.now = NOW + at
-        return [event.kind for event in await self.replica.changer().reconcile()]
+        return [event.kind for event in await self.replica.changer().passes.reconcile()]
 
     def assert_undone(self) -> None:
         assert set(self.cluster.levels.values()) == {"3"}
@@ -220,7 +221,7 @@ def test_killed_at_any_step_every_process_has_its_old_level_by_the_deadline(
             return
         await here.raise_()
         here.cluster.now += 600
-        await here.replica.changer(steps).reconcile()
+        await here.replica.changer(steps).passes.reconcile()
 
     async def run() -> int:
         whole = Steps()
@@ -335,7 +336,7 @@ def test_over_real_sockets_a_running_process_is_set_and_set_back(tmp_path: Path)
             assert isinstance(plan, Plan), plan
             await bot.raise_(*SCHEDULER, RUNNING, NEWEST, plan)
             now[0] += 601
-            assert [event.kind for event in await bot.reconcile()] == ["reverted"]
+            assert [event.kind for event in await bot.passes.reconcile()] == ["reverted"]
             assert (await writer.deployment(*SCHEDULER))["spec"] == before["spec"]
 
     asyncio.run(run())

@@ -1,0 +1,65 @@
+"""The Deployments as they are now, by the API server's clock, and what is due on one, done."""
+
+from collections.abc import Callable
+from typing import Any
+
+from bot.changes.decide import Forget, Restore, decide
+from bot.changes.journal import Event
+from bot.changes.record import Record, Unreadable
+from bot.changes.running import level_now, set_running
+from bot.kube.writer import Writer
+
+SKEW_S = 900.0
+"""Replicas go by the API server's clock while it is no further than this from their own; else one of the two is no
+clock, and their own counts."""
+FOREVER = float("inf")
+
+Object = dict[str, Any]
+
+
+class Objects:
+    """Those of one cluster. `now` is this process's clock, in seconds since 1970."""
+
+    def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
+        self.writer = writer
+        self._now = now
+        self._served: object = None
+        self._ahead_s = 0.0
+
+    def time(self) -> float:
+        """Now, by the API server's clock as of the last look at it."""
+        return self._now() + self._ahead_s
+
+    async def read(self, namespace: str, name: str) -> Object:
+        """The Deployment, fresh. Raises SourceError."""
+        deployment = await self.writer.deployment(namespace, name)
+        served = self.writer.server_time
+        if served is not None and served != self._served:
+            self._served, ahead_s = served, served.timestamp() - self._now()
+            self._ahead_s = ahead_s if abs(ahead_s) <= SKEW_S else 0.0
+        return deployment
+
+    async def act(self, deployment: Object, now: float, *, by: str = "", detail: str = "") -> Event | None:
+        """Does what is due at `now`. Raises Conflict if the object changed, OutcomeUnknown, SourceError."""
+        meta = deployment["metadata"]
+        target = f"{meta['namespace']}/{meta['name']}"
+        match decide(deployment, now):
+            case Restore(record, patch):
+                await set_running(self.writer, deployment, record, record.old)
+                await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
+                return Event("reverted", target, record, detail, by)
+            case Forget(record, patch, how, diff):
+                if how == "drifted":  # pods of the words before may still run
+                    await set_running(self.writer, deployment, record, level_now(deployment, record))
+                await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
+                return Event(how, target, record, diff, by)
+            case Unreadable(_, why):
+                return Event("unreadable", target, None, why)
+            case _:
+                return None
+
+
+def place_of(record: Record) -> tuple[str, str]:
+    """The namespace and the name of the Deployment that the record is about."""
+    namespace, _, name = record.target.partition("/")
+    return namespace, name

@@ -1,0 +1,21 @@
+"""Why a change is not made: said in the reader's language where it is shown, in English where it is written down."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bot.texts import Texts
+
+
+class Reason(NamedTuple):
+    """The text `refusal.<key>` and its values, of which some may be reasons themselves. As a string it is English."""
+
+    key: str
+    values: Mapping[str, object] = {}
+
+    def told(self, say: Texts) -> str:
+        """The reason in the language of `say`."""
+        values = {name: one.told(say) if isinstance(one, Reason) else one for name, one in self.values.items()}
+        return say(f"refusal.{self.key}", **values)
+
+    def __str__(self) -> str:
+        return self.told(Texts("en"))

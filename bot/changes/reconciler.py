@@ -1,0 +1,185 @@
+"""The pass over a cluster that undoes what is due and notes what became of each change.
+
+Safe to be killed between any two steps and to run in several processes at once: the record on the object decides, and
+every patch is its own lock. What the journal knows only follows, and may be late, lost or out of reach.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from bot.bugs import Bug, bugs_as_errors
+from bot.changes.decide import Wait, decide
+from bot.changes.ended import carries, how_it_ended, is_hidden
+from bot.changes.journal import ENDS, Event, Open
+from bot.changes.objects import FOREVER, Object, Objects, place_of
+from bot.changes.plan import unfinished_rollout
+from bot.changes.record import KEY, Record, Unreadable
+from bot.changes.telling import Telling
+from bot.errors import BotError, NotFound, SourceError
+from bot.kube.writer import Conflict, OutcomeUnknown
+
+STUCK_S = 180.0
+"""A rollout that is not through after this is told: the new pods do not become ready."""
+UNDERWAY_S = 120.0
+"""So long after it was planned a change may still be on its way; one that is not on the object later was never made."""
+OVERDUE_S = 60.0
+"""So long after its deadline a change that is still open is told as one that could not be undone."""
+
+Endings = Callable[[Record], Awaitable[str]]
+"""Why a change should end before its deadline, in words; empty while it should not."""
+
+log = logging.getLogger(__name__)
+
+
+class _Looked(NamedTuple):
+    """What a look at one object gave: what happened to it, or that its change is not due."""
+
+    event: Event | None = None
+    waiting: tuple[Object, Record] | None = None
+
+
+class Reconciler:
+    """`namespace` limits the pass to one namespace; empty: all. `patience_s`: for what is asked about an open change.
+
+    `trouble`, after a pass: why it did not see everything, or could not undo what is due; empty if it did.
+    """
+
+    def __init__(
+        self, objects: Objects, telling: Telling, *, namespace: str, endings: Endings, patience_s: float
+    ) -> None:
+        self._objects = objects
+        self._telling = telling
+        self._namespace = namespace
+        self._endings = endings
+        self._patience_s = patience_s
+        self._bugs: set[str] = set()
+        self.trouble = ""
+
+    async def reconcile(self) -> list[Event]:
+        """One pass: everything that is due is undone, and what was found is noted; what happened.
+
+        What is due comes first, and needs no journal. Failures with one object, bugs among them, do not keep the others
+        waiting; all are tried again in the next pass.
+        """
+        try:
+            carriers = await self._objects.writer.annotated(KEY, self._namespace)
+            trouble = ""
+        except SourceError as error:
+            trouble = f"the Deployments cannot be listed: {error.message}"
+            log.warning("the Deployments cannot be listed: %s", error)
+            carriers = None
+        looked = [await self._pass(*where) for where in carriers or ()]
+        known = await self._telling.opened(self._namespace)
+        if carriers is None:
+            places = sorted({place_of(one.record) for one in (known or {}).values()})
+            looked = [await self._pass(*where) for where in places]
+        events = [self._attributed(one.event, known) for one in looked if one.event]
+        for deployment, record in [one.waiting for one in looked if one.waiting]:
+            with self._beside(record.target):
+                events += await self._waiting(deployment, record, known)
+        # An object that could not be read now, and on which nothing is due yet, is no revert that failed.
+        events = [one for one in events if not self._early_failure(one)]
+        ended = {event.record.id for event in events if event.record and event.kind in ENDS}
+        events += await self._ended_unseen([one for one in (known or {}).values() if one.record.id not in ended])
+        for event in events:
+            await self._telling.note(event)
+        failed = [f"{one.target} cannot be undone: {one.detail}" for one in events if one.kind == "failed"]
+        self.trouble = "; ".join([*([trouble] if trouble else []), *failed])
+        return events
+
+    def _early_failure(self, event: Event) -> bool:
+        return event.kind == "failed" and event.record is not None and self._objects.time() < event.record.deadline
+
+    async def _pass(self, namespace: str, name: str, *, early: str = "") -> _Looked:
+        """Undoes what is due on one object; with `early`, the reason, also what is not due yet."""
+        record: Record | None = None
+        try:
+            with bugs_as_errors(self._bugs):
+                deployment = await self._objects.read(namespace, name)
+                now = FOREVER if early else self._objects.time()
+                due = decide(deployment, now)
+                record = None if due is None or isinstance(due, Unreadable) else due.record
+                if isinstance(due, Wait):
+                    return _Looked(waiting=(deployment, due.record))
+                return _Looked(await self._objects.act(deployment, now, detail=early))
+        except NotFound:
+            return _Looked()
+        except (SourceError, Bug) as error:
+            log.warning("%s/%s: %s", namespace, name, error)
+            passing = isinstance(error, Conflict | OutcomeUnknown)
+            if passing and (record is None or self._objects.time() < record.deadline + OVERDUE_S):
+                return _Looked()  # the next pass looks and decides anew
+            return _Looked(Event("failed", f"{namespace}/{name}", record, f"{error.message}; it is tried again"))
+
+    def _attributed(self, event: Event, known: dict[str, Open] | None) -> Event:
+        """With the change that it is about, where the object could not be read for it."""
+        if event.record is not None or known is None:
+            return event
+        record = next((one.record for one in known.values() if one.record.target == event.target), None)
+        return event._replace(record=record)
+
+    async def _waiting(self, deployment: Object, record: Record, known: dict[str, Open] | None) -> list[Event]:
+        if reason := await self._ending(record):
+            looked = await self._pass(deployment["metadata"]["namespace"], deployment["metadata"]["name"], early=reason)
+            return [looked.event] if looked.event else []
+        if known is None:
+            return []
+        opened = known.get(record.id)
+        events: list[Event] = []
+        if opened is None or opened.state == "planned":
+            uid = str(deployment["metadata"].get("uid", ""))
+            events.append(Event("raised", record.target, record, "found on the object", record.by, uid))
+        elif record.extended > opened.record.extended:
+            events.append(Event("extended", record.target, record, "found on the object"))
+        if opened is None or opened.state != "effective":
+            events += self._effect(deployment, record)
+        return events
+
+    async def _ending(self, record: Record) -> str:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                with bugs_as_errors(self._bugs):
+                    return await self._endings(record)
+        except (BotError, TimeoutError) as error:
+            log.warning("whether %s should end early is not known: %s", record.target, error)
+            return ""
+
+    def _effect(self, deployment: Object, record: Record) -> list[Event]:
+        waits = unfinished_rollout(deployment) if record.means == "patch" else None
+        if waits is None:
+            return [Event("effective", record.target, record)]
+        if self._objects.time() - record.since > STUCK_S:
+            return [Event("stuck", record.target, record, str(waits))]
+        return []
+
+    async def _ended_unseen(self, opened: list[Open]) -> list[Event]:
+        """Changes that ended without anybody here noting it: killed in between, or the object was replaced."""
+        events: list[Event] = []
+        for one in opened:
+            with self._beside(one.record.target):
+                if event := await self._unseen(one):
+                    events.append(event)
+        return events
+
+    async def _unseen(self, one: Open) -> Event | None:
+        record = one.record
+        try:
+            deployment = await self._objects.read(*place_of(record))
+        except NotFound:
+            return Event("replaced", record.target, record, "the Deployment is gone")
+        underway = one.state == "planned" and self._objects.time() - record.since < UNDERWAY_S
+        if carries(deployment, record) or is_hidden(deployment) or underway:
+            return None
+        return how_it_ended(deployment, one)
+
+    @contextmanager
+    def _beside(self, what: str) -> Generator[None]:
+        """For what undoes nothing: neither its failure nor a bug in it keeps anything else waiting."""
+        try:
+            with bugs_as_errors(self._bugs):
+                yield
+        except BotError as error:
+            log.warning("%s: %s", what, error)

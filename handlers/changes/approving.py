@@ -1,0 +1,216 @@
+"""Changes that somebody else has to approve: asked, decided once, made, and told what came of it whatever happens.
+
+Killed between the yes and the change, nobody is left to tell: whoever looks later finds the row and sees what is so.
+"""
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import msgspec
+
+from bot.bugs import bugs_as_errors
+from bot.errors import BotError, NotAllowed
+from bot.slack.work import LONGEST_S
+from bot.store.approvals import Approval
+from bot.store.audit import Line
+from handlers.changes.draft import seal
+from handlers.changes.guard import Guard
+from handlers.changes.journal import ITSELF, about, place
+from handlers.changes.making import Maker
+from handlers.changes.sites import Site
+from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
+from handlers.desk import Lent
+from playbooks._playbook import Sources
+
+_CHANGED = "the Deployment has changed since this was asked for"
+_CUT_S = LONGEST_S + 30.0
+"""So long after its approval nobody is at a change any more."""
+_ROUNDED_S = 2.0
+"""A deadline stands on the object in whole seconds, counted from a whole second."""
+_CUT = "the bot was stopped before it could begin"
+
+log = logging.getLogger(__name__)
+
+Make = Callable[[], Awaitable[None]]
+
+
+class Approving:
+    """Every method raises BotError with what to tell; it is in the audit log by then."""
+
+    def __init__(self, lent: Lent, guard: Guard, maker: Maker) -> None:
+        self._lent = lent
+        self._guard = guard
+        self._maker = maker
+        self._bugs: set[str] = set()
+        self._failed: dict[str, str] = {}
+
+    async def ask(self, who: Person, site: Site, pending: Pending, digest: str) -> None:
+        """Shows the card that waits; `digest` is of exactly what is to be approved."""
+        record = pending.record
+        approval = await self._lent.store.approvals.ask(
+            change_id=pending.draft.id if pending.draft else f"{record.id}-{uuid.uuid4().hex[:6]}",
+            cluster=site.cluster,
+            target=record.target,
+            digest=digest,
+            requester=who.user,
+            channel=who.channel,
+            request=msgspec.json.encode(pending).decode(),
+        )
+        await site.journal.show_waiting(approval, record, "pending")
+
+    async def approve(self, who: Person, key: str, digest: str) -> str:
+        """Makes the change that was asked for, if nothing has changed since."""
+        async with self._guard.refusals(who, "approve", "", {"id": key}):
+            approval, pending = await self._waiting(key, digest)
+            await self._guard.allowed(who, "approve", requester=approval.requester)
+            await self._still_pending(approval)
+            site = await self._maker.site(approval.cluster)
+            async with self._lent.open_sources(approval.cluster) as sources:
+                make = await self._unless_void(sources, site, approval, pending)
+                line = _line(who.user, approval, "approved")
+                if not await self._lent.store.approvals.decide(key, "approved", by=who.user, line=line):
+                    raise await self._decided(key)
+                await self._made(site, approval._replace(decided_by=who.user), pending, make)
+        return self._lent.say("card.made")
+
+    async def refuse(self, who: Person, key: str, digest: str) -> str:
+        """Ends the waiting; also the one who asked may."""
+        async with self._guard.refusals(who, "refuse", "", {"id": key}):
+            approval, pending = await self._waiting(key, digest)
+            await self._guard.allowed(who, "refuse", requester=approval.requester)
+            await self._still_pending(approval)
+            line = _line(who.user, approval, "refused-by-approver")
+            if not await self._lent.store.approvals.decide(key, "refused", by=who.user, line=line):
+                raise await self._decided(key)
+            site = await self._maker.site(approval.cluster)
+            await site.journal.show_waiting(approval, pending.record, "refused", by=who.user)
+        return self._lent.say("card.cancelled")
+
+    async def look_after(self) -> None:
+        """Ends what nobody approved in time, and tells what became of what was approved and cut off.
+
+        One that fails, such as for its cluster, keeps no other waiting; it is found again.
+        """
+        for approval in await self._lent.store.approvals.left(_CUT_S):
+            try:
+                with bugs_as_errors(self._bugs):
+                    await (self._expire if approval.state == "expired" else self._finish)(approval)
+            except BotError as error:
+                if self._failed.get(approval.id) != error.message:
+                    log.warning("the approval %s of %s: %s", approval.id, approval.target, error)
+                self._failed[approval.id] = error.message
+
+    # What is shown can be shown twice; a row that has moved on is never found again. Hence the card first.
+
+    async def _expire(self, approval: Approval) -> None:
+        site = await self._maker.site(approval.cluster)
+        await site.journal.show_waiting(approval, pending_of(approval).record, "expired")
+        await self._lent.store.approvals.expire(approval.id, _line(ITSELF, approval, "expired"))
+
+    async def _finish(self, approval: Approval) -> None:
+        site, pending = await self._maker.site(approval.cluster), pending_of(approval)
+        if await self._was_begun(site, pending):
+            await self._done(site, approval, pending)
+        else:
+            await self._not_done(site, approval, pending, _CUT, audited=True)
+
+    async def _was_begun(self, site: Site, pending: Pending) -> bool:
+        """From its own row, which comes before anything is written to the cluster; an extension has none."""
+        known = await self._lent.store.changes(site.cluster).known(pending.record.id)
+        if pending.draft is not None or known is None:
+            return known is not None
+        try:
+            record = (await self._maker.open(site, pending.record.target, pending.record.id)).record
+        except Refused:  # it has ended since: then its row says until when it would have lasted
+            record = known.record
+        return record.deadline > pending.until - _ROUNDED_S
+
+    # ------------------------------------------------------------------------------------------------------ making
+
+    async def _made(self, site: Site, approval: Approval, pending: Pending, make: Make) -> None:
+        by = approval.decided_by
+        await self._told(site.journal.show_waiting(approval, pending.record, "approved", by=by))
+        try:
+            await make()
+        except BotError as error:
+            await self._told(self._not_done(site, approval, pending, error.message))
+            raise
+        await self._told(self._done(site, approval, pending))
+
+    async def _told(self, telling: Awaitable[None]) -> None:
+        """What was done stays done: what became of it, if it cannot be told now, `look_after` tells."""
+        try:
+            await telling
+        except BotError as error:
+            log.warning("what became of an approved change could not be told: %s", error)
+
+    async def _done(self, site: Site, approval: Approval, pending: Pending) -> None:
+        """A raise has the change's own card; that of an extension is told."""
+        if pending.draft is None:
+            await site.journal.show_waiting(approval, pending.record, "done", by=approval.decided_by)
+        await self._lent.store.approvals.finish(approval.id, "done")
+
+    async def _not_done(
+        self, site: Site, approval: Approval, pending: Pending, why: str, *, audited: bool = False
+    ) -> None:
+        """Unless a pass has seen by now that it was done after all, which is on the card then."""
+        told = approval._replace(state="not-done", reason=why)
+        line = _line(ITSELF, told, "not-done") if audited else None
+        async with site.busy:
+            known = await self._lent.store.changes(site.cluster).known(pending.record.id)
+            if pending.draft is not None and known is not None and known.state != "planned":
+                await self._lent.store.approvals.finish(approval.id, "done")
+                return
+            await site.journal.show_waiting(told, pending.record, "not-done", by=approval.decided_by)
+            await self._lent.store.approvals.finish(approval.id, "not-done", reason=why, line=line)
+
+    # ---------------------------------------------------------------------------------------------------- deciding
+
+    async def _waiting(self, key: str, digest: str) -> tuple[Approval, Pending]:
+        approval = await self._lent.store.approvals.get(key)
+        if approval is None or approval.digest != digest:
+            raise Refused("nothing of that kind waits for approval", hint="the button is not one of this bot's")
+        return approval, pending_of(approval)
+
+    async def _still_pending(self, approval: Approval) -> None:
+        if approval.state == "expired":
+            await self.look_after()
+        if approval.state != "pending":
+            raise await self._decided(approval.id)
+
+    async def _decided(self, key: str) -> Refused:
+        approval = await self._lent.store.approvals.get(key)
+        state = approval.decision if approval else "gone"
+        return Refused(self._lent.say("card.decided", state=state), hint="ask anew for what you need")
+
+    async def _unless_void(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:
+        """What is to be done; the approval is void if that is not exactly what was asked for, or may not be asked."""
+        asker = Person(approval.requester, approval.channel)
+        try:
+            await self._guard.allowed(asker, "extend" if pending.draft is None else "raise")
+            return await self._as_asked(sources, site, approval, pending)
+        except (NotAllowed, Refused) as error:
+            if await self._lent.store.approvals.decide(approval.id, "void", by=ITSELF, reason=error.message):
+                voided = approval._replace(state="void", reason=error.message)
+                await site.journal.show_waiting(voided, pending.record, "void")
+            raise Refused(f"nothing was changed: {error.message}", hint="it has to be asked for anew") from error
+
+    async def _as_asked(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:
+        asker, draft = Person(approval.requester, approval.channel), pending.draft
+        if draft is None:
+            now = await self._maker.open(site, pending.record.target, pending.record.id)
+            if seal_longer(now, pending.until, asker.user) != approval.digest:
+                raise Refused(_CHANGED)
+            return partial(self._maker.longer, site, now.record, pending.until, asker.user)
+        found, planned, plan = await self._maker.planned(sources, site, asker, draft.request, draft.id)
+        if seal(plan, version=plan.resource_version) != approval.digest:
+            raise Refused(_CHANGED)
+        return partial(self._maker.make, site, found, planned, plan)
+
+
+def _line(actor: str, approval: Approval, outcome: str) -> Line:
+    detail = about(pending_of(approval).record) | {"digest": approval.digest, "requester": approval.requester}
+    why = {"why": approval.reason} if approval.reason else {}
+    return Line(actor, "approve", place(approval.cluster, approval.target), outcome, detail | why)

@@ -1,0 +1,101 @@
+"""What is done to a cluster once it may be: planned on the Deployment as it is, captured, made, extended."""
+
+import asyncio
+import tempfile
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bot.changes.plan import Plan, Refusal, annotation
+from bot.changes.record import Record, read_record
+from bot.errors import BotError, UsageError
+from bot.kube.times import format_time
+from bot.slack.message import File
+from bot.slack.render.text import inert
+from handlers.changes.report import planned_report
+from handlers.changes.request import Asker, Planned, Seen, look, prepare, restarts
+from handlers.changes.sites import Site, Sites
+from handlers.changes.terms import OpenChange, Person, Refused
+from handlers.changes.words import Raise
+from handlers.desk import Lent
+from playbooks._playbook import Sources
+
+_TITLE = 200
+
+Capture = Callable[[str, Seen, Path], Awaitable[str]]
+"""Writes what a restart of the cluster's schedulers destroys to an archive; what was written, in words.
+
+Raises BotError when it cannot be had: then nothing is changed.
+"""
+
+
+class Maker:
+    """`exact`: a change is made only if nothing at all of the Deployment was edited since it was planned."""
+
+    def __init__(self, lent: Lent, sites: Sites, capture: Capture, *, exact: bool) -> None:
+        self._lent = lent
+        self._sites = sites
+        self._capture = capture
+        self._exact = exact
+
+    async def site(self, cluster: str) -> Site:
+        """Raises UsageError for a cluster that there is not, BotError for one that cannot be written to."""
+        if cluster not in self._lent.clusters and (cluster or self._lent.clusters):
+            raise UsageError(f"there is no cluster {cluster!r}")
+        return await self._sites.of(cluster)
+
+    async def planned(
+        self, sources: Sources, site: Site, who: Person, request: Raise, change_id: str = ""
+    ) -> tuple[Seen, Planned, Plan]:
+        """What would be done now. Raises Refused."""
+        found = await look(sources, request, site.writer)
+        asker = Asker(who.user, who.channel)
+        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._lent.say)
+        if not isinstance(planned.outcome, Plan):
+            raise Refused(planned_report(found, request, planned, self._lent.say).findings[0].claim)
+        return found, planned, planned.outcome
+
+    async def make(self, site: Site, found: Seen, planned: Planned, plan: Plan) -> None:
+        """Raises ChangeFailed or Refused when it is not done."""
+        if restarts(plan):
+            site.journal.attach(plan.record.id, await self._captured(site.cluster, found))
+        async with site.busy:
+            await site.changer.raise_(
+                found.namespace, found.name, planned.wanted, found.version, plan, exact=self._exact
+            )
+
+    async def _captured(self, cluster: str, found: Seen) -> File:
+        with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
+            archive = Path(folder) / "before.tar.gz"
+            try:
+                told = await self._capture(cluster, found, archive)
+            except BotError as error:
+                text = f"what a restart destroys could not be kept: {error.message}"
+                raise Refused(text, hint=error.hint) from error
+            content = await asyncio.to_thread(archive.read_bytes)
+        return File("before.tar.gz", content, inert(told.splitlines()[0], _TITLE))
+
+    async def open(self, site: Site, target: str, change_id: str) -> OpenChange:
+        """Raises Refused when no change, or not this one, is open. An empty `change_id` means whichever is."""
+        namespace, _, name = target.partition("/")
+        deployment = await site.writer.deployment(namespace, name)
+        text = annotation(deployment)
+        record = read_record(text) if text is not None else None
+        if not isinstance(record, Record) or change_id not in ("", record.id):
+            raise Refused(self._lent.say("card.ended"), hint="its card says what became of it")
+        meta = deployment["metadata"]
+        return OpenChange(record, f"{meta.get('uid', '')}:{meta.get('resourceVersion', '')}")
+
+    async def longer(self, site: Site, record: Record, until: float, user: str) -> None:
+        """Moves the deadline. Raises ChangeFailed or Refused when it is not done."""
+        namespace, _, name = record.target.partition("/")
+        async with site.busy:
+            done = await site.changer.extend(namespace, name, until - site.changer.time(), by=user)
+        if isinstance(done, Refusal):
+            raise Refused(str(done.why), hint=str(done.hint))
+
+
+def time_of(seconds: float) -> str:
+    """RFC 3339 of seconds since 1970."""
+    return format_time(datetime.fromtimestamp(seconds, UTC))

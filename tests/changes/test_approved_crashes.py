@@ -1,0 +1,288 @@
+"""Killed at every step from an approver's click to the change, or its extension: what the cards say is so.
+
+A step is a call of the store, of the outbox, of the writer or of the capture. Another process goes on, and looks again
+when nobody can be at it any more, then at the deadline. What must hold:
+
+- No card says for ever that something is being made.
+- What says that it is in effect, or extended, is; what was not done is told as that.
+- At the deadline the original is back.
+- The audit log has every decision and every event once.
+"""
+
+import asyncio
+import json
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.changes.plan import annotation, unfinished_rollout
+from bot.kube.connect import open_cluster, open_writer
+from bot.kube.live import LiveCluster
+from bot.kube.writer import Writer
+from bot.settings.schema import AccessSettings, Settings
+from bot.slack.gateway import Gateway, open_client
+from bot.slack.outbox import Outbox
+from bot.store import open_store
+from bot.texts import Texts
+from handlers.changes.desk import ChangeDesk
+from handlers.changes.setup import Changing, LookedAfter
+from handlers.changes.terms import Person
+from handlers.changes.words import Raise
+from handlers.desk import Lent
+from playbooks._playbook import Sources
+from sandbox.apiserver import ApiServer
+from sandbox.slack import SlackServer
+from tests.changes.rig import Killed, Steps, When, new_store
+from tests.changes.test_crashes import crash_points
+from tests.slack.bot import RECORDING
+from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE, QUICK, ROOM
+
+BY_TWO = AccessSettings(operators=(ADA,), approvers=(LINUS,), two_person=True)
+BY_ONE = BY_TWO.model_copy(update={"two_person": False})
+TEN_MINUTES = Raise("profiling", "true", EXTENDER, 600.0, "it hangs", "")
+UNDERWAY = 200.0
+"""Seconds after which nobody is at it any more."""
+NOT_BEGUN = ("Approved, but not done", "Never made")
+BEGUN = ("Rolling out", "In effect", "Extended")
+
+
+@dataclass
+class Place:
+    """A workspace, a cluster, and a clock; a database of its own for each case."""
+
+    cluster: LiveCluster
+    writer: Writer
+    gateway: Gateway
+    room: str
+    folder: Path
+    before: Any = None
+    ahead_s: float = 0.0
+    number: int = 0
+    database: Path = field(default_factory=Path)
+
+    def now(self) -> float:
+        return time.time() + self.ahead_s
+
+    @asynccontextmanager
+    async def process(
+        self, access: AccessSettings, steps: Steps | None = None
+    ) -> AsyncGenerator[tuple[ChangeDesk, LookedAfter]]:
+        """A bot, all but its listeners and its clock; with `steps` one that may be killed."""
+        steps = steps or Steps()
+
+        @asynccontextmanager
+        async def sources(_: str) -> AsyncGenerator[Sources]:
+            yield Sources(self.cluster)
+
+        @asynccontextmanager
+        async def writing(_: str) -> AsyncGenerator[Any]:
+            yield steps.of(self.writer)
+
+        async def capture(_cluster: str, _found: object, out: Path) -> str:
+            async def write() -> str:
+                out.write_bytes(b"kept")  # noqa: ASYNC240  # a few bytes
+                return "captured"
+
+            return await steps.take("capture", write)
+
+        async with open_store(f"sqlite:///{self.database}", now=self.now) as store:
+            outbox = Outbox(store, self.gateway)
+            lent = Lent(
+                gateway=self.gateway,
+                outbox=steps.of(outbox),
+                store=_SteppedStore(store, steps),
+                work=None,
+                open_sources=sources,
+                clusters=(),
+                channels={},
+                say=Texts("en"),
+                bot_user="",
+                now=self.now,
+            )
+            here = LookedAfter(Settings(access=access), sources, Changing(writing, capture), self.now)
+            yield here.begin(lent), here
+
+    async def new_case(self) -> None:
+        """A new store, and the Deployment as it was, rolled out."""
+        self.number += 1
+        self.database = self.folder / f"{self.number}.db"
+        await new_store(self.database)
+        self.ahead_s = 0.0
+        self.before = self.before or (await self.live())["spec"]
+        await self.rolled_out()
+
+    async def rolled_out(self) -> None:
+        async with asyncio.timeout(60):
+            while unfinished_rollout(await self.live()):  # noqa: ASYNC110  # only the cluster can tell
+                await asyncio.sleep(0.005)
+
+    async def live(self) -> dict[str, Any]:
+        return await self.writer.deployment(NAMESPACE, NAME)
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(self.database)
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+    def cards(self) -> dict[str, str]:
+        """The headline of each card, by its key."""
+        return {key: json.loads(content)["text"] for key, content in self.rows("select key, content from outbox")}
+
+
+class _SteppedStore:
+    def __init__(self, store: Any, steps: Steps) -> None:
+        self._store, self._steps = store, steps
+
+    def __getattr__(self, name: str) -> Any:
+        return self._steps.of(self._store).__getattr__(name)
+
+    @property
+    def audit(self) -> Any:
+        return self._steps.of(self._store.audit)
+
+    @property
+    def approvals(self) -> Any:
+        return self._steps.of(self._store.approvals)
+
+    def changes(self, cluster: str) -> Any:
+        return self._steps.of(self._store.changes(cluster))
+
+
+async def _asked(place: Place) -> str:
+    """A raise that waits for its approval; its key."""
+    async with place.process(BY_TWO) as (desk, _):
+        who = Person(ADA, place.room)
+        _, draft = await desk.offer(who, "", TEN_MINUTES)
+        await desk.confirm(who, draft)
+        return draft.id
+
+
+async def _longer_asked(place: Place) -> str:
+    """An extension that waits for its approval, of a change that is made; its key."""
+    async with place.process(BY_ONE) as (desk, _):
+        who = Person(ADA, place.room)
+        _, draft = await desk.offer(who, "", TEN_MINUTES)
+        await desk.confirm(who, draft)
+    await place.rolled_out()  # which changes the object, and an approval is for the object as it is
+    async with place.process(BY_TWO) as (desk, _):
+        await desk.extend(who, "", f"{NAMESPACE}/{NAME}", draft.id, 1800)
+    [(key,)] = place.rows("select id from approvals")
+    return key
+
+
+ASKED: dict[str, Callable[[Place], Awaitable[str]]] = {"a raise": _asked, "an extension": _longer_asked}
+
+
+async def _approve(place: Place, key: str, steps: Steps | None = None) -> None:
+    [(digest,)] = place.rows(f"select digest from approvals where id = '{key}'")  # our own
+    async with place.process(BY_TWO, steps) as (desk, _):
+        await desk.approving.approve(Person(LINUS, place.room), key, digest)
+
+
+async def _goes_on(place: Place, *at: float) -> None:
+    """Another process makes its passes so many seconds after the beginning."""
+    async with place.process(BY_TWO) as (desk, here):
+        site = await here.site("")
+        for moment in at:
+            place.ahead_s = moment
+            await site.changer.passes.reconcile()
+            await desk.approving.look_after()
+
+
+async def _one_case(place: Place, asked: str, at: int, when: When) -> None:
+    await place.new_case()
+    key = await ASKED[asked](place)
+    with pytest.raises(Killed):
+        await _approve(place, key, Steps(at, when))
+    await _goes_on(place, 15, UNDERWAY)
+    record = json.loads(annotation(await place.live()) or "null")
+    [(state,)] = place.rows(f"select state from approvals where id = '{key}'")  # our own
+    card = place.cards()[f"change:{key}"]
+    if asked == "a raise":
+        truth = BEGUN if record else ("Waits for approval",) if state == "pending" else NOT_BEGUN
+    else:
+        longer = bool(record and record.get("extended"))
+        truth = ("Approved and done",) if longer else ("Waits for approval", "Approved, but not done")
+        own = place.cards()[f"change:{record['id']}"]
+        assert own.startswith(("Extended", "In effect"))
+        assert f"until {record['at']}" in own
+    assert card.startswith(truth), (state, record, card)
+    await _goes_on(place, 601 + UNDERWAY, 1801 + UNDERWAY, 3600)
+    live = await place.live()
+    assert live["spec"] == place.before
+    assert annotation(live) is None
+    assert {one for (one,) in place.rows("select state from approvals")} <= {"done", "not-done", "expired"}
+    told = Counter(place.rows("select action, outcome from audit where outcome != 'requested'"))
+    assert max(told.values()) == 1, told
+    assert not any(one.startswith(("Approved, being made", "Waits")) for one in place.cards().values())
+
+
+@asynccontextmanager
+async def a_place(folder: Path) -> AsyncGenerator[Place]:
+    now = datetime.now(UTC)  # noqa: TID251  # a pretended cluster of today
+    async with AsyncExitStack() as stack:
+        slack = await stack.enter_async_context(SlackServer())
+        server = await stack.enter_async_context(ApiServer.from_recording(RECORDING, shift_to=now, timing=QUICK))
+        config = folder / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        cluster = await stack.enter_async_context(await open_cluster(kubeconfig=config))
+        writer = await stack.enter_async_context(await open_writer(kubeconfig=config))
+        gateway = Gateway(*await stack.enter_async_context(open_client(slack.api_url, slack.bot_token)))
+        yield Place(cluster, writer, gateway, slack.workspace.channel_id(ROOM), folder)
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_killed_after_the_yes_the_card_tells_what_is_so(
+    asked: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async def run() -> int:
+        async with a_place(tmp_path) as place:
+            await place.new_case()
+            steps = Steps()
+            await _approve(place, await ASKED[asked](place), steps)
+            await _goes_on(place, 3600)
+            decided = steps.names.index("decide")
+            cases = [one for one in crash_points(steps.names) if one[0] >= decided]
+            for at, when in cases:
+                await _one_case(place, asked, at, when)
+            return len(cases)
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+def test_killed_while_it_expires_it_is_told_once_that_nobody_approved_it(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async def run() -> int:
+        async with a_place(tmp_path) as place:
+            await place.new_case()
+            await _asked(place)
+            steps = Steps()
+            await _late(place, steps)
+            for at, when in crash_points(steps.names):
+                await place.new_case()
+                key = await _asked(place)
+                with pytest.raises(Killed):
+                    await _late(place, Steps(at, when))
+                await _goes_on(place, 700)
+                assert place.cards()[f"change:{key}"].startswith("Nobody approved it in time")
+                assert place.rows("select count(*) from audit where outcome = 'expired'") == [(1,)]
+            return len(steps.names) + 1
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+async def _late(place: Place, steps: Steps) -> None:
+    async with place.process(BY_TWO, steps) as (desk, _):
+        place.ahead_s = 601
+        await desk.approving.look_after()

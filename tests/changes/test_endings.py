@@ -1,0 +1,72 @@
+"""A raised verbosity ends early when its container logs so much that the kubelet's rotation cannot keep up."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bot.changes.record import VERSION, Record
+from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.kube.connect import open_cluster
+from bot.kube.models import PODS
+from handlers.changes.endings import LOUD_FOR_S, LOUDEST_BYTES_S, Endings
+from playbooks._playbook import Sources
+from sandbox.apiserver import ApiServer
+from tests.slack.bot import RECORDING
+
+NAMESPACE, POD = "hami-system", "hami-scheduler"
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LINE = b"I1121 11:59:59.000000       1 scheduler.go:1] " + b"x" * 977 + b"\n"
+LEVEL = Record(
+    v=VERSION,
+    id="c1",
+    target=f"{NAMESPACE}/hami-scheduler",
+    flag="v",
+    container=EXTENDER_CONTAINER,
+    field="command",
+    words_before=("scheduler", "-v=2"),
+    words_after=("scheduler", "-v=4"),
+    old="2",
+    new="4",
+    means="patch",
+    raised_at="2026-11-21T11:55:00Z",
+    at="2026-11-21T12:05:00Z",
+    by="U1",
+)
+
+
+def why_ended(folder: Path, kib: int, container: str = EXTENDER_CONTAINER, record: Record = LEVEL) -> str:
+    """After the scheduler's pod logged so much in the last ten seconds."""
+
+    async def run() -> str:
+        async with ApiServer.from_recording(RECORDING, shift_to=NOW) as server:
+            config = folder / "kubeconfig"
+            config.write_text(server.kubeconfig())  # a few lines
+            async with await open_cluster(kubeconfig=config) as cluster:
+                [pod] = [one.name for one in await cluster.list(PODS, NAMESPACE) if one.name.startswith(POD)]
+                server.append_log(NAMESPACE, pod, container, LINE * kib)
+
+                @asynccontextmanager
+                async def sources() -> AsyncGenerator[Sources]:
+                    yield Sources(cluster)
+
+                return await Endings(sources)(record)
+
+    return asyncio.run(run())
+
+
+MOST_KIB = LOUDEST_BYTES_S * LOUD_FOR_S // 1024
+
+
+def test_more_than_a_mebibyte_a_second_ends_it(tmp_path: Path) -> None:
+    assert why_ended(tmp_path, MOST_KIB + 1).endswith("logged more than 1024 KiB/s")
+
+
+@pytest.mark.parametrize(
+    ("kib", "container"), [(MOST_KIB // 2, EXTENDER_CONTAINER), (MOST_KIB + 1, KUBE_SCHEDULER_CONTAINER)]
+)
+def test_less_does_not_nor_what_another_container_logs(tmp_path: Path, kib: int, container: str) -> None:
+    assert why_ended(tmp_path, kib, container) == ""
