@@ -17,18 +17,23 @@ class Bug(BotError):  # noqa: N818  # what the person is told
 
 
 @contextmanager
-def bugs_as_errors() -> Generator[None]:
+def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
     """Inside it nothing but a BotError escapes, and what is no Exception: interrupts and cancellation pass.
 
-    The traceback goes to the log; the person is told the place only.
+    The traceback goes to the log; the person is told the place only. For what is done again and again, `known` holds
+    the bugs whose traceback is there already.
     """
     try:
         yield
     except BotError:
         raise
     except Exception as error:  # the one catch-all
-        log.info("a bug", exc_info=error)  # below what Python prints by itself: a shell shows no traceback
-        raise Bug(f"a bug: {_place(error)}", hint=REPORT) from error
+        place = _place(error)
+        if known is None or place not in known:
+            log.info("a bug", exc_info=error)  # below what Python prints by itself: a shell shows no traceback
+        if known is not None:
+            known.add(place)
+        raise Bug(f"a bug: {place}", hint=REPORT) from error
 
 
 def _place(error: Exception) -> str:

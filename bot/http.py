@@ -1,4 +1,4 @@
-"""The bot's own port: is it alive, is it ready, and in HTTP mode what Slack sends."""
+"""The bot's own port: is it alive, is it ready, in HTTP mode what Slack sends, and alerts."""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -13,6 +13,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.signature import SignatureVerifier
 
 from bot.errors import SourceError
+from bot.intake import ALERTS_PATH, Intake, alerts_route
 
 SLACK_PATH = "/slack/events"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -33,18 +34,28 @@ class Slack(NamedTuple):
 
 
 @asynccontextmanager
-async def serve_http(bind: str, ready: Callable[[], str], slack: Slack | None) -> AsyncGenerator[str]:
+async def serve_http(
+    bind: str,
+    ready: Callable[[], str],
+    slack: Slack | None,
+    intake: Intake | None = None,
+    *,
+    notes: Callable[[], str] = str,
+) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
 
-    `ready` says why the bot is not ready, or nothing; `slack` takes what Slack sends, in HTTP mode. Raises SourceError
-    when the port cannot be had.
+    `ready` says why the bot is not ready, or nothing; `slack` takes what Slack sends, in HTTP mode; `intake` alerts.
+    `notes` are lines that /readyz shows besides, whether it is ready or not. Raises SourceError when the port cannot be
+    had.
     """
     host, _, port = bind.rpartition(":")
     application = web.Application(client_max_size=_LARGEST_BODY)
     application.router.add_get("/livez", _alive)
-    application.router.add_get("/readyz", _readiness(ready))
+    application.router.add_get("/readyz", _readiness(ready, notes))
     if slack is not None:
         application.router.add_post(SLACK_PATH, _slack_events(slack))
+    if intake is not None:
+        application.router.add_post(ALERTS_PATH, alerts_route(intake))
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=3)
     await runner.setup()
     try:
@@ -63,10 +74,10 @@ async def _alive(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
-def _readiness(ready: Callable[[], str]) -> Handler:
+def _readiness(ready: Callable[[], str], notes: Callable[[], str]) -> Handler:
     async def readiness(_: web.Request) -> web.Response:
         why_not = ready()
-        return web.Response(status=503 if why_not else 200, text=f"{why_not or 'ok'}\n")
+        return web.Response(status=503 if why_not else 200, text=f"{why_not or 'ok'}\n{notes()}")
 
     return readiness
 

@@ -5,15 +5,20 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bot.errors import SourceError, UsageError, WhichCluster
+from bot.kube.podget import PodPorts
+from bot.kube.recordedports import RecordedPorts
 from bot.kube.recording import RecordedCluster
 from bot.settings import load_settings
 from bot.texts import Language
 from handlers.shell import Where, Wiring
 from handlers.shell import main as shell
 from playbooks._playbook import Sources, find, load
+
+if TYPE_CHECKING:
+    from bot.kube.live import LiveCluster
 
 COLLECT_EVERY = 50_000, 20, 20
 """Python's default looks for garbage after every 700 objects: a question about 5,000 nodes makes 100,000."""
@@ -39,12 +44,23 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
     """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
     where, names = _with_settings(where)
     if where.recording is not None:
-        yield Sources(RecordedCluster.open(where.recording, name=where.cluster), *names)
+        recorded = RecordedCluster.open(where.recording, name=where.cluster)
+        yield Sources(recorded, *names, ports=RecordedPorts(recorded))
         return
     from bot.kube.connect import open_cluster  # noqa: PLC0415  # importing the official client takes 0.4 s
 
     async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
-        yield Sources(cluster, *names)
+        yield Sources(cluster, *names, ports=_ports(where, cluster))
+
+
+def _ports(where: Where, cluster: "LiveCluster") -> PodPorts:
+    """Through the API server, or straight where the settings say so."""
+    settings = load_settings(where.config)
+    if settings is None or not settings.profiles.direct:
+        return cluster
+    from bot.kube.podport import Straight  # noqa: PLC0415  # as above
+
+    return Straight(cluster, trust_any=settings.profiles.trust_any_certificate)
 
 
 @asynccontextmanager

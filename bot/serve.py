@@ -8,13 +8,14 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, NamedTuple, Self
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any, NamedTuple
 
-from bot.errors import UsageError
+from bot.errors import BotError, UsageError
 from bot.http import Slack, serve_http
-from bot.kube.cache import CachedCluster
+from bot.keptopen import KeptOpen, Opener
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import App, WrongInstall, build_app, check_scopes
 from bot.slack.failures import Problem, SlackFailure
@@ -28,9 +29,12 @@ from handlers import buttons, command, diagnose, fit_form, home, mention, unhear
 from handlers.changes import listeners
 from handlers.changes.desk import ChangeDesk
 from handlers.changes.lead import Pace
-from handlers.changes.setup import READ_ONLY, Changing, change_desk
+from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
 from handlers.desk import Desk, Lent
-from playbooks._playbook import Sources
+from handlers.oncall import listeners as triage
+from handlers.oncall.setup import Oncall, oncall_desk
+from handlers.profiles import listeners as profiling
+from handlers.profiles.desk import ProfileDesk
 
 FLUSH_S = 5.0
 _DEAF_S = 30.0
@@ -46,13 +50,12 @@ _GET_APP_KEY = (
 
 log = logging.getLogger(__name__)
 
-Opener = Callable[[str], AbstractAsyncContextManager[Sources]]
-
 
 class Limits(NamedTuple):
     """How long an answer may take, how long the end waits for answers, and how long an ack waits until the store has
     what it accepts; of the connections, how often they are asked for a sign of life and looked at, and their clock.
-    `now` is the time of day, in seconds since 1970; `pace` that of looking after temporary changes. In seconds.
+    `now` is the time of day, in seconds since 1970; `pace` that of looking after temporary changes, `oncall` between
+    two looks at incidents. In seconds.
     """
 
     answer_s: float = LONGEST_S
@@ -63,6 +66,7 @@ class Limits(NamedTuple):
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     pace: Pace = Pace()
+    oncall: float = 5.0
 
 
 AS_USUAL = Limits()
@@ -128,17 +132,16 @@ async def running(
 
     Without `changing` it can only read. `usual`: see `serve`.
     """
-    token, app_token = slack.bot_token.get_secret_value(), slack.app_token.get_secret_value()
     async with AsyncExitStack() as stack:
-        client, session = await stack.enter_async_context(open_client(slack.api_url, token))
-        gateway = Gateway(client, session)
-        identity = await _proven(gateway, slack)
         store_url = settings.store.url.get_secret_value()
-        owner, alone = stack.enter_context(_sender(store_url))
-        store = await stack.enter_async_context(open_store(store_url, alone=alone, now=limits.now))
-        outbox = Outbox(store, gateway, owner=owner)
+        sender = stack.enter_context(_sender(store_url))
+        clusters = await stack.enter_async_context(KeptOpen(open_sources, usual or _only(settings)))
+        looked_after = LookedAfter(settings, clusters.get, changing, limits.now)
+        await stack.enter_async_context(looked_after.leading(f"{sender.name}-{uuid.uuid4().hex[:8]}", limits.pace))
+        reach = partial(_reach, slack, store_url, sender, limits)
+        gateway, identity, store = await stack.enter_async_context(_reached(reach, settings, looked_after, limits))
+        outbox = Outbox(store, gateway, owner=sender.name)
         work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s)
-        clusters = await stack.enter_async_context(_KeptOpen(open_sources, usual or _only(settings)))
         lent = Lent(
             gateway=gateway,
             outbox=outbox,
@@ -152,12 +155,15 @@ async def running(
             now=limits.now,
         )
         desk = Desk(lent)
-        change = await stack.enter_async_context(
-            change_desk(settings, lent, changing, identity=f"{owner}-{uuid.uuid4().hex[:8]}", pace=limits.pace)
-        )
-        app = build_app(slack.api_url, token, identity, work.kept)
-        listen(app, desk, change)
+        change = looked_after.begin(lent)
+        stack.push_async_callback(looked_after.stop)  # before what it was lent is closed
         stopping = asyncio.Event()
+        oncall = await stack.enter_async_context(
+            oncall_desk(settings, lent, identity=uuid.uuid4().hex, stopping=stopping.is_set, pace=limits.oncall)
+        )
+        app = build_app(slack.api_url, slack.bot_token.get_secret_value(), identity, work.kept)
+        profiling.register(app, desk, ProfileDesk(desk, settings.profiles))
+        listen(app, desk, change, oncall)
         sending = await stack.enter_async_context(_background(outbox.run()))
         sockets: Sockets | None = None
         front: Slack | None = None
@@ -166,7 +172,7 @@ async def running(
         else:
             sockets = Sockets(
                 app,
-                app_token,
+                slack.app_token.get_secret_value(),
                 slack.api_url,
                 ping_interval_s=limits.ping_interval_s,
                 watch_s=limits.watch_s,
@@ -174,7 +180,13 @@ async def running(
             )
             stack.push_async_callback(sockets.close)
         async with (
-            serve_http(settings.http.bind, lambda: _why_not_ready(sockets, outbox, sending), front) as address,
+            serve_http(
+                settings.http.bind,
+                lambda: _why_not_ready(sockets, outbox, sending),
+                front,
+                oncall.intake,
+                notes=looked_after.trouble,
+            ) as address,
             _background(_resume(desk, store)) as resuming,
         ):
             if sockets:
@@ -190,6 +202,53 @@ async def running(
                 if cut:
                     log.warning("%d questions were not answered in time; they are answered after the next start", cut)
                 await _flush(outbox)
+
+
+class _Reached(NamedTuple):
+    gateway: Gateway
+    identity: Identity
+    store: Store
+
+
+async def _reach(
+    slack: SlackSettings, store_url: str, sender: "_Sender", limits: Limits, stack: AsyncExitStack
+) -> _Reached:
+    """What a bot cannot do without: a Slack that knows its tokens, and its store. Raises BotError."""
+    client, session = await stack.enter_async_context(open_client(slack.api_url, slack.bot_token.get_secret_value()))
+    gateway = Gateway(client, session)
+    identity = await _proven(gateway, slack)
+    store = await stack.enter_async_context(open_store(store_url, alone=sender.alone, now=limits.now))
+    return _Reached(gateway, identity, store)
+
+
+@asynccontextmanager
+async def _reached(
+    reach: Callable[[AsyncExitStack], Awaitable[_Reached]],
+    settings: Settings,
+    looked_after: LookedAfter,
+    limits: Limits,
+) -> AsyncGenerator[_Reached]:
+    """What `reach` gives; it is tried again and again as long as there are changes to be looked after meanwhile.
+
+    Else, and where the settings make no sense, its error is raised: whoever started the bot should see it end.
+    """
+    while True:
+        async with AsyncExitStack() as stack:
+            try:
+                reached = await reach(stack)
+            except UsageError:
+                raise
+            except BotError as error:
+                if not await looked_after.are_possible():
+                    raise
+                why = error
+            else:
+                yield reached
+                return
+        log.error("cannot start, but to undo temporary changes when they are due; trying on: %s", why)
+        not_ready = partial(str, why.message)
+        async with serve_http(settings.http.bind, not_ready, None, notes=looked_after.trouble):
+            await asyncio.sleep(limits.pace.pass_s)
 
 
 async def _proven(gateway: Gateway, slack: SlackSettings) -> Identity:
@@ -211,11 +270,13 @@ def _cannot_start(failure: SlackFailure, about_token: str) -> WrongInstall:
     return WrongInstall(failure.message, hint=about_token if failure.problem is Problem.AUTH else failure.hint)
 
 
-def listen(app: App, desk: Desk, change: ChangeDesk) -> None:
+def listen(app: App, desk: Desk, change: ChangeDesk, oncall: Oncall) -> None:
     """Registers every feature. The order counts: bolt takes the first listener that matches."""
     listeners.register(app, desk, change)
-    for feature in (command, mention, buttons, diagnose, fit_form, home):
+    triage.register(app, desk, oncall.triage, oncall.digests)
+    for feature in (command, mention, buttons, diagnose, fit_form):
         feature.register(app, desk)
+    home.register(app, desk, change.access)
     unheard.register(app)
 
 
@@ -302,43 +363,3 @@ def _told(task: asyncio.Task[None]) -> None:
 def _only(settings: Settings) -> str:
     """The one cluster of the settings; empty if there is none, or several."""
     return next(iter(settings.clusters)) if len(settings.clusters) == 1 else ""
-
-
-class _KeptOpen:
-    """Every cluster is opened at its first question and stays open: a login can take seconds.
-
-    Who asks while it is being opened waits for the same attempt, and shares its error. `usual` is the cluster without a
-    name. What is kept of a cluster is one for all questions; how old it was is told to each question by itself.
-    """
-
-    def __init__(self, open_sources: Opener, usual: str) -> None:
-        self._open = open_sources
-        self._usual = usual
-        self._stack = AsyncExitStack()
-        self._sources: dict[str, asyncio.Task[Sources]] = {}
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for attempt in self._sources.values():
-            attempt.cancel()
-        await asyncio.gather(*self._sources.values(), return_exceptions=True)
-        await self._stack.aclose()
-
-    @asynccontextmanager
-    async def get(self, cluster: str) -> AsyncGenerator[Sources]:
-        kept = await asyncio.shield(self._attempt(cluster or self._usual))
-        yield kept._replace(cluster=kept.cluster.anew()) if isinstance(kept.cluster, CachedCluster) else kept
-
-    def _attempt(self, cluster: str) -> asyncio.Task[Sources]:
-        if cluster not in self._sources:
-            attempt = asyncio.create_task(self._stack.enter_async_context(self._open(cluster)))
-            self._sources[cluster] = attempt
-            attempt.add_done_callback(lambda _: self._forget_if_failed(cluster))
-        return self._sources[cluster]
-
-    def _forget_if_failed(self, cluster: str) -> None:
-        attempt = self._sources[cluster]
-        if attempt.cancelled() or attempt.exception():
-            del self._sources[cluster]

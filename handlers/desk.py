@@ -29,11 +29,13 @@ from bot.store import Store, StoreError
 from bot.texts import Texts
 from handlers.changes.words import ChangeAsked
 from handlers.grammar import Asked
-from handlers.questions import ManifestWanted, example, understand
+from handlers.profiles.words import ProfileAsked
+from handlers.questions import BOT, COMMAND, ManifestWanted, example, understand, with_program
 from handlers.replies import Privately, Publicly, Reply
+from handlers.sentences import from_verb, is_complete, plain_question, wants_pod
 from handlers.words import join_words, plain_text, split_words
 from playbooks._manifest import Manifest
-from playbooks._playbook import Sources, find, load
+from playbooks._playbook import Sources, find
 from playbooks._subject import pods_named_in
 
 DONE, FAILED = "white_check_mark", "x"
@@ -70,6 +72,13 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     manifest: str = ""
     about: str = ""
     read: str = ""
+
+    @property
+    def program(self) -> str:
+        """What stands before the words of a question there: a mention in threads, nothing in direct messages."""
+        if self.channel.startswith(("D", "U", "W")):
+            return ""
+        return f"@{BOT}" if self.asked_ts or self.thread_ts else COMMAND
 
 
 class GaveUp(BotError):  # noqa: N818  # what the person is told
@@ -119,17 +128,28 @@ class Desk:
         Without a store a replica that Slack delivers it to as well answers, too.
         """
         job = partial(self._answer, key, question)
-        tell = partial(self._tell, self.reply(key, _for_who_asked(question)))
+        tell = partial(self._tell, key, _for_who_asked(question))
         payload = msgspec.json.encode(question).decode()
         self.lent.work.start(key, job, tell, payload=payload, regardless=True)
 
-    def do(self, key: str, job: Job, question: Question, *, regardless: bool = False) -> None:
+    def do(
+        self,
+        key: str,
+        job: Job,
+        question: Question,
+        *,
+        regardless: bool = False,
+        resumed: bool = False,
+        longest_s: float | None = None,
+    ) -> None:
         """Does something else than answering, once; a failure is told where the question was asked.
 
-        `regardless`: also while the store is out of reach, and then perhaps more than once.
+        `regardless`: also while the store is out of reach, and then perhaps more than once. `resumed`: should this
+        process end meanwhile, another one answers the question, or says why not. `longest_s`: see `Work.start`.
         """
-        tell = partial(self._tell, self.reply(key, question))
-        self.lent.work.start(key, job, tell, regardless=regardless)
+        tell = partial(self._tell, key, question)
+        payload = msgspec.json.encode(question).decode() if resumed else ""
+        self.lent.work.start(key, job, tell, payload=payload, regardless=regardless, longest_s=longest_s)
 
     async def resume(self) -> int:
         """Answers what an earlier process had taken and not answered, few at once; how many. Tells what it drops."""
@@ -156,7 +176,7 @@ class Desk:
         asked = one_line(plain_text(question.words), _SHOWN_WORDS)
         error = GaveUp(f"your question was not answered: {why}", hint=f"Please ask again: {asked}" if asked else "")
         told = _for_who_asked(question)
-        self.do(f"{key}/dropped", partial(self._tell, self.reply(key, told), error), told)
+        self.do(f"{key}/dropped", partial(self._tell, key, told, error), told)
 
     async def _answer(self, key: str, question: Question) -> None:
         reply = self.reply(key, question)
@@ -190,8 +210,10 @@ class Desk:
             asked = Asked(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
             raise UsageError("a change is asked for by a command or a mention", hint=f"For example: {example(words)}")
+        if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
+            raise GaveUp(self.lent.say("profile.interrupted"), hint=f"For example: {example(words)}")
         if not isinstance(asked, Asked):
-            return render_help(asked.text)
+            return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
         say = Texts(asked.options["lang"]) if asked.options.get("lang") else self.lent.say
         cluster = asked.options.get("cluster") or await self._usual_cluster(question)
         try:
@@ -212,6 +234,7 @@ class Desk:
             words=asked_again,
             everything=question.everything,
         )
+        await self.lent.work.acks_first()
         message = await asyncio.to_thread(_with_picture, rendered, report)
         if is_other:
             note = say("desk.another-answer")
@@ -220,7 +243,9 @@ class Desk:
 
     async def _report(self, asked: Asked, cluster: str, say: Texts) -> Report:
         async with self._turn(cluster), self.lent.open_sources(cluster) as sources:
+            await self.lent.work.acks_first()
             snapshot = await asked.playbook.gather(asked.request, sources)
+            await self.lent.work.acks_first()
             report = await asyncio.to_thread(asked.playbook.diagnose, snapshot, say)
             age_s = sources.cluster.cache_age_s
         return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
@@ -247,8 +272,7 @@ class Desk:
 
     async def _named_above(self, question: Question, words: list[str]) -> list[str]:
         """For a question that lacks its pod, in a thread: those about the pods that its first message names."""
-        lacks = bool(words) and _wants_pod(words[0]) and not _is_complete(words)
-        if not lacks or question.thread_ts in ("", question.asked_ts):
+        if not (words and _in_thread(question) and wants_pod(words[0])) or is_complete(words):
             return []
         try:
             head = await self.lent.gateway.head(question.channel, question.thread_ts)
@@ -266,38 +290,42 @@ class Desk:
 
     async def _thread(self, question: Question) -> tuple[str, str] | None:
         """(words, cluster) of the thread in which it was asked; a question that begins its thread has none."""
-        if question.thread_ts in ("", question.asked_ts):
+        if not _in_thread(question):
             return None
         return await self.lent.store.thread(question.channel, question.thread_ts)
 
     async def _with_thread(self, question: Question) -> list[str]:
         """The words; in a thread about a pod, a question that lacks one is about that pod."""
-        words = split_words(question.words)
-        if words and (not _wants_pod(words[0]) or _is_complete(words)):
+        words = plain_question(from_verb(split_words(question.words)))
+        if words and (not _in_thread(question) or not wants_pod(words[0]) or is_complete(words)):
             return words
         known = await self._thread(question)
         about = split_words(known[0]) if known else []
         if not words:
             return about
         filled = [words[0], *about[1:2], *words[1:]]
-        return filled if about and _wants_pod(about[0]) and _is_complete(filled) else words
+        return filled if about and wants_pod(about[0]) and is_complete(filled) else words
 
     async def _remember(self, key: str, question: Question, words: str, report: Report) -> None:
         """What the thread is about: the last pod, or as long as there was none, the last question."""
         store, thread = self.lent.store, question.thread_ts or key
         try:
-            if _wants_pod(report.playbook):
+            if wants_pod(report.playbook):
                 words = _about_pod(report)
-            elif (known := await store.thread(question.channel, thread)) and _wants_pod(known[0].partition(" ")[0]):
+            elif (known := await store.thread(question.channel, thread)) and wants_pod(known[0].partition(" ")[0]):
                 words = known[0]
             await store.remember_thread(question.channel, thread, words, report.cluster)
         except StoreError as error:
             log.warning("a thread is not remembered: %s", error)
 
-    async def _tell(self, reply: Reply, error: BotError) -> None:
+    async def _tell(self, key: str, question: Question, error: BotError) -> None:
         """Says in Slack what went wrong."""
-        shown = "" if "For example" in error.hint or not isinstance(error, UsageError) else example(())
-        await reply.answer(render_error(error, self.lent.say, example=shown), mark=FAILED)
+        advice, _, shown = error.hint.partition("For example: ")
+        if isinstance(error, UsageError):
+            shown = shown or example(())
+        told = BotError(error.message, hint=advice.strip())
+        message = render_error(told, self.lent.say, example=with_program(shown, question.program))
+        await self.reply(key, question).answer(message, mark=FAILED)
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question."""
@@ -334,17 +362,9 @@ def _read_question(payload: str) -> Question | None:
         return None
 
 
-def _wants_pod(verb: str) -> bool:
-    """Whether the verb's question is about one pod."""
-    return verb in load() and any(one.name == "pod" for one in find(verb).parameters)
-
-
-def _is_complete(words: list[str]) -> bool:
-    try:
-        understand(words)
-    except UsageError:
-        return False
-    return True
+def _in_thread(question: Question) -> bool:
+    """Whether it was asked below an earlier message; one that begins its thread was not."""
+    return question.thread_ts not in {"", question.asked_ts}
 
 
 def _about_pod(report: Report) -> str:
@@ -366,4 +386,4 @@ def _with_picture(rendered: Callable[[], Message], report: Report) -> Message:
     if drawn is None:
         return message
     file = File(f"{report.playbook}.png", drawn, report.verdict, alt_text(report))
-    return message._replace(files=(*message.files, file))
+    return message._replace(files=(file, *message.files))

@@ -21,7 +21,7 @@ def register(app: App, desk: Desk) -> None:
                 user=body["user"]["id"],
                 channel=body["channel"]["id"],
                 asked_at=desk.lent.now(),
-                thread_ts=message.get("thread_ts") or message.get("ts", ""),
+                thread_ts=_thread_of(message),
                 response_url=body.get("response_url", ""),
                 beside=True,
                 about=_text_of(message) or " ",
@@ -29,6 +29,15 @@ def register(app: App, desk: Desk) -> None:
         )
 
     app.shortcut({"type": "message_action", "callback_id": CALLBACK})(diagnose)
+
+
+def _thread_of(message: dict[str, Any]) -> str:
+    """The thread that a reply stands in. For the first message of one, and any other, there is none.
+
+    What one person alone is to see cannot begin a thread, and who is in the channel need not look into one.
+    """
+    thread_ts: str = message.get("thread_ts") or ""
+    return "" if thread_ts == message.get("ts") else thread_ts
 
 
 def _text_of(message: dict[str, Any]) -> str:

@@ -1,27 +1,34 @@
-"""The Home tab: what is open, how to start, and a form for a question; its answer comes as a direct message."""
+"""The Home tab: what is open, what to try, who may do what, and a form for a question; answers are direct messages.
+
+Nothing of it is read from a cluster: it is published whenever somebody looks at it.
+"""
 
 from functools import partial
 from typing import Any
 
+from bot.access import Access, groups_in, role_of
 from bot.slack.app import App
+from bot.slack.groups import Groups
 from bot.slack.render import blocks
-from bot.slack.render.rules import SECTION
-from handlers.desk import Desk, Question
-from handlers.questions import COMMAND
-from playbooks._playbook import find, load
+from bot.slack.render.change import what, where
+from bot.slack.render.home import OPEN_FORM, Seen, render_home
+from bot.store import StoreError
+from handlers.desk import Desk, Lent, Question
+from handlers.questions import example
+from playbooks._playbook import find
 
 FORM = "ask"
-_OPEN_FORM = "ask-form"
 _BLOCK, _INPUT = "question", "text"
 
 
-def register(app: App, desk: Desk) -> None:
+def register(app: App, desk: Desk, access: Access) -> None:
     """Listens to the tab, its button and its form."""
+    groups = Groups(desk.lent.gateway, groups_in(access))
 
     async def opened(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("tab") == "home":
             question = _question(desk, event["user"])
-            desk.do(body["event_id"], partial(_publish, desk, event["user"]), question)
+            desk.do(body["event_id"], partial(_publish, desk, access, groups, event["user"]), question)
 
     async def form_wanted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -35,7 +42,7 @@ def register(app: App, desk: Desk) -> None:
         desk.ask(f"{view['id']}:{view['hash']}", _question(desk, body["user"]["id"], words))
 
     app.event("app_home_opened")(opened)
-    app.action(_OPEN_FORM)(form_wanted)
+    app.action(OPEN_FORM)(form_wanted)
     app.view(FORM)(submitted)
 
 
@@ -44,24 +51,49 @@ def _question(desk: Desk, user: str, words: str = "") -> Question:
     return Question(words=words, user=user, channel=user, asked_at=desk.lent.now(), public=True)
 
 
-async def _publish(desk: Desk, user: str) -> None:
-    lent, say = desk.lent, desk.lent.say
-    waiting, running = lent.outbox.waiting(), len(lent.work) - 1  # this one is running too
-    verbs = [f"{COMMAND} {find(verb).example}   {find(verb).summary}" for verb in sorted(load())]
-    view = blocks.home(
-        [
-            blocks.header(say("desk.home-title")),
-            blocks.plain_section(say("desk.home-what")),
-            blocks.actions(blocks.button(say("desk.home-ask"), _OPEN_FORM, style="primary")),
-            blocks.header(say("desk.home-open")),
-            blocks.plain_section(say("desk.home-running", running=running, waiting=waiting)),
-            blocks.context(say("desk.home-clusters", clusters=", ".join(lent.clusters) or say("desk.home-default"))),
-            blocks.header(say("desk.home-start")),
-            *(blocks.plain_section(one[:SECTION]) for one in verbs),
-            blocks.context(say("desk.home-thread"), say("desk.home-shortcut")),
-        ]
+async def _publish(desk: Desk, access: Access, groups: Groups, user: str) -> None:
+    lent = desk.lent
+    opened: list[str] = []
+    unread = ""
+    try:
+        opened = await _opened(lent, user)
+    except StoreError as error:
+        unread = error.message
+    seen = Seen(
+        opened=opened,
+        unread=unread,
+        running=len(lent.work) - 1,  # this one is running too
+        waiting=lent.outbox.waiting(),
+        clusters=lent.clusters,
+        role=role_of(access, user, await groups.of(user)),
+        two_person=access.two_person,
     )
-    await lent.gateway.publish_home(user, view)
+    await lent.gateway.publish_home(user, render_home(seen, example(()), lent.say))
+
+
+async def _opened(lent: Lent, user: str) -> list[str]:
+    """The temporary changes that have not ended, the person's own first, then the incidents."""
+    say = lent.say
+    changes = [
+        (cluster, one.record)
+        for cluster in lent.clusters or ("",)
+        for one in await lent.store.changes(cluster).opened()
+    ]
+    changes.sort(key=lambda one: one[1].by != user)
+    told = [
+        say(
+            "desk.home-change",
+            what=what(record, say),
+            where=where(record, cluster),
+            until=record.at,
+            who=say("desk.home-you" if record.by == user else "desk.home-somebody"),
+        )
+        for cluster, record in changes
+    ]
+    for row in await lent.store.incidents.opened():
+        claim = row.cause.claim or row.cause.subject or row.cause.why_not
+        told.append(say("desk.home-incident", id=row.id, state=row.incident.state, claim=claim))
+    return told
 
 
 async def _open_form(desk: Desk, trigger_id: str) -> None:

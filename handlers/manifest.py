@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.slack.app import NEEDED_SCOPES
 from handlers import diagnose
-from handlers.questions import COMMAND
+from handlers.questions import BOT, COMMAND
 from playbooks._playbook import load
 
 EVENTS = ("app_home_opened", "app_mention", "message.im")
@@ -19,7 +19,7 @@ def manifest() -> dict[str, Any]:
     """A manifest as api.slack.com/apps takes it (manifest-schema 2), for Socket Mode: no public address is needed."""
     return {
         "display_information": {
-            "name": "hami-bot",
+            "name": BOT,
             "description": "Why is this GPU pod pending? The cause, the proof and the next step, from your cluster.",
         },
         "features": {
@@ -28,7 +28,7 @@ def manifest() -> dict[str, Any]:
                 "messages_tab_enabled": True,
                 "messages_tab_read_only_enabled": False,
             },
-            "bot_user": {"display_name": "hami-bot", "always_online": True},
+            "bot_user": {"display_name": BOT, "always_online": True},
             "slash_commands": [
                 {
                     "command": COMMAND,

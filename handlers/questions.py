@@ -1,6 +1,7 @@
 """What may be asked in Slack: the grammar of the shell without what reads the bot's own files."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import click
@@ -9,10 +10,17 @@ from bot.errors import UsageError
 from bot.texts import LANGUAGES
 from handlers.changes.words import EXAMPLES, SUMMARIES, ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, read
+from handlers.oncall import words as oncall
+from handlers.profiles import words as profiles
+from handlers.profiles.words import ProfileAsked, profile_command
 from playbooks._manifest import ManifestFile
 from playbooks._playbook import find, load
 
 COMMAND = "/hami"
+BOT = "hami-bot"
+"""Its name in the workspace, as the manifest gives it."""
+_EXAMPLES = {**EXAMPLES, profiles.VERB: profiles.EXAMPLE, **oncall.EXAMPLES}
+_SUMMARIES = {**SUMMARIES, profiles.VERB: profiles.SUMMARY, **oncall.SUMMARIES}
 _HELP_FLAGS = ("--help", "-h", "?", "--version")
 
 
@@ -29,10 +37,10 @@ class ManifestWanted(NamedTuple):
     options: dict[str, Any]
 
 
-def understand(words: Sequence[str]) -> Asked | ChangeAsked | Help | ManifestWanted:
+def understand(words: Sequence[str]) -> Asked | ChangeAsked | Help | ManifestWanted | ProfileAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     if flag := next((word for word in words if word in _HELP_FLAGS), None):
-        words = ["help", *(word for word in words if word != flag and (word in load() or word in EXAMPLES))][:2]
+        words = ["help", *(word for word in words if word != flag and (word in load() or word in _EXAMPLES))][:2]
     try:
         return read(build_grammar(), list(words) or ["help"])
     except UsageError as error:
@@ -42,10 +50,18 @@ def understand(words: Sequence[str]) -> Asked | ChangeAsked | Help | ManifestWan
 def example(words: Sequence[str]) -> str:
     """A question that works, for the verb that was meant."""
     verb = words[0] if words else ""
-    changing = {one: text for one, text in EXAMPLES.items() if one == verb}
+    changing = {one: text for one, text in _EXAMPLES.items() if one == verb}
     return f"{COMMAND} {changing.get(verb) or find(verb if verb in load() else 'why').example}"
 
 
+def with_program(words: str, program: str) -> str:
+    """Words that a person may type, with what stands before them where they asked (`/hami`, `@hami-bot` or nothing)."""
+    bare = words.removeprefix(f"{COMMAND} ")
+    is_question = bare != words or bare.partition(" ")[0] in (*load(), *build_grammar().commands)
+    return f"{program} {bare}".strip() if is_question else words
+
+
+@cache
 def build_grammar() -> Grammar:
     """All verbs of Slack."""
     grammar = Grammar(COMMAND, _options, help="Ask about pods that wait for GPUs.", context_settings=_NO_HELP_FLAG)
@@ -59,6 +75,9 @@ def build_grammar() -> Grammar:
     )
     grammar.add_command(_fit_command())
     for command in change_commands(COMMAND, _options):
+        grammar.add_command(command)
+    grammar.add_command(profile_command(COMMAND, _options))
+    for command in oncall.oncall_commands(COMMAND):
         grammar.add_command(command)
     return grammar
 
@@ -99,7 +118,7 @@ def _help(ctx: click.Context, verb: str | None) -> Help:
     if verb is not None:
         return Help(explain(ctx, verb))
     examples = {find(one).example: find(one).summary for one in sorted(load(), reverse=True)}
-    examples |= {EXAMPLES[verb]: SUMMARIES[verb] for verb in EXAMPLES}
+    examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
     examples |= {"fit": "The same for a pod whose manifest you paste into a form.", "help why": "More about a verb."}
     wide = max(map(len, examples))
     asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]

@@ -43,7 +43,7 @@ class Privately:
         await self._responder.answer(message)
 
     async def _announce(self, ended: asyncio.Event, text: str) -> None:
-        if not await _within(ended, PATIENCE_S):
+        if not await within(ended, PATIENCE_S):
             await self._responder.progress(text)
 
 
@@ -127,10 +127,14 @@ class Publicly:
         await self._gateway.respond(self._url, shown, in_channel=True, thread_ts=self._thread_ts)
 
     async def _announce(self, ended: asyncio.Event, text: str) -> None:
-        if await _within(ended, PATIENCE_S) or not await self._may_post():
-            return
-        with _said_or_logged("progress"):
-            await self._put(Message(text))
+        if not await within(ended, PATIENCE_S):
+            await self.progress(Message(text))
+
+    async def progress(self, message: Message) -> None:
+        """Shows what the answer will replace, where the bot may post."""
+        if await self._may_post():
+            with _said_or_logged("progress"):
+                await self._put(message)
 
     async def _put(self, message: Message) -> None:
         """Under one key, so that the answer replaces the progress, also when another process gives it."""
@@ -147,7 +151,8 @@ class Publicly:
 Reply = Privately | Publicly
 
 
-async def _within(event: asyncio.Event, seconds: float) -> bool:
+async def within(event: asyncio.Event, seconds: float) -> bool:
+    """Whether it happened in that time."""
     try:
         async with asyncio.timeout(seconds):
             await event.wait()

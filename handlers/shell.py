@@ -23,7 +23,8 @@ from handlers.changes.words import ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, read
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.shell import main as run_profile
-from handlers.shell_output import agrees, print_out, progress, render, tell
+from handlers.profiles.words import Capture, ProfileAsked, Study, profile_command
+from handlers.shell_output import agrees, asked_there, print_out, progress, render, tell
 from playbooks._playbook import Sources
 
 PROGRAM = "hami-bot"
@@ -79,10 +80,6 @@ class _Demo(NamedTuple):
     port: int
 
 
-class _Profile(NamedTuple):
-    words: tuple[str, ...]
-
-
 class _Say(NamedTuple):
     text: str
 
@@ -110,6 +107,7 @@ def build_grammar() -> Grammar:
         help="Why GPU pods are pending on a cluster that runs HAMi: the cause, the proof, the next step.",
         epilog=f"Example: {PROGRAM} why ml/trainer-0      More about a verb: {PROGRAM} help VERB",
     )
+    grammar.params.append(click.Option(["--version"], is_flag=True, help="Print the version."))
     grammar.callback = _without_verb
     for command in change_commands(PROGRAM, _change_options):
         grammar.add_command(command)
@@ -132,7 +130,9 @@ def build_grammar() -> Grammar:
 
 
 @click.pass_context
-def _without_verb(ctx: click.Context, **_: object) -> _Say | None:
+def _without_verb(ctx: click.Context, *, version: bool, **_: object) -> _Say | None:
+    if version:
+        return _version()
     return _Say(ctx.get_help()) if ctx.invoked_subcommand is None else None
 
 
@@ -146,14 +146,14 @@ def _help(ctx: click.Context, verb: str | None) -> _Say:
 
 
 def _profile_command() -> click.Command:
-    return click.Command(
-        "profile",
-        callback=_Profile,
-        short_help="What go tool pprof -top prints for a profile in a file.",
-        help=f"\b\n{PROFILE_USAGE.replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}",
-        context_settings={"ignore_unknown_options": True, "help_option_names": []},
-        params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
+    usage = f"\b\n{PROFILE_USAGE.replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
+    out = click.Option(
+        ["--out"],
+        type=click.Path(path_type=Path),
+        metavar="FOLDER",
+        help="Write the profile there, with its table and flame graph.",
     )
+    return profile_command(PROGRAM, lambda: [out, *_global_options()], help_text=usage)
 
 
 def _record_command() -> click.Command:
@@ -266,15 +266,16 @@ def _run(wiring: Wiring, words: Sequence[str]) -> int:
         where = _where(asked.options)
         say = Texts(asked.options["lang"] or wiring.language(where))
         report = asyncio.run(_answer(wiring, where, asked, say))
-        print_out(render(report, asked.options["output"] or "text", say))
+        output = asked.options["output"] or "text"
+        print_out(render(_asked_there(report, asked.options) if output == "text" else report, output, say))
     elif isinstance(asked, ChangeAsked | _Overdue):
         return _change(wiring, asked)
     elif isinstance(asked, AuditAsked):
         text, code = asyncio.run(run_audit(wiring.open_audit(asked.config), asked))
         print_out(text)
         return code
-    elif isinstance(asked, _Profile):
-        return run_profile(asked.words)
+    elif isinstance(asked, ProfileAsked):
+        return _profile(wiring, asked)
     elif isinstance(asked, _Record):
         print_out(asyncio.run(_write_recording(wiring, asked)))
     elif isinstance(asked, _Serve):
@@ -313,9 +314,39 @@ def _change(wiring: Wiring, asked: ChangeAsked | _Overdue) -> int:
     return code
 
 
+def _profile(wiring: Wiring, asked: ProfileAsked) -> int:
+    where = _where(asked.options)
+    if isinstance(asked.request, Study):
+        return run_profile(asked.request.words, where.config)
+    say = Texts(asked.options["lang"] or wiring.language(where))
+    output = asked.options["output"] or "text"
+    if isinstance(asked.request, Capture):
+        from handlers.profiles.capture_shell import take  # noqa: PLC0415  # as in _change
+
+        taking = take(
+            lambda: wiring.open_sources(where), asked.request, say, out=asked.options["out"], config=where.config
+        )
+        report, written = asyncio.run(taking)
+        print_out(render(report, output, say))
+        tell("".join(f"wrote {path}\n" for path in written) or "the profile is not saved: --out FOLDER does that\n")
+        return 0
+    from handlers.profiles.kept_report import kept_beside_the_bot  # noqa: PLC0415
+
+    print_out(render(asyncio.run(kept_beside_the_bot(where.config, say)), output, say))
+    return 0
+
+
 def _where(options: dict[str, Any]) -> Where:
     chosen = {name: options.get(name) for name in Where._fields}
     return Where(**{name: value for name, value in chosen.items() if value is not None})
+
+
+def _asked_there(report: Report, options: dict[str, Any]) -> Report:
+    """For a person who goes on with the commands of the report: they name the cluster as this one did."""
+    given = {name: str(options[name]) for name in Where._fields if options.get(name)}
+    words = {name: (f"--{name}", value) for name, value in given.items()}
+    kubectl = [word for name in ("kubeconfig", "context") for word in words.get(name, ())]
+    return asked_there(report, kubectl, [word for pair in words.values() for word in pair])
 
 
 async def _answer(wiring: Wiring, where: Where, asked: Asked, say: Texts) -> Report:

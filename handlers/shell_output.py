@@ -2,22 +2,24 @@
 
 import asyncio
 import contextlib
+import shlex
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 import click
+from msgspec.structs import replace
 
-from bot.report import Report
+from bot.report import Finding, Report
 from bot.texts import Texts
 
 _PATIENCE_S = 1.0
 
 
 @asynccontextmanager
-async def progress() -> AsyncGenerator[None]:
+async def progress(what: str = "reading the cluster") -> AsyncGenerator[None]:
     """A line on stderr for whatever takes longer than a second; it counts on a terminal and goes away at the end."""
-    task = asyncio.create_task(_count())
+    task = asyncio.create_task(_count(what))
     try:
         yield
     finally:
@@ -26,7 +28,7 @@ async def progress() -> AsyncGenerator[None]:
             await task
 
 
-async def _count() -> None:
+async def _count(what: str) -> None:
     terminal = sys.stderr.isatty()
     seconds = 0
     try:
@@ -34,12 +36,28 @@ async def _count() -> None:
             await asyncio.sleep(_PATIENCE_S)
             seconds += 1
             if terminal:
-                tell(f"\rreading the cluster … {seconds} s")
+                tell(f"\r{what} … {seconds} s")
             elif seconds == 1:
-                tell("reading the cluster …\n")
+                tell(f"{what} …\n")
     finally:
         if terminal and seconds:
             tell("\r\033[K")
+
+
+def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> Report:
+    """The report with commands that ask the same cluster: the options that named it, of kubectl's and of ours."""
+
+    def there(command: str) -> str:
+        if command.startswith("kubectl "):
+            return shlex.join(["kubectl", *kubectl]) + command.removeprefix("kubectl")
+        return f"{command} {shlex.join(ours)}".rstrip() if command else ""
+
+    def finding(one: Finding) -> Finding:
+        evidence = tuple(replace(quote, command=there(quote.command)) for quote in one.evidence)
+        actions = tuple(replace(action, command=there(action.command)) for action in one.next_actions)
+        return replace(one, evidence=evidence, next_actions=actions)
+
+    return replace(report, findings=tuple(map(finding, report.findings)))
 
 
 def render(report: Report, output: str, say: Texts) -> str:

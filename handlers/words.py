@@ -9,6 +9,8 @@ from bot.errors import UsageError
 LONGEST = 2000
 _TYPOGRAPHIC = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "–": "-", "—": "--", "\u00a0": " "})
 """Phones write these by themselves; two hyphens become one long dash."""
+_APOSTROPHE = re.compile("(?<=[A-Za-z])'(?=[A-Za-z])")
+"""As in `isn't`: no quote. Joined words have none between letters."""
 _ENTITY = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
 _ESCAPES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}
 """The only three that Slack writes; any other was typed so. (Slack's page "Formatting message text")"""
@@ -22,8 +24,9 @@ def split_words(text: str) -> list[str]:
     """
     if len(text) > LONGEST:
         raise UsageError(f"that is {len(text):,} characters long; a question has at most {LONGEST:,}")
+    straight = plain_text(text).translate(_TYPOGRAPHIC)
     try:
-        return shlex.split(plain_text(text).translate(_TYPOGRAPHIC))
+        return [one.replace("’", "'") for one in shlex.split(_APOSTROPHE.sub("’", straight))]
     except ValueError as error:
         raise UsageError(f"the quotes do not match: {error}") from error
 

@@ -35,6 +35,7 @@ THINGS_TO_TRY = (
     f"In #gpu-oncall type  /hami why {POD}  and press Enter: only you see the answer; “Post to channel” shares it.",
     "In a thread write  @hami-bot gpus  (slash commands do not work in threads, there as here).",
     "In the menu of Ada's message in #gpu-oncall choose “Diagnose with HAMi”.",
+    "Type  /hami profile cpu 5s  and open its thread: the flame graph, the table, and the file for go tool pprof.",
     "As Ada type  /hami verbosity 5 for 10m because it hangs  and see what it would do before it is done.",
 )
 
@@ -134,4 +135,4 @@ def _seed() -> Seed:
 
 def _invitation(url: str) -> str:
     things = "\n".join(f"  {number}. {thing}" for number, thing in enumerate(THINGS_TO_TRY, 1))
-    return f"\nOpen {url} in a browser. Three things to try:\n{things}\nCtrl-C ends it."
+    return f"\nOpen {url} in a browser. Things to try:\n{things}\nCtrl-C ends it."

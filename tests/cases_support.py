@@ -145,7 +145,7 @@ def text_of(version: str) -> str:
     for name, data in files_of(version).items():
         if name.endswith(".json"):
             walk(json.loads(data))
-        else:
+        elif name.endswith(".log"):
             texts.append(data.decode())
     return "\x00".join(texts)
 

@@ -1,7 +1,9 @@
-"""Temporary changes from the shell: the command in a process of its own, a recorded cluster that rolls out for real."""
+"""Temporary changes from the shell: the command, a recorded cluster that rolls out for real."""
 
 import asyncio
 import contextlib
+import gc
+import io
 import json
 import os
 import pty
@@ -9,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import pytest
 
 from bot.changes.record import KEY
 from bot.kube.recording import RecordedCluster
+from bot.main import main
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.access import Rule
 from sandbox.apiserver.controllers import Timing
@@ -52,8 +55,11 @@ class Cluster:
         self._thread.join()
         self._loop.close()
 
-    def hami_bot(self, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
-        return hami_bot(self.folder, *words, "--kubeconfig", str(self.folder / "kubeconfig"), stdin=stdin)
+    def hami_bot(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return hami_bot(self.folder, *words, "--kubeconfig", str(self.folder / "kubeconfig"))
+
+    def process(self, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+        return process(self.folder, *words, "--kubeconfig", str(self.folder / "kubeconfig"), stdin=stdin)
 
     @property
     def deployment(self) -> dict[str, Any]:
@@ -80,7 +86,24 @@ class Cluster:
         return [f"{one.method} {one.path}" for one in self.server.requests if one.method not in ("GET", "POST")]
 
 
-def hami_bot(folder: Path, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+def hami_bot(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command in this process, which has imported everything already."""
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    before = sys.argv
+    sys.argv = ["hami-bot", *words]
+    try:
+        with contextlib.chdir(folder), redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        sys.argv = before
+        gc.enable()
+    out.seek(0)
+    code = ended.value.code
+    return subprocess.CompletedProcess(words, code if isinstance(code, int) else 0, out.read(), err.getvalue())
+
+
+def process(folder: Path, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
     clean = {
         name: value
         for name, value in os.environ.items()  # noqa: TID251  # handed on to the process
@@ -134,7 +157,7 @@ def codes(report: dict[str, Any]) -> list[str]:
 def test_a_raise_takes_effect_and_its_revert_leaves_everything_as_it_was(version: str, tmp_path: Path) -> None:
     with cluster(tmp_path, version) as here:
         before = json.dumps(here.deployment["spec"])
-        done = here.hami_bot("verbosity", "5", "for", "10m", "because", "a", "pod", "hangs", "--yes", "-o", "json")
+        done = here.process("verbosity", "5", "for", "10m", "because", "a", "pod", "hangs", "--yes", "-o", "json")
         raised = report_of(done)
         assert codes(raised) == ["change-open"]
         assert raised["change"]["target"]["new"] == "5"
@@ -237,7 +260,7 @@ def test_nobody_to_ask_and_no_yes_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("\n", 5)])
 def test_a_person_is_shown_what_it_brings_and_asked(answer: str, code: int, tmp_path: Path) -> None:
     with cluster(tmp_path) as here, typed(answer) as terminal:
-        done = here.hami_bot("verbosity", "5", stdin=terminal)
+        done = here.process("verbosity", "5", stdin=terminal)
         assert done.returncode == code, done.stderr
         assert "1 pod(s) restart" in done.stderr
         assert "Do it? [y/N]" in done.stderr

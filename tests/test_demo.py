@@ -70,6 +70,23 @@ def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture(
     in_the_demo(scene)
 
 
+def test_a_profile_is_taken_in_the_browser_with_its_table_its_flame_graph_and_its_files() -> None:
+    async def scene(page: Page) -> None:
+        await ask(page, "/hami profile cpu 1s")
+        answer = page.locator("#main .message", has_text="560ms in 10 s")
+        await answer.wait_for()
+        await expect(answer.locator("table")).to_contain_text("linux.Syscall6")
+        await answer.get_by_role("button", name="repl").click()
+        thread = page.locator("#thread")
+        await expect(thread.locator("img[alt^='Flame graph of']")).to_be_visible(timeout=PATIENCE_MS)
+        await page.wait_for_function("document.querySelector('#thread img')?.naturalWidth === 1600")
+        for name in ("cpu-3d1451de.top.txt", "cpu-3d1451de.html", "cpu-3d1451de.pb.gz"):
+            await thread.get_by_role("link", name=f"Download {name}").wait_for()
+        assert await violations_of(page) == []
+
+    in_the_demo(scene)
+
+
 def test_a_mistake_in_the_browser_gets_an_example() -> None:
     async def scene(page: Page) -> None:
         await ask(page, "/hami wy pod")

@@ -31,7 +31,7 @@ def test_a_table_is_printed_and_nothing_else() -> None:
         (["top", "nowhere.pb.gz"], 3, "cannot read nowhere.pb.gz"),
         (["top", str(ROOT / "pyproject.toml")], 3, "pyproject.toml: this is not a profile"),
         (["top", "--focsu=x", CPU], 2, "Did you mean -focus?"),
-        (["tpo", CPU], 2, "no profile command 'tpo'"),
+        (["tpo", CPU], 2, "no profile 'tpo'; did you mean 'top'?"),
     ],
 )
 def test_an_error_says_what_was_tried_and_what_to_do(words: list[str], code: int, said: str) -> None:

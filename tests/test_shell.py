@@ -92,6 +92,21 @@ def test_options_may_stand_before_the_verb() -> None:
     assert before.stdout == after.stdout != ""
 
 
+def test_a_command_to_go_on_with_names_the_same_cluster() -> None:
+    typed = hami_bot("why", POD, "--recording", RECORDING)
+    assert f"hami-bot gpus --node gpu-node-09 --recording {RECORDING}\n" in typed.stdout
+
+
+def test_a_command_of_kubectl_names_the_same_context(tmp_path: Path) -> None:
+    with served(tmp_path) as kubeconfig:
+        typed = hami_bot("why", POD, "--kubeconfig", str(kubeconfig))
+    assert f"kubectl --kubeconfig {kubeconfig} -n ml get pod" in typed.stdout
+
+
+def test_the_version_is_told_either_way() -> None:
+    assert hami_bot("--version").stdout == hami_bot("version").stdout
+
+
 def test_the_language_changes_the_prose_and_neither_codes_nor_quotes() -> None:
     english, chinese = (ask(Path(RECORDING), POD, language=language) for language in ("en", "zh"))
     assert english.verdict != chinese.verdict
@@ -205,7 +220,7 @@ def test_settings_name_clusters_and_the_language(tmp_path: Path) -> None:
     config.write_text(f"language: zh\nclusters:\n  lab:\n    recording: {RECORDING}\n")
     done = hami_bot("why", POD, "--cluster", "lab", "--config", str(config))
     assert done.returncode == 0, done.stderr
-    assert "显存" in done.stdout
+    assert "警告" in done.stdout
     assert hami_bot("why", POD, env={"HAMI_BOT_CONFIG": str(config)}).stdout == done.stdout
 
 

@@ -92,19 +92,12 @@ class AccessSettings(BaseModel):
     @field_validator("operators", "approvers", "channels", mode="before")
     @classmethod
     def _list(cls, given: object) -> object:
-        if not isinstance(given, str):
-            return given
-        if given.lstrip().startswith("["):
-            return json.loads(given)
-        return tuple(one.strip() for one in given.split(",") if one.strip())
+        return _listed(given)
 
     @field_validator("operators", "approvers")
     @classmethod
     def _people(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [one for one in ids if not _PERSON.fullmatch(one)]:
-            text = "a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
-            raise ValueError(f"{', '.join(wrong)}: {text}")
-        return ids
+        return _named_people(ids)
 
     @field_validator("channels")
     @classmethod
@@ -120,8 +113,65 @@ class AccessSettings(BaseModel):
         return self
 
 
+class OncallSettings(BaseModel):
+    """Alerts and triage threads. `channel` is where the threads are; there have to be credentials for Alertmanager:
+    `token` (bearer), or `user` and `password` (basic).
+
+    `cluster` is that of alerts without a `cluster` label that names one. `responders` (users and user groups) may act
+    on threads, everybody if none is named; `rota` are those who are called, one after the other, each `call_minutes`
+    after the one before, while nobody has acknowledged. A cause that was gone for `settled_minutes` is resolved; when
+    it comes back within `reopen_minutes` it is the same incident.
+
+    The bot watches by itself as well: a pod that asks for HAMi's cards may wait `pending_minutes`, or what
+    `pending_minutes_in` says for its namespace; 0 is for ever.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    channel: str
+    token: SecretStr = SecretStr("")
+    user: str = ""
+    password: SecretStr = SecretStr("")
+    cluster: str = ""
+    responders: Ids = ()
+    rota: Ids = ()
+    call_minutes: int = Field(default=15, ge=0)
+    settled_minutes: int = Field(default=5, ge=0)
+    reopen_minutes: int = Field(default=60, ge=0)
+    pending_minutes: int = Field(default=10, ge=0)
+    pending_minutes_in: dict[str, int] = Field(default_factory=dict)
+
+    @field_validator("responders", "rota", mode="before")
+    @classmethod
+    def _list(cls, given: object) -> object:
+        return _listed(given)
+
+    @field_validator("responders", "rota")
+    @classmethod
+    def _people(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        return _named_people(ids)
+
+    @field_validator("channel")
+    @classmethod
+    def _room(cls, channel: str) -> str:
+        if not _CHANNEL.fullmatch(channel):
+            raise ValueError(f"{channel}: a channel is named by its id, such as C0123ABCD, not by its name")
+        return channel
+
+    @model_validator(mode="after")
+    def _proves_itself(self) -> Self:
+        if bool(self.user) != bool(self.password.get_secret_value()):
+            raise ValueError("user and password go together")
+        if not self.token.get_secret_value() and not self.user:
+            raise ValueError("nothing proves that an alert is Alertmanager's: set token, or user and password")
+        return self
+
+
 class HttpSettings(BaseModel):
-    """The bot's own port: /livez and /readyz, and in HTTP mode POST /slack/events. `bind` is HOST:PORT."""
+    """The bot's own port: /livez and /readyz, in HTTP mode POST /slack/events, with on-call POST /alerts/alertmanager.
+
+    `bind` is HOST:PORT.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -149,6 +199,25 @@ class StoreSettings(BaseModel):
         return self.url.get_secret_value().startswith("sqlite")
 
 
+class ProfileSettings(BaseModel):
+    """How Go profiles are fetched and kept.
+
+    `direct`: straight from pods' addresses, which a bot in the cluster reaches, and not through the API server, which
+    asks for get on pods/proxy. `trust_any_certificate`: there, and nowhere else, a certificate that nobody signed will
+    do, as HAMi's is. `longest_s` caps what may be asked for, `most_bytes` what is read of an answer. Of the profiles
+    the newest `kept` stay, for `kept_days`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    direct: bool = False
+    trust_any_certificate: bool = False
+    longest_s: int = Field(default=120, ge=1, le=120)
+    most_bytes: int = Field(default=64 * 1024 * 1024, ge=1024, le=256 * 1024 * 1024)
+    kept: int = Field(default=50, ge=1)
+    kept_days: float = Field(default=30, gt=0)
+
+
 class Settings(BaseSettings):
     """All settings, checked; unknown keys are errors. `replicas` is how many processes of the bot run at once."""
 
@@ -162,6 +231,8 @@ class Settings(BaseSettings):
     store: StoreSettings = StoreSettings()
     replicas: int = Field(default=1, ge=1)
     access: AccessSettings = AccessSettings()
+    profiles: ProfileSettings = ProfileSettings()
+    oncall: OncallSettings | None = None
 
     @field_validator("channels")
     @classmethod
@@ -178,6 +249,8 @@ class Settings(BaseSettings):
             if one.cluster not in self.clusters:
                 known = ", ".join(sorted(self.clusters)) or "none"
                 raise ValueError(f"channels.{channel}.cluster: there is no cluster {one.cluster!r} (clusters: {known})")
+        if self.oncall and self.oncall.cluster and self.oncall.cluster not in self.clusters:
+            raise ValueError(f"oncall.cluster: there is no cluster {self.oncall.cluster!r}")
         return self
 
     @classmethod
@@ -192,6 +265,22 @@ class Settings(BaseSettings):
         """The environment first, then the file, which `load_settings` names."""
         del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
+
+
+def _listed(given: object) -> object:
+    """A tuple of what a text of the environment lists: JSON, or ids with commas between them."""
+    if not isinstance(given, str):
+        return given
+    if given.lstrip().startswith("["):
+        return json.loads(given)
+    return tuple(one.strip() for one in given.split(",") if one.strip())
+
+
+def _named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
+    if wrong := [one for one in ids if not _PERSON.fullmatch(one)]:
+        text = "a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
+        raise ValueError(f"{', '.join(wrong)}: {text}")
+    return ids
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,13 +1,11 @@
 """The real slack-bolt app, made so that no listener asks Slack who it is and no request goes unanswered."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
-from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
@@ -52,16 +50,11 @@ def check_scopes(granted: frozenset[str]) -> None:
         )
 
 
-class _Ack(AsyncAck):
-    """An ack stays one: bolt takes it back when the listener fails right after it."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name != "response" or value is not None or not hasattr(self, name):
-            super().__setattr__(name, value)
-
-
 class _App(AsyncApp):
-    """Awaits `kept` before each answer to Slack. Listeners are given text that can be stored and sent again."""
+    """Awaits `kept` before each answer to Slack. Listeners are given text that can be stored and sent again.
+
+    A listener acks, begins work and ends: Slack is answered when it has.
+    """
 
     def __init__(self, kept: Callable[[], Awaitable[None]], **options: Any) -> None:
         super().__init__(**options)
@@ -69,9 +62,7 @@ class _App(AsyncApp):
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         req.body = _writable(req.body)
-        req.context["ack"] = _Ack()
         response = await super().async_dispatch(req)
-        await asyncio.sleep(0)  # bolt acks an event by itself, and starts its listener at the next turn
         await self._kept()
         return response
 
@@ -82,7 +73,7 @@ def build_app(api_url: str, bot_token: str, identity: Identity, kept: Callable[[
     It believes what it is given: `bot.http` verifies signatures, Socket Mode has none.
 
     It has no token of its own: bolt would call auth.test for every first request, and tell a person that the app is
-    not installed when that fails once (slack.md 1.3).
+    not installed when that fails once.
     """
 
     async def authorize(**_: Any) -> AuthorizeResult:
@@ -99,6 +90,7 @@ def build_app(api_url: str, bot_token: str, identity: Identity, kept: Callable[[
         client=AsyncWebClient(base_url=api_url, retry_handlers=[]),
         authorize=authorize,
         request_verification_enabled=False,
+        process_before_response=True,  # else bolt looks every 10 ms whether the listener has acked
         logger=logging.getLogger("slack_bolt"),
     )
     app.error(_last_net)
@@ -116,10 +108,7 @@ def _writable(value: Any) -> Any:
     return value
 
 
-async def _last_net(error: Exception, request: AsyncBoltRequest, response: BoltResponse | None) -> BoltResponse | None:
-    """A listener failed. If that was before its ack, Slack would show operation_timeout (slack.md 1.5): it is acked.
-
-    `response` is None after the ack, and then bolt takes none.
-    """
+async def _last_net(error: Exception, request: AsyncBoltRequest) -> BoltResponse:
+    """A listener failed: Slack would show operation_timeout, so this is its ack."""
     log.error("a listener failed on %s", request.body.get("type") or request.body.get("command"), exc_info=error)
-    return BoltResponse(status=200, body="") if response else None
+    return BoltResponse(status=200, body="")

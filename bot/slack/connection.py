@@ -20,7 +20,7 @@ from bot.slack.failures import seconds_to_wait
 
 LONGEST_WAIT_S = 60.0
 _LONGEST_ACK_S = 3.5
-"""Bolt gives a listener 3 s to ack, and Slack waits no longer."""
+"""Slack waits 3 s for an ack."""
 _SECRET = re.compile(r"((?:ticket|app_id)=)[^\s&'\")>]+")
 
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import aiohttp
@@ -103,16 +103,16 @@ class Gateway:
     ) -> Posted:
         """Posts the message, in simpler forms if Slack takes no other, and its files into its thread.
 
-        `channel` may be a user's id. A file that cannot be shared is named in the thread and raises nothing.
+        `channel` may be a user's id. Files that cannot be shared are named in the thread and raise nothing.
         """
         posted, form = await self.say(channel, message, thread_ts=thread_ts, key=key, patience=patience)
-        for file in form.files:
-            try:
-                await self.upload(posted.channel, file, thread_ts=thread_ts or posted.ts)
-            except SlackFailure as failure:
-                with contextlib.suppress(SlackFailure):
-                    note = Message(f"`{file.name}` could not be attached: {failure.message}")
-                    await self.say(posted.channel, note, thread_ts=thread_ts or posted.ts)
+        try:
+            await self.upload(posted.channel, form.files, thread_ts=thread_ts or posted.ts)
+        except SlackFailure as failure:
+            with contextlib.suppress(SlackFailure):
+                names = ", ".join(f"`{file.name}`" for file in form.files)
+                note = Message(f"{names} could not be attached: {failure.message}")
+                await self.say(posted.channel, note, thread_ts=thread_ts or posted.ts)
         return posted
 
     async def say(
@@ -169,11 +169,11 @@ class Gateway:
                     raise
             message = simpler
 
-    async def upload(self, channel: str, file: File, *, thread_ts: str = "") -> str:
-        """Shares the file in the channel or thread; returns its id."""
-        file_id = await self.stage(file)
-        await self.share(await self._conversation(channel), file_id, file.title, thread_ts=thread_ts)
-        return file_id
+    async def upload(self, channel: str, files: Sequence[File], *, thread_ts: str = "") -> None:
+        """Shares the files, if there are any, in the channel or thread as one message."""
+        staged = [(await self.stage(file), file.title) for file in files]
+        if staged:
+            await self.share(await self._conversation(channel), staged, thread_ts=thread_ts)
 
     async def stage(self, file: File) -> str:
         """Brings the file's bytes to Slack, where nobody sees them until they are shared; returns the file's id."""
@@ -191,20 +191,20 @@ class Gateway:
             raise answered("the upload", status, headers, body, repeatable=True)
         return str(said.get("file_id") or "")
 
-    async def share(self, channel: str, file_id: str, title: str, *, thread_ts: str = "") -> None:
-        """Makes a staged file a message. Not to be repeated without a look (`shared`)."""
-        args = {"files": json.dumps([{"id": file_id, "title": title}]), "channel_id": channel}
+    async def share(self, channel: str, files: Sequence[tuple[str, str]], *, thread_ts: str = "") -> None:
+        """Makes staged files, as (id, title), one message. Not to be repeated without a look (`shared`)."""
+        listed = [{"id": file_id, "title": title} for file_id, title in files]
+        args = {"files": json.dumps(listed), "channel_id": channel}
         if thread_ts:
             args["thread_ts"] = thread_ts
         await self._calls.call("files.completeUploadExternal", args)
 
-    async def shared(self, channel: str, file_id: str, *, thread_ts: str) -> bool:
-        """Whether the file stands in the thread."""
+    async def shared(self, channel: str, file_ids: Collection[str], *, thread_ts: str) -> set[str]:
+        """Those of the files that stand in the thread."""
+        found: set[str] = set()
         async for reply in self._messages(await self._conversation(channel), thread_ts=thread_ts):
-            files = cast("list[Json]", reply.get("files") or [])
-            if any(file.get("id") == file_id for file in files):
-                return True
-        return False
+            found |= {str(file.get("id")) for file in cast("list[Json]", reply.get("files") or [])}
+        return found & set(file_ids)
 
     async def find(self, channel: str, key: str, *, oldest: float, thread_ts: str = "") -> Posted | None:
         """The bot's message with that key among those since `oldest` (seconds since 1970), if there is one."""

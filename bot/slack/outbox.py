@@ -164,7 +164,10 @@ class Outbox:
         self._wake.set()  # a row that was put just now saw this sender still at work
 
     async def step(self, channel: str) -> float | None:
-        """At most one message or file to the channel. Seconds until there is more to do; None: nothing is waiting."""
+        """At most one message, or the files of one, to the channel.
+
+        Seconds until there is more to do; None: nothing is waiting.
+        """
         lane = self._lanes[channel]
         if wait := self._wait(lane):
             return wait
@@ -179,7 +182,7 @@ class Outbox:
                 if row.sent_version < row.version:
                     await self._message(lane, row, in_doubt=in_doubt)
                 else:
-                    await self._file(lane, row)
+                    await self._files(lane, row)
         except Bug as bug:  # the next try would end like this one
             log.exception("%s for %s is given up", row.key, row.channel)
             lane.ready_at = self._clock() + SPACING
@@ -284,26 +287,35 @@ class Outbox:
         lane.failures += 1
         return wait * (0.5 + 0.5 * self._jitter())
 
-    async def _file(self, lane: _Lane, row: Queued) -> None:
+    async def _files(self, lane: _Lane, row: Queued) -> None:
+        """Brings the files of a message to Slack and shares them in its thread, all as one message."""
         files = await self._rows.open_files(row)
-        if not files:
-            await self._rows.settle(row)
-            return
-        stored = files[0]
         thread = row.thread_ts or row.posted_ts or row.update_ts
         try:
-            if stored.state == "new":
-                staged = await self._stage(row, stored)
-            elif await self._is_shared(row, stored, thread):
-                await self._file_done(lane, row, stored)
-                return
-            else:
-                staged = stored
-            await self._gateway.share(row.posted_channel, staged.file_id, stored.about["title"], thread_ts=thread)
+            there = await self._shared_before(row, files, thread)
         except SlackFailure as failure:
-            await self._not_shared(lane, row, stored, failure)
-        else:
-            await self._file_done(lane, row, staged)
+            self._held_up(lane, failure)
+            return
+        left = [one for one in files if one.file_id not in there]
+        ready: list[StoredFile] = []
+        for one in left:
+            try:
+                ready.append(one if one.state == "staged" else await self._stage(row, one))
+            except SlackFailure as failure:
+                await self._not_shared(lane, row, [one], failure)
+                return
+        if ready:
+            titles = [(one.file_id, one.about["title"]) for one in ready]
+            try:
+                await self._gateway.share(row.posted_channel, titles, thread_ts=thread)
+            except SlackFailure as failure:
+                await self._not_shared(lane, row, left, failure)
+                return
+        if ready or there:
+            self._went_well(lane)
+        for one in (*(one for one in files if one.file_id in there), *ready):
+            await self._note(row, one, "done", one.file_id)
+        await self._rows.settle(row)
 
     async def _stage(self, row: Queued, stored: StoredFile) -> StoredFile:
         """The file with its bytes at Slack. Its id is kept before anybody can see it, to look for it after a crash."""
@@ -312,35 +324,37 @@ class Outbox:
         await self._note(row, stored, "staged", file_id)
         return stored._replace(state="staged", file_id=file_id)
 
-    async def _is_shared(self, row: Queued, stored: StoredFile, thread: str) -> bool:
-        """Whether an earlier try brought the file into the thread; where that cannot be read, as in `_find`."""
+    async def _shared_before(self, row: Queued, files: list[StoredFile], thread: str) -> set[str]:
+        """The ids of the files that an earlier try brought into the thread; where that cannot be read, as in `_find`.
+
+        A file that is staged already may have been shared: what came of it was not noted.
+        """
+        staged = [one.file_id for one in files if one.state == "staged"]
+        if not staged:
+            return set()
         try:
-            return await self._gateway.shared(row.posted_channel, stored.file_id, thread_ts=thread)
+            return await self._gateway.shared(row.posted_channel, staged, thread_ts=thread)
         except SlackFailure as failure:
             if failure.problem not in _NO_LOOKING:
                 raise
-            log.warning("%s may be shared in %s a second time: %s", row.key, row.channel, failure.message)
-            return False
+            log.warning("files of %s may be shared in %s a second time: %s", row.key, row.channel, failure.message)
+            return set()
 
-    async def _file_done(self, lane: _Lane, row: Queued, stored: StoredFile) -> None:
-        self._went_well(lane)
-        await self._note(row, stored, "done", stored.file_id)
-        if not await self._rows.open_files(row):
-            await self._rows.settle(row)
-
-    async def _not_shared(self, lane: _Lane, row: Queued, stored: StoredFile, failure: SlackFailure) -> None:
+    async def _not_shared(self, lane: _Lane, row: Queued, files: list[StoredFile], failure: SlackFailure) -> None:
         if self._held_up(lane, failure):
             return
         lane.ready_at = self._clock() + SPACING
-        if failure.error == "file_not_found" and stored.state == "staged":
-            await self._note(row, stored, "new", "")  # Slack forgets what is staged and not shared
+        if failure.error == "file_not_found" and any(one.state == "staged" for one in files):
+            for one in files:  # Slack forgets what is staged and not shared
+                await self._note(row, one, "new", "")
             return
-        name = stored.about["name"]
-        log.error("%s of %s cannot be shared in %s and is given up: %s", name, row.key, row.channel, failure)
-        note = Message(f"`{escape(name)}` could not be attached: {escape(failure.message)}")
+        names = ", ".join(one.about["name"] for one in files)
+        log.error("%s of %s cannot be shared in %s and is given up: %s", names, row.key, row.channel, failure)
+        note = Message(f"`{escape(names)}` could not be attached: {escape(failure.message)}")
         thread = row.thread_ts or row.posted_ts or row.update_ts
-        await self.put(f"{row.key}/{stored.digest[:12]}", row.channel, note, thread_ts=thread)
-        await self._note(row, stored, "failed", stored.file_id, failure.message)
+        await self.put(f"{row.key}/{files[0].digest[:12]}", row.channel, note, thread_ts=thread)
+        for one in files:
+            await self._note(row, one, "failed", one.file_id, failure.message)
 
     async def _note(self, row: Queued, stored: StoredFile, state: str, file_id: str, reason: str = "") -> None:
         now = self._now()

@@ -1,6 +1,6 @@
 """Socket Mode over two connections, watched: each is replaced before it goes, and a deaf one is healed.
 
-slack-sdk's client tries a dead ticket for ever once a handshake failed (python-slack-sdk#1379; slack.md 0.1): without
+slack-sdk's client tries a dead ticket for ever once a handshake failed (python-slack-sdk#1379): without
 `wss_uri` it asks for a new one.
 """
 

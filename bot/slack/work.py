@@ -43,13 +43,25 @@ class Work:
         self._claims = _Together(store.claim_all)
         self._ends = _Together(store.done_all)
         self._unkept: set[asyncio.Event] = set()
+        self._one_goes_on = asyncio.Lock()
         self._unclaimed: deque[str] = deque(maxlen=_UNCLAIMED_KEPT)
 
     def __len__(self) -> int:
         return len(self._running)
 
-    def start(self, key: str, job: Job, tell: Tell, *, payload: str = "", regardless: bool = False) -> None:
+    def start(
+        self,
+        key: str,
+        job: Job,
+        tell: Tell,
+        *,
+        payload: str = "",
+        regardless: bool = False,
+        longest_s: float | None = None,
+    ) -> None:
         """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`.
+
+        `longest_s` is for a job that may take longer than others, or less.
 
         While the store cannot be asked, `tell` is called with that, and the job is not done; unless `regardless`: for
         what does no harm when it is done twice. It is done then, and once by this process.
@@ -58,7 +70,8 @@ class Work:
             return
         kept = asyncio.Event()
         self._unkept.add(kept)
-        task = asyncio.create_task(self._once(key, job, tell, payload, kept, regardless=regardless), name=key)
+        once = self._once(key, job, tell, payload, kept, regardless=regardless, longest_s=longest_s or self._longest_s)
+        task = asyncio.create_task(once, name=key)
         self._running[key] = task
         task.add_done_callback(lambda _: self._running.pop(key, None))
 
@@ -70,6 +83,15 @@ class Work:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._keeping_s):
                 await self._all_kept()
+
+    async def acks_first(self) -> None:
+        """Lets acks that wait for the store go first, and one caller go on at each turn of the event loop.
+
+        To be awaited before each step that keeps this process busy, or many answers at once hold up every ack.
+        """
+        async with self._one_goes_on:
+            await asyncio.sleep(0)
+            await self.kept()
 
     async def _all_kept(self) -> None:
         for kept in list(self._unkept):
@@ -93,7 +115,15 @@ class Work:
         return len(late)
 
     async def _once(  # private, and each is needed
-        self, key: str, job: Job, tell: Tell, payload: str, kept: asyncio.Event, *, regardless: bool
+        self,
+        key: str,
+        job: Job,
+        tell: Tell,
+        payload: str,
+        kept: asyncio.Event,
+        *,
+        regardless: bool,
+        longest_s: float,
     ) -> None:
         try:
             with bugs_as_errors():
@@ -104,7 +134,9 @@ class Work:
                     await tell(error)
                     return
                 if mine:
-                    await self._bounded(job, tell)
+                    await self.acks_first()
+                    await self._bounded(job, tell, longest_s)
+                    await self.acks_first()
                     await self._ends.write(key, "")
         except BotError as error:
             log.warning("%s: %s", key, error)
@@ -122,15 +154,15 @@ class Work:
             self._unkept.discard(kept)
             kept.set()
 
-    async def _bounded(self, job: Job, tell: Tell) -> None:
+    async def _bounded(self, job: Job, tell: Tell, longest_s: float) -> None:
         try:
             with bugs_as_errors():
-                await self._in_time(job)
+                await self._in_time(job, longest_s)
         except BotError as error:
             await tell(error)
 
-    async def _in_time(self, job: Job) -> None:
-        limit = asyncio.timeout(self._longest_s)
+    async def _in_time(self, job: Job, longest_s: float) -> None:
+        limit = asyncio.timeout(longest_s)
         try:
             async with limit:
                 await job()
@@ -138,7 +170,7 @@ class Work:
             if not limit.expired():
                 raise
             hint = "Ask again; if it stays so, the cluster answers slowly."
-            raise Overdue(f"gave up after {self._longest_s:.0f} s", hint=hint) from error
+            raise Overdue(f"gave up after {longest_s:.0f} s", hint=hint) from error
 
 
 class _Together(Generic[T]):

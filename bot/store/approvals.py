@@ -1,18 +1,22 @@
 """Changes that wait for somebody else's yes. A row is decided once, whoever comes first; nothing leads back to pending.
 
 pending -> approved | refused | expired | void
+approved -> done | not-done
 """
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from sqlalchemy import RowMapping, func, insert, select, update
+from sqlalchemy import ColumnElement, RowMapping, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from bot.store.audit import Line, audited
 from bot.store.engine import told
 from bot.store.tables import approvals, audit
 
-State = Literal["pending", "approved", "refused", "expired", "void"]
+Decision = Literal["approved", "refused", "void"]
+State = Literal["pending", "expired", "done", "not-done"] | Decision
+"""`done`: it was begun, and its own row tells what became of it; `not-done`: nothing was, `reason` says why."""
 EXPIRES_S = 600.0
 """Seconds that an approval is waited for."""
 _COUNTED = ("requested", "over-limit")
@@ -32,6 +36,11 @@ class Approval(NamedTuple):
     decided_by: str
     reason: str
     expires_at: float
+
+    @property
+    def decision(self) -> State:
+        """What was decided, whatever came of it."""
+        return "approved" if self.state in ("done", "not-done") else self.state
 
 
 class Approvals:
@@ -75,23 +84,47 @@ class Approvals:
         late = found.state == "pending" and found.expires_at <= self._now()
         return found._replace(state="expired") if late else found
 
-    async def decide(self, change_id: str, state: State, *, by: str, reason: str = "") -> bool:
-        """Whether this decided it: False when it was decided before, or had expired."""
-        now = self._now()
-        here = (approvals.c.id == change_id) & (approvals.c.state == "pending") & (approvals.c.expires_at > now)
-        values = {"state": state, "decided_by": by, "reason": reason, "decided_at": now}
-        with told("noting a decision"):
-            async with self._engine.begin() as connection:
-                return (await connection.execute(update(approvals).where(here).values(**values))).rowcount == 1
+    async def decide(
+        self, change_id: str, state: Decision, *, by: str, reason: str = "", line: Line | None = None
+    ) -> bool:
+        """Whether this decided it, and `line` is in the audit log: False when it was decided before, or had expired."""
+        here = (approvals.c.state == "pending") & (approvals.c.expires_at > self._now())
+        return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason)
 
-    async def expire(self) -> list[Approval]:
-        """Ends those that nobody decided in time; which ones. Each is returned to one caller only."""
+    async def left(self, seconds: float) -> list[Approval]:
+        """Those that nobody decided in time, shown as expired, and those that were approved at least so long ago and of
+        which nobody noted what came of it; the oldest first.
+        """
         now = self._now()
         late = (approvals.c.state == "pending") & (approvals.c.expires_at <= now)
-        ended = update(approvals).where(late).values(state="expired", decided_at=now).returning(approvals)
-        with told("ending old approvals"):
-            async with self._engine.begin() as connection:
-                return [_approval(row) for row in (await connection.execute(ended)).mappings()]
+        unfinished = (approvals.c.state == "approved") & (approvals.c.decided_at <= now - seconds)
+        with told("reading approvals"):
+            async with self._engine.connect() as connection:
+                wanted = select(approvals).where(late | unfinished).order_by(approvals.c.created_at)
+                found = [_approval(row) for row in (await connection.execute(wanted)).mappings()]
+        return [one._replace(state="expired") if one.state == "pending" else one for one in found]
+
+    async def expire(self, change_id: str, line: Line) -> bool:
+        """Ends one that nobody decided in time; whether this did, and `line` is in the audit log."""
+        here = (approvals.c.state == "pending") & (approvals.c.expires_at <= self._now())
+        return await self._move(change_id, here, line, state="expired")
+
+    async def finish(
+        self, change_id: str, state: Literal["done", "not-done"], *, reason: str = "", line: Line | None = None
+    ) -> bool:
+        """Notes what came of an approved one; whether this did, and `line` is in the audit log."""
+        return await self._move(change_id, approvals.c.state == "approved", line, state=state, reason=reason)
+
+    async def _move(self, change_id: str, here: ColumnElement[bool], line: Line | None, **values: str) -> bool:
+        decided = {} if values["state"] in ("done", "not-done") else {"decided_at": self._now()}
+        moved = update(approvals).where(approvals.c.id == change_id, here).values(**values, **decided)
+        with told("noting a decision"):
+            async with audited(self._engine, self._now) as (connection, write):
+                if (await connection.execute(moved)).rowcount != 1:
+                    return False
+                if line is not None:
+                    await write(line)
+                return True
 
     async def asked_for(self, actor: str, since: str) -> int:
         """How many changes the audit log says that somebody asked for since then (RFC 3339), less those over a limit.

@@ -7,7 +7,8 @@ cannot see is that the newest rows were cut off: for that keep the hash of the n
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -20,6 +21,9 @@ from bot.store.tables import audit
 
 PAGE = 500
 BEGINNING = "0" * 64
+
+Write = Callable[["Line"], Awaitable[int]]
+"""Adds a row to the log; its number."""
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +39,16 @@ class Entry(NamedTuple):
     outcome: str
     detail: dict[str, Any]
     hash: str
+
+
+class Line(NamedTuple):
+    """What is to be written down. `detail` is free, of JSON's types."""
+
+    actor: str
+    action: str
+    target: str
+    outcome: str
+    detail: Mapping[str, Any] = {}
 
 
 class Broken(NamedTuple):
@@ -55,19 +69,9 @@ class Audit:
         self, *, actor: str, action: str, target: str, outcome: str, detail: Mapping[str, Any] | None = None
     ) -> int:
         """Adds a row; its number. What may not be lost is appended before it is done, and what came of it after."""
-        row = {
-            "at": datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="microseconds"),
-            "actor": actor,
-            "action": action,
-            "target": target,
-            "outcome": outcome,
-            "detail": _ascii(dict(detail or {})),
-        }
         with told("writing the audit log"):
-            async with self._engine.begin() as connection:
-                sealed = await _append(connection, row)
-        log.info("audit %d %s: %s %s %s by %s", sealed["seq"], sealed["hash"], *(row[one] for one in _SHOWN))
-        return sealed["seq"]
+            async with audited(self._engine, self._now) as (_, write):
+                return await write(Line(actor, action, target, outcome, detail or {}))
 
     async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
         """The newest rows below the number `before`, newest first."""
@@ -93,6 +97,26 @@ class Audit:
         with told("reading the audit log"):
             async with self._engine.connect() as connection:
                 return (await connection.execute(wanted)).mappings().all()
+
+
+@asynccontextmanager
+async def audited(engine: AsyncEngine, now: Callable[[], float]) -> AsyncGenerator[tuple[AsyncConnection, Write]]:
+    """A transaction, and how to write down what is done in it: both are there afterwards, or neither.
+
+    Lock rows of other tables before that: what is written down locks the log until the end.
+    """
+    written: list[dict[str, Any]] = []
+    async with engine.begin() as connection:
+
+        async def write(line: Line) -> int:
+            at = datetime.fromtimestamp(now(), UTC).isoformat(timespec="microseconds")
+            row = {"at": at, **line._asdict(), "detail": _ascii(dict(line.detail))}
+            written.append(await _append(connection, row))
+            return written[-1]["seq"]
+
+        yield connection, write
+    for row in written:
+        log.info("audit %d %s: %s %s %s by %s", row["seq"], row["hash"], *(row[one] for one in _SHOWN))
 
 
 async def _append(connection: AsyncConnection, row: dict[str, Any]) -> dict[str, Any]:

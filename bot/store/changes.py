@@ -4,7 +4,7 @@ A row undoes nothing by itself: the record on the object does.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -12,10 +12,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.changes.journal import ENDS, Event, Open
 from bot.changes.record import Record, read_record, write_record
+from bot.store.audit import Line, audited
 from bot.store.engine import told
 from bot.store.tables import changes
 
 _LATER = {"planned": 0, "raised": 1, "effective": 2}
+
+
+class Known(NamedTuple):
+    """The record as it was last seen, or planned. `state`: planned, raised, effective, or how it ended."""
+
+    record: Record
+    state: str
 
 
 class ChangeRows:
@@ -26,23 +34,30 @@ class ChangeRows:
         self._cluster = cluster
         self._now = now
 
-    async def planned(self, record: Record, uid: str) -> None:
-        """Before anything is written to the cluster. Planned again (another attempt) it replaces the plan."""
+    async def planned(self, record: Record, uid: str, line: Line | None = None) -> None:
+        """Before anything is written to the cluster. Planned again (another attempt) it replaces the plan.
+
+        The first time `line` is in the audit log with it.
+        """
         values = {"uid": uid, "record": write_record(record), "updated_at": self._now()}
         with told("noting a planned change"):
-            async with self._engine.begin() as connection:
+            async with audited(self._engine, self._now) as (connection, write):
                 here = (changes.c.id == record.id) & (changes.c.state == "planned")
                 if (await connection.execute(update(changes).where(here).values(**values))).rowcount == 0:
                     fresh = self._fresh(record, "planned") | values
                     await connection.execute(insert(changes).values(**fresh))
+                    if line is not None:
+                        await write(line)
 
-    async def note(self, event: Event) -> bool:
-        """Whether this is news: the same event again, and anything after the end, changes nothing."""
+    async def note(self, event: Event, line: Line | None = None) -> bool:
+        """Whether this is news, and `line` is in the audit log: the same event again, and anything after the end,
+        changes nothing.
+        """
         if event.record is None:
             return False
         with told("noting what became of a change"):
             try:
-                async with self._engine.begin() as connection:
+                async with audited(self._engine, self._now) as (connection, write):
                     here = changes.c.id == event.record.id
                     row = (await connection.execute(select(changes).where(here).with_for_update())).mappings().first()
                     values = _after(event, dict(row) if row else self._fresh(event.record, "planned"))
@@ -54,6 +69,8 @@ class ChangeRows:
                         await connection.execute(insert(changes).values(**fresh))
                     else:
                         await connection.execute(update(changes).where(here).values(**values))
+                    if line is not None:
+                        await write(line)
                     return True
             except IntegrityError:  # another replica noted it first
                 return False
@@ -67,6 +84,15 @@ class ChangeRows:
                 here = select(changes).where(changes.c.id == event.record.id)
                 row = (await connection.execute(here)).mappings().first()
         return bool(_after(event, dict(row) if row else self._fresh(event.record, "planned")))
+
+    async def known(self, change_id: str) -> Known | None:
+        """None for a change that was never begun."""
+        wanted = select(changes.c.record, changes.c.state).where(changes.c.id == change_id)
+        with told("looking what is known of a change"):
+            async with self._engine.connect() as connection:
+                row = (await connection.execute(wanted)).first()
+        record = read_record(row.record) if row else None
+        return Known(record, row.state) if row and isinstance(record, Record) else None
 
     async def opened(self) -> list[Open]:
         """Those that have not ended, the oldest first."""

@@ -5,14 +5,18 @@ import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 
 from sqlalchemy import and_, delete, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.store.approvals import Approvals
 from bot.store.audit import Audit
 from bot.store.changes import ChangeRows
+from bot.store.digests import DigestRows
 from bot.store.engine import open_engine, open_engine_as_it_is, told
+from bot.store.incidents import IncidentRows
 from bot.store.outbox_rows import OutboxRows
+from bot.store.profiles import ProfileRows
 from bot.store.tables import outbox, seen, threads
 
 RUNNING = 150.0
@@ -22,6 +26,7 @@ TRIES = 3
 REMEMBERED = 3600.0
 """Seconds that something done is a duplicate. Slack repeats an event for about six minutes."""
 THREADS_KEPT = 90 * 86400.0
+_INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class Store:
@@ -30,9 +35,13 @@ class Store:
     def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
         self._engine = engine
         self._now = now
+        self._insert = _INSERT[engine.dialect.name]
         self.outbox = OutboxRows(engine)
         self.audit = Audit(engine, now)
         self.approvals = Approvals(engine, now)
+        self.profiles = ProfileRows(engine)
+        self.incidents = IncidentRows(engine, now)
+        self.digests = DigestRows(engine, now)
 
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""
@@ -43,39 +52,24 @@ class Store:
 
         `payload` is what another process needs to do it, should this one die (`unfinished`).
         """
-        now = self._now()
-        fresh = {"state": "running", "expires_at": now + RUNNING}
-        with told("claiming a delivery"):
-            with contextlib.suppress(IntegrityError):
-                async with self._engine.begin() as connection:
-                    await connection.execute(insert(seen).values(key=key, payload=payload, tries=1, **fresh))
-                return True
-            async with self._engine.begin() as connection:
-                lapsed = and_(seen.c.key == key, seen.c.expires_at <= now, seen.c.tries < TRIES)
-                again = update(seen).where(lapsed).values(tries=seen.c.tries + 1, **fresh)
-                return (await connection.execute(again)).rowcount == 1
+        return key in await self.claim_all({key: payload})
 
     async def claim_all(self, wanted: Mapping[str, str]) -> set[str]:
         """The keys of which the work is the caller's, as by `claim` with their payloads, in one transaction."""
         now = self._now()
-        fresh = {"state": "running", "expires_at": now + RUNNING}
-        here = seen.c.key.in_(wanted)
-        with told("claiming deliveries"), contextlib.suppress(IntegrityError):
+        rows = [
+            {"key": key, "state": "running", "expires_at": now + RUNNING, "payload": payload, "tries": 1}
+            for key, payload in sorted(wanted.items())  # in one order, or two processes wait for each other
+        ]
+        new = self._insert(seen)
+        again = new.on_conflict_do_update(
+            index_elements=[seen.c.key],
+            set_={"state": "running", "expires_at": now + RUNNING, "tries": seen.c.tries + 1},
+            where=and_(seen.c.expires_at <= now, seen.c.tries < TRIES),
+        )
+        with told("claiming deliveries"):
             async with self._engine.begin() as connection:
-                known = set((await connection.scalars(select(seen.c.key).where(here))).all())
-                lapsed = update(seen).where(here, seen.c.expires_at <= now, seen.c.tries < TRIES)
-                again = lapsed.values(tries=seen.c.tries + 1, **fresh).returning(seen.c.key)
-                mine = set((await connection.scalars(again)).all()) if known else set[str]()
-                new = [
-                    {"key": key, "payload": payload, "tries": 1, **fresh}
-                    for key, payload in wanted.items()
-                    if key not in known
-                ]
-                if new:
-                    await connection.execute(insert(seen), new)
-            return mine | (wanted.keys() - known)
-        # Another process claimed one of them meanwhile: then each for itself.
-        return {key for key, payload in wanted.items() if await self.claim(key, payload)}
+                return set((await connection.scalars(again.returning(seen.c.key), rows)).all())
 
     async def unfinished(self) -> list[tuple[str, str]]:
         """The key and payload of work that was claimed and not done, by nobody who is still at it."""
@@ -142,6 +136,8 @@ class Store:
                 await connection.execute(delete(seen).where(seen.c.expires_at <= now - REMEMBERED))
                 await connection.execute(delete(threads).where(threads.c.at <= now - THREADS_KEPT))
         await self.outbox.sweep(now)
+        await self.incidents.sweep(now)
+        await self.digests.sweep(now)
 
 
 @contextlib.asynccontextmanager
@@ -168,3 +164,10 @@ async def open_audit(url: str, *, patience: float = 5.0) -> AsyncGenerator[Audit
     """The audit log of a store, for reading beside the bot that has it open. Raises StoreError as `open_store` does."""
     async with open_engine_as_it_is(url, patience) as engine:
         yield Audit(engine, time.time)
+
+
+@contextlib.asynccontextmanager
+async def open_profiles(url: str, *, patience: float = 5.0) -> AsyncGenerator[ProfileRows]:
+    """The kept profiles of a store, for reading beside the bot that has it open. Raises StoreError as `open_store`."""
+    async with open_engine_as_it_is(url, patience) as engine:
+        yield ProfileRows(engine)

@@ -106,13 +106,28 @@ approvals = Table(
     Column("requester", String(64), nullable=False),
     Column("channel", String(64), nullable=False),
     Column("request", Text, nullable=False),  # JSON in ASCII: what is done once it is approved
-    Column("state", String(16), nullable=False),  # pending, approved, refused, expired, void
+    Column("state", String(16), nullable=False),  # see bot.store.approvals.State
     Column("decided_by", String(64), nullable=False),
     Column("reason", Text, nullable=False),
     Column("created_at", Double, nullable=False),
     Column("expires_at", Double, nullable=False),
     Column("decided_at", Double, nullable=False),
     Index("approvals_by_state", "state", "expires_at"),
+)
+
+profiles = Table(
+    "profiles",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("cluster", String(255), nullable=False),
+    Column("target", String(1024), nullable=False),  # scheme://namespace/pod:port
+    Column("kind", String(32), nullable=False),  # cpu, heap …
+    Column("version", String(255), nullable=False),  # of the image, "" if it is not known
+    Column("taken_at", Double, nullable=False),
+    Column("seconds", Double, nullable=False),  # 0 for what is so at one moment
+    Column("size", Integer, nullable=False),
+    Column("content", LargeBinary, nullable=False),  # byte for byte as fetched
+    Index("profiles_by_time", "taken_at"),
 )
 
 audit = Table(
@@ -127,4 +142,88 @@ audit = Table(
     Column("detail", Text, nullable=False),  # JSON in ASCII
     Column("previous", String(64), nullable=False),  # the hash of the row before
     Column("hash", String(64), nullable=False),
+)
+
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("fingerprint", String(64), primary_key=True),
+    Column("starts_at", String(32), primary_key=True),  # RFC 3339 in UTC: with the fingerprint, one outbreak
+    Column("status", String(16), nullable=False),  # firing, then resolved
+    Column("source", String(16), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("level", String(16), nullable=False),
+    Column("cluster", String(255), nullable=False),
+    Column("namespace", String(255), nullable=False),
+    Column("pod", String(255), nullable=False),
+    Column("node", String(255), nullable=False),
+    Column("labels", Text, nullable=False),  # JSON in ASCII
+    Column("annotations", Text, nullable=False),  # JSON in ASCII
+    Column("incident", String(32), nullable=False),  # "" until its cause was looked for, "-" if it was over before
+    Column("received_at", Double, nullable=False),
+    Column("changed_at", Double, nullable=False),
+    Index("alerts_by_incident", "incident", "status"),
+)
+
+incidents = Table(
+    "incidents",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("open_key", String(320), unique=True),  # cluster and cause, as long as these alerts belong to it
+    Column("cluster", String(255), nullable=False),
+    Column("cause", Text, nullable=False),  # JSON in ASCII: what was found at the first of its pods
+    Column("machine", Text, nullable=False),  # JSON: state, owner …
+    Column("channel", String(64), nullable=False),
+    Column("thread_ts", String(32), nullable=False),  # "" until its head is known to be posted
+    Column("proven", Integer, nullable=False),  # whether its evidence was given to the outbox
+    Column("shown", String(64), nullable=False),  # a digest of what its head was last given to say
+    Column("shown_at", Double, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("ended", Integer, nullable=False),
+    Index("incidents_by_end", "ended", "created_at"),
+)
+
+incident_events = Table(
+    "incident_events",
+    metadata,
+    Column("incident", String(32), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("turn", String(16), nullable=False),
+    Column("by", String(64), nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("told", Integer, nullable=False),  # whether its reply was given to the outbox, or it needs none
+    Index("incident_events_untold", "told", "incident"),
+)
+
+duties = Table(
+    "duties",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("owner", String(255), nullable=False),
+    Column("until", Double, nullable=False),
+)
+
+digests = Table(
+    "digests",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("channel", String(64), nullable=False),
+    Column("cluster", String(255), nullable=False),
+    Column("schedule", String(255), nullable=False),  # JSON: hour, minute, zone, days
+    Column("by", String(64), nullable=False),
+    Column("since", Double, nullable=False),  # no slot before that is due: when it was asked for, or its last slot
+    Column("stopped", Integer, nullable=False),
+    Index("digests_by_channel", "stopped", "channel"),
+)
+
+digest_runs = Table(
+    "digest_runs",
+    metadata,
+    Column("digest", String(32), primary_key=True),
+    Column("day", String(16), primary_key=True),  # the local date: one digest each, whatever the clock does
+    Column("state", String(16), nullable=False),  # claimed, posted, skipped
+    Column("at", Double, nullable=False),  # when it was due
+    Column("claimed_until", Double, nullable=False),
+    Column("figures", Text, nullable=False),  # JSON in ASCII: what the next one is compared with
 )

@@ -1,22 +1,29 @@
-"""`hami-bot profile list FUNCTION FILE`: per line; `profile compare BEFORE AFTER …`: what changed beyond chance."""
+"""`hami-bot profile list`, `compare` and `hints`: per line; what changed beyond chance; what stands out."""
 
-from collections.abc import Iterable
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.errors import UsageError
-from bot.pprof.compare import Change, Comparison, compare
+from bot.kube.times import format_time
 from bot.pprof.decode import read
+from bot.pprof.findings import explain, symptom_table
 from bot.pprof.graph import Trim
-from bot.pprof.listing import function_lines
-from bot.pprof.profile import Profile
+from bot.pprof.links import Sources, read_versions
+from bot.pprof.listing import Source, below, function_lines, listing
+from bot.pprof.quotes import Taken
 from bot.pprof.sampletypes import sample_index
 from bot.pprof.top import Options, prepared, top, total_of
-from bot.pprof.units import AUTO, label, percentage
+from bot.pprof.versions import comparison_tables, explain_change
+from bot.render.terminal import terminal
+from bot.report import SCHEMA, Finding, Report, Subject, Table, one_line, worst
+from bot.texts import Texts
 from handlers.profiles.shell import HINT, Words, read_file
 
 _ROWS = 10
-_LISTED = 20
-_WIDTH = 12
+_WIDTH = 100
 
 
 def list_text(asked: Words) -> str:
@@ -24,65 +31,76 @@ def list_text(asked: Words) -> str:
     if len(asked.plain) != 2:
         raise UsageError("name a function and one profile", hint=HINT)
     function, file = asked.plain
-    profile = _profile(file)
-    index = sample_index(profile, asked.options.get("sample_index", ""))
+    options = asked.options
+    versions, folders = read_versions(options.get("versions", "")), options.get("source", "")
+    profile = prepared(read_file(Path(file), read))
+    index = sample_index(profile, options.get("sample_index", ""))
+    if folders:
+        for one in profile.functions:
+            one.filename = below(one.filename, folders)
+    found = function_lines(profile, index, function)
+    source = _reader(folders) if folders else None
     unit, total = profile.sample_types[index].unit, total_of(profile, index)
-    lines = [f"Total: {label(total, unit, AUTO)}"]
-    for one in function_lines(profile, index, function)[:_LISTED]:
-        share = percentage(one.cum, total).strip()
-        lines.append(f"ROUTINE ======================== {one.name} in {one.file or 'no file'}")
-        lines.append(f"{label(one.flat, unit, AUTO):>10} {label(one.cum, unit, AUTO):>10} (flat, cum) {share} of Total")
-        for line in one.lines:
-            flat, cum = (label(value, unit, AUTO) if value else "." for value in (line.flat, line.cum))
-            lines.append(f"{flat:>10} {cum:>10} {line.line:>6}")
-    return "\n".join(lines) + "\n"
+    return listing(found, total, unit, source=source, link=Sources(profile, versions).link)
+
+
+def _reader(folders: str) -> Source:
+    """Reads below the folders and nowhere else: the paths come from a foreign process."""
+
+    def lines(file: str) -> list[str]:
+        if file.startswith("/"):
+            raise FileNotFoundError(f"open {file}: no such file or directory")
+        for folder in map(Path, folders.split(":")):
+            path = (folder / below(file, str(folder))).resolve()
+            if path.is_relative_to(folder.resolve()) and path.is_file():
+                text = path.read_bytes().decode("utf-8", "surrogateescape")
+                return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+        raise FileNotFoundError(f"could not find file {file} on path {folders}")
+
+    return lines
 
 
 def compare_text(asked: Words) -> str:
     """What changed between the first and the last profile, oldest first. Raises UsageError and SourceError."""
     if len(asked.plain) < 2:
         raise UsageError("name at least two profiles, the oldest first", hint=HINT)
-    wanted = asked.options.get("sample_index", "")
-    found = compare([_profile(file) for file in asked.plain], wanted)
-    lines = [*_summary(found, [Path(file).name for file in asked.plain])]
-    if len(asked.plain) == 2:
-        before, after = (read_file(Path(file), read) for file in asked.plain)
-        options = Options(sample_index=wanted, trim=Trim(cum=True, nodecount=_ROWS))
-        lines += ["", "go tool pprof -top -cum -diff_base:", top(after, before, diff=True, options=options)]
-    return "\n".join(lines).rstrip("\n") + "\n"
+    kind, say = asked.options.get("sample_index", ""), Texts("en")
+    versions = [_taken(file) for file in asked.plain]
+    findings = explain_change(versions, say, sample_index_name=kind)
+    tables = comparison_tables(versions, say, sample_index_name=kind)
+    text = terminal(_report(versions, findings, tables), say, width=_WIDTH, colour=sys.stdout.isatty())
+    if len(versions) != 2:
+        return text
+    before, after = (one.profile for one in versions)
+    options = Options(sample_index=kind, trim=Trim(cum=True, nodecount=_ROWS))
+    difference = top(after, before, diff=True, options=options)
+    return f"{text}\ngo tool pprof -top -cum -nodecount={_ROWS} -diff_base:\n{difference}"
 
 
-def _profile(file: str) -> Profile:
-    return prepared(read_file(Path(file), read))
+def hints_text(asked: Words) -> str:
+    """What stands out in one profile. Raises UsageError and SourceError."""
+    if len(asked.plain) != 1:
+        raise UsageError("name one profile", hint=HINT)
+    say, taken = Texts("en"), _taken(asked.plain[0])
+    findings = explain(taken, say, sample_index_name=asked.options.get("sample_index", ""))
+    report = _report([taken], findings, () if findings else (symptom_table(say),))
+    return terminal(report, say, width=_WIDTH, colour=sys.stdout.isatty())
 
 
-def _summary(found: Comparison, names: list[str]) -> Iterable[str]:
-    yield from found.warnings
-    what = f"{found.kind.type}{' per second' if found.per_second else ''}, from {names[0]} to {names[-1]}"
-    significant = found.own[:_ROWS] or found.significant[:_ROWS]
-    if found.total.noise and not significant:
-        yield f"{what}: no change beyond noise."
-    else:
-        yield f"{what}:"
-    yield _line(found, found.total)
-    if found.gc and (found.gc.values[0] or found.gc.values[-1]):
-        yield _line(found, found.gc)
-    if found.allocated:
-        yield _row(found.allocated, "bytes")
-    for one in significant:
-        yield _line(found, one)
-    if gone := [one.name for one in found.own if one.gone]:
-        yield f"Gone (no sample, which is not never run): {', '.join(gone[:_ROWS])}"
-    if new := [one.name for one in found.own if one.new]:
-        yield f"New: {', '.join(new[:_ROWS])}"
+def _taken(file: str) -> Taken:
+    return Taken(read_file(Path(file), read), file, Path(file).name)
 
 
-def _line(found: Comparison, change: Change) -> str:
-    return _row(change, found.kind.unit)
-
-
-def _row(change: Change, unit: str) -> str:
-    values = "".join(f"{label(round(value), unit, AUTO):>{_WIDTH}}" for value in change.values)
-    first, last = change.values[0], change.values[-1]
-    ratio = f"{(last - first) / abs(first):+.0%}" if first else "new"
-    return f"{values}  {'noise' if change.noise else ratio:>7}  {change.name}"
+def _report(versions: Sequence[Taken], findings: tuple[Finding, ...], tables: tuple[Table, ...]) -> Report:
+    names = ", ".join(one.object for one in versions)
+    return Report(
+        schema=SCHEMA,
+        playbook="profile",
+        cluster="",
+        taken_at=format_time(datetime.fromtimestamp(time.time(), UTC)),
+        subject=Subject("Profile", "", names),
+        verdict=one_line(findings[0].claim if findings else Texts("en")("profile-hint.none")),
+        severity=worst(findings),
+        findings=findings,
+        tables=tables,
+    )

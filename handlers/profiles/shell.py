@@ -17,12 +17,21 @@ PROGRAM = "hami-bot"
 USAGE = f"""Usage: {PROGRAM} profile top [OPTIONS] FILE
        {PROGRAM} profile list FUNCTION FILE
        {PROGRAM} profile compare BEFORE AFTER …
+       {PROGRAM} profile hints FILE
 
   top: the text of go tool pprof -top for a profile in a file, gzipped or not.
   list: the weight of each line of the functions that a regular expression finds.
   compare: what changed beyond chance, between two profiles or over several versions.
+  hints: what stands out, in words.
+  FILE may also be a profile that the bot keeps: its id (cpu-1a2b3c4d), the version that it is of (v2.9.0), or the time
+  that it was taken (14:05, 2026-11-21T14:05, in UTC). profile kept lists them.
 
-Options of top, with one dash or two; list and compare take -sample_index:
+Options of list:
+  -source DIR               Print the source itself, from below this folder; else links to it.
+  -versions LIST            Whose source the links lead to, where the profile does not say:
+                            github.com/Project-HAMi/HAMi@v2.9.0,go@1.25.3
+
+Options of top, with one dash or two; list, compare and hints take -sample_index:
   -cum                      Sort by cumulative weight; else by flat.
   -nodecount N              Show at most N rows; all by default.
   -nodefraction F           Leave out rows below this share of the total; 0.005 by default.
@@ -47,6 +56,8 @@ Example: {PROGRAM} profile top --cum --nodecount=20 cpu.pb.gz
 """
 HINT = f"For example: {PROGRAM} profile top --cum cpu.pb.gz      More: {PROGRAM} profile --help"
 _MAX_FILE = 256 << 20
+_SUFFIX = ".pb.gz"
+"""How `--out` saves a profile, which is then called by its name without it."""
 _INTERRUPTED = 130
 _FILTERS = ("focus", "ignore", "hide", "show", "show_from", "tagfocus", "tagignore")
 _SWITCHES = ("cum", "flat", "lines", "functions", "noinlines", "relative_percentages", "normalize", "drop_negative")
@@ -63,12 +74,16 @@ class Words(NamedTuple):
     options: dict[str, Any]
 
 
-def main(words: Sequence[str]) -> int:
-    """Do what stands behind `profile`; the exit code. The table goes to stdout as bytes, errors to stderr."""
+def main(words: Sequence[str], config: Path | None = None) -> int:
+    """Do what stands behind `profile`; the exit code. The table goes to stdout as bytes, errors to stderr.
+
+    A profile that is no file may be one that the bot keeps: `config` is the settings file that says where, as by
+    `load_settings`.
+    """
     gc.disable()  # it answers and ends, and nothing that it makes goes in circles
     try:
         with bugs_as_errors():
-            _print(answer(words))
+            _print(_answer_with_kept(words, config))
     except BotError as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return error.exit_code
@@ -79,6 +94,18 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
+def _answer_with_kept(words: Sequence[str], config: Path | None) -> str:
+    values = [word.partition("=")[2] if word.startswith("-") else word for word in words[1:]]
+    saved = {one: f"{one}{_SUFFIX}" for one in values if Path(f"{one}{_SUFFIX}").is_file()}
+    words = [saved.get(word, word) for word in words]
+    missing = [one for one in values if one and one not in saved and not Path(one).exists()]
+    if not missing:
+        return answer(words)
+    from handlers.profiles.kept_files import answer_beside_the_bot  # noqa: PLC0415  # few ask for those
+
+    return answer_beside_the_bot(words, missing, config)
+
+
 def answer(words: Sequence[str]) -> str:
     """The text for the words behind `profile`. Raises UsageError and SourceError."""
     if not words or any(word in ("-h", "-help", "--help") for word in words):
@@ -86,10 +113,11 @@ def answer(words: Sequence[str]) -> str:
     asked = read_words(words[1:])
     if words[0] == "top":
         return top_text(asked)
-    if words[0] in ("list", "compare"):
+    if words[0] in ("list", "compare", "hints"):
         from handlers.profiles import more  # noqa: PLC0415
 
-        return more.list_text(asked) if words[0] == "list" else more.compare_text(asked)
+        texts = {"list": more.list_text, "compare": more.compare_text, "hints": more.hints_text}
+        return texts[words[0]](asked)
     raise UsageError(f"there is no profile command {words[0]!r}", hint=HINT)
 
 
@@ -214,7 +242,7 @@ def _fraction(name: str, value: str) -> float:
 
 
 _VALUES: dict[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys((*_FILTERS, "sample_index", "unit", "diff_base", "base"), _text),
+    **dict.fromkeys((*_FILTERS, "sample_index", "unit", "diff_base", "base", "source", "versions"), _text),
     "nodecount": _count,
     "nodefraction": _fraction,
 }

@@ -12,7 +12,7 @@ from sandbox.apiserver.entries import Object
 from sandbox.apiserver.paths import HEADERS, is_set, target_of, whole_number
 from sandbox.apiserver.podlogs import LogWanted, log_part, stamped
 from sandbox.apiserver.podlogstore import PodLogs
-from sandbox.apiserver.proxy import PodPorts, parse_address
+from sandbox.apiserver.proxy import Asked, PodPorts, parse_address
 from sandbox.apiserver.statuses import (
     ApiError,
     Cause,
@@ -59,11 +59,13 @@ class PodHandlers:
         address = parse_address(target.name)
         pod = self._pod(target._replace(name=address.name))
         path = request.match_info["path"].lstrip("/")
-        reply = self._ports.answer(pod, address, request.method, path, await request.read())
+        asked = Asked(request.method, path, request.query, await request.read())
+        reply = await self._ports.answer(pod, address, asked)
         if reply.verbosity is not None:
             key = target.namespace, address.name, "kube-scheduler"
             self._logs.set_verbosity(key, reply.verbosity, self._clock())
-        return web.Response(body=reply.body, status=reply.status, headers={"Content-Type": reply.content_type})
+        headers = {**reply.headers, "Content-Type": reply.content_type}
+        return web.Response(body=reply.body, status=reply.status, headers=headers)
 
     def _pod(self, target: Target) -> Object:
         if (target.api, target.plural) != _PODS:

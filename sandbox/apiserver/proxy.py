@@ -1,12 +1,14 @@
 """pods/proxy: what the API server passes on of a pod's own ports, which here are recordings."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from sandbox.apiserver.entries import Object
 from sandbox.apiserver.statuses import unreachable
 
 _PPROF = "debug/pprof/"
+_CPU = "profile"
 _VERBOSITY = "debug/flags/v"
 _KUBE_SCHEDULER_PORT = "10259"
 _TLS_PORTS = frozenset({_KUBE_SCHEDULER_PORT, "443"})
@@ -23,6 +25,16 @@ class Reply(NamedTuple):
     body: bytes
     verbosity: int | None = None
     """The level that kube-scheduler has been set to by this request."""
+    headers: Mapping[str, str] = {}
+
+
+class Asked(NamedTuple):
+    """What is passed on of a request; `path` has no leading slash."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: bytes
 
 
 class Address(NamedTuple):
@@ -44,11 +56,19 @@ def parse_address(text: str) -> Address:
 
 
 class PodPorts:
-    """Recorded metrics (by namespace, pod, port) and profiles (by namespace, pod, profile) behind pods' ports."""
+    """Recorded metrics (by namespace, pod, port) and profiles (by namespace, pod, profile) behind pods' ports.
 
-    def __init__(self, metrics: Recorded, profiles: Recorded) -> None:
+    A profile takes the seconds that are asked for: `wait` lets them pass. `profiling` are the pods (namespace, name)
+    of which a CPU profile is being taken; there is one at a time, and none any more once its client has gone.
+    """
+
+    def __init__(
+        self, metrics: Recorded, profiles: Recorded, wait: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
         self._metrics = dict(metrics)
         self._profiles = dict(profiles)
+        self._wait = wait
+        self.profiling: set[tuple[str, str]] = set()
 
     def inherit(self, pod: Object, namespace: str, sibling: str) -> None:
         """A pod made from the same Deployment shows what its sibling did; profiles only where `--profiling` is set."""
@@ -60,7 +80,7 @@ class PodPorts:
                 if wanted and (where, which) == (namespace, sibling):
                     recorded[namespace, name, what] = content
 
-    def answer(self, pod: Object, address: Address, method: str, path: str, body: bytes) -> Reply:
+    async def answer(self, pod: Object, address: Address, asked: Asked) -> Reply:
         """What the pod answers. Raises the server's 503 when nothing listens there."""
         ip = pod.get("status", {}).get("podIP", "")
         port = address.port or self._first_port(pod)
@@ -69,15 +89,37 @@ class PodPorts:
         if port in _TLS_PORTS and address.scheme != "https":
             return _text(400, "Client sent an HTTP request to an HTTPS server.\n")
         where = pod["metadata"].get("namespace", ""), pod["metadata"]["name"]
+        path = asked.path
         if port == _KUBE_SCHEDULER_PORT and path == _VERBOSITY:
-            return _set_verbosity(method, body.decode(errors="replace"))
+            return _set_verbosity(asked.method, asked.body.decode(errors="replace"))
         if path == "metrics" and (metrics := self._metrics.get((*where, port))) is not None:
             return Reply(200, "text/plain; version=0.0.4; charset=utf-8", metrics)
-        if port in _PROFILE_PORTS and path.startswith(_PPROF):
-            profile = self._profiles.get((*where, path.removeprefix(_PPROF)))
-            if profile is not None:
-                return Reply(200, "application/octet-stream", profile)
+        serves_profiles = any((namespace, name) == where for namespace, name, _ in self._profiles)
+        if port in _PROFILE_PORTS and path.startswith(_PPROF) and serves_profiles:
+            return await self._profile(where, path.removeprefix(_PPROF), asked.query.get("seconds", ""))
         return _text(404, "404 page not found\n")
+
+    async def _profile(self, where: tuple[str, str], name: str, seconds: str) -> Reply:
+        """As net/http/pprof answers. Without `seconds` a recorded CPU profile comes at once."""
+        content = self._profiles.get((*where, name))
+        if content is None:
+            return _of_go(404, "Unknown profile\n")
+        if seconds and (not seconds.isdecimal() or not int(seconds)):
+            if name != _CPU:
+                return _of_go(400, 'invalid value for "seconds" - must be a positive integer\n')
+            seconds = "30"
+        if name == _CPU:
+            if where in self.profiling:
+                return _of_go(500, "Could not enable CPU profiling: cpu profiling already in use\n")
+            self.profiling.add(where)
+        try:
+            if seconds:
+                await self._wait(float(seconds))
+        finally:
+            if name == _CPU:
+                self.profiling.discard(where)
+        headers = {"X-Content-Type-Options": "nosniff", "Content-Disposition": f'attachment; filename="{name}"'}
+        return Reply(200, "application/octet-stream", content, headers=headers)
 
     def _listening(self, pod: Object) -> set[str]:
         """The ports that the pod's containers declare, those recorded, and kube-scheduler's own."""
@@ -107,3 +149,8 @@ def _set_verbosity(method: str, value: str) -> Reply:
 
 def _text(status: int, text: str) -> Reply:
     return Reply(status, "text/plain; charset=utf-8", text.encode())
+
+
+def _of_go(status: int, text: str) -> Reply:
+    """How net/http/pprof tells its own errors."""
+    return _text(status, text)._replace(headers={"X-Go-Pprof": "1", "X-Content-Type-Options": "nosniff"})

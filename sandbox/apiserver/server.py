@@ -1,7 +1,7 @@
 """The HTTP side of the sandbox's API server: its life, its routes, credentials, rights and faults."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,8 +58,8 @@ class ApiServer:
     which starts from `granted` and `refused`. `requests` holds every request in the order of arrival.
 
     With `timing` the controllers of a cluster run: changed Deployments roll out, and the scheduler's pods have the logs
-    of their verbosity. `controllers` may be stepped by hand, whether or not they run by themselves. Used as a context
-    manager; `url` is set inside.
+    of their verbosity. `controllers` may be stepped by hand, whether or not they run by themselves. `profile_wait` lets
+    the seconds of a profile pass; `ports` tells which are being taken. Used as a context manager; `url` is set inside.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class ApiServer:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),  # noqa: TID251  # a server's clock
         bookmark_every_s: float = 60,
         timing: Timing | None = None,
+        profile_wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.url = ""
         self.token = token
@@ -91,7 +92,7 @@ class ApiServer:
             logs or {}, previous_logs or {}, lambda *pod: (pods.object(*pod) or _NO_POD)["metadata"]["uid"]
         )
         self._logs.simulated = timing is not None
-        ports = PodPorts(metrics or {}, profiles or {})
+        ports = self.ports = PodPorts(metrics or {}, profiles or {}, profile_wait)
         self._server_version = server_version
         self._port = port
         self._closing = asyncio.Event()

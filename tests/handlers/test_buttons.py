@@ -11,7 +11,7 @@ FILE = "answer.md"
 
 def played(tmp_path: Path, scene) -> None:
     async def play() -> None:
-        async with asyncio.timeout(30), a_bot(tmp_path) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path) as here:
             await scene(here)
             assert here.slack.unknown_methods == []
 

@@ -11,7 +11,7 @@ import aiohttp
 
 from sandbox.apiserver import ApiServer
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 class Clock:

@@ -202,8 +202,9 @@ def test_recorded_metrics_and_profiles_are_behind_the_port(address):
 
 
 def test_what_the_process_does_not_serve_is_its_own_404():
-    answer = proxied(f"{NAME}:9395", "debug/pprof/block")
-    assert (answer.status, answer.content) == (404, b"404 page not found\n")
+    for path, said in (("debug/pprof/block", b"Unknown profile\n"), ("flags", b"404 page not found\n")):
+        answer = proxied(f"{NAME}:9395", path)
+        assert (answer.status, answer.content) == (404, said)
 
 
 def test_a_port_that_nothing_listens_on_is_unavailable():

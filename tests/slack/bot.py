@@ -1,6 +1,7 @@
 """The real bot, in this process or one of its own, the sandbox's Slack before it, a recorded cluster behind it."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -18,7 +19,8 @@ from sandbox.slack import SlackServer
 
 RECORDING = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"
 POD = "s03-card-insufficient-memory"
-VERDICT = "No usable card of gpu-node-09, gpu-node-10 has 20,000 MiB free"
+_EXPECTED = RECORDING.parent / "expected" / f"ml.{POD}.json"
+VERDICT: str = json.loads(_EXPECTED.read_text())["verdict"]
 
 Mode = Literal["socket", "http"]
 

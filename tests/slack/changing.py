@@ -1,7 +1,7 @@
 """The real bot with a pretended Slack before it and a pretended cluster behind it that rolls out and can be written to.
 
 The time of day is the machine's and what is added to it: nobody sleeps. The cluster's is the machine's alone, so what
-is added has to be more than a skew that the bot would make up for (`bot.changes.changer.SKEW_S`).
+is added has to be more than a skew that the bot would make up for (`bot.changes.objects.SKEW_S`).
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from bot.kube.connect import open_cluster, open_writer
 from bot.kube.writer import Writer
 from bot.main import write_capture
 from bot.serve import Limits, running
-from bot.settings.schema import AccessSettings
+from bot.settings.schema import AccessSettings, HttpSettings
 from handlers.changes.lead import Pace
 from handlers.changes.request import Seen
 from handlers.changes.setup import Changing
@@ -82,11 +82,11 @@ class World:
         return [one for one in seen if containing in text_of(one) and not one.get("ephemeral") and one.get("bot_id")]
 
     async def card(self, containing: str) -> dict[str, Any]:
-        return (await self.slack.wait_for(lambda: self.cards(containing)))[-1]
+        return (await self.slack.wait_for(lambda: self.cards(containing), seconds=60))[-1]
 
     async def told(self, user: str, containing: str, times: int = 1) -> dict[str, Any]:
         """What one person alone was told in the channel, so many times; the last one."""
-        return (await self.slack.wait_for(lambda: self._told(user, containing)[times - 1 :]))[-1]
+        return (await self.slack.wait_for(lambda: self._told(user, containing)[times - 1 :], seconds=60))[-1]
 
     def _told(self, user: str, containing: str) -> list[dict[str, Any]]:
         seen = self.slack.messages(ROOM, user)
@@ -119,9 +119,11 @@ class World:
     async def offered(self, words: str, user: str = "ada") -> dict[str, Any]:
         """The form that a command opens, once it shows what would be done."""
         await self.slack.command(user, ROOM, words)
-        return (
-            await self.slack.wait_for(lambda: [one for one in self.slack.views(user) if one["callback_id"] == "change"])
-        )[-1]
+
+        def forms() -> list[dict[str, Any]]:
+            return [one for one in self.slack.views(user) if one["callback_id"] == "change"]
+
+        return (await self.slack.wait_for(forms, seconds=60))[-1]
 
     async def raised(self, words: str = "verbosity 5 for 30m", because: str = "trainer-0 hangs") -> dict[str, Any]:
         """The card of a change that ada asked for and confirmed."""
@@ -176,7 +178,7 @@ def played(
     timing: Timing = QUICK,
 ) -> None:
     async def play() -> None:
-        async with asyncio.timeout(40), a_world(folder, mode, access, timing) as world:
+        async with asyncio.timeout(60), a_world(folder, mode, access, timing) as world:
             await scene(world)
             assert world.slack.unknown_methods == []
 
@@ -185,18 +187,27 @@ def played(
 
 @asynccontextmanager
 async def a_world(folder: Path, mode: Mode, access: AccessSettings, timing: Timing) -> AsyncGenerator[World]:
+    async with a_place(folder, timing) as world, a_bot(world, mode, access):
+        yield world
+
+
+@asynccontextmanager
+async def a_place(folder: Path, timing: Timing = QUICK) -> AsyncGenerator[World]:
+    """The workspace and the cluster, without a bot."""
     now = datetime.now(UTC)  # noqa: TID251  # a pretended cluster of today
     async with SlackServer() as slack, ApiServer.from_recording(RECORDING, shift_to=now, timing=timing) as cluster:
         config = folder / "kubeconfig"
         config.write_text(cluster.kubeconfig())
         async with await open_writer(kubeconfig=config) as writer:
-            world = World(slack, cluster, writer, folder)
-            async with a_bot(world, config, mode, access):
-                yield world
+            yield World(slack, cluster, writer, folder)
 
 
 @asynccontextmanager
-async def a_bot(world: World, config: Path, mode: Mode, access: AccessSettings) -> AsyncGenerator[None]:
+async def a_bot(
+    world: World, mode: Mode = "socket", access: AccessSettings = ACCESS, bind: str = "127.0.0.1:0"
+) -> AsyncGenerator[None]:
+    config = world.folder / "kubeconfig"
+
     @asynccontextmanager
     async def sources(cluster: str) -> AsyncGenerator[Sources]:
         async with await open_cluster(name=cluster, kubeconfig=config) as opened:
@@ -212,8 +223,10 @@ async def a_bot(world: World, config: Path, mode: Mode, access: AccessSettings) 
         async with sources(cluster) as opened:
             return await write_capture(opened, found, out)
 
-    wanted = settings(world.slack, world.folder, mode).model_copy(update={"access": access})
-    limits = Limits(now=world.now, pace=Pace(pass_s=0.05, again_s=0.2))
+    wanted = settings(world.slack, world.folder, mode).model_copy(
+        update={"access": access, "http": HttpSettings(bind=bind)}
+    )
+    limits = Limits(now=world.now, pace=Pace(pass_s=0.2, again_s=0.2))
     async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture)) as address:
         if mode == "http":
             world.slack.delivery, world.slack.request_url = "http", f"{address}/slack/events"

@@ -41,7 +41,7 @@ def played(
     slack: Callable[[], SlackServer] = SlackServer,
 ) -> None:
     async def play() -> None:
-        async with asyncio.timeout(30), a_bot(tmp_path, mode, opener=opener, limits=limits, slack=slack()) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path, mode, opener=opener, limits=limits, slack=slack()) as here:
             await scene(here)
             assert here.slack.unknown_methods == []
 
@@ -82,7 +82,7 @@ def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Pa
     first, second = Gated(), Gated()
 
     async def play() -> None:
-        async with asyncio.timeout(30), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             names = [f"question-{number}" for number in range(AT_ONCE + 3)]
             async with connected(slack, tmp_path, opener=first.opener, limits=Limits(drain_s=0.1)):
                 for name in names:

@@ -22,7 +22,7 @@ def played(
     tmp_path: Path, scene: Callable[[Here], Awaitable[None]], *, opener=recorded, limits: Limits = AS_USUAL
 ) -> None:
     async def play() -> None:
-        async with asyncio.timeout(30), a_bot(tmp_path, opener=opener, limits=limits) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path, opener=opener, limits=limits) as here:
             await scene(here)
             assert here.slack.unknown_methods == []
 
@@ -86,7 +86,7 @@ def test_an_answer_whose_response_url_is_used_up_is_shown_all_the_same(tmp_path:
 
 def test_a_token_that_is_revoked_while_the_bot_runs_is_told_and_costs_no_answer(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             async with connected(slack, tmp_path) as address:
                 here = Here(slack, address)
                 assert await readiness(here) == (200, "ok\n")
@@ -123,7 +123,7 @@ def test_a_channel_that_is_gone_holds_up_no_other_and_is_said_in_the_log(
 def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode: Mode) -> None:
     async def main() -> None:
         limits = Limits(keeping_s=2.5, drain_s=0.1)
-        async with asyncio.timeout(30), a_bot(tmp_path, mode, opener=Gated().opener, limits=limits) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path, mode, opener=Gated().opener, limits=limits) as here:
             say, ask, tell = here.slack.command, here.slack.mention, here.slack.say
             ways = ((say, "gpu-oncall"), (ask, "gpu-oncall"), (tell, here.slack.dm("ada"))) * 3
             for asked, (way, where) in enumerate(ways, start=1):
@@ -137,7 +137,7 @@ def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode: Mode
 @pytest.mark.parametrize("mode", ["socket", "http"])
 def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_path: Path, mode: Mode) -> None:
     async def main() -> None:
-        async with asyncio.timeout(30), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             cluster = Gated()
             asking = Asking(slack)
             async with connected(slack, tmp_path, mode, cluster.opener, Limits(drain_s=0.1)):

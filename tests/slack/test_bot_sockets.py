@@ -23,7 +23,7 @@ def played(tmp_path: Path, scene: Scene, limits: Limits = AS_USUAL, *faults: Fau
         slack = SlackServer()
         for fault in faults:
             slack.faults.append(fault)
-        async with asyncio.timeout(30), a_bot(tmp_path, slack=slack, limits=limits) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path, slack=slack, limits=limits) as here:
             await scene(here)
             assert here.slack.unknown_methods == []
 

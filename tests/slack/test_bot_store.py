@@ -25,7 +25,7 @@ def sql(folder: Path, *statements: str) -> None:
 
 def played_without_a_store(folder: Path, scene: Callable[[Here], Awaitable[None]]) -> None:
     async def play() -> None:
-        async with asyncio.timeout(30), a_bot(folder) as here:
+        async with asyncio.timeout(180), a_bot(folder) as here:
             await asyncio.to_thread(sql, folder, *(f"DROP TABLE {one}" for one in ("outbox_files", "outbox", "seen")))
             await scene(here)
 
@@ -84,7 +84,7 @@ def test_a_message_that_cannot_be_sent_for_a_bug_is_given_up_and_holds_up_no_oth
         return f"INSERT INTO outbox ({', '.join(row)}) VALUES ({', '.join(row.values())})"
 
     async def play() -> None:
-        async with asyncio.timeout(30), a_bot(tmp_path) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path) as here:
             no_blocks, no_json = put("'a'", "'C0GENERAL1'", """'{"text": "x"}'"""), put("'b'", "'C0BUDGET01'", "'{'")
             await asyncio.to_thread(sql, tmp_path, no_blocks, no_json)
             for channel in ("gpu-oncall", "general"):
@@ -101,7 +101,7 @@ def test_a_process_that_starts_while_the_other_drains_answers_nothing_of_what_th
     cluster = Gated()
 
     async def play() -> None:
-        async with asyncio.timeout(30), SlackServer() as slack, connected(slack, tmp_path, opener=cluster.opener):
+        async with asyncio.timeout(180), SlackServer() as slack, connected(slack, tmp_path, opener=cluster.opener):
             await slack.command("ada", "gpu-oncall", f"why ml/{POD}")
             await cluster.asked.wait()
             async with connected(slack, tmp_path):
@@ -135,7 +135,7 @@ def test_who_asked_what_is_not_answered_any_more_is_told_once(
     tmp_path: Path, ahead_s: float, tries: int, why: str
 ) -> None:
     async def play() -> None:
-        async with asyncio.timeout(30), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             thread = await left_unanswered(slack, tmp_path)
             await asyncio.to_thread(sql, tmp_path, f"UPDATE seen SET tries = {tries}")
             limits = Limits(now=lambda: time.time() + ahead_s)

@@ -1,12 +1,14 @@
 """Two people for a change: what somebody asked for is made when another agrees to exactly that, in time, once."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from bot.settings.schema import AccessSettings
+from sandbox.slack import Fault
 from tests.slack.bot import Mode
-from tests.slack.changing import ADA, GRACE, LINUS, World, actions, played, text_of
+from tests.slack.changing import ADA, GRACE, LINUS, ONCALL, World, a_bot, a_place, actions, played, text_of
 
 ASKED = "verbosity 5 for 10m because it hangs"
 TWO = AccessSettings(operators=(ADA,), approvers=(LINUS, GRACE), two_person=True)
@@ -171,3 +173,25 @@ def test_reverting_needs_nobody_else(tmp_path: Path) -> None:
         assert not await world.is_open()
 
     played(tmp_path, scene, access=TWO)
+
+
+def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) -> None:
+    """Grace may ask as one of a group; the bot is new when Linus approves, and knows no group's members yet."""
+    access = AccessSettings(operators=(ONCALL,), approvers=(LINUS,), two_person=True)
+
+    async def run() -> None:
+        async with asyncio.timeout(60), a_place(tmp_path) as world:
+            async with a_bot(world, access=access):
+                await world.offered(ASKED, "grace")
+                await world.submit("grace", "it hangs")
+                card = await world.card("Waits for approval")
+            async with a_bot(world, access=access):
+                fault = world.slack.faults.append(Fault("status", where="usergroups", times=None))
+                await world.click("linus", card, "change:approve")
+                await world.told("linus", "not known now")
+                assert (await world.audit())[-1] == (LINUS, "approve", "failed")
+                world.slack.faults.remove(fault)
+                await world.click("linus", card, "change:approve")
+                await world.card("In effect")
+
+    asyncio.run(run())

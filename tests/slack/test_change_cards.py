@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from bot.changes.changer import Changer
+from bot.changes.plan import Plan, Wanted
+from bot.changes.record import KEY
+from handlers.changes.shell import NoJournal
 from sandbox.apiserver import Rule
 from tests.slack.bot import Mode
-from tests.slack.changing import ADA, LINUS, NAMESPACE, World, actions, played, text_of
+from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE, World, actions, played, text_of
 
 
 @pytest.fixture(params=["socket", "http"])
@@ -151,7 +155,7 @@ def test_without_the_right_to_write_it_is_said_before_anything_is_shown(tmp_path
         await world.slack.wait_for(lambda: "patch" in text_of(world.slack.views("ada")))
         assert (await world.audit())[-1] == (ADA, "raise", "failed")
         await world.slack.command("ada", "gpu-oncall", "why s03-card-insufficient-memory")
-        await world.told("ada", "No usable card")
+        await world.told("ada", "20,000 MiB")
 
     played(tmp_path, scene)
 
@@ -230,5 +234,53 @@ def test_the_bots_own_lease_has_a_holder(tmp_path: Path) -> None:
         await world.raised()
         lease = await world.writer.lease(NAMESPACE, "hami-bot")
         assert lease["spec"]["holderIdentity"]
+
+    played(tmp_path, scene)
+
+
+async def from_a_shell(world: World) -> None:
+    """Root raises the verbosity with a kubeconfig of their own."""
+    changer = Changer(world.writer, NoJournal(), now=world.now)
+    wanted = Wanted("v", "5", EXTENDER, 600, "root (shell)")
+    plan = await changer.plan(NAMESPACE, NAME, wanted, None)
+    assert isinstance(plan, Plan)
+    await changer.raise_(NAMESPACE, NAME, wanted, None, plan)
+
+
+def test_a_change_from_a_shell_that_cannot_be_put_back_is_told_to_all_who_are_named(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await from_a_shell(world)
+        world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+        world.ahead_s = 1805
+        for user in (ADA, LINUS):
+            await world.slack.wait_for(
+                lambda user=user: [
+                    one for one in world.slack.messages(f"D{user[1:]}") if "10 minutes ago" in text_of(one)
+                ],
+                seconds=60,
+            )
+        assert world.cards() == []
+
+    played(tmp_path, scene)
+
+
+def test_a_record_that_nobody_can_read_is_told_once_to_all_who_are_named(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        path = f"/metadata/annotations/{KEY.replace('/', '~1')}"
+        await world.writer.patch_deployment(NAMESPACE, NAME, ({"op": "add", "path": path, "value": "{}"},))
+
+        def told() -> list[str]:
+            return [text_of(one) for one in world.slack.messages(f"D{LINUS[1:]}")]
+
+        def passes() -> int:
+            return sum(one.path == "/apis/apps/v1/deployments" for one in world.cluster.requests)
+
+        async def some_more() -> bool:
+            return passes() > begun + 3
+
+        await world.slack.wait_for(lambda: "cannot be read" in "".join(told()), seconds=60)
+        begun = passes()
+        await world.until(some_more)
+        assert len(told()) == 1
 
     played(tmp_path, scene)

@@ -52,7 +52,7 @@ def played(tmp_path: Path, mode: Mode, scene, *, channel: str = "", default: str
         return open_sources(Where(config=file, cluster=cluster or default))
 
     async def play() -> None:
-        async with asyncio.timeout(30), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             usual = {slack.workspace.channel_id("gpu-oncall"): ChannelSettings(cluster=channel)} if channel else {}
             named = {name: ClusterSettings(**one) for name, one in known.items()}
             wanted = settings(slack, tmp_path, mode).model_copy(update={"clusters": named, "channels": usual})
@@ -196,7 +196,7 @@ def test_a_cluster_is_opened_once_whether_it_is_named_or_not(tmp_path: Path, usu
         yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
 
     async def play() -> None:
-        async with asyncio.timeout(30), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
             async with running(wanted, wanted.slack, opener, usual=usual):
                 await asked(slack, QUESTION, FOUND)
@@ -217,7 +217,7 @@ def test_who_asks_while_a_login_fails_is_told_with_the_others_and_who_asks_later
         yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
 
     async def play() -> None:
-        async with asyncio.timeout(30), a_bot(tmp_path, opener=opener) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path, opener=opener) as here:
             slack = here.slack
             for user in ("ada", "grace", "linus"):
                 await slack.command(user, "gpu-oncall", QUESTION)

@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_shared_is_named_in_the_thread():
 
 def test_an_upload_into_direct_messages_needs_only_the_users_id():
     async def work(bot: Bot) -> None:
-        await bot.gateway.upload(ADA, File("use.csv", b"1", "Use"))
+        await bot.gateway.upload(ADA, [File("use.csv", b"1", "Use")])
         assert shared(bot, ADA) == [("use.csv", "")]
 
     with_bot(work)
@@ -363,7 +363,7 @@ def test_garbage_for_an_answer_leaves_a_post_unknown(body: bytes, content_type: 
 def test_uploaded_bytes_that_do_not_arrive_are_transient_and_nobody_sees_a_file():
     async def work(bot: Bot) -> None:
         bot.slack.faults.append(Fault("status", "upload/", status=502))
-        failure = await failure_of(bot.gateway.upload(ONCALL, File("use.csv", b"1", "Use")))
+        failure = await failure_of(bot.gateway.upload(ONCALL, [File("use.csv", b"1", "Use")]))
         assert failure.problem is Problem.TRANSIENT
         assert shared(bot, ONCALL) == []
 

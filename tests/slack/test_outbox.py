@@ -125,6 +125,7 @@ def test_files_follow_their_message_into_its_thread_once(database: str):
         head = said(bot, ONCALL)[0]
         assert head["text"] == "gpu-1 is free"
         assert shared(bot, ONCALL) == [("use.csv", head["ts"]), ("use.png", head["ts"])]
+        assert calls(bot, "files.completeUploadExternal") == 1
 
     with_outbox(database, work)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ def played(tmp_path: Path, mode: Mode, scene) -> None:
     """Plays the scene with a bot that is connected."""
 
     async def play() -> None:
-        async with asyncio.timeout(30), a_bot(tmp_path, mode) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path, mode) as here:
             await scene(here)
             assert here.slack.unknown_methods == []
 
@@ -99,7 +100,7 @@ def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old_one_a
     cluster = Passing()
 
     async def play() -> None:
-        async with asyncio.timeout(30), a_bot(tmp_path, opener=cluster.opener) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path, opener=cluster.opener) as here:
             await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
             read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
             cluster.gone = True
@@ -120,7 +121,7 @@ def test_a_post_that_fails_leaves_the_answer_that_was_read(tmp_path: Path) -> No
     cluster = Passing()
 
     async def play() -> None:
-        async with asyncio.timeout(30), a_bot(tmp_path, opener=cluster.opener) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path, opener=cluster.opener) as here:
             await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
             read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
             cluster.down = True
@@ -239,6 +240,20 @@ def test_the_message_shortcut_finds_the_pod_that_a_message_names(tmp_path: Path,
     played(tmp_path, mode, scene)
 
 
+def test_the_message_shortcut_answers_where_its_message_stands(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        slack = here.slack
+        head = await slack.say("grace", "gpu-oncall", f"`ml/{POD}` hangs again, anybody?")
+        reply = await slack.say("linus", "gpu-oncall", f"ml/{POD}: I look at it", thread_ts=head.ts)
+        await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=reply.ts)
+        await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada", thread_ts=head.ts)
+        await slack.shortcut("linus", "diagnose", channel="gpu-oncall", message_ts=head.ts)
+        answer = await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="linus")
+        assert "thread_ts" not in answer
+
+    played(tmp_path, "socket", scene)
+
+
 def test_the_message_shortcut_lets_choose_between_several_pods(tmp_path: Path, mode: Mode) -> None:
     async def scene(here: Here) -> None:
         said = await here.slack.say("grace", "gpu-oncall", f"{POD} and s01-fit-a100")
@@ -328,13 +343,28 @@ def test_the_home_tab_says_how_to_start_and_asks(tmp_path: Path, mode: Mode) -> 
     played(tmp_path, mode, scene)
 
 
+def test_a_question_of_the_home_tab_is_answered_directly(tmp_path: Path, mode: Mode) -> None:
+    async def scene(here: Here) -> None:
+        slack, room = here.slack, here.slack.dm("ada")
+        await slack.open_home("ada")
+        home = await slack.wait_for(lambda: slack.home("ada"))
+        for shown in ("no incident is open", "You may not change the scheduler"):
+            assert shown in text_of(home)
+        await slack.click("ada", "ask:pending", view_id=home["id"])
+        await slack.wait_for(lambda: [one for one in slack.messages(room) if one.get("blocks")])
+        await slack.click("ada", "ask:help", view_id=home["id"])
+        await slack.wait_for(channel=room, containing="You can ask, for example")
+
+    played(tmp_path, mode, scene)
+
+
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
         ("", "why ml/"),
         ("wy pod", "Did you mean why"),
         ("why", "For example: /hami why"),
-        ("why a b", "For example: /hami why"),
+        ("nodes a b", "For example: /hami nodes"),
         ("why ml/x -n other", "another namespace"),
         ("why elsewhere/s03-card-insufficient-memory", "why ml/s03-card-insufficient-memory"),
         ("x" * 8000, "8,000 characters"),
@@ -348,8 +378,48 @@ def test_a_mistake_gets_a_short_answer_with_an_example(tmp_path: Path, typed: st
         ack = await here.slack.command("ada", "gpu-oncall", typed)
         assert ack.ok
         answer = await here.slack.wait_for(channel="gpu-oncall", containing=told, user="ada")
-        assert "why ml/" in text_of(answer)
+        assert re.search(r"why ml/|/hami nodes ", text_of(answer))
         assert len(answer["text"]) < 3000
+
+    played(tmp_path, "socket", scene)
+
+
+def test_an_example_is_as_it_is_typed_where_the_mistake_was_made(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        slack, room = here.slack, here.slack.dm("ada")
+        asked = await slack.mention("ada", "gpu-oncall", "wy pod")
+        answer = await slack.wait_for(channel="gpu-oncall", containing="Did you mean why", thread_ts=asked.ts)
+        assert "@hami-bot why ml/trainer-0" in text_of(answer)
+        await slack.say("ada", room, "wy pod")
+        answer = await slack.wait_for(channel=room, containing="Did you mean why")
+        assert answer["text"].endswith("For example: why ml/trainer-0")
+        for shown in ("/hami", "@hami-bot"):
+            assert shown not in text_of(answer)
+        await slack.say("ada", room, "help why")
+        assert "/hami" not in text_of(await slack.wait_for(channel=room, containing="Usage: why"))
+
+    played(tmp_path, "socket", scene)
+
+
+@pytest.mark.parametrize("sentence", ["Why is my pod `{}` still pending?", "why can’t ml/{} start"])
+def test_a_sentence_about_a_pod_is_answered(tmp_path: Path, sentence: str) -> None:
+    async def scene(here: Here) -> None:
+        asked = await here.slack.mention("ada", "gpu-oncall", sentence.format(POD))
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+
+    played(tmp_path, "socket", scene)
+
+
+def test_in_a_thread_about_a_pod_a_sentence_need_not_name_it(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+
+        def answers() -> list[Any]:
+            return [one for one in here.slack.messages("gpu-oncall", "ada", asked.ts) if VERDICT in one["text"]]
+
+        await here.slack.mention("ada", "gpu-oncall", "why is it still pending?", thread_ts=asked.ts)
+        await here.slack.wait_for(lambda: len(answers()) == 2)
 
     played(tmp_path, "socket", scene)
 

@@ -9,8 +9,11 @@ import pytest
 
 from bot.store import Store, open_store
 from bot.store.approvals import EXPIRES_S, Approval
+from bot.store.audit import Line
 
 NOW = 1_795_237_200.0
+
+LINE = Line("hami-bot", "approve", "a/b", "expired")
 
 
 class Clock:
@@ -62,14 +65,41 @@ def test_what_expired_is_not_approved_and_is_told_once(tmp_path: Path) -> None:
     async def scene(store: Store, clock: Clock) -> None:
         await asked(store)
         clock.now += EXPIRES_S - 1
-        assert await store.approvals.expire() == []
+        assert await store.approvals.left(0) == []
+        assert not await store.approvals.expire("c1", LINE)
         clock.now += 1
         assert not await store.approvals.decide("c1", "approved", by="U2")
         found = await store.approvals.get("c1")
         assert found is not None
         assert found.state == "expired"
-        assert [one.id for one in await store.approvals.expire()] == ["c1"]
-        assert await store.approvals.expire() == []
+        assert [(one.id, one.state) for one in await store.approvals.left(0)] == [("c1", "expired")]
+        ending = [await store.approvals.expire("c1", LINE) for _ in range(3)]
+        assert (ending, await store.approvals.left(0)) == ([True, False, False], [])
+        assert [one.outcome for one in await store.audit.read(10)] == ["expired"]
+
+    played(tmp_path, scene)
+
+
+def test_what_came_of_an_approved_one_is_noted_once_and_only_then(tmp_path: Path) -> None:
+    async def scene(store: Store, clock: Clock) -> None:
+        await asked(store)
+        assert not await store.approvals.finish("c1", "done")
+        assert await store.approvals.decide("c1", "approved", by="U2")
+        clock.now += 60
+        assert await store.approvals.left(61) == []
+        assert [one.id for one in await store.approvals.left(60)] == ["c1"]
+        assert await store.approvals.finish("c1", "not-done", reason="it failed", line=LINE)
+        assert not await store.approvals.finish("c1", "done", line=LINE)
+        found = await store.approvals.get("c1")
+        assert found is not None
+        assert (found.state, found.decision, found.decided_by, found.reason) == (
+            "not-done",
+            "approved",
+            "U2",
+            "it failed",
+        )
+        assert await store.approvals.left(0) == []
+        assert len(await store.audit.read(10)) == 1
 
     played(tmp_path, scene)
 

@@ -19,7 +19,7 @@ from bot.texts import Texts
 REVERT, EXTEND = "change:revert", "change:extend"
 APPROVE, REFUSE = "change:approve", "change:refuse"
 
-Waiting = Literal["pending", "approved", "refused", "expired", "void"]
+Waiting = Literal["pending", "approved", "refused", "expired", "void", "done", "not-done"]
 State = Waiting | EventKind
 RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "failed"})
 

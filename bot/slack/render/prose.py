@@ -15,7 +15,7 @@ _HELP = 6000
 
 def render_error(error: BotError, say: Texts, example: str = "") -> Message:
     """What was wrong, what to do about it, and an example as it is typed (`/hami why ml/trainer-0`)."""
-    message = inert(error.message, _MESSAGE).strip() or type(error).__name__
+    message = _sentence(inert(error.message, _MESSAGE).strip() or type(error).__name__)
     hint = inert(error.hint, _HINT).strip()
     example = inert(example, _EXAMPLE).strip()
     pieces = [span(message, "bold"), *([span(f"\n{hint}")] if hint else [])]
@@ -23,6 +23,12 @@ def render_error(error: BotError, say: Texts, example: str = "") -> Message:
     parts += [preformatted(example)] if example else []
     aloud = [message, hint, f"{say('slack.example')} {example}" if example else ""]
     return Message(lines([escape(one, _ALOUD) for one in aloud if one]), (rich_text(*parts),))
+
+
+def _sentence(text: str) -> str:
+    """With its full stop, or it runs into the next one where it is read aloud."""
+    last = text[-1]
+    return f"{text}." if last.isascii() and (last.isalnum() or last in "'\")") else text
 
 
 def render_help(text: str) -> Message:

@@ -10,7 +10,7 @@ HUGE = "\u202e<!here> " * 50_000
 
 
 def test_an_error_says_what_was_wrong_what_to_do_and_how():
-    message = render_error(UsageError("No verb 'wy'.", hint="Did you mean why?"), SAY, "/hami why ml/trainer-0")
+    message = render_error(UsageError("No verb 'wy'", hint="Did you mean why?"), SAY, "/hami why ml/trainer-0")
     assert texts(message) == ["No verb 'wy'.", "\nDid you mean why?", "\nFor example:", "/hami why ml/trainer-0"]
     assert message.text == "No verb 'wy'.\nDid you mean why?\nFor example: /hami why ml/trainer-0"
 

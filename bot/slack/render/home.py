@@ -1,0 +1,65 @@
+"""The Home tab: what is open, what to try, who may do what."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.access import Role
+from bot.slack.render import blocks
+from bot.slack.render.buttons import ASK, ask_value
+from bot.texts import Texts
+
+OPEN_FORM = "ask-form"
+_QUESTIONS = ("pending", "gpus", "status")
+_SHOWN = 10
+
+
+class Seen(NamedTuple):
+    """What one person sees. `opened` are changes and incidents, a line each; `unread` is why they are not known.
+
+    `running` questions are being answered, `waiting` messages are on their way to Slack. `clusters` are the settings'.
+    """
+
+    opened: Sequence[str]
+    unread: str
+    running: int
+    waiting: int
+    clusters: Sequence[str]
+    role: Role
+    two_person: bool
+
+
+def render_home(seen: Seen, example: str, say: Texts) -> blocks.Element:
+    """The view; `example` is a question as it is typed."""
+    asked = [
+        blocks.button(say(f"desk.home-ask-{words}"), f"{ASK}{words}", ask_value(words, "")) for words in _QUESTIONS
+    ]
+    return blocks.home(
+        [
+            blocks.header(say("desk.home-title")),
+            blocks.plain_section(say("desk.home-what")),
+            blocks.actions(
+                blocks.button(say("desk.home-ask"), OPEN_FORM, style="primary"),
+                blocks.button(say("desk.home-help"), f"{ASK}help", ask_value("help", "")),
+            ),
+            blocks.header(say("desk.home-open")),
+            *map(blocks.plain_section, _opened(seen, say)),
+            blocks.context(
+                say("desk.home-running", running=seen.running, waiting=seen.waiting),
+                say("desk.home-clusters", clusters=", ".join(seen.clusters) or say("desk.home-default")),
+            ),
+            blocks.header(say("desk.home-try")),
+            blocks.actions(*asked),
+            blocks.context(say("desk.home-type", example=example), say("desk.home-thread"), say("desk.home-shortcut")),
+            blocks.header(say("desk.home-who")),
+            blocks.plain_section(say(f"desk.home-{seen.role}")),
+            *([blocks.context(say("desk.home-two-person"))] if seen.two_person else []),
+        ]
+    )
+
+
+def _opened(seen: Seen, say: Texts) -> list[str]:
+    if seen.unread:
+        return [say("desk.home-unread", why=seen.unread)]
+    left = len(seen.opened) - _SHOWN
+    shown = [*seen.opened[:_SHOWN], *([say("desk.home-more", more=left)] if left > 0 else [])]
+    return shown or [say("desk.home-open-none")]

@@ -1,0 +1,144 @@
+"""The rows of digests: which channel wants one when, and what became of each date's.
+
+A date's digest is claimed by inserting its row, and taken over from a process that died; its message has one key in the
+outbox. So there is one, however many replicas and restarts.
+"""
+
+import contextlib
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import RowMapping, and_, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from bot.digest.figures import Figures
+from bot.digest.schedule import Schedule, Slot
+from bot.store.engine import told
+from bot.store.tables import digest_runs, digests
+
+CLAIM_S = 300.0
+"""Seconds that whoever began a digest may take: longer than reading the cluster can."""
+RUNS_KEPT_S = 400 * 86400.0
+
+
+class Digest(NamedTuple):
+    """A digest that is wanted. No slot up to `since` (unix seconds) is due."""
+
+    id: str
+    channel: str
+    cluster: str
+    schedule: Schedule
+    by: str
+    since: float
+
+
+class DigestRows:
+    """Every method is one transaction, or tries one twice, and raises only StoreError."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._now = now
+
+    async def add(self, channel: str, cluster: str, schedule: Schedule, by: str) -> Digest:
+        """A digest from now on."""
+        made = Digest(uuid.uuid4().hex[:6], channel, cluster, schedule, by, self._now())
+        values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
+        with told("keeping a digest"):
+            async with self._engine.begin() as connection:
+                await connection.execute(insert(digests).values(**values))
+        return made
+
+    async def stop(self, digest_id: str, channel: str) -> bool:
+        """Whether there was one of that id in the channel, which is not posted any more."""
+        here = and_(digests.c.id == digest_id, digests.c.channel == channel, digests.c.stopped == 0)
+        with told("stopping a digest"):
+            async with self._engine.begin() as connection:
+                return (await connection.execute(update(digests).where(here).values(stopped=1))).rowcount == 1
+
+    async def wanted(self, channel: str = "") -> list[Digest]:
+        """Those that are not stopped, of one channel or of all."""
+        here = and_(digests.c.stopped == 0, *([digests.c.channel == channel] if channel else []))
+        with told("reading the digests"):
+            async with self._engine.connect() as connection:
+                query = select(digests).where(here).order_by(digests.c.channel, digests.c.id)
+                return [_digest(row) for row in (await connection.execute(query)).mappings()]
+
+    async def claim(self, digest: Digest, slot: Slot) -> bool:
+        """Whether that date's digest is the caller's to post, for `CLAIM_S` seconds."""
+        now = self._now()
+        values = {"claimed_until": now + CLAIM_S, "state": "claimed"}
+        here = and_(digest_runs.c.digest == digest.id, digest_runs.c.day == slot.day)
+        with told("claiming a digest"):
+            with contextlib.suppress(IntegrityError):
+                async with self._engine.begin() as connection:
+                    fresh = {"digest": digest.id, "day": slot.day, "at": slot.at, "figures": "{}"}
+                    await connection.execute(insert(digest_runs).values(**fresh, **values))
+                return True
+            async with self._engine.begin() as connection:
+                died = and_(here, digest_runs.c.state == "claimed", digest_runs.c.claimed_until <= now)
+                return (await connection.execute(update(digest_runs).where(died).values(**values))).rowcount == 1
+
+    async def posted(self, digest: Digest, slot: Slot, figures: Figures) -> None:
+        """Notes that the message is safe in the outbox, and what the next digest is compared with."""
+        here = and_(digest_runs.c.digest == digest.id, digest_runs.c.day == slot.day)
+        values = {"state": "posted", "figures": json.dumps(dict(figures))}
+        with told("noting a digest"):
+            async with self._engine.begin() as connection:
+                await connection.execute(update(digest_runs).where(here).values(**values))
+                await connection.execute(_since(digest, slot))
+
+    async def skip(self, digest: Digest, missed: Sequence[Slot]) -> None:
+        """Notes those that nobody will post: the bot was away."""
+        for slot in missed:
+            values = {"digest": digest.id, "day": slot.day, "state": "skipped", "at": slot.at}
+            with told("noting a missed digest"), contextlib.suppress(IntegrityError):
+                async with self._engine.begin() as connection:
+                    await connection.execute(insert(digest_runs).values(**values, claimed_until=0.0, figures="{}"))
+        if missed:
+            with told("noting a missed digest"):
+                async with self._engine.begin() as connection:
+                    await connection.execute(_since(digest, missed[-1]))
+
+    async def before(self, channel: str, cluster: str) -> Figures | None:
+        """What the channel's last digest of that cluster told; None if there was none."""
+        ours = select(digests.c.id).where(digests.c.channel == channel, digests.c.cluster == cluster)
+        here = and_(digest_runs.c.digest.in_(ours), digest_runs.c.state == "posted")
+        with told("reading the last digest"):
+            async with self._engine.connect() as connection:
+                query = select(digest_runs.c.figures).where(here).order_by(digest_runs.c.at.desc()).limit(1)
+                found = await connection.scalar(query)
+        return _figures(found) if found else None
+
+    async def runs(self, digest_id: str) -> list[tuple[str, str]]:
+        """(local date, state) of each, the oldest first."""
+        query = select(digest_runs.c.day, digest_runs.c.state).where(digest_runs.c.digest == digest_id)
+        with told("reading the digests' runs"):
+            async with self._engine.connect() as connection:
+                found = await connection.execute(query.order_by(digest_runs.c.at))
+                return [(row.day, row.state) for row in found]
+
+    async def sweep(self, now: float) -> None:
+        """Forgets runs of long ago."""
+        with told("sweeping digests"):
+            async with self._engine.begin() as connection:
+                await connection.execute(delete(digest_runs).where(digest_runs.c.at <= now - RUNS_KEPT_S))
+
+
+def _since(digest: Digest, slot: Slot) -> Any:
+    later = and_(digests.c.id == digest.id, digests.c.since < slot.at)
+    return update(digests).where(later).values(since=slot.at)
+
+
+def _digest(row: RowMapping) -> Digest:
+    hour, minute, zone, days = msgspec.json.decode(row["schedule"], type=tuple[int, int, str, tuple[int, ...]])
+    schedule = Schedule(hour, minute, zone, days)
+    return Digest(row["id"], row["channel"], row["cluster"], schedule, row["by"], row["since"])
+
+
+def _figures(text: str) -> Figures:
+    found: Mapping[str, str] = msgspec.json.decode(text, type=dict[str, str])
+    return found

@@ -1,0 +1,380 @@
+"""The rows of alerts and incidents. An alert that was taken is sorted into an incident later, whoever died meanwhile.
+
+What must be once is so by keys: an alert by its fingerprint and start, an open incident by its cluster and cause.
+"""
+
+import hashlib
+import json
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
+
+import msgspec
+from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from bot.store.engine import told
+from bot.store.tables import alerts, duties, incident_events, incidents, outbox
+from bot.triage.cause import Cause
+from bot.triage.state import Incident, News, Step, opened
+from bot.triage.webhook import Alert
+
+T = TypeVar("T")
+
+KEPT_S = 90 * 86400.0
+"""Seconds that an incident that ended can be looked up and exported."""
+OVER = "-"
+"""In the place of an incident: the alert was over when it was first heard of, and nobody has to be told."""
+_AT_ONCE = 400
+_TRIES = 4
+_UNTOLD = frozenset({"opened", "unmuted"})
+"""What the head's edit tells well enough."""
+
+
+class Counts(NamedTuple):
+    """Of one incident: alerts and pods that fire now, and all that ever did; `subjects` are some pods, firing first."""
+
+    firing: int = 0
+    alerts: int = 0
+    pods_firing: int = 0
+    pods: int = 0
+    names: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+
+
+class Row(NamedTuple):
+    """One incident with what is known of its thread."""
+
+    id: str
+    cluster: str
+    cause: Cause
+    incident: Incident
+    channel: str
+    thread_ts: str
+    proven: bool
+    shown: str
+    shown_at: float
+    created_at: float
+
+
+class Event(NamedTuple):
+    """Something that happened to an incident."""
+
+    seq: int
+    at: float
+    news: News
+
+
+class IncidentRows:
+    """Every method is one transaction (`take`: one for each few hundred alerts) and raises only StoreError."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._now = now
+
+    # -------------------------------------------------------------------------------------------------- alerts
+
+    async def take(self, given: Sequence[Alert]) -> int:
+        """Keeps the alerts; how many of them were news. Sent again, or out of order, none is any."""
+        news = 0
+        latest = {(one.fingerprint, one.starts_at): one for one in given if one.status == "firing"}
+        latest |= {(one.fingerprint, one.starts_at): one for one in given if one.status == "resolved"}
+        wanted = sorted(latest.items())
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = dict(wanted[start : start + _AT_ONCE])
+            news += await self._again("keeping alerts", lambda connection, some=some: self._keep(connection, some))
+        return news
+
+    async def _keep(self, connection: AsyncConnection, some: dict[tuple[str, str], Alert]) -> int:
+        here = alerts.c.fingerprint.in_({fingerprint for fingerprint, _ in some})
+        found = await connection.execute(select(alerts.c.fingerprint, alerts.c.starts_at, alerts.c.status).where(here))
+        known = {(row.fingerprint, row.starts_at): row.status for row in found}
+        fresh = [self._values(one) for key, one in some.items() if key not in known]
+        if fresh:
+            await connection.execute(insert(alerts), fresh)
+        ended = [one for key, one in some.items() if one.status == "resolved" and known.get(key) == "firing"]
+        for one in ended:
+            this = and_(alerts.c.fingerprint == one.fingerprint, alerts.c.starts_at == one.starts_at)
+            await connection.execute(update(alerts).where(this).values(status="resolved", changed_at=self._now()))
+        return len(fresh) + len(ended)
+
+    def _values(self, one: Alert) -> dict[str, Any]:
+        kept = {name: value for name, value in one._asdict().items() if name not in ("labels", "annotations")}
+        texts = {"labels": json.dumps(dict(one.labels)), "annotations": json.dumps(dict(one.annotations))}
+        times = {"received_at": self._now(), "changed_at": self._now()}
+        return {**kept, **texts, **times, "incident": "" if one.status == "firing" else OVER}
+
+    async def unsorted(self, most: int) -> list[Alert]:
+        """The oldest alerts whose cause was not looked for yet."""
+        with told("reading new alerts"):
+            async with self._engine.connect() as connection:
+                query = select(alerts).where(alerts.c.incident == "").order_by(alerts.c.received_at).limit(most)
+                return [_alert(row) for row in (await connection.execute(query)).mappings()]
+
+    async def alerts_of(self, incident_id: str) -> list[Alert]:
+        """The alerts of one incident, the oldest first."""
+        with told("reading the alerts of an incident"):
+            async with self._engine.connect() as connection:
+                query = select(alerts).where(alerts.c.incident == incident_id)
+                ordered = query.order_by(alerts.c.received_at, alerts.c.fingerprint)
+                return [_alert(row) for row in (await connection.execute(ordered)).mappings()]
+
+    async def firing_of(self, source: str, cluster: str) -> list[Alert]:
+        """What fires now by that source in that cluster."""
+        here = and_(alerts.c.source == source, alerts.c.cluster == cluster, alerts.c.status == "firing")
+        with told("reading alerts"):
+            async with self._engine.connect() as connection:
+                return [_alert(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
+
+    # ----------------------------------------------------------------------------------------------- incidents
+
+    async def sort(self, cluster: str, cause: Cause, given: Sequence[Alert], channel: str) -> str:
+        """Puts the alerts into the open incident of that cause, or into a new one; its id."""
+        key = _key(cluster, cause)
+        return await self._again(
+            "sorting alerts", lambda connection: self._sort(connection, key, cause, given, channel)
+        )
+
+    async def _sort(
+        self, connection: AsyncConnection, key: tuple[str, str], cause: Cause, given: Sequence[Alert], channel: str
+    ) -> str:
+        cluster, open_key = key
+        here = select(incidents.c.id).where(incidents.c.open_key == open_key)
+        found = await connection.scalar(here.with_for_update())  # or it could end before these are in it
+        if found is None:
+            found = uuid.uuid4().hex[:8]
+            machine = msgspec.json.encode(opened(self._now())).decode()
+            values = {"id": found, "open_key": open_key, "cluster": cluster, "machine": machine, "channel": channel}
+            values |= {"cause": msgspec.json.encode(cause).decode(), "created_at": self._now()}
+            values |= {"thread_ts": "", "proven": 0, "shown": "", "shown_at": 0.0, "ended": 0}
+            await connection.execute(insert(incidents).values(**values))
+            await self._tell(connection, found, (News("opened"),))
+        for start in range(0, len(given), _AT_ONCE):
+            some = given[start : start + _AT_ONCE]
+            for starts_at in {one.starts_at for one in some}:
+                names = [one.fingerprint for one in some if one.starts_at == starts_at]
+                these = and_(alerts.c.fingerprint.in_(names), alerts.c.starts_at == starts_at, alerts.c.incident == "")
+                await connection.execute(update(alerts).where(these).values(incident=found))
+        return found
+
+    async def opened(self) -> list[Row]:
+        """The incidents that have not ended, the oldest first."""
+        with told("reading the open incidents"):
+            async with self._engine.connect() as connection:
+                query = select(incidents).where(incidents.c.ended == 0).order_by(incidents.c.created_at, incidents.c.id)
+                return [_row(row) for row in (await connection.execute(query)).mappings()]
+
+    async def get(self, incident_id: str) -> Row | None:
+        """That incident, ended or not."""
+        return await self._one(incidents.c.id == incident_id)
+
+    async def of_thread(self, channel: str, thread_ts: str) -> Row | None:
+        """The incident whose thread that is, also when its head was posted only just now."""
+        posted = and_(outbox.c.posted_channel == channel, outbox.c.posted_ts == thread_ts)
+        heads = select(func.substr(outbox.c.key, len(HEAD) + 1)).where(posted, outbox.c.key.startswith(HEAD))
+        here = and_(incidents.c.channel == channel, incidents.c.thread_ts == thread_ts)
+        return await self._one(or_(here, incidents.c.id.in_(heads)))
+
+    async def _one(self, where: Any) -> Row | None:
+        with told("looking up an incident"):
+            async with self._engine.connect() as connection:
+                found = (await connection.execute(select(incidents).where(where))).mappings().first()
+        return _row(found) if found else None
+
+    async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
+        """How many alerts and pods these incidents have."""
+        here = alerts.c.incident.in_(incident_ids)
+        pod = alerts.c.namespace + "/" + alerts.c.pod
+        query = select(alerts.c.incident, alerts.c.status, alerts.c.name, pod.label("pod"), func.count().label("n"))
+        grouped = query.where(here).group_by(alerts.c.incident, alerts.c.status, alerts.c.name, pod)
+        with told("counting alerts"):
+            async with self._engine.connect() as connection:
+                found = (await connection.execute(grouped)).all()
+        by_incident: defaultdict[str, list[Any]] = defaultdict(list)
+        for row in found:
+            by_incident[row.incident].append(row)
+        return {incident: _counted(rows) for incident, rows in by_incident.items()}
+
+    async def change(self, incident_id: str, decide: Callable[[Incident, bool], Step | str]) -> Step | str | None:
+        """Changes an incident by a pure function and keeps what it says happened; its result, None without incident.
+
+        The function is given the incident and whether any alert of it fires.
+        """
+
+        async def changed(connection: AsyncConnection) -> Step | str | None:
+            here = incidents.c.id == incident_id
+            text = await connection.scalar(select(incidents.c.machine).where(here).with_for_update())
+            if text is None:
+                return None
+            before = msgspec.json.decode(text, type=Incident)
+            fires = and_(alerts.c.incident == incident_id, alerts.c.status == "firing")
+            firing = await connection.scalar(select(func.count()).select_from(alerts).where(fires))
+            step = decide(before, bool(firing))
+            if isinstance(step, str):
+                return step
+            if step.incident != before:
+                values: dict[str, Any] = {"machine": msgspec.json.encode(step.incident).decode()}
+                values |= {"ended": int(step.incident.ended)}
+                values |= {"open_key": None} if step.incident.ended else {}
+                await connection.execute(update(incidents).where(here).values(**values))
+            await self._tell(connection, incident_id, step.news)
+            return step
+
+        return await self._again("changing an incident", changed)
+
+    async def show(self, incident_id: str, shown: str) -> None:
+        """Notes what the incident's head was given to say."""
+        await self._set(incident_id, {"shown": shown, "shown_at": self._now()})
+
+    async def proven(self, incident_id: str) -> None:
+        """Notes that the incident's evidence was given to the outbox."""
+        await self._set(incident_id, {"proven": 1})
+
+    async def find_threads(self) -> None:
+        """Notes where heads were posted. The outbox forgets that after a week."""
+        heads = select(outbox.c.key, outbox.c.posted_ts).where(outbox.c.key.startswith(HEAD), outbox.c.posted_ts != "")
+        with told("looking for the threads of incidents"):
+            async with self._engine.begin() as connection:
+                waiting = await connection.scalars(select(incidents.c.id).where(incidents.c.thread_ts == ""))
+                if not (ids := waiting.all()):
+                    return
+                keys = [head_key(one) for one in ids]
+                for row in (await connection.execute(heads.where(outbox.c.key.in_(keys)))).all():
+                    here = incidents.c.id == row.key.removeprefix(HEAD)
+                    await connection.execute(update(incidents).where(here).values(thread_ts=row.posted_ts))
+
+    async def _set(self, incident_id: str, values: dict[str, Any]) -> None:
+        with told("noting how far an incident has come"):
+            async with self._engine.begin() as connection:
+                await connection.execute(update(incidents).where(incidents.c.id == incident_id).values(**values))
+
+    # -------------------------------------------------------------------------------------------------- events
+
+    async def timeline(self, incident_id: str) -> list[Event]:
+        """What happened to the incident, in order."""
+        query = select(incident_events).where(incident_events.c.incident == incident_id)
+        with told("reading what happened to an incident"):
+            async with self._engine.connect() as connection:
+                found = await connection.execute(query.order_by(incident_events.c.seq))
+                return [_event(row) for row in found]
+
+    async def untold(self) -> dict[str, list[Event]]:
+        """What still needs a reply, by incident and in order."""
+        query = select(incident_events).where(incident_events.c.told == 0)
+        found: defaultdict[str, list[Event]] = defaultdict(list)
+        with told("reading what was not told yet"):
+            async with self._engine.connect() as connection:
+                for row in await connection.execute(query.order_by(incident_events.c.seq)):
+                    found[row.incident].append(_event(row))
+        return found
+
+    async def told(self, incident_id: str, seq: int) -> None:
+        """Notes that the reply was given to the outbox."""
+        here = and_(incident_events.c.incident == incident_id, incident_events.c.seq == seq)
+        with told("noting what was told"):
+            async with self._engine.begin() as connection:
+                await connection.execute(update(incident_events).where(here).values(told=1))
+
+    async def _tell(self, connection: AsyncConnection, incident_id: str, news: Sequence[News]) -> None:
+        last = select(func.max(incident_events.c.seq)).where(incident_events.c.incident == incident_id)
+        seq = int(await connection.scalar(last) or 0)
+        for number, one in enumerate(news, seq + 1):
+            values = {"incident": incident_id, "seq": number, "at": self._now(), "turn": one.turn, "by": one.by[:64]}
+            told_by_head = int(one.turn in _UNTOLD)
+            await connection.execute(
+                insert(incident_events).values(**values, detail=json.dumps(one.detail), told=told_by_head)
+            )
+
+    # ---------------------------------------------------------------------------------------------------- duty
+
+    async def on_duty(self, name: str, owner: str, seconds: float) -> bool:
+        """Whether that owner has the duty for so long from now. It saves work: nothing rests on its being one alone."""
+        now = self._now()
+
+        async def taken(connection: AsyncConnection) -> bool:
+            here = and_(duties.c.name == name, or_(duties.c.owner == owner, duties.c.until <= now))
+            renewed = update(duties).where(here).values(owner=owner, until=now + seconds)
+            if (await connection.execute(renewed)).rowcount == 1:
+                return True
+            if await connection.scalar(select(duties.c.name).where(duties.c.name == name)) is not None:
+                return False
+            await connection.execute(insert(duties).values(name=name, owner=owner, until=now + seconds))
+            return True
+
+        return await self._again("taking a duty", taken)
+
+    async def sweep(self, now: float) -> None:
+        """Forgets incidents that ended long ago, and alerts of none."""
+        old = and_(incidents.c.ended == 1, incidents.c.created_at <= now - KEPT_S)
+        with told("sweeping incidents"):
+            async with self._engine.begin() as connection:
+                gone = select(incidents.c.id).where(old)
+                await connection.execute(delete(incident_events).where(incident_events.c.incident.in_(gone)))
+                unneeded = and_(alerts.c.incident == OVER, alerts.c.changed_at <= now - KEPT_S)
+                await connection.execute(delete(alerts).where(or_(alerts.c.incident.in_(gone), unneeded)))
+                await connection.execute(delete(incidents).where(old))
+
+    async def _again(self, what: str, work: Callable[[AsyncConnection], Any]) -> Any:
+        """In a transaction; once more when another replica wrote the same key first."""
+        with told(what):
+            for tried in range(_TRIES):
+                try:
+                    async with self._engine.begin() as connection:
+                        return await work(connection)
+                except IntegrityError:
+                    if tried == _TRIES - 1:
+                        raise
+        raise AssertionError(what)  # pragma: no cover  # the last try returns or raises
+
+
+HEAD = "triage:"
+
+
+def head_key(incident_id: str) -> str:
+    """The name of the incident's head in the outbox."""
+    return f"{HEAD}{incident_id}"
+
+
+def _key(cluster: str, cause: Cause) -> tuple[str, str]:
+    digest = hashlib.sha256(f"{cluster}\0{cause.signature}".encode()).hexdigest()
+    return cluster, digest
+
+
+def _event(row: Any) -> Event:
+    return Event(row.seq, row.at, News(row.turn, row.by, json.loads(row.detail)))
+
+
+def _alert(row: RowMapping) -> Alert:
+    values = {name: row[name] for name in Alert._fields}
+    return Alert(**{**values, "labels": json.loads(row["labels"]), "annotations": json.loads(row["annotations"])})
+
+
+def _row(row: RowMapping) -> Row:
+    return Row(
+        row["id"],
+        row["cluster"],
+        msgspec.json.decode(row["cause"], type=Cause),
+        msgspec.json.decode(row["machine"], type=Incident),
+        row["channel"],
+        row["thread_ts"],
+        bool(row["proven"]),
+        row["shown"],
+        row["shown_at"],
+        row["created_at"],
+    )
+
+
+def _counted(rows: Sequence[Any]) -> Counts:
+    firing = [row for row in rows if row.status == "firing"]
+    pods = {row.pod: None for row in sorted(rows, key=lambda row: (row.status != "firing", row.pod))}
+    named = [one for one in pods if not one.endswith("/")]
+    return Counts(
+        sum(row.n for row in firing),
+        sum(row.n for row in rows),
+        len({row.pod for row in firing if not row.pod.endswith("/")}),
+        len(named),
+        tuple(sorted({cast(str, row.name) for row in rows})),
+        tuple(named[:20]),
+    )

@@ -1,0 +1,155 @@
+"""What becomes of an incident: a state machine without a clock. Times are seconds since 1970.
+
+    open -> acknowledged -> resolved -> open (it came back in time), or ended
+    open, acknowledged -> muted -> open; any -> closed by a person -> open (it was gone and came back in time), or ended
+
+One that has ended is history: the same cause begins another.
+"""
+
+import math
+from typing import Literal, NamedTuple
+
+import msgspec
+
+State = Literal["open", "acknowledged", "muted", "resolved", "closed"]
+Deed = Literal["ack", "take", "handover", "mute", "note", "close"]
+Turn = Literal[
+    "opened", "acknowledged", "taken", "handed-over", "muted", "unmuted", "noted", "closed", "resolved", "reopened",
+    "called",
+]  # fmt: skip
+WHILE_IT_LASTS = math.inf
+"""A mute without an end: until the cause is gone, after which it is new again."""
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """`since` is when the state began. `quiet_since`: since when nothing fires, 0 while something does.
+
+    `muted_until` is meant while it is muted; None lasts while the cause does. `called`: so many of the rota were
+    called since it was opened, the last at `called_at`.
+    """
+
+    state: State
+    since: float
+    owner: str = ""
+    quiet_since: float = 0.0
+    muted_until: float | None = None
+    called: int = 0
+    called_at: float = 0.0
+    ended: bool = False
+
+
+class Terms(NamedTuple):
+    """In seconds: how long a cause must be gone to count as resolved, how long after that it is the same incident that
+    comes back, and how long an open one waits for somebody before the next of the rota is called (0: nobody ever is).
+    """
+
+    settled_s: float = 300.0
+    reopen_s: float = 3600.0
+    call_s: float = 900.0
+    rota: tuple[str, ...] = ()
+
+
+class Act(NamedTuple):
+    """What a person does. `text` is a note's, `to` to whom it is handed, `until` of a mute."""
+
+    deed: Deed
+    by: str
+    at: float
+    text: str = ""
+    to: str = ""
+    until: float = WHILE_IT_LASTS
+
+
+class News(NamedTuple):
+    """Something to tell: what happened, who did it (empty: it happened by itself), and a detail."""
+
+    turn: Turn
+    by: str = ""
+    detail: str = ""
+
+
+class Step(NamedTuple):
+    """The incident after it, and what is to be told; nothing where nothing happened."""
+
+    incident: Incident
+    news: tuple[News, ...] = ()
+
+
+def opened(at: float) -> Incident:
+    """One that begins."""
+    return Incident("open", at)
+
+
+def act(incident: Incident, done: Act) -> Step | str:
+    """What follows from what a person does, or why nothing does: `ended`, `resolved`, `closed` or `same`."""
+    if done.deed == "note":
+        return Step(incident, (News("noted", done.by, done.text),))
+    if incident.ended:
+        return "ended"
+    if incident.state == "closed":
+        return "closed"
+    if done.deed == "close":
+        return Step(_into(incident, "closed", done.at), (News("closed", done.by, done.text),))
+    if incident.state == "resolved":
+        return "resolved"
+    return _worked_on(incident, done)
+
+
+def _worked_on(incident: Incident, done: Act) -> Step | str:
+    owner = incident.owner or done.by
+    match done.deed:
+        case "ack" if incident.state == "acknowledged":
+            return "same"
+        case "ack":
+            return Step(_into(incident, "acknowledged", done.at, owner=owner), (News("acknowledged", done.by),))
+        case "take" if incident.owner == done.by and incident.state == "acknowledged":
+            return "same"
+        case "take":
+            return Step(_into(incident, "acknowledged", done.at, owner=done.by), (News("taken", done.by),))
+        case "handover":
+            after = _into(incident, "acknowledged", done.at, owner=done.to)
+            return Step(after, (News("handed-over", done.by, done.to),))
+        case _:
+            until = None if math.isinf(done.until) else done.until
+            after = msgspec.structs.replace(_into(incident, "muted", done.at, owner=owner), muted_until=until)
+            return Step(after, (News("muted", done.by, "" if until is None else f"{until:.0f}"),))
+
+
+def passed(incident: Incident, at: float, terms: Terms, *, firing: bool) -> Step:
+    """What follows from time alone, and from whether anything fires now. Done again at the same time it is nothing."""
+    if incident.ended:
+        return Step(incident)
+    return _firing(incident, at, terms) if firing else _quiet(incident, at, terms)
+
+
+def _firing(incident: Incident, at: float, terms: Terms) -> Step:
+    was_gone = incident.quiet_since > 0
+    now = msgspec.structs.replace(incident, quiet_since=0.0)
+    if now.state == "resolved" or (now.state == "closed" and was_gone):
+        return Step(_anew(now, at), (News("reopened"),))
+    if now.state == "muted" and now.muted_until is not None and at >= now.muted_until:
+        return Step(_anew(now, at), (News("unmuted"),))
+    waited = at - max(now.since, now.called_at)
+    if now.state == "open" and terms.call_s > 0 and now.called < len(terms.rota) and waited >= terms.call_s:
+        called = msgspec.structs.replace(now, called=now.called + 1, called_at=at)
+        return Step(called, (News("called", detail=terms.rota[now.called]),))
+    return Step(now)
+
+
+def _quiet(incident: Incident, at: float, terms: Terms) -> Step:
+    now = msgspec.structs.replace(incident, quiet_since=incident.quiet_since or at)
+    if now.state not in ("resolved", "closed"):
+        gone = at - now.quiet_since >= terms.settled_s
+        return Step(_into(now, "resolved", at), (News("resolved"),)) if gone else Step(now)
+    over = at - max(now.since, now.quiet_since) >= terms.reopen_s
+    return Step(msgspec.structs.replace(now, ended=over))
+
+
+def _into(incident: Incident, state: State, at: float, *, owner: str | None = None) -> Incident:
+    kept = incident.owner if owner is None else owner
+    return msgspec.structs.replace(incident, state=state, since=at, owner=kept, muted_until=None)
+
+
+def _anew(incident: Incident, at: float) -> Incident:
+    """Open again: whoever owned it still does, but nobody has said that they saw it."""
+    return msgspec.structs.replace(_into(incident, "open", at), called=0, called_at=0.0)

@@ -1,0 +1,150 @@
+"""What Alertmanager posts (webhook, version 4) as alerts. Whoever has the secret may send anything: nothing is trusted.
+
+The shape is that of `template.Data` in prometheus/alertmanager, `notify/webhook` adding `version` and `groupKey`.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+import msgspec
+
+LARGEST_BODY = 4 * 1024 * 1024
+"""Bytes. A group is one request, and an alert with its annotations is about 1 kB."""
+MOST_ALERTS = 10_000
+_LONGEST_TEXT = 2000
+_LABEL = 255
+_FINGERPRINT = re.compile(r"[0-9A-Za-z]{1,64}")
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+_KEPT_ANNOTATIONS = ("summary", "description", "message", "runbook_url")
+
+# Of whom the alert is, the first of these that is there: an exporter's own pod stands in `pod`, and the pod that it
+# measured in `exported_pod`, unless the scrape has honorLabels; HAMi before 2.9 has names of its own for it.
+_PODS = (("exported_namespace", "exported_pod"), ("podnamespace", "podname"), ("namespace", "pod"))
+_NAMESPACES = ("exported_namespace", "podnamespace", "namespace")
+_NODES = ("exported_node", "nodename", "nodeid", "node")
+
+Status = Literal["firing", "resolved"]
+Level = Literal["critical", "warning", "info"]
+
+
+class Alert(NamedTuple):
+    """One alert. `starts_at` is RFC 3339 in UTC; `namespace`, `pod` and `node` are names of Kubernetes or empty.
+
+    `fingerprint` and `starts_at` together name one outbreak: sent again, by one Alertmanager or another, they are it.
+    """
+
+    fingerprint: str
+    starts_at: str
+    status: Status
+    name: str
+    level: Level
+    cluster: str
+    namespace: str
+    pod: str
+    node: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    source: str = "alertmanager"
+
+
+class WrongBody(ValueError):  # noqa: N818  # what it is
+    """It is no webhook of version 4. The message repeats nothing of what was sent."""
+
+
+class _Alert(msgspec.Struct):
+    status: Status
+    labels: dict[str, str]
+    annotations: dict[str, str] = {}
+    startsAt: str = ""  # noqa: N815  # Alertmanager's name
+    fingerprint: str = ""
+
+
+class _Data(msgspec.Struct):
+    version: Literal["4"]
+    alerts: list[_Alert]
+
+
+def read_alerts(body: bytes) -> list[Alert]:
+    """The alerts of a request's body. Raises WrongBody."""
+    try:
+        data = msgspec.json.decode(body, type=_Data)
+    except msgspec.ValidationError as error:
+        raise WrongBody(f"no webhook of version 4: {_where(error)}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WrongBody("the body is no JSON") from error
+    if len(data.alerts) > MOST_ALERTS:
+        raise WrongBody(f"more than {MOST_ALERTS:,} alerts in one request")
+    return [_read(one) for one in data.alerts]
+
+
+def fingerprint_of(labels: Mapping[str, str]) -> str:
+    """A name for these labels, for an alert that comes without one."""
+    return hashlib.sha256(msgspec.json.encode(sorted(labels.items()))).hexdigest()[:32]
+
+
+def first_named(labels: Mapping[str, str], names: Sequence[str]) -> str:
+    """The value of the first of these labels that holds a name of Kubernetes, or nothing."""
+    return next((labels[one] for one in names if _NAME.fullmatch(labels.get(one, ""))), "")
+
+
+def _pod(labels: Mapping[str, str]) -> tuple[str, str]:
+    """Namespace and name of the pod that the labels name, or a namespace alone, or nothing."""
+    for names in _PODS:
+        namespace, pod = (first_named(labels, (one,)) for one in names)
+        if namespace and pod:
+            return namespace, pod
+    return first_named(labels, _NAMESPACES), ""
+
+
+def _where(error: msgspec.ValidationError) -> str:
+    """The place alone: what msgspec says besides may quote the body."""
+    return str(error).rpartition(" - at ")[2][:100] if " - at " in str(error) else "a required field is missing"
+
+
+def _read(one: _Alert) -> Alert:
+    labels = {_storable(name, _LABEL): _storable(value, _LABEL) for name, value in one.labels.items()}
+    kept = {
+        name: _storable(one.annotations[name], _LONGEST_TEXT) for name in _KEPT_ANNOTATIONS if name in one.annotations
+    }
+    namespace, pod = _pod(labels)
+    given = one.fingerprint if _FINGERPRINT.fullmatch(one.fingerprint) else fingerprint_of(labels)
+    return Alert(
+        given,
+        _moment(one.startsAt),
+        one.status,
+        labels.get("alertname", "") or "alert",
+        _level(labels.get("severity", "")),
+        labels.get("cluster", ""),
+        namespace,
+        pod,
+        first_named(labels, _NODES),
+        labels,
+        kept,
+    )
+
+
+def _storable(text: str, most: int) -> str:
+    """PostgreSQL takes no NUL, and no database half a surrogate pair."""
+    return text.encode(errors="replace").decode().replace("\0", "")[:most]
+
+
+def _moment(text: str) -> str:
+    """The time in UTC, to the second; empty where there is none that can be read."""
+    try:
+        read = datetime.fromisoformat(text)
+        return read.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if read.tzinfo else ""
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _level(text: str) -> Level:
+    match text.casefold():
+        case "critical" | "page" | "emergency" | "error":
+            return "critical"
+        case "info" | "information" | "none":
+            return "info"
+        case _:
+            return "warning"

@@ -1,0 +1,133 @@
+"""Why alerts fire: each pod that they name is judged as `why` and `pending` do, each node as `nodes` does."""
+
+from collections.abc import Mapping, Sequence
+
+from bot.errors import UsageError
+from bot.report import Finding, Report
+from bot.texts import Texts
+from bot.triage.cause import Cause, unexplained
+from bot.triage.webhook import Alert
+from playbooks._gather_waiting import gather_scene, gather_waiting
+from playbooks._judgement import Judge, Surroundings, said_about
+from playbooks._playbook import Sources, find
+from playbooks._rules.case import World
+from playbooks._rules.signature import cause_signature
+
+ONE_BY_ONE = 20
+"""Pods that wait for no node are read one after the other, so many in a pass: the others are left for the next."""
+
+FINDING = "hami_bot_finding"
+"""The label that names the finding an alert of our own is about."""
+_EXPLAINS_NOTHING = ("not-found", "not-enough-evidence")
+"""What is known of a pod that runs, or is gone, is not why an alert about it fires."""
+
+Pod = tuple[str, str]
+Sorted = list[tuple[Cause, list[Alert]]]
+
+
+async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> Sorted:
+    """The causes of these alerts, or of the first of them. Raises BotError when the cluster cannot be read."""
+    by_pod: dict[Pod, list[Alert]] = {}
+    by_node: dict[str, list[Alert]] = {}
+    by_finding: dict[tuple[str, str], list[Alert]] = {}
+    others: list[Alert] = []
+    for one in given:
+        if one.namespace and one.pod:
+            by_pod.setdefault((one.namespace, one.pod), []).append(one)
+        elif FINDING in one.labels:
+            by_finding.setdefault(("nodes" if one.node else "status", one.labels[FINDING]), []).append(one)
+        elif one.node:
+            by_node.setdefault(one.node, []).append(one)
+        else:
+            others.append(one)
+    found: Sorted = []
+    if by_pod:
+        found += await _of_pods(sources, by_pod, say)
+    for node, some in list(by_node.items())[:ONE_BY_ONE]:
+        found.append((await _of_node(sources, node, some[0], say), some))
+    if by_finding:
+        found += await _of_findings(sources, by_finding, say)
+    return _together([*found, *((told_alone(one), [one]) for one in others)])
+
+
+def told_alone(one: Alert, why_not: str = "") -> Cause:
+    """What the alert says of itself, where its cause cannot be looked for."""
+    claim = next(
+        (one.annotations[name] for name in ("summary", "description", "message") if one.annotations.get(name)), ""
+    )
+    subject = f"{one.namespace}/{one.pod}" if one.pod else one.node
+    return unexplained(one.name, one.namespace, one.level, claim or one.name, why_not=why_not, subject=subject)
+
+
+def _together(found: Sorted) -> Sorted:
+    """Those of one cause as one; it is told as of its first."""
+    first: dict[str, Cause] = {}
+    members: dict[str, list[Alert]] = {}
+    for cause, some in found:
+        first.setdefault(cause.signature, cause)
+        members.setdefault(cause.signature, []).extend(some)
+    return [(first[signature], some) for signature, some in members.items()]
+
+
+async def _of_pods(sources: Sources, named: Mapping[Pod, list[Alert]], say: Texts) -> Sorted:
+    install, waiting = await gather_waiting(sources, "")
+    pods = [pod for pod in waiting.pods if (pod.namespace, pod.name) in named]
+    found: Sorted = []
+    if pods:
+        scene = await gather_scene(sources.cluster, install, waiting._replace(pods=pods))
+        world = World(scene.capacity, install.install, install.config, scene.as_of)
+        judge = Judge(Surroundings(install, world, scene.lock_owners, {}), say)
+        for pod in pods:
+            name = pod.namespace, pod.name
+            said = said_about(pod, scene.said.events.get(name, ()), scene.said.lines.get(name, ()))
+            finding, some = judge.cause(pod, said), named[name]
+            found.append((_cause(finding, "/".join(name)) if finding else told_alone(some[0]), some))
+    judged = {(pod.namespace, pod.name) for pod in pods}
+    for name in [one for one in named if one not in judged][:ONE_BY_ONE]:
+        report = await answer(sources, "why", "/".join(name), say)
+        first = report.findings[0]
+        if first.severity == "info" or first.code in _EXPLAINS_NOTHING:
+            found += [(told_alone(one), [one]) for one in named[name]]
+        else:
+            found.append((_cause(first, "/".join(name)), named[name]))
+    return found
+
+
+async def _of_node(sources: Sources, node: str, one: Alert, say: Texts) -> Cause:
+    report = await answer(sources, "nodes", node, say)
+    bad = next((finding for finding in report.findings if finding.severity != "info"), None)
+    return _cause(bad, node) if bad else told_alone(one)
+
+
+async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]], say: Texts) -> Sorted:
+    found: Sorted = []
+    for verb in {verb for verb, _ in named}:
+        report = await all_findings(sources, verb, say)
+        for (asked, code), some in named.items():
+            for one in some if asked == verb else ():
+                about = (
+                    bad for bad in report.findings if bad.code == code and (not one.node or one.node in bad.scope.nodes)
+                )
+                bad = next(about, None)
+                found.append((_cause(bad, one.node) if bad else told_alone(one), [one]))
+    return found
+
+
+async def all_findings(sources: Sources, verb: str, say: Texts) -> Report:
+    """What a playbook says of the whole cluster."""
+    playbook = find(verb)
+    return playbook.diagnose(await playbook.gather(playbook.request(), sources), say)
+
+
+async def answer(sources: Sources, verb: str, subject: str, say: Texts) -> Report:
+    """What a playbook says about a pod (`ns/pod`) or a node."""
+    playbook = find(verb)
+    try:
+        request = playbook.request(pod=subject) if verb == "why" else playbook.request(node=subject)
+    except UsageError as error:  # the name came with an alert, nobody typed it
+        raise UsageError(f"{subject[:120]!r} cannot be asked about: {error.message}") from error
+    return playbook.diagnose(await playbook.gather(request, sources), say)
+
+
+def _cause(finding: Finding, subject: str) -> Cause:
+    return Cause(cause_signature(finding), finding.code, finding.claim, finding.severity, subject, finding.scope.nodes)

@@ -1,0 +1,127 @@
+"""Where people act on incidents: who may, what comes of it, and what they are told."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from bot.access import Denied
+from bot.errors import BotError
+from bot.slack.groups import Groups
+from bot.slack.message import Message
+from bot.slack.render.prose import progress, render_help
+from bot.slack.render.triage import Happened, Head, render_timeline
+from bot.store.incidents import Counts, Row
+from bot.triage.state import Act, Deed, act
+from handlers.changes.terms import AccessDenied, Person, Refused
+from handlers.desk import Lent
+from handlers.oncall.passes import Keeper, head_of
+
+
+class Wanted(NamedTuple):
+    """A deed and what belongs to it; see `bot.triage.state.Act`."""
+
+    deed: Deed
+    text: str = ""
+    to: str = ""
+    seconds: float = 0.0
+
+
+class TriageDesk:
+    """Every method is safe to call with whatever a client made up, and raises only BotError."""
+
+    def __init__(self, lent: Lent, keeper: Keeper, responders: Collection[str], rota: Sequence[str]) -> None:
+        self._lent = lent
+        self._rows = lent.store.incidents
+        self._keeper = keeper
+        self._rota = rota
+        self._responders = frozenset(responders)
+        self._groups = Groups(lent.gateway, tuple(sorted(one for one in responders if one.startswith("S"))))
+
+    async def find(self, who: Person, incident_id: str, thread_ts: str = "") -> Row:
+        """The incident that is named, or whose thread that is. Raises Refused."""
+        row = (
+            await self._rows.get(incident_id)
+            if incident_id
+            else await self._rows.of_thread(who.channel, thread_ts)
+            if thread_ts
+            else None
+        )
+        if row is None:
+            raise Refused(self._lent.say("triage.unknown"), hint="oncall lists those that are open")
+        return row
+
+    async def act(self, who: Person, row: Row, wanted: Wanted) -> str:
+        """Does it, once; what the person is told. The thread tells everybody."""
+        await self._check(who, row, wanted.deed)
+        now = self._lent.now()
+        done = Act(wanted.deed, who.user, now, wanted.text, wanted.to, now + wanted.seconds)
+        step = await self._rows.change(row.id, lambda incident, _: act(incident, done))
+        if step is None:
+            raise Refused(self._lent.say("triage.unknown"))
+        outcome = step if isinstance(step, str) else "done"
+        await self._audit(who, row, wanted.deed, outcome)
+        if isinstance(step, str):
+            if step == "same":
+                return self._lent.say("triage.same")
+            raise Refused(self._lent.say(f"triage.is-{step}"))
+        self._keeper.soon()
+        return self._lent.say("triage.done")
+
+    async def head(self, row: Row) -> Head:
+        """What its head tells now."""
+        counts = await self._rows.counts([row.id])
+        return head_of(row, counts.get(row.id, Counts()))
+
+    async def export(self, who: Person, row: Row) -> Message:
+        """The timeline as a file, for the incident's channel. Raises Refused for somebody elsewhere."""
+        if who.channel != row.channel:
+            raise Refused(self._lent.say("triage.elsewhere"))
+        happened = [Happened(one.at, one.news) for one in await self._rows.timeline(row.id)]
+        file = render_timeline(await self.head(row), happened, self._lent.say)
+        return progress(file.title)._replace(files=(file,))
+
+    async def listed(self) -> Message:
+        """The open incidents, one a line."""
+        say = self._lent.say
+        rows = [row for row in await self._rows.opened() if not row.incident.ended]
+        if not rows:
+            return progress(say("triage.none-open"))
+        counts = await self._rows.counts([row.id for row in rows])
+        told = [self._line(row, counts.get(row.id, Counts())) for row in rows]
+        called = [self._lent.say("triage.rota", who=", ".join(self._rota))] if self._rota else []
+        return render_help("\n".join([*told, *called]))
+
+    def _line(self, row: Row, counts: Counts) -> str:
+        say = self._lent.say
+        return say(
+            "triage.list-line",
+            id=row.id,
+            state=say(f"triage.state-{row.incident.state}"),
+            count=f"{counts.pods_firing or counts.firing}/{counts.pods or counts.alerts}",
+            owner=row.incident.owner or "-",
+            verdict=row.cause.claim[:100],
+        )
+
+    async def refuse_forged(self, who: Person, name: str) -> BotError:
+        """A button or form that is none of ours: written down, and what the person is told."""
+        error = Refused("this button is not one of mine", hint="write in the thread: @hami-bot triage ack")
+        await self._lent.store.audit.append(
+            actor=who.user, action=f"triage-{name[:20]}", target="", outcome="refused", detail={"why": error.message}
+        )
+        return error
+
+    async def _check(self, who: Person, row: Row, deed: Deed) -> None:
+        if who.channel != row.channel:
+            await self._audit(who, row, deed, "refused")
+            raise Refused(self._lent.say("triage.elsewhere"))
+        if self._responders and not {who.user, *await self._groups.of(who.user)} & self._responders:
+            await self._audit(who, row, deed, "refused")
+            raise AccessDenied(Denied("you may not act on incidents", tuple(sorted(self._responders))))
+
+    async def _audit(self, who: Person, row: Row, deed: Deed, outcome: str) -> None:
+        await self._lent.store.audit.append(
+            actor=who.user,
+            action=f"triage-{deed}",
+            target=f"incident:{row.id}",
+            outcome=outcome,
+            detail={"channel": who.channel, "cluster": row.cluster},
+        )

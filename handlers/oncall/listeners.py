@@ -1,0 +1,228 @@
+"""Triage threads in Slack: the buttons of heads, their form, and `triage` and `oncall` in words."""
+
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from bot.errors import UsageError, WhichCluster
+from bot.slack.app import App
+from bot.slack.message import Message
+from bot.slack.render.change import render_denied
+from bot.slack.render.prose import progress
+from bot.slack.render.triage import ACT, FORM, MUTE_S, NOTE, PERSON, TEXT, form, read_button, read_form, render_head
+from bot.store.incidents import Row, head_key
+from bot.triage.state import Deed
+from handlers.changes.terms import AccessDenied, Person
+from handlers.desk import DONE, Desk, Question
+from handlers.oncall.desk import TriageDesk, Wanted
+from handlers.oncall.digests import Digests, read_digest
+from handlers.oncall.words import Asked, read_words
+from handlers.questions import COMMAND
+from handlers.words import plain_text, split_words, without_mention
+
+_OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest\s+(?!--)\S)", re.IGNORECASE)
+_FREE_TEXT = re.compile(r"\s*(triage)\s+(note|close)((?:\s+[0-9a-f]{8})?)\s+(.*)", re.IGNORECASE | re.DOTALL)
+_MENTIONED = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>|<!subteam\^(S[A-Z0-9]+)(?:\|[^>]*)?>")
+_LONGEST_NOTE = 1500
+
+Said = Callable[[], Awaitable[str | Message]]
+
+
+def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) -> None:
+    """To be registered before what listens to all commands, mentions and buttons."""
+    window = _Window(desk, triage, digests)
+
+    async def commanded(body: dict[str, Any]) -> bool:
+        return bool(_OURS.match(body.get("text") or ""))
+
+    async def mentioned(event: dict[str, Any]) -> bool:
+        return _from_person(event) and bool(_OURS.match(window.words_of(event)))
+
+    async def said_directly(event: dict[str, Any]) -> bool:
+        return event.get("channel_type") == "im" and await mentioned(event)
+
+    app.command(COMMAND, matchers=[commanded])(window.command)
+    app.event("app_mention", matchers=[mentioned])(window.mention)
+    app.event("message", matchers=[said_directly])(window.mention)
+    app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
+    app.view(FORM)(window.submitted)
+
+
+class _Window:
+    """Where people act on incidents; every method but `words_of` is a listener."""
+
+    def __init__(self, desk: Desk, triage: TriageDesk | None, digests: Digests) -> None:
+        self._desk = desk
+        self._given = triage
+        self._digests = digests
+        self._say = desk.lent.say
+
+    @property
+    def _triage(self) -> TriageDesk:
+        if self._given is None:
+            raise UsageError("this bot opens no triage threads", hint="its settings lack oncall: see the README")
+        return self._given
+
+    def words_of(self, event: dict[str, Any]) -> str:
+        return without_mention(event.get("text", ""), self._desk.lent.bot_user)
+
+    async def command(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        question = self._question(body["user_id"], body["channel_id"], body.get("text", ""))
+        question = msgspec.structs.replace(question, response_url=body.get("response_url", ""))
+        self._ask(body["trigger_id"], question)
+
+    async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
+        question = self._question(event["user"], event["channel"], self.words_of(event))
+        self._ask(body["event_id"], msgspec.structs.replace(question, thread_ts=event.get("thread_ts", "")))
+
+    def _ask(self, key: str, question: Question) -> None:
+        async def said() -> str | Message:
+            cluster, words = _without_cluster(_words(question.words))
+            if words and words[0].casefold() == "digest":
+                who = Person(question.user, question.channel)
+                about = self._cluster(cluster, question.channel)
+                return await self._digests.do(key, who, read_digest(words[1:]), about)
+            return await self._said(key, question, read_words(words))
+
+        self._desk.do(key, partial(self._reply, key, question, said), question)
+
+    async def _said(self, key: str, question: Question, asked: Asked) -> str | Message:
+        who = Person(question.user, question.channel)
+        if asked.what == "list":
+            return await self._triage.listed()
+        row = await self._triage.find(who, asked.incident, question.thread_ts)
+        if asked.what == "show":
+            return render_head(await self._triage.head(row), self._say)
+        if asked.what == "export":
+            return await self._exported(key, who, row)
+        return await self._triage.act(who, row, Wanted(asked.what, asked.text, asked.to, asked.seconds))
+
+    async def _exported(self, key: str, who: Person, row: Row) -> str:
+        """Into the thread, where everybody concerned sees it; a file cannot be shown to one person alone."""
+        message = await self._triage.export(who, row)
+        await self._desk.lent.outbox.put(
+            f"{head_key(row.id)}:export:{key}", row.channel, message, thread_ts=row.thread_ts
+        )
+        return self._say("triage.done")
+
+    def _cluster(self, named: str, channel: str) -> str:
+        """The cluster of a digest: it is kept, so that it has to be one. Raises UsageError."""
+        lent = self._desk.lent
+        if named and named not in lent.clusters:
+            known = ", ".join(lent.clusters) or "none"
+            raise UsageError(f"there is no cluster {named[:60]!r}", hint=f"Configured clusters: {known}.")
+        cluster = named or lent.channels.get(channel, "")
+        if not cluster and len(lent.clusters) > 1:
+            raise WhichCluster(lent.clusters)
+        return cluster
+
+    # ------------------------------------------------------------------------------------------ buttons, the form
+
+    async def pressed(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        action = _action(body)
+        deed = str(action.get("action_id", "")).removeprefix(ACT)
+        incident_id = read_button(str(action.get("value", "")))
+        question, key = self._clicked(body), body["trigger_id"]
+        who = Person(question.user, question.channel)
+
+        async def said() -> str | Message:
+            if deed not in ("ack", "take", "note", "handover", "mute", "close") or not incident_id:
+                raise await self._triage.refuse_forged(who, deed)
+            row = await self._triage.find(who, incident_id)
+            return await self._triage.act(who, row, Wanted(deed, seconds=MUTE_S))
+
+        async def asked() -> None:
+            view = form("handover" if deed == "handover" else "note", incident_id, question.channel, self._say)
+            await self._desk.lent.gateway.open_view(key, view)
+
+        wants_form = deed in ("note", "handover") and bool(incident_id)
+        self._desk.do(key, asked if wants_form else partial(self._reply, key, question, said), question)
+
+    async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        view: dict[str, Any] = body["view"]
+        about = read_form(view.get("private_metadata") or "")
+        user: str = body["user"]["id"]
+        question = self._question(user, about[2] if about else user, "")
+        who = Person(user, question.channel)
+        state: dict[str, Any] = view.get("state") or {}
+        values: dict[str, Any] = state.get("values") or {}
+
+        async def said() -> str | Message:
+            if about is None:
+                raise await self._triage.refuse_forged(who, "form")
+            row = await self._triage.find(who, about[0])
+            return await self._triage.act(who, row, _typed(about[1], values))
+
+        key = f"{view['id']}:{view['hash']}"
+        self._desk.do(key, partial(self._reply, key, question, said), question)
+
+    # ------------------------------------------------------------------------------------------------ answering
+
+    async def _reply(self, key: str, question: Question, said: Said) -> None:
+        """For the eyes of the one who asked: what everybody should see stands in the thread."""
+        try:
+            told = await said()
+        except AccessDenied as error:
+            denied = error.denied
+            told = render_denied(denied.why, denied.who, denied.where, self._say)
+        message = progress(told) if isinstance(told, str) else told
+        await self._desk.reply(key, question).answer(message, mark=DONE)
+
+    def _question(self, user: str, channel: str, words: str) -> Question:
+        return Question(words=words, user=user, channel=channel, asked_at=self._desk.lent.now(), beside=True)
+
+    def _clicked(self, body: dict[str, Any]) -> Question:
+        user: str = body["user"]["id"]
+        room: dict[str, Any] = body.get("channel") or {}
+        question = self._question(user, room.get("id") or user, "")
+        container: dict[str, Any] = body.get("container") or {}
+        thread = container.get("thread_ts", "")
+        return msgspec.structs.replace(question, thread_ts=thread, response_url=body.get("response_url", ""))
+
+
+def _typed(deed: Deed, values: dict[str, Any]) -> Wanted:
+    """What stands in the form that was submitted."""
+    if deed == "handover":
+        return Wanted(deed, to=str(_input(values, PERSON).get("selected_user") or ""))
+    text = plain_text(str(_input(values, NOTE).get("value") or ""))
+    return Wanted(deed, " ".join(text.split())[:_LONGEST_NOTE])
+
+
+def _input(values: dict[str, Any], block: str) -> dict[str, Any]:
+    inputs: dict[str, Any] = values.get(block) or {}
+    return inputs.get(TEXT) or {}
+
+
+def _words(text: str) -> list[str]:
+    """The words; a note is one of them, with its apostrophes. People who are mentioned stay ids."""
+    text = _MENTIONED.sub(lambda found: f"@{found[1] or found[2]}", text)
+    if free := _FREE_TEXT.fullmatch(text):
+        note = " ".join(plain_text(free[4]).split())[:_LONGEST_NOTE]
+        return [free[1], free[2], *free[3].split(), *([note] if note else [])]
+    return split_words(text)
+
+
+def _without_cluster(words: list[str]) -> tuple[str, list[str]]:
+    """The value of `--cluster`, wherever it stands, and the other words."""
+    for number, word in enumerate(words):
+        if word.startswith("--cluster="):
+            return word.partition("=")[2], words[:number] + words[number + 1 :]
+        if word == "--cluster" and number + 1 < len(words):
+            return words[number + 1], words[:number] + words[number + 2 :]
+    return "", words
+
+
+def _from_person(event: dict[str, Any]) -> bool:
+    """As for mentions of any kind: not a bot's message, nor an edit."""
+    return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
+
+
+def _action(body: dict[str, Any]) -> dict[str, Any]:
+    actions: list[dict[str, Any]] = body.get("actions") or [{}]
+    return actions[0]

@@ -1,0 +1,241 @@
+"""What is done about incidents by itself: alerts sorted by cause, time passing, threads kept up to date.
+
+Every step can be done again: what it does stands in the store before it is told, and what is told has a key in the
+outbox. Killed anywhere, or done by two replicas at once, it comes to the same.
+"""
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from bot.bugs import bugs_as_errors
+from bot.errors import BotError
+from bot.slack.message import Message
+from bot.slack.outbox import Severity
+from bot.slack.render.prose import render_error
+from bot.slack.render.report import render_report
+from bot.slack.render.triage import Head, render_head, render_news
+from bot.store import StoreError
+from bot.store.incidents import Counts, Event, Row, head_key
+from bot.triage.state import Terms, passed
+from bot.triage.webhook import Alert
+from handlers.desk import Lent
+from handlers.oncall.causes import Sorted, answer, find_causes, told_alone
+
+DEBOUNCE_S = 45.0
+"""Seconds between two edits of a head in which nothing but counts changed."""
+PATIENCE_S = 60.0
+"""So long a cluster that cannot be read keeps alerts waiting for their cause."""
+SORTED_AT_ONCE = 2000
+DUTY = "triage"
+DUTY_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Plan(NamedTuple):
+    """How incidents are looked after. `cluster_of` gives the cluster that an alert is about, `pass_s` is in seconds.
+
+    `owner` is this process's name and no other's.
+    """
+
+    channel: str
+    terms: Terms
+    cluster_of: Callable[[Alert], str]
+    owner: str
+    pass_s: float = 5.0
+    clock: Callable[[], float] = time.monotonic
+
+
+class Keeper:
+    """Looks after the incidents of one channel."""
+
+    def __init__(self, lent: Lent, plan: Plan) -> None:
+        self._lent = lent
+        self._rows = lent.store.incidents
+        self._plan = plan
+        self._wake = asyncio.Event()
+        self._unread_since: dict[str, float] = {}
+        self._asked_again_at = 0.0
+
+    async def take(self, given: list[Alert]) -> None:
+        """Keeps alerts, which is all that whoever sends them waits for. Raises StoreError."""
+        if await self._rows.take(given):
+            self._wake.set()
+
+    def soon(self) -> None:
+        """A person did something: the thread is to tell it now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """One pass after the other, until it is cancelled; in one replica at a time, as long as that one lives."""
+        while True:
+            self._wake.clear()
+            try:
+                with bugs_as_errors():
+                    if await self._on_duty():
+                        await self.look()
+            except BotError as error:
+                log.warning("a pass over the incidents ended early: %s", error)
+            try:
+                async with asyncio.timeout(self._plan.pass_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _on_duty(self) -> bool:
+        """Asks the store only when the duty may have passed to another: writing every few seconds wears a disk out."""
+        now = self._plan.clock()
+        if now >= self._asked_again_at:
+            mine = await self._rows.on_duty(DUTY, self._plan.owner, DUTY_S)
+            self._asked_again_at = now + DUTY_S / 3 if mine else 0.0
+            return mine
+        return True
+
+    async def look(self) -> None:
+        """One pass."""
+        rows = await self._rows.opened()
+        lost = any(not row.thread_ts for row in rows)
+        if lost:
+            await self._rows.find_threads()
+        if await self._sort() or lost:
+            rows = await self._rows.opened()
+        if not rows:
+            return
+        counts = await self._rows.counts([row.id for row in rows])
+        untold = await self._rows.untold()
+        for row in rows:
+            try:
+                with bugs_as_errors():
+                    await self._keep(row, counts.get(row.id, Counts()), untold.get(row.id, ()))
+            except StoreError:
+                raise
+            except BotError as error:  # of one incident: the others are looked after
+                log.warning("the incident %s: %s", row.id, error)
+
+    # ------------------------------------------------------------------------------------------------- sorting
+
+    async def _sort(self) -> bool:
+        """Whether there was anything to sort."""
+        by_cluster: defaultdict[str, list[Alert]] = defaultdict(list)
+        for one in await self._rows.unsorted(SORTED_AT_ONCE):
+            by_cluster[self._plan.cluster_of(one)].append(one)
+        for cluster, some in by_cluster.items():
+            for cause, members in await self._causes(cluster, some):
+                await self._rows.sort(cluster, cause, members, self._plan.channel)
+        return bool(by_cluster)
+
+    async def _causes(self, cluster: str, some: Sequence[Alert]) -> Sorted:
+        """None yet while the cluster cannot be read; after a while, what the alerts say themselves."""
+        try:
+            async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(cluster) as sources:
+                with bugs_as_errors():
+                    found = await find_causes(sources, some, self._lent.say)
+        except (BotError, TimeoutError) as error:
+            why = error.message if isinstance(error, BotError) else f"no answer within {PATIENCE_S:g} s"
+            since = self._unread_since.setdefault(cluster, self._plan.clock())
+            log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)
+            if self._plan.clock() - since < PATIENCE_S:
+                return []
+            return [(told_alone(one, why), [one]) for one in some]
+        self._unread_since.pop(cluster, None)
+        return found
+
+    # ----------------------------------------------------------------------------------------------- one incident
+
+    async def _keep(self, row: Row, counts: Counts, untold: Sequence[Event]) -> None:
+        now = self._lent.now()
+        incident = row.incident
+        due = passed(incident, now, self._plan.terms, firing=counts.firing > 0)
+        if due.incident != incident or due.news:
+            terms = self._plan.terms
+            step = await self._rows.change(row.id, lambda one, firing: passed(one, now, terms, firing=firing))
+            if step is not None and not isinstance(step, str):
+                incident = step.incident
+                if step.news:
+                    self._wake.set()  # it is told in the next pass
+        await self._show(row._replace(incident=incident), counts)
+        if row.thread_ts:
+            await self._prove(row)
+            await self._reply(row, untold)
+
+    async def _show(self, row: Row, counts: Counts) -> None:
+        """Posts the head, or edits it: at once when its state or owner changed, else now and then."""
+        message = render_head(head_of(row, counts), self._lent.say)
+        said = _digest([row.incident.state, row.incident.owner, row.incident.called])
+        shown = f"{said}:{_digest([message.text, message.blocks])}"
+        if shown == row.shown:
+            return
+        in_time = self._lent.now() - row.shown_at >= DEBOUNCE_S or not row.shown.startswith(said)
+        if not in_time:
+            return
+        await self._put(row, head_key(row.id), message, severity=row.cause.severity, update_ts=row.thread_ts)
+        await self._rows.show(row.id, shown)
+
+    async def _prove(self, row: Row) -> None:
+        """The evidence, once: what a person who asked about the first pod would be answered."""
+        if row.proven:
+            return
+        if row.cause.code and row.cause.subject:
+            verb = "why" if "/" in row.cause.subject else "nodes"
+            message = await self._evidence(row.cluster, verb, row.cause.subject)
+            await self._put(row, f"{head_key(row.id)}:why", message, thread_ts=row.thread_ts)
+        await self._rows.proven(row.id)
+
+    async def _evidence(self, cluster: str, verb: str, subject: str) -> Message:
+        say = self._lent.say
+        try:
+            async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(cluster) as sources:
+                report = await answer(sources, verb, subject, say)
+        except TimeoutError:
+            return render_error(BotError(f"{verb} {subject}: no answer within {PATIENCE_S:g} s"), say)
+        except BotError as error:
+            return render_error(error, say)
+        return render_report(report, say, channel_buttons=False, words=f"{verb} {subject}")
+
+    async def _reply(self, row: Row, untold: Sequence[Event]) -> None:
+        for event in untold:
+            severity: Severity = "critical" if event.news.turn == "called" else "warning"
+            message = render_news(event.news, self._lent.say)
+            key = f"{head_key(row.id)}:{event.seq}"
+            await self._put(row, key, message, severity=severity, thread_ts=row.thread_ts)
+            await self._rows.told(row.id, event.seq)
+
+    async def _put(
+        self,
+        row: Row,
+        key: str,
+        message: Message,
+        *,
+        severity: Severity = "info",
+        thread_ts: str = "",
+        update_ts: str = "",
+    ) -> None:
+        put = self._lent.outbox.put
+        await put(key, row.channel, message, severity=severity, thread_ts=thread_ts, update_ts=update_ts)
+
+
+def head_of(row: Row, counts: Counts) -> Head:
+    """What the incident's head tells."""
+    return Head(
+        row.id,
+        row.cluster,
+        row.cause,
+        row.incident,
+        counts.pods_firing,
+        counts.pods,
+        counts.alerts,
+        counts.subjects,
+        counts.names,
+        row.created_at,
+    )
+
+
+def _digest(told: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:24]

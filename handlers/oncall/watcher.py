@@ -1,0 +1,163 @@
+"""What the bot notices by itself, as alerts like any other: pods that wait for long, HAMi or nodes in trouble.
+
+What is not seen ends nothing: an alert is only resolved by a look that saw at least what was seen when it began.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from bot.bugs import bugs_as_errors
+from bot.errors import BotError
+from bot.kube.times import parse_time
+from bot.report import Finding, Gap
+from bot.triage.webhook import Alert
+from handlers.desk import Lent
+from handlers.oncall.causes import FINDING, all_findings
+from handlers.oncall.passes import Keeper
+from playbooks._gather_waiting import gather_waiting
+from playbooks._playbook import Sources
+
+WATCHED = {
+    "status": ("scheduler-down", "scheduler-no-leader"),
+    "nodes": (
+        "node-unregistered",
+        "handshake-stale",
+        "handshake-deleted",
+        "node-lock-dangling",
+        "node-lock-malformed",
+    ),
+}
+"""By question, the findings that somebody has to look at."""
+SOURCE = "watch"
+DUTY = "watch"
+_READING_S = 120.0
+_UNSEEN = "unseen"
+
+log = logging.getLogger(__name__)
+
+
+class Patience(NamedTuple):
+    """So many minutes may a pod wait, by namespace where that is another (0: for ever). `look_s` is between two looks;
+    trouble has to be there at two in a row.
+    """
+
+    minutes: int = 10
+    of_namespace: Mapping[str, int] = {}
+    look_s: float = 60.0
+
+
+class Watcher:
+    """Looks at clusters now and then."""
+
+    def __init__(self, lent: Lent, keeper: Keeper, clusters: Sequence[str], patience: Patience, owner: str) -> None:
+        self._lent = lent
+        self._rows = lent.store.incidents
+        self._keeper = keeper
+        self._clusters = clusters
+        self._patience = patience
+        self._owner = owner
+        self._seen_before: dict[str, set[str]] = {}
+
+    async def run(self) -> None:
+        """Until it is cancelled; in one replica at a time."""
+        while True:
+            await asyncio.sleep(self._patience.look_s)
+            try:
+                with bugs_as_errors():
+                    if await self._rows.on_duty(DUTY, self._owner, self._patience.look_s * 2.5):
+                        await self.look()
+            except BotError as error:
+                log.warning("a look at the clusters ended early: %s", error)
+
+    async def look(self) -> None:
+        """One look at every cluster."""
+        for cluster in self._clusters:
+            try:
+                async with asyncio.timeout(_READING_S), self._lent.open_sources(cluster) as sources:
+                    with bugs_as_errors():
+                        given = [*await self._pods(sources, cluster), *await self._trouble(sources, cluster)]
+            except (BotError, TimeoutError) as error:  # the other clusters are looked at
+                log.warning("the cluster %s is not watched: %s", cluster or "(default)", error)
+                continue
+            await self._keeper.take(given)
+
+    async def _pods(self, sources: Sources, cluster: str) -> list[Alert]:
+        """Those that wait for too long, and those that do no more."""
+        _, waiting = await gather_waiting(sources, "")
+        now = sources.cluster.now()
+        firing: dict[str, Alert] = {}
+        for pod in waiting.pods:
+            created = parse_time(pod.metadata.creation_timestamp)
+            minutes = self._patience.of_namespace.get(pod.namespace, self._patience.minutes)
+            if created is None or not minutes or (now - created).total_seconds() < minutes * 60:
+                continue
+            labels = {"alertname": "HAMiPodWaiting", "namespace": pod.namespace, "pod": pod.name}
+            told = f"{pod.namespace}/{pod.name} has waited for more than {minutes} minutes"
+            one = _alert(cluster, labels, told, pod.metadata.uid, created, waiting.gaps)
+            firing[one.fingerprint] = one
+        known = [one for one in await self._rows.firing_of(SOURCE, cluster) if one.pod]
+        return self._news(known, firing, waiting.gaps)
+
+    async def _trouble(self, sources: Sources, cluster: str) -> list[Alert]:
+        """What two looks in a row found wrong with HAMi or a node, and what this one does not find any more."""
+        given: list[Alert] = []
+        known = [one for one in await self._rows.firing_of(SOURCE, cluster) if not one.pod]
+        for verb, codes in WATCHED.items():
+            report = await all_findings(sources, verb, self._lent.say)
+            now = sources.cluster.now()
+            bad = (one for one in report.findings if one.code in codes)
+            found = [alert for one in bad for alert in _of_finding(cluster, one, now, report.gaps)]
+            names = {one.fingerprint for one in found}
+            before = self._seen_before.get(f"{cluster}/{verb}", set())
+            self._seen_before[f"{cluster}/{verb}"] = names
+            firing = {one.fingerprint: one for one in found if one.fingerprint in before}
+            ours = [one for one in known if one.labels.get(FINDING) in codes and one.fingerprint not in names]
+            still = {one.fingerprint for one in known}
+            given += [one for one in firing.values() if one.fingerprint not in still]
+            given += self._news(ours, {}, report.gaps)
+        return given
+
+    def _news(self, known: Sequence[Alert], firing: Mapping[str, Alert], gaps: Sequence[Gap]) -> list[Alert]:
+        unseen = _sources(gaps)
+        over = [one for one in known if one.fingerprint not in firing and unseen <= _unseen_then(one)]
+        return [*firing.values(), *(one._replace(status="resolved") for one in over)]
+
+
+def _sources(gaps: Sequence[Gap]) -> set[str]:
+    return {gap.source for gap in gaps}
+
+
+def _unseen_then(one: Alert) -> set[str]:
+    """What could not be seen when the alert began."""
+    return set(filter(None, one.annotations.get(_UNSEEN, "").split("\n")))
+
+
+def _of_finding(cluster: str, found: Finding, now: datetime, gaps: Sequence[Gap]) -> list[Alert]:
+    """One for each node that it is about, or one."""
+    labels = {"alertname": f"HAMi {found.code}", FINDING: found.code}
+    each = [labels | {"node": node} for node in found.scope.nodes] or [labels]
+    return [_alert(cluster, one, found.claim, "", now, gaps) for one in each]
+
+
+def _alert(  # noqa: PLR0917  # private
+    cluster: str, labels: Mapping[str, str], told: str, uid: str, since: datetime, gaps: Sequence[Gap]
+) -> Alert:
+    facts = "\0".join((cluster, uid, *(f"{name}={value}" for name, value in sorted(labels.items()))))
+    return Alert(
+        hashlib.sha256(facts.encode()).hexdigest()[:32],
+        since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "firing",
+        labels["alertname"],
+        "warning",
+        cluster,
+        labels.get("namespace", ""),
+        labels.get("pod", ""),
+        labels.get("node", ""),
+        labels,
+        {"summary": told[:500], _UNSEEN: "\n".join(sorted(_sources(gaps)))},
+        SOURCE,
+    )

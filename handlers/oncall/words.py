@@ -1,0 +1,121 @@
+"""What people write to a triage thread: `triage ack`, `triage note rebooted gpu-7`, `triage mute 2h`, `oncall`."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import click
+
+from bot.changes.durations import read_duration
+from bot.errors import UsageError
+from bot.triage.state import WHILE_IT_LASTS, Deed
+
+Verb = Literal["list", "export", "show"]
+EXAMPLES = {"triage": "triage note rebooted gpu-7", "oncall": "oncall"}
+SUMMARIES = {
+    "triage": "Act on an incident, in its thread: ack, take, note TEXT, handover @WHO, mute 2h, close, export.",
+    "oncall": "Which incidents are open, whose they are, and who is called.",
+}
+_DEEDS: dict[str, Deed] = {
+    "ack": "ack",
+    "acknowledge": "ack",
+    "take": "take",
+    "note": "note",
+    "handover": "handover",
+    "mute": "mute",
+    "close": "close",
+}
+_OTHERS: dict[str, Verb] = {"open": "list", "list": "list", "export": "export", "show": "show"}
+_INCIDENT = re.compile(r"[0-9a-f]{8}")
+_PERSON = re.compile(r"<?[@]?([UWS][A-Z0-9]{2,})(?:\|[^>]*)?>?")
+_LONGEST_MUTE_S = 7 * 86400.0
+
+
+class Asked(NamedTuple):
+    """What is wanted of which incident; `incident` is empty for that of the thread. `seconds` is a mute's length."""
+
+    what: Deed | Verb
+    incident: str = ""
+    text: str = ""
+    to: str = ""
+    seconds: float = WHILE_IT_LASTS
+
+
+def oncall_commands(program: str) -> list[click.Command]:
+    """The verbs for the grammar's help; `program` is what stands before them. They are read by `read_words`."""
+
+    def elsewhere(words: Sequence[str]) -> None:
+        del words
+        raise _wrong("incidents are acted on by a command or a mention")
+
+    return [
+        click.Command(
+            verb,
+            callback=elsewhere,
+            params=[click.Argument(["words"], nargs=-1, metavar="[WORDS]…")],
+            help=SUMMARIES[verb],
+            epilog=f"Example: {program} {EXAMPLES[verb]}",
+        )
+        for verb in EXAMPLES
+    ]
+
+
+def read_words(words: Sequence[str]) -> Asked:
+    """What the words ask for, `triage` or `oncall` first. Raises UsageError, whose hint is an example.
+
+    People are ids, in Slack's own writing (`<@U0123ABCD>`) or bare.
+    """
+    verb, rest = (words[0].casefold() if words else ""), list(words[1:])
+    if verb == "oncall":
+        return Asked("list")
+    if not rest:
+        return Asked("show")
+    word, *rest = rest
+    incident = ""
+    if rest and _INCIDENT.fullmatch(rest[0]):
+        incident, *rest = rest
+    known: dict[str, Deed | Verb] = {**_DEEDS, **_OTHERS}
+    what = known.get(word.casefold())
+    if what is None:
+        near = difflib.get_close_matches(word.casefold(), known, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise _wrong(f"{word!r} is not understood{meant}")
+    return _with_rest(Asked(what, incident), rest)
+
+
+def _with_rest(asked: Asked, rest: list[str]) -> Asked:
+    match asked.what:
+        case "note" if not rest:
+            raise _wrong("a note needs its text", "triage note rebooted gpu-7")
+        case "note" | "close":
+            return asked._replace(text=" ".join(rest))
+        case "handover":
+            found = _PERSON.fullmatch(rest[0]) if len(rest) == 1 else None
+            if found is None:
+                raise _wrong("handover needs one person or user group", "triage handover @ada")
+            return asked._replace(to=found[1])
+        case "mute":
+            return asked._replace(seconds=_mute(rest))
+        case _ if rest:
+            raise _wrong(f"{rest[0]!r} is too much")
+        case _:
+            return asked
+
+
+def _mute(rest: list[str]) -> float:
+    """`2h`, `for 2h`, `until gone`; without words as long as it lasts."""
+    match rest:
+        case [] | ["until", "gone"]:
+            return WHILE_IT_LASTS
+        case ["for", text] | [text]:
+            seconds = read_duration(text)
+            if seconds is not None and 0 < seconds <= _LONGEST_MUTE_S:
+                return seconds
+        case _:
+            pass
+    raise _wrong("a mute lasts at most 7 days, or until gone", "triage mute 2h")
+
+
+def _wrong(message: str, example: str = "triage ack") -> UsageError:
+    return UsageError(message, hint=f"For example, in the incident's thread: @hami-bot {example}")

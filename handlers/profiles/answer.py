@@ -1,0 +1,44 @@
+"""The answer to a profile that was taken: the message with its files, and what is kept of it. Slow for large ones."""
+
+from typing import NamedTuple
+
+from bot.slack.message import Message
+from bot.slack.render.profile import with_short_names
+from bot.slack.render.report import render_report
+from bot.store.profiles import Kept
+from bot.texts import Texts
+from handlers.profiles.files import profile_files
+from playbooks._profile import Snapshot, Taken
+from playbooks._profile_report import diagnose
+from playbooks._profile_request import name_of
+
+
+class Answer(NamedTuple):
+    """`kept` is None where there is no profile."""
+
+    message: Message
+    kept: Kept | None
+    content: bytes
+
+
+def answer_to(snapshot: Snapshot, words: str, say: Texts) -> Answer:
+    """`words` is the question as typed, for the button that asks it again. Raises SourceError for what is none."""
+    report = diagnose(snapshot, say)
+    message = render_report(with_short_names(report), say, channel_buttons=False, words=words)
+    taken = snapshot.outcome
+    if not isinstance(taken, Taken):
+        return Answer(message, None, b"")
+    kind, content = snapshot.request.kind, taken.content
+    name = name_of(kind, content)
+    kept = Kept(
+        id=name,
+        cluster=snapshot.cluster,
+        target=str(taken.address),
+        kind=kind,
+        version=taken.version,
+        taken_at=snapshot.taken_at.timestamp(),
+        seconds=float(snapshot.request.seconds),
+        size=len(content),
+    )
+    files = profile_files(name, kind, taken.wanted.pod, content, say)
+    return Answer(message._replace(files=(*files, *message.files)), kept, content)

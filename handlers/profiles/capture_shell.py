@@ -1,0 +1,62 @@
+"""`hami-bot profile cpu 30s` in a terminal: takes the profile, answers with its report, writes files if asked to."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from bot.errors import UsageError
+from bot.report import Report
+from bot.settings import load_settings
+from bot.slack.message import File
+from bot.texts import Texts
+from handlers.profiles.words import Capture
+from handlers.shell_output import progress
+from playbooks._playbook import Sources
+
+OpenSources = Callable[[], AbstractAsyncContextManager[Sources]]
+
+_LONGEST_S, _MOST_BYTES = 120, 64 * 1024 * 1024
+"""What the settings say unless they say something else: importing them takes half a second."""
+
+
+async def take(
+    open_sources: OpenSources, asked: Capture, say: Texts, *, out: Path | None, config: Path | None
+) -> tuple[Report, list[Path]]:
+    """The report, and the files that were written into the folder `out`, which is made if need be.
+
+    Cancelled, it closes the request. Raises SourceError for what came instead of a profile, UsageError for a folder
+    that cannot be written.
+    """
+    from playbooks._profile import Taken, gather  # noqa: PLC0415  # few questions need what decodes profiles
+    from playbooks._profile_report import diagnose  # noqa: PLC0415
+
+    settings = load_settings(config)
+    longest_s = settings.profiles.longest_s if settings else _LONGEST_S
+    limit_bytes = settings.profiles.most_bytes if settings else _MOST_BYTES
+    request = asked.request(longest_s=longest_s, limit_bytes=limit_bytes)
+    what = f"taking a {f'{asked.seconds} s ' if asked.seconds else ''}{asked.kind} profile"
+    async with progress(what), open_sources() as sources:
+        snapshot = await gather(request, sources)
+    report = await asyncio.to_thread(diagnose, snapshot, say)
+    taken = snapshot.outcome
+    if out is None or not isinstance(taken, Taken):
+        return report, []
+    return report, await asyncio.to_thread(_written, out, _files(asked, taken.wanted.pod, taken.content, say))
+
+
+def _files(asked: Capture, pod: str, content: bytes, say: Texts) -> tuple[File, ...]:
+    from handlers.profiles.files import profile_files  # noqa: PLC0415
+    from playbooks._profile_request import name_of  # noqa: PLC0415
+
+    return profile_files(name_of(asked.kind, content), asked.kind, pod, content, say)
+
+
+def _written(folder: Path, files: tuple[File, ...]) -> list[Path]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            (folder / file.name).write_bytes(file.content)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}", hint="Name a folder with --out.") from error
+    return [folder / file.name for file in files]

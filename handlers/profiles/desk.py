@@ -1,0 +1,191 @@
+"""Profiles asked for in Slack: taken once for all who ask, kept, answered for everyone with picture, table and file."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import msgspec
+
+from bot.errors import UsageError
+from bot.settings.schema import ProfileSettings
+from bot.slack.message import Message
+from bot.slack.render.profile import taking
+from bot.slack.render.prose import render_help
+from bot.slack.render.report import render_report
+from bot.store import StoreError
+from bot.texts import Texts
+from handlers.desk import DONE, Desk, Question
+from handlers.profiles.answer import Answer, answer_to
+from handlers.profiles.kept_report import kept_report
+from handlers.profiles.sharing import Captures, Wanted
+from handlers.profiles.study import study
+from handlers.profiles.words import Capture, ProfileAsked, ShowKept
+from handlers.questions import Help, example, understand
+from handlers.replies import PATIENCE_S, Publicly, Reply, within
+from handlers.words import split_words
+from playbooks._profile import Snapshot, gather
+from playbooks._profile_request import Request
+
+_EVERY_S = 10.0
+"""How often a message is edited that tells how long it takes: Slack allows about 50 edits a minute."""
+_AFTERWARDS_S = 90.0
+"""What finding the pod, decoding, drawing and keeping may take beside the capture itself."""
+
+log = logging.getLogger(__name__)
+
+
+class ProfileDesk:
+    """Takes questions about profiles from all surfaces of Slack."""
+
+    def __init__(self, desk: Desk, settings: ProfileSettings) -> None:
+        self._desk = desk
+        self._lent = desk.lent
+        self._settings = settings
+        self._captures = Captures[Snapshot]()
+        self._waiting: dict[str, asyncio.Task[Snapshot]] = {}
+        self._cancelled_by: dict[str, str] = {}
+
+    def ask(self, key: str, question: Question) -> None:
+        """Answers once. A profile that is taken is for everyone; lists and looks at kept ones are for who asks."""
+        seconds = 0.0
+        capture = _capture_in(question.words)
+        if capture is not None:
+            question = msgspec.structs.replace(question, public=True, beside=True)
+            seconds = min(capture.seconds, self._settings.longest_s)
+        job = partial(self._answer, key, question)
+        self._desk.do(key, job, question, resumed=True, longest_s=seconds + _AFTERWARDS_S)
+
+    def cancel(self, key: str, user: str) -> bool:
+        """Whether that capture was waited for here, and is not any more."""
+        waiting = self._waiting.get(key)
+        if waiting is None or waiting.done():
+            return False
+        self._cancelled_by[key] = user
+        waiting.cancel()
+        return True
+
+    async def _answer(self, key: str, question: Question) -> None:
+        asked = understand(split_words(question.words))
+        reply = self._desk.reply(key, question)
+        if isinstance(asked, Help):
+            message = render_help(asked.text)
+        elif not isinstance(asked, ProfileAsked):
+            raise UsageError("that is no profile", hint=f"For example: {example(('profile',))}")
+        else:
+            say = Texts(asked.options["lang"]) if asked.options.get("lang") else self._lent.say
+            message = await self._message(key, question, asked, reply, say)
+        await reply.answer(message, mark=DONE)
+
+    async def _message(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
+        if isinstance(asked.request, Capture):
+            return await self._capture(key, question, asked, reply, say)
+        rows = self._lent.store.profiles
+        if isinstance(asked.request, ShowKept):
+            report = kept_report(await rows.listed(), self._lent.now(), say)
+            return render_report(report, say, channel_buttons=False, words=question.words, everything=True)
+        return await study(asked.request.words, rows, self._lent.now(), say)
+
+    # ------------------------------------------------------------------------------------------------- taking one
+
+    async def _capture(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
+        assert isinstance(asked.request, Capture)
+        request = asked.request.request(longest_s=self._settings.longest_s, limit_bytes=self._settings.most_bytes)
+        cluster = asked.options.get("cluster") or await self._cluster(question)
+        wanted = Wanted(cluster, str(request.target or ""), request.kind, request.seconds)
+        joined = say("profile.joined") if self._captures.is_running(wanted) else ""
+        waiting = self._captures.take(wanted, partial(self._gather, cluster, request))
+        async with _showing(reply, key, _Progress(request, joined, say)):
+            snapshot = await self._awaited(key, asyncio.create_task(waiting))
+        if snapshot is None:
+            return Message(say("profile.cancelled", user=self._cancelled_by.pop(key, "")))
+        answer = await asyncio.to_thread(answer_to, snapshot, question.words, say)
+        await self._keep(answer)
+        return answer.message
+
+    async def _awaited(self, key: str, waiting: asyncio.Task[Snapshot]) -> Snapshot | None:
+        """None when somebody cancelled it."""
+        self._waiting[key] = waiting
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            if waiting.cancelled() and key in self._cancelled_by:
+                return None
+            raise
+        finally:
+            del self._waiting[key]
+
+    async def _gather(self, cluster: str, request: Request) -> Snapshot:
+        async with self._lent.open_sources(cluster) as sources:
+            return await gather(request, sources)
+
+    async def _keep(self, answer: Answer) -> None:
+        """The answer has the file as well, so a store that is out of reach costs only the comparison later."""
+        if answer.kept is None:
+            return
+        settings = self._settings
+        try:
+            rows = self._lent.store.profiles
+            await rows.keep(answer.kept, answer.content, most=settings.kept, days=settings.kept_days)
+        except StoreError as error:
+            log.warning("the profile %s is not kept: %s", answer.kept.id, error)
+
+    async def _cluster(self, question: Question) -> str:
+        """The cluster that is meant where none is named: the thread's, else the channel's, else the usual one."""
+        if question.thread_ts not in ("", question.asked_ts):
+            known = await self._lent.store.thread(question.channel, question.thread_ts)
+            if known is not None and known[1] in self._lent.clusters:
+                return known[1]
+        return self._lent.channels.get(question.channel, "")
+
+
+class _Progress:
+    """What is shown meanwhile."""
+
+    def __init__(self, request: Request, joined: str, say: Texts) -> None:
+        self._request = request
+        self._joined = joined
+        self._say = say
+        self._ends_at = time.monotonic() + request.seconds
+
+    def message(self, key: str) -> Message:
+        """What stands there now, with the button that cancels it."""
+        say, request = self._say, self._request
+        left = round(self._ends_at - time.monotonic())
+        told = {"kind": request.kind, "where": request.target or say("profile.the-scheduler")}
+        text = say("profile.progress-left", left=left, **told) if left > 0 else say("profile.progress", **told)
+        return taking(" ".join(filter(None, (text, self._joined))), key, say("profile.cancel"))
+
+
+@asynccontextmanager
+async def _showing(reply: Reply, key: str, progress: _Progress) -> AsyncGenerator[None]:
+    """While it lasts, a message that everyone sees tells how long it still takes; the answer replaces it."""
+    if not isinstance(reply, Publicly):
+        yield
+        return
+    ended = asyncio.Event()
+    showing = asyncio.create_task(_show(reply.progress, key, progress, ended))
+    try:
+        yield
+    finally:
+        ended.set()
+        await showing
+
+
+async def _show(
+    show: Callable[[Message], Awaitable[None]], key: str, progress: _Progress, ended: asyncio.Event
+) -> None:
+    wait = PATIENCE_S
+    while not await within(ended, wait):
+        await show(progress.message(key))
+        wait = _EVERY_S
+
+
+def _capture_in(words: str) -> Capture | None:
+    try:
+        asked = understand(split_words(words))
+    except UsageError:  # told in its place
+        return None
+    return asked.request if isinstance(asked, ProfileAsked) and isinstance(asked.request, Capture) else None

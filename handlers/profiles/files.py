@@ -1,0 +1,52 @@
+"""What belongs to a profile beside its report: the picture, the page, the whole table, and the bytes as fetched."""
+
+from collections.abc import Iterator
+
+from bot.pprof.decode import read
+from bot.pprof.nodes import no_location, node_table
+from bot.pprof.profile import Profile
+from bot.pprof.sampletypes import sample_index
+from bot.pprof.top import prepared, top, total_of
+from bot.pprof.units import AUTO, label
+from bot.render.flame import Sample, lay_out
+from bot.render.flamepage import flame_page
+from bot.render.flamepicture import flame_alt_text, flame_picture
+from bot.slack.message import File
+from bot.texts import Texts
+
+_SECOND_NS = 1_000_000_000
+
+
+def profile_files(name: str, kind: str, pod: str, content: bytes, say: Texts) -> tuple[File, ...]:
+    """The picture first. `content` is what a report was made of; takes a second for 100,000 samples."""
+    table = top(read(content)).encode("utf-8", "surrogateescape")
+    profile = prepared(read(content))
+    index = sample_index(profile, "")
+    unit = profile.sample_types[index].unit
+    seconds = profile.duration_nanos / _SECOND_NS
+    title = " · ".join(filter(None, (pod, kind, f"{seconds:.0f} s" if seconds > 0 else "")))
+    total = label(total_of(profile, index), unit, AUTO)
+    subtitle = f"{profile.sample_types[index].type}, {total} of {len(list(profile.samples)):,} samples, {name}"
+    flame = lay_out(_stacks(profile, index))
+    alt_text = flame_alt_text(flame, title) if flame.boxes else say("profile.alt-none")
+    return (
+        File(f"{name}.png", flame_picture(flame, title, subtitle), say("profile.picture"), alt_text),
+        File(f"{name}.top.txt", table, say("profile.whole-table")),
+        File(f"{name}.html", flame_page(flame, title, subtitle).encode(), say("profile.page")),
+        File(f"{name}.pb.gz", content, say("profile.as-fetched")),
+    )
+
+
+def _stacks(profile: Profile, index: int) -> Iterator[Sample]:
+    table = node_table(profile, lines=False, inlines=True)
+    names = {number: [_shown(str(table.nodes[node])) for node in nodes] for number, nodes in table.by_location.items()}
+    for ids, value in profile.samples.stacks(index):
+        try:
+            leaf_first = [name for number in ids for name in names[number]]
+        except KeyError as error:
+            raise no_location() from error
+        yield Sample(leaf_first[::-1], value)
+
+
+def _shown(name: str) -> str:
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,71 @@
+"""Which kept profile is meant: by its id, by the version of the program, or by the time that it was taken."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from bot.errors import NotFound
+from bot.kube.times import format_time
+from playbooks._profile_request import KINDS
+
+if TYPE_CHECKING:  # half a second, which profiles in files do not need
+    from bot.store.profiles import Kept
+
+_ID = re.compile(rf"({'|'.join(KINDS)})-[0-9a-f]{{8}}")
+_VERSION = re.compile(r"v?\d+\.\d+(\.\d+)?([-+.][\w.]+)?")
+_TIME = re.compile(r"(?:(\d{4}-\d\d-\d\d)[T ])?(\d\d:\d\d)(:\d\d)?Z?")
+_SHOWN = 5
+
+
+def is_reference(word: str) -> bool:
+    """Whether the word can name a kept profile."""
+    return any(form.fullmatch(word) for form in (_ID, _VERSION, _TIME))
+
+
+def kind_meant(words: Sequence[str], kept: "Sequence[Kept]") -> str:
+    """The kind that versions and times among the words are about: that of an id among them, else cpu if one is kept."""
+    ids = (found[1] for found in map(_ID.fullmatch, words) if found)
+    kinds = [one.kind for one in kept]
+    return next(ids, "cpu" if "cpu" in kinds or not kinds else kinds[0])
+
+
+def find_kept(word: str, kept: "Sequence[Kept]", kind: str, now: float) -> "Kept":
+    """The newest that the word names; of a time the last one taken by then (UTC). Raises NotFound.
+
+    `kept` has the newest first; `now` is in unix seconds.
+    """
+    if _ID.fullmatch(word):
+        found = [one for one in kept if one.id == word]
+    elif _VERSION.fullmatch(word):
+        found = [one for one in kept if one.kind == kind and one.version == word.removeprefix("v")]
+    else:
+        until = _until(word, now)
+        found = [one for one in kept if one.kind == kind and until is not None and one.taken_at < until]
+    if not found:
+        shown = ", ".join(f"{one.id} ({one.version or one.target}, {_moment(one)})" for one in kept[:_SHOWN])
+        raise NotFound(
+            f"no profile {word!r} is kept" + ("" if _ID.fullmatch(word) else f" of kind {kind}"),
+            hint=f"Kept are: {shown}" if shown else "None is kept yet: take one with profile cpu 30s",
+        )
+    return found[0]
+
+
+def _until(word: str, now: float) -> float | None:
+    """The end of the minute or second that is named; without a day the last time that it was so late."""
+    found = _TIME.fullmatch(word)
+    if not found:
+        return None
+    today = datetime.fromtimestamp(now, UTC)
+    day = found[1] or today.date().isoformat()
+    try:
+        moment = datetime.fromisoformat(f"{day}T{found[2]}{found[3] or ':00'}+00:00")
+    except ValueError:
+        return None
+    if not found[1] and moment > today:
+        moment -= timedelta(days=1)
+    return (moment + timedelta(seconds=1 if found[3] else 60)).timestamp()
+
+
+def _moment(one: "Kept") -> str:
+    return format_time(datetime.fromtimestamp(one.taken_at, UTC))

@@ -1,0 +1,67 @@
+"""Kept profiles as files for a while, so that whatever reads files reads them as well."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from handlers.profiles.kept import find_kept, is_reference, kind_meant
+from handlers.profiles.shell import answer
+
+if TYPE_CHECKING:
+    from bot.store.profiles import ProfileRows
+
+Contents = dict[str, tuple[str, bytes]]
+"""By the word that names it: a profile's id and its bytes."""
+
+
+async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> Contents:
+    """The kept profiles that are among the words. Raises NotFound for a word that could name one and does not."""
+    wanted = [word for word in dict.fromkeys(words) if is_reference(word)]
+    if not wanted:
+        return {}
+    kept = await rows.listed()
+    kind = kind_meant(words, kept)
+    named = {word: find_kept(word, kept, kind, now) for word in wanted}
+    return {word: (one.id, await rows.content(one.id)) for word, one in named.items()}
+
+
+def answer_about(words: Sequence[str], contents: Contents) -> str:
+    """What `handlers.profiles.shell.answer` says, with kept profiles in the place of the words that name them."""
+    with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
+        paths: dict[str, str] = {}
+        for word, (profile_id, content) in contents.items():
+            path = Path(folder) / profile_id
+            path.write_bytes(content)
+            paths[word] = str(path)
+        text = answer([_replaced(word, paths) for word in words])
+    return text.replace(f"{folder}/", "")
+
+
+def _replaced(word: str, paths: dict[str, str]) -> str:
+    """`-base=v2.9.0` as well as `v2.9.0`."""
+    option, equals, value = word.partition("=")
+    if word.startswith("-") and equals:
+        return f"{option}={paths.get(value, value)}"
+    return paths.get(word, word)
+
+
+def answer_beside_the_bot(words: Sequence[str], missing: Sequence[str], config: Path | None) -> str:
+    """The same from the store that the settings name; `missing` are the words that are no files."""
+    wanted = [word for word in missing if is_reference(word)]
+    if not wanted:
+        return answer(words)
+    return answer_about(words, asyncio.run(_from_store(wanted, config)))
+
+
+async def _from_store(words: Sequence[str], config: Path | None) -> Contents:
+    from bot.settings import load_settings  # noqa: PLC0415  # and what follows: only where a kept one is asked for
+    from bot.settings.schema import StoreSettings  # noqa: PLC0415
+    from bot.store import open_profiles  # noqa: PLC0415
+
+    settings = load_settings(config)
+    store = settings.store if settings else StoreSettings()
+    async with open_profiles(store.url.get_secret_value()) as rows:
+        return await contents_of(words, rows, time.time())

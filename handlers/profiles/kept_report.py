@@ -1,0 +1,56 @@
+"""The list of the profiles that are kept, as a report."""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Finding, NextAction, Report, Scope, Subject, Table
+from bot.texts import Texts
+
+if TYPE_CHECKING:
+    from bot.store.profiles import Kept
+
+COLUMNS = ("id", "kind", "taken at", "seconds", "version", "cluster", "target", "bytes")
+
+
+def kept_report(kept: "Sequence[Kept]", now: float, say: Texts) -> Report:
+    """The newest first; `now` is in unix seconds."""
+    claim = say("profile.kept", count=len(kept)) if kept else say("profile.kept-none")
+    actions = () if kept else (NextAction(say("profile.take-one"), "profile cpu 30s"),)
+    finding = Finding("profiles-kept", claim, "info", "confirmed", Scope(), (), actions)
+    rows = tuple(_row(one) for one in kept)
+    return Report(
+        schema=SCHEMA,
+        playbook="profile",
+        cluster="",
+        taken_at=_time(now),
+        subject=Subject("Profiles", "", ""),
+        verdict=claim,
+        severity="info",
+        findings=(finding,),
+        tables=(Table("profiles", COLUMNS, rows),) if rows else (),
+    )
+
+
+async def kept_beside_the_bot(config: Path | None, say: Texts) -> Report:
+    """The list in the store that the settings name. Raises StoreError."""
+    from bot.settings import load_settings  # noqa: PLC0415  # see `bot.settings`
+    from bot.settings.schema import StoreSettings  # noqa: PLC0415
+    from bot.store import open_profiles  # noqa: PLC0415  # half a second
+
+    settings = load_settings(config)
+    store = settings.store if settings else StoreSettings()
+    async with open_profiles(store.url.get_secret_value()) as rows:
+        return kept_report(await rows.listed(), time.time(), say)
+
+
+def _row(one: "Kept") -> tuple[str, ...]:
+    seconds = f"{one.seconds:.0f}" if one.seconds else ""
+    return one.id, one.kind, _time(one.taken_at), seconds, one.version, one.cluster, one.target, str(one.size)
+
+
+def _time(moment: float) -> str:
+    return format_time(datetime.fromtimestamp(moment, UTC))

@@ -1,0 +1,108 @@
+"""`profile …` in Slack: commands, mentions, buttons under answers, and the button that cancels."""
+
+import re
+from functools import partial
+from typing import Any
+
+from bot.slack.app import App
+from bot.slack.message import Message
+from bot.slack.render.buttons import ASK, read_value
+from bot.slack.render.profile import CANCEL
+from handlers.desk import DONE, Desk, Question
+from handlers.profiles.desk import ProfileDesk
+from handlers.questions import COMMAND
+from handlers.words import as_delivered, without_mention
+
+_ASKING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*profile\b")
+
+
+def register(app: App, desk: Desk, profiles: ProfileDesk) -> None:
+    """To be registered before what listens to all commands, mentions and buttons."""
+    window = _Window(desk, profiles)
+
+    async def commanded(body: dict[str, Any]) -> bool:
+        return bool(_ASKING.match(body.get("text") or ""))
+
+    async def mentioned(event: dict[str, Any]) -> bool:
+        return _from_person(event) and bool(_ASKING.match(window.words_of(event)))
+
+    async def said_directly(event: dict[str, Any]) -> bool:
+        return event.get("channel_type") == "im" and await mentioned(event)
+
+    async def asked_by_button(body: dict[str, Any]) -> bool:
+        value = read_value(_action(body).get("value", ""))
+        return bool(value and _ASKING.match(value.words))
+
+    app.command(COMMAND, matchers=[commanded])(window.command)
+    app.event("app_mention", matchers=[mentioned])(window.mention)
+    app.event("message", matchers=[said_directly])(window.said)
+    app.action(re.compile(f"^{re.escape(ASK)}"), matchers=[asked_by_button])(window.button)
+    app.action(CANCEL)(window.cancelled)
+
+
+class _Window:
+    """Every method but `words_of` is a listener."""
+
+    def __init__(self, desk: Desk, profiles: ProfileDesk) -> None:
+        self._desk = desk
+        self._profiles = profiles
+
+    def words_of(self, event: dict[str, Any]) -> str:
+        return without_mention(event.get("text", ""), self._desk.lent.bot_user)
+
+    async def command(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        words, url = body.get("text", ""), body.get("response_url", "")
+        question = self._question(body["user_id"], body["channel_id"], words, response_url=url)
+        self._profiles.ask(body["trigger_id"], question)
+
+    async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
+        self._ask_publicly(body, event, event.get("thread_ts") or event["ts"])
+
+    async def said(self, body: dict[str, Any], event: dict[str, Any]) -> None:
+        self._ask_publicly(body, event, event.get("thread_ts", ""))
+
+    def _ask_publicly(self, body: dict[str, Any], event: dict[str, Any], thread_ts: str) -> None:
+        about = {"thread_ts": thread_ts, "public": True, "asked_ts": event["ts"]}
+        question = self._question(event["user"], event["channel"], self.words_of(event), **about)
+        self._profiles.ask(body["event_id"], question)
+
+    async def button(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        value = read_value(_action(body)["value"])
+        words = as_delivered(value.words) if value else ""
+        if value and value.cluster in self._desk.lent.clusters and "--cluster" not in words:
+            words = f"--cluster {value.cluster} {words}"
+        self._profiles.ask(body["trigger_id"], self._clicked(body, words))
+
+    async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        if self._profiles.cancel(str(_action(body).get("value", "")), body["user"]["id"]):
+            return
+        key, question = body["trigger_id"], self._clicked(body, "")
+        told = Message(self._desk.lent.say("profile.elsewhere"))
+        self._desk.do(key, partial(self._desk.reply(key, question).answer, told, mark=DONE), question)
+
+    def _clicked(self, body: dict[str, Any], words: str) -> Question:
+        user: str = body["user"]["id"]
+        container: dict[str, Any] = body.get("container") or {}
+        message: dict[str, Any] = body.get("message") or {}
+        room: dict[str, Any] = body.get("channel") or {}
+        thread_ts: str = message.get("thread_ts") or container.get("thread_ts") or ""
+        if not thread_ts and not container.get("is_ephemeral"):
+            thread_ts = container.get("message_ts", "")
+        url = body.get("response_url", "")
+        return self._question(user, room.get("id") or user, words, thread_ts=thread_ts, response_url=url, beside=True)
+
+    def _question(self, user: str, channel: str, words: str, **about: Any) -> Question:
+        return Question(words=words, user=user, channel=channel, asked_at=self._desk.lent.now(), **about)
+
+
+def _from_person(event: dict[str, Any]) -> bool:
+    """Not a bot's message, nor an edit."""
+    return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
+
+
+def _action(body: dict[str, Any]) -> dict[str, Any]:
+    actions: list[dict[str, Any]] = body.get("actions") or [{}]
+    return actions[0]

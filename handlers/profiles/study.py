@@ -1,0 +1,84 @@
+"""`profile top | list | compare | hints` in Slack: about kept profiles only, since files would be the bot's own."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from bot.errors import NotFound, UsageError
+from bot.kube.times import format_time
+from bot.pprof.decode import read
+from bot.pprof.findings import explain, symptom_table
+from bot.pprof.quotes import Taken
+from bot.pprof.versions import comparison_tables, explain_change
+from bot.report import SCHEMA, Finding, Report, Subject, Table, one_line, worst
+from bot.slack.message import File, Message
+from bot.slack.render.profile import with_short_names
+from bot.slack.render.prose import render_help
+from bot.slack.render.report import render_report
+from bot.store.profiles import ProfileRows
+from bot.texts import Texts
+from handlers.profiles.kept_files import Contents, answer_about, contents_of
+from handlers.profiles.shell import Words, read_words
+from handlers.words import join_words
+from playbooks._profile_request import KINDS
+
+_SHOWN = 6000
+"""Characters that are shown; a longer text is in a file as well."""
+_FILES = ("base", "diff_base")
+_OF_A_SHELL = "source"
+
+
+async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts) -> Message:
+    """The answer. Raises UsageError and NotFound for words that name no kept profile."""
+    asked = read_words(words[1:])
+    if _OF_A_SHELL in asked.options:
+        raise UsageError(f"-{_OF_A_SHELL} reads files of the bot: it is for a shell")
+    named = asked.plain[1:] if words[0] == "list" else asked.plain
+    named = [*named, *(str(asked.options[one]) for one in _FILES if one in asked.options)]
+    contents = await contents_of(named, rows, now)
+    if unknown := [one for one in named if one not in contents]:
+        hint = f"Name one by its id: profile kept lists them. Or take one: profile {KINDS[0]} 30s"
+        raise NotFound(f"no profile {unknown[0]!r} is kept", hint=hint)
+    if words[0] in ("compare", "hints") and named:
+        return await asyncio.to_thread(_explained, words, asked, contents, now, say)
+    return await asyncio.to_thread(_text, list(words), contents)
+
+
+def _text(words: list[str], contents: Contents) -> Message:
+    text = answer_about(words, contents)
+    shown = render_help(text)
+    if len(text) <= _SHOWN:
+        return shown
+    file = File(f"profile-{words[0]}.txt", text.encode("utf-8", "surrogateescape"), join_words(["profile", *words]))
+    return shown._replace(files=(file,))
+
+
+def _explained(words: Sequence[str], asked: Words, contents: Contents, now: float, say: Texts) -> Message:
+    named = [contents[one] for one in asked.plain]
+    taken = [Taken(read(content), name, name) for name, content in named]
+    kind = asked.options.get("sample_index", "")
+    if words[0] == "compare":
+        if len(taken) < 2:
+            raise UsageError("name at least two profiles, the oldest first", hint="For example: profile kept")
+        findings = explain_change(taken, say, sample_index_name=kind)
+        tables = comparison_tables(taken, say, sample_index_name=kind)
+    else:
+        findings = explain(taken[0], say, sample_index_name=kind)
+        tables = () if findings else (symptom_table(say),)
+    report = _report(", ".join(one.object for one in taken), findings, tables, now, say)
+    again = join_words(["profile", *words])
+    return render_report(with_short_names(report), say, channel_buttons=False, words=again, everything=True)
+
+
+def _report(about: str, findings: tuple[Finding, ...], tables: tuple[Table, ...], now: float, say: Texts) -> Report:
+    return Report(
+        schema=SCHEMA,
+        playbook="profile",
+        cluster="",
+        taken_at=format_time(datetime.fromtimestamp(now, UTC)),
+        subject=Subject("Profile", "", about),
+        verdict=one_line(findings[0].claim if findings else say("profile-hint.none")),
+        severity=worst(findings),
+        findings=findings,
+        tables=tables,
+    )

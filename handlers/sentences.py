@@ -1,0 +1,84 @@
+"""Sentences that ask about one pod: `Why is my pod ml/trainer-0 still pending?` is `why ml/trainer-0`.
+
+Nothing is guessed: the words around the pod's name are known ones, or the person is asked which word it is.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from bot.errors import UsageError
+from handlers.questions import build_grammar, understand
+from playbooks._playbook import find, load
+
+_WHY = "why"
+_AROUND = "`*_~.,;:?!"
+"""What stands around a word in a sentence, or marks it up, and in no name."""
+_AROUND_A_POD = (
+    "a an the my our your his her their this that it its i we you there "
+    "is isn't isnt are aren't was wasn't be been being do does doesn't doesnt did didn't has hasn't have haven't "
+    "had will won't wont would can can't cant cannot could couldn't not never no still yet just now again already "
+    "so long for to of on in at from with by and or since today please "
+    "pod pods job deployment workload container replica gpu gpus card cards node device "
+    "pending running run runs start starts started starting stuck wait waits waiting hang hangs hanging ready "
+    "schedule scheduled scheduling unscheduled unschedulable fail fails failed failing crash crashes crashing "
+    "blocked refused rejected get gets getting come comes coming up work works working wrong happening"
+)
+_FILLER = frozenset(_AROUND_A_POD.split())
+_NAMESPACE = ("namespace", "ns")
+_NAME = re.compile(r"(?:[a-z0-9.-]+/)*(?=[a-z0-9./-]*[0-9/-])[a-z0-9][a-z0-9./-]*")
+"""What looks like a pod's name: few words of a sentence have a digit, a hyphen or a slash."""
+
+
+def wants_pod(verb: str) -> bool:
+    """Whether the verb's question is about one pod."""
+    return verb in load() and any(one.name == "pod" for one in find(verb).parameters)
+
+
+def is_complete(words: Sequence[str]) -> bool:
+    """Whether the words are a question as they stand."""
+    try:
+        understand(words)
+    except UsageError:
+        return False
+    return True
+
+
+def from_verb(words: list[str]) -> list[str]:
+    """The words from a reading verb on, which a phone wrote with a capital; whatever was said before `why` is dropped.
+
+    Backticks around them are dropped too, as none of those verbs takes free text.
+    """
+    bare = [one.strip(_AROUND).lower() for one in words]
+    if bare and bare[0] in build_grammar().commands:
+        return words
+    if bare and bare[0] in load():
+        start = 0
+    elif _WHY in bare and all(one.isalpha() or "'" in one for one in bare[: bare.index(_WHY)] if one):
+        start = bare.index(_WHY)
+    else:
+        return words
+    return [bare[start], *(one.strip("`") if one.startswith("`") else one for one in words[start + 1 :])]
+
+
+def plain_question(words: list[str]) -> list[str]:
+    """The question that a sentence about a pod asks, perhaps without its pod; any other words as they are.
+
+    Raises UsageError when several of its words may be the pod.
+    """
+    if not words or not wants_pod(words[0]) or is_complete(words):
+        return words
+    first = next((number for number, one in enumerate(words) if one.startswith("-")), len(words))
+    said, options = [one.strip(_AROUND) for one in words[1:first]], words[first:]
+    for before, name in pairwise(said):
+        if before.lower() in _NAMESPACE and name.lower() not in _FILLER:
+            options = [*options, "-n", name]
+            said = [one for one in said if one not in (before, name)]
+            break
+    left = [one for one in said if one and one.lower() not in _FILLER]
+    named = [one for one in left if _NAME.fullmatch(one)]
+    about = named if len(named) == 1 else left
+    if len(about) > 1:
+        listed = ", ".join(about)
+        raise UsageError(f"which of these words is the pod: {listed}?", hint=f"For example: {words[0]} {about[0]}")
+    return [words[0], *about, *options]

@@ -1,0 +1,117 @@
+"""The real bot with on-call: Slack before it, a recorded cluster behind it, alerts from the side."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from pydantic import SecretStr
+
+from bot.kube.recording import RecordedCluster
+from bot.serve import Limits, running
+from bot.settings.schema import OncallSettings
+from playbooks._playbook import Sources
+from sandbox.slack import SlackServer
+from tests.oncall.rig import text
+from tests.slack.bot import settings
+from tests.slack.changing import sent
+
+CHANNEL, ROOM = "C0GPUONC01", "gpu-oncall"
+TOKEN = "alert-token-7f3a"
+GIVEN = OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN))
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@dataclass
+class World:
+    slack: SlackServer
+    url: str
+    session: aiohttp.ClientSession
+
+    async def post(self, body: Any, headers: dict[str, str] | None = None) -> tuple[int, str]:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with self.session.post(
+            f"{self.url}/alerts/alertmanager", data=data, headers=BEARER if headers is None else headers
+        ) as answer:
+            return answer.status, await answer.text()
+
+    async def alert(self, *pods: str, status: str = "firing") -> None:
+        assert await self.post(webhook(*pods, status=status)) == (200, "ok\n")
+
+    async def head(self, containing: str) -> dict[str, Any]:
+        return await self.slack.wait_for(lambda: next(iter(self._heads(containing)), None))
+
+    def _heads(self, containing: str) -> list[dict[str, Any]]:
+        return [one for one in self.slack.messages(ROOM, "ada") if one.get("bot_id") and containing in text(one)]
+
+    async def reply(self, head: dict[str, Any], containing: str) -> dict[str, Any]:
+        return await self.slack.wait_for(channel=ROOM, containing=containing, thread_ts=head["ts"])
+
+    async def told(self, user: str, containing: str) -> dict[str, Any]:
+        """What one person alone is shown."""
+
+        def look() -> dict[str, Any] | None:
+            everything = self.slack.workspace.everything(self.slack.workspace.channel_id(ROOM))
+            only = self.slack.workspace.user_id(user)
+            return next((one for who, one in everything if who == only and containing in text(one)), None)
+
+        return await self.slack.wait_for(look)
+
+    async def click(self, user: str, head: dict[str, Any], action: str, **given: Any) -> None:
+        await self.slack.click(user, f"triage:{action}", channel=ROOM, message_ts=head["ts"], **given)
+
+    async def forged(self, user: str, head: dict[str, Any], action: str, value: str, room: str = ROOM) -> None:
+        """A click that no button of the message makes."""
+        who = {"id": self.slack.workspace.user_id(user)}
+        pressed = {"type": "button", "block_id": "b", "action_id": action, "value": value, "action_ts": "1"}
+        place = self.slack.workspace.channel_id(room)
+        container = {"type": "message", "message_ts": head["ts"], "channel_id": place, "is_ephemeral": False}
+        where = {"container": container, "channel": {"id": place}}
+        await sent(self.slack, "block_actions", user=who, actions=[pressed], trigger_id=f"t{value}{action}", **where)
+
+
+def webhook(*pods: str, status: str = "firing", **labels: str) -> dict[str, Any]:
+    alerts = [
+        {
+            "status": status,
+            "labels": {"alertname": "GPUPodPending", "severity": "warning", "namespace": "ml", "pod": pod, **labels},
+            "annotations": {"summary": f"{pod} waits"},
+            "startsAt": "2026-11-21T05:00:00Z",
+            "endsAt": "0001-01-01T00:00:00Z",
+            "fingerprint": pod.encode().hex().rjust(16, "0")[-16:],
+        }
+        for pod in pods
+    ]
+    return {"version": "4", "groupKey": "{}", "status": status, "receiver": "hami-bot", "alerts": alerts}
+
+
+def played(
+    folder: Path,
+    recording: Path,
+    scene: Callable[[World], Awaitable[None]],
+    given: OncallSettings | None = GIVEN,
+) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(60), a_world(folder, recording, given) as world:
+            await scene(world)
+            assert world.slack.unknown_methods == []
+
+    asyncio.run(play())
+
+
+@asynccontextmanager
+async def a_world(folder: Path, recording: Path, given: OncallSettings | None) -> AsyncGenerator[World]:
+    @asynccontextmanager
+    async def recorded(cluster: str) -> AsyncGenerator[Sources]:
+        del cluster
+        yield Sources(RecordedCluster.open(recording))
+
+    async with SlackServer() as slack, aiohttp.ClientSession() as session:
+        wanted = settings(slack, folder).model_copy(update={"oncall": given})
+        limits = Limits(oncall=0.05)
+        async with running(wanted, wanted.slack, recorded, limits) as url:
+            yield World(slack, url, session)

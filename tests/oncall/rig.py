@@ -1,0 +1,153 @@
+"""Incidents with a real store, a real outbox, the sandbox's Slack and a recorded cluster, in virtual time."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bot.errors import SourceError
+from bot.kube.recording import RecordedCluster
+from bot.slack.outbox import Outbox
+from bot.slack.work import Work
+from bot.store import Store, open_store
+from bot.texts import Texts
+from bot.triage.state import Terms
+from bot.triage.webhook import Alert
+from handlers.desk import Lent
+from handlers.oncall.passes import Keeper, Plan
+from playbooks._playbook import Sources
+from sandbox.slack import SlackServer, VirtualClock
+from sandbox.slack.content import strings_of
+from tests.changes.rig import Steps
+from tests.slack.outbox_support import ONCALL, START, Bot, a_bot, drain, outbox_of, seed
+
+TERMS = Terms(rota=("U0ADA00001", "S0ONCALL01"))
+PASS_S = 5.0
+
+
+@dataclass
+class Rig:
+    """`down` is what reading the cluster raises."""
+
+    bot: Bot
+    store: Store
+    recording: Path
+    down: SourceError | None = None
+    read: int = 0
+    outbox: Outbox = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outbox = outbox_of(self.bot, self.store, owner="test")
+
+    @property
+    def now(self) -> float:
+        return self.bot.clock.now()
+
+    @contextlib.asynccontextmanager
+    async def sources(self, cluster: str) -> AsyncGenerator[Sources]:
+        del cluster
+        self.read += 1
+        if self.down:
+            raise self.down
+        yield Sources(RecordedCluster.open(self.recording))
+
+    def lent(self, store: Any = None, outbox: Any = None) -> Lent:
+        return Lent(
+            gateway=self.bot.gateway,
+            outbox=outbox or self.outbox,
+            store=store or self.store,
+            work=Work(self.store),
+            open_sources=self.sources,
+            clusters=(),
+            channels={},
+            say=Texts("en"),
+            bot_user="U0BOT",
+            now=self.bot.clock.now,
+        )
+
+    def keeper(self, owner: str = "one", steps: Steps | None = None, terms: Terms = TERMS) -> Keeper:
+        """A process; with `steps` one that may be killed at any call of its store or outbox."""
+        plan = Plan(ONCALL, terms, lambda one: one.cluster, owner, clock=self.bot.clock.now)
+        if steps is None:
+            return Keeper(self.lent(), plan)
+        return Keeper(self.lent(_Store(self.store, steps), steps.of(self.outbox)), plan)
+
+    async def send(self) -> None:
+        """Lets the outbox say what it has, as slowly as Slack wants it."""
+        await drain(self.store, self.bot.clock, self.outbox)
+
+    async def passes(self, seconds: float, *keepers: Keeper, step_s: float = PASS_S) -> None:
+        """Passes, and what they put is sent, for so long."""
+        keepers = keepers or (self.keeper(),)
+        end = self.now + seconds
+        while True:
+            await asyncio.gather(*(one.look() for one in keepers))
+            await self.send()
+            if self.now >= end:
+                return
+            await self.bot.clock.advance(min(step_s, max(end - self.now, 0.1)))
+
+    def heads(self) -> list[dict[str, Any]]:
+        return [one for one in self._said() if one.get("thread_ts") in (None, "", one["ts"])]
+
+    def replies(self, head: dict[str, Any]) -> list[str]:
+        return [text(one) for one in self._said() if one.get("thread_ts") == head["ts"] and one["ts"] != head["ts"]]
+
+    def _said(self) -> list[dict[str, Any]]:
+        everything = self.bot.slack.workspace.everything(ONCALL)
+        return [one for only_for, one in everything if not only_for and one.get("bot_id") and "files" not in one]
+
+
+class _Store:
+    """The store, of which every call about incidents is a step."""
+
+    def __init__(self, store: Store, steps: Steps) -> None:
+        self._store = store
+        self.incidents = steps.of(store.incidents)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def text(message: dict[str, Any]) -> str:
+    return "\n".join(strings_of(message))
+
+
+def pending(number: int = 0, pod: str = "", name: str = "GPUPodPending", status: str = "firing", **over: Any) -> Alert:
+    """An alert about a pod of the cluster."""
+    pod = pod or f"trainer-{number}"
+    labels = {"alertname": name, "namespace": "ml", "pod": pod}
+    given: dict[str, Any] = {
+        "fingerprint": f"{name[:8]}{pod}".replace("-", ""),
+        "starts_at": "2027-01-15T08:00:00Z",
+        "status": status,
+        "name": name,
+        "level": "warning",
+        "cluster": "",
+        "namespace": "ml",
+        "pod": pod,
+        "node": "",
+        "labels": labels,
+        "annotations": {"summary": f"{pod} waits"},
+    }
+    return Alert(**{**given, **over})
+
+
+@contextlib.asynccontextmanager
+async def a_rig(database: str, recording: Path) -> AsyncGenerator[Rig]:
+    async with (
+        SlackServer(clock=VirtualClock(START), seed=seed()) as slack,
+        a_bot(slack) as bot,
+        open_store(database, now=bot.clock.now) as store,
+    ):
+        yield Rig(bot, store, recording)
+
+
+def with_rig(database: str, recording: Path, scene: Callable[[Rig], Awaitable[None]]) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(60), a_rig(database, recording) as rig:
+            await scene(rig)
+
+    asyncio.run(play())

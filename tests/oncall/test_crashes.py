@@ -1,0 +1,144 @@
+"""Killed at every step of intake, thread creation, edit, call, resolving: two others go on, and it comes to the same.
+
+A step is a call of the store's incidents (one transaction each) or of the outbox that writes something; killed before
+one of them is killed after the one before, whatever was only read between. What Alertmanager got no answer for it sends
+again. What must hold at the end, whatever was killed:
+
+- one thread, its head once, its evidence once, every reply once;
+- every alert that was taken is counted.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from bot.store import open_store
+from bot.triage.webhook import Alert
+from handlers.oncall.passes import Keeper
+from tests.changes.rig import Killed, Steps, When
+from tests.conftest import NewDatabase
+from tests.oncall.rig import Rig, a_rig, pending, text
+from tests.oncall.scenes import busy_cluster
+
+WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put"})
+FIRST = [pending(0), pending(3)]
+MORE = [pending(6), pending(9, name="KubePodNotReady")]
+Act = Callable[[Rig, Keeper], Awaitable[None]]
+
+
+async def _taken(rig: Rig, alerts: list[Alert], *, then_s: float) -> None:
+    keeper = rig.keeper("before")
+    await keeper.take(alerts)
+    await rig.passes(then_s, keeper, step_s=then_s)
+
+
+async def _intake(rig: Rig, keeper: Keeper) -> None:
+    del rig
+    await keeper.take(FIRST)
+    await keeper.take(MORE)
+
+
+async def _thread(rig: Rig, keeper: Keeper) -> None:
+    await rig.keeper("before").take(FIRST)
+    await keeper.look()
+    await rig.send()
+    await keeper.look()
+
+
+async def _edit(rig: Rig, keeper: Keeper) -> None:
+    await _taken(rig, FIRST, then_s=50)
+    await rig.keeper("before").take(MORE)
+    await keeper.look()
+
+
+async def _call(rig: Rig, keeper: Keeper) -> None:
+    await _taken(rig, FIRST, then_s=50)
+    await rig.bot.clock.advance(900)
+    await keeper.look()
+
+
+async def _resolve(rig: Rig, keeper: Keeper) -> None:
+    await _taken(rig, FIRST, then_s=50)
+    await rig.keeper("before").take([one._replace(status="resolved") for one in FIRST])
+    await rig.passes(60, rig.keeper("before"), step_s=60)
+    await rig.bot.clock.advance(300)
+    await keeper.look()
+
+
+ACTS: dict[str, tuple[Act, list[Alert], list[str]]] = {
+    "intake": (_intake, FIRST + MORE, ["Evidence"]),
+    "thread": (_thread, FIRST, ["Evidence"]),
+    "edit": (_edit, FIRST + MORE, ["Evidence"]),
+    "call": (_call, FIRST, ["Evidence", "is called"]),
+    "resolve": (_resolve, [one._replace(status="resolved") for one in FIRST], ["Evidence", "Resolved: the cause"]),
+}
+"""What is done, what Alertmanager sends again, and what the thread must say in the end, in order."""
+
+
+async def steps_of(act: Act, database: str, recording: Path) -> list[str]:
+    async with a_rig(database, recording) as rig:
+        steps = Steps()
+        await act(rig, rig.keeper("killed", steps))
+        return steps.names
+
+
+async def killed(name: str, database: str, recording: Path, at: int, when: When) -> None:
+    act, sent_again, told = ACTS[name]
+    async with a_rig(database, recording) as rig:
+        with pytest.raises(Killed):
+            await act(rig, rig.keeper("killed", Steps(at, when)))
+        one, two = rig.keeper("one"), rig.keeper("two")
+        await one.take(sent_again)
+        await rig.passes(50, one, two, step_s=50)
+        await rig.passes(0, two)
+        place = (name, at, when)
+        [head] = rig.heads()
+        pods = len({alert.pod for alert in sent_again})
+        count = f"of {pods} pods"
+        assert count in text(head), place
+        assert f"{len(sent_again)} alerts" in text(head), place
+        replies = rig.replies(head)
+        assert len(replies) == len(told), (place, replies)
+        assert all(want in reply for want, reply in zip(told, replies, strict=True)), (place, replies)
+        assert await rig.store.incidents.unsorted(10) == []
+        assert rig.bot.slack.unknown_methods == []
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_killed_at_any_step_nothing_is_lost_and_nothing_is_told_twice(
+    name: str, new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    recording = busy_cluster(tmp_path / "cluster", 10)
+
+    async def run() -> int:
+        names = await steps_of(ACTS[name][0], await _blank(new_database), recording)
+        points: list[tuple[int, When]] = [(at, "before") for at, step in enumerate(names) if step in WRITES]
+        points.append((len(names) - 1, "after"))
+        for at, when in points:
+            await killed(name, await _blank(new_database), recording, at, when)
+        return len(points)
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+_made: list[bytes] = []
+
+
+async def _blank(new_database: NewDatabase) -> str:
+    """An empty store. Making its tables takes longer than most of what is done with it."""
+    address = new_database()
+    if not address.startswith("sqlite:///"):
+        return address
+    if not _made:
+        async with open_store(address):
+            pass
+    _copy(Path(address.removeprefix("sqlite:///")))
+    return address
+
+
+def _copy(path: Path) -> None:
+    if not _made:
+        _made.append(path.read_bytes())
+    path.write_bytes(_made[0])

@@ -1,0 +1,197 @@
+"""Digests with a real store, outbox and Slack, in virtual time: one a day, what changed, once."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.digest.figures import differences, not_compared, step
+from bot.digest.schedule import Schedule
+from bot.errors import SourceError, UsageError
+from handlers.changes.terms import Person
+from handlers.oncall.digests import Add, Digests, ListAll, Post, Stop, read_digest
+from tests.changes.rig import Killed, Steps, When
+from tests.conftest import NewDatabase
+from tests.oncall.rig import Rig, _Store, a_rig, text, with_rig
+from tests.oncall.scenes import busy_cluster
+from tests.slack.outbox_support import ONCALL
+
+WHO = Person("U0ADA00001", ONCALL)
+NINE = Schedule(9, 0, "Asia/Shanghai")  # 01:00 UTC; START is 2027-01-15 08:00 UTC
+DAY = 86400.0
+TO_NINE = 17 * 3600.0
+
+
+def digests(rig: Rig, steps: Steps | None = None) -> Digests:
+    if steps is None:
+        return Digests(rig.lent())
+    return Digests(rig.lent(_Digests(rig.store, steps), steps.of(rig.outbox)))
+
+
+class _Digests(_Store):
+    def __init__(self, store: Any, steps: Steps) -> None:
+        super().__init__(store, steps)
+        self.digests = steps.of(store.digests)
+
+
+async def after(rig: Rig, seconds: float, *desks: Digests) -> None:
+    await rig.bot.clock.advance(seconds)
+    await asyncio.gather(*(desk.look() for desk in desks or (digests(rig),)))
+    await rig.send()
+
+
+def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_changed(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        told = await digests(rig).do("k", WHO, Add(NINE), "")
+        assert "2027-01-16 01:00 UTC" in str(told)
+        await after(rig, TO_NINE - 60)
+        assert rig.heads() == []
+        await after(rig, 90)
+        [first] = rig.heads()
+        assert "4 pods wait for 3 causes" in text(first)
+        assert "This is the first digest" in text(first)
+        for _ in range(3):
+            await after(rig, DAY)
+        again = rig.heads()[1:]
+        assert len(again) == 3
+        assert all("Nothing has changed" in text(one) and len(one["blocks"]) == 1 for one in again)
+
+    with_rig(database, busy_cluster(tmp_path, 4), scene)
+
+
+def test_it_says_what_changed(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k", WHO, Add(NINE), "")
+        await after(rig, TO_NINE + 60)
+        rig.recording = busy_cluster(tmp_path / "later", 7)
+        await after(rig, DAY)
+        told = text(rig.heads()[-1])
+        assert "card-insufficient-memory: 2 → 3 (+1) (pending)" in told
+        assert "The worst" in told
+
+    with_rig(database, busy_cluster(tmp_path / "before", 4), scene)
+
+
+def test_what_is_late_says_so_and_what_is_too_late_is_marked_as_skipped(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k", WHO, Add(NINE), "")
+        [wanted] = await rig.store.digests.wanted()
+        await after(rig, TO_NINE + 3 * DAY + 3600)
+        [late] = rig.heads()
+        assert "it was due 2027-01-19" in text(late)
+        await after(rig, DAY + 5 * 3600)
+        assert len(rig.heads()) == 1
+        states = [state for _, state in await rig.store.digests.runs(wanted.id)]
+        assert states == ["skipped"] * 3 + ["posted", "skipped"]
+
+    with_rig(database, busy_cluster(tmp_path, 2), scene)
+
+
+def test_a_cluster_that_cannot_be_read_is_tried_again(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k", WHO, Add(NINE), "")
+        rig.down = SourceError("GET /api/v1/pods: HTTP 503")
+        await after(rig, TO_NINE + 10)
+        assert rig.heads() == []
+        rig.down = None
+        await after(rig, 301)
+        assert len(rig.heads()) == 1
+
+    with_rig(database, busy_cluster(tmp_path, 2), scene)
+
+
+def test_two_replicas_post_one(new_database: NewDatabase, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k", WHO, Add(NINE), "")
+        one, two = digests(rig), digests(rig)
+        await after(rig, TO_NINE + 60, one, two)
+        await after(rig, DAY, two, one)
+        assert len(rig.heads()) == 2
+
+    with_rig(new_database(), busy_cluster(tmp_path, 2), scene)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_at_any_step_there_is_one(
+    when: When, new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    recording = busy_cluster(tmp_path, 2)
+
+    async def life(at: int | None) -> list[str]:
+        async with a_rig(new_database(), recording) as rig:
+            await digests(rig).do("k", WHO, Add(NINE), "")
+            await rig.bot.clock.advance(TO_NINE + 60)
+            steps = Steps(at, when)
+            if at is None:
+                await digests(rig, steps).look()
+                return steps.names
+            with pytest.raises(Killed):
+                await digests(rig, steps).look()
+            await after(rig, 0)
+            await after(rig, 301, digests(rig), digests(rig))
+            await after(rig, 301)
+            [one] = rig.heads()
+            assert "2 pods wait" in text(one), (at, when)
+            [wanted] = await rig.store.digests.wanted()
+            assert await rig.store.digests.runs(wanted.id) == [("2027-01-16", "posted")]
+            return []
+
+    async def run() -> int:
+        names = await life(None)
+        for at in range(len(names)):
+            await life(at)
+        return len(names)
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        desk = digests(rig)
+        assert await desk.do("k", WHO, Post(), "") == "The digest stands in the channel."
+        await desk.do("k", WHO, Post(), "")
+        await rig.send()
+        assert len(rig.heads()) == 1
+        assert await rig.store.digests.before(ONCALL, "") is None
+
+    with_rig(database, busy_cluster(tmp_path, 2), scene)
+
+
+def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        desk = digests(rig)
+        await desk.do("k", WHO, Add(NINE), "")
+        [one] = await rig.store.digests.wanted()
+        elsewhere = Person(WHO.user, "C0GENERAL1")
+        with pytest.raises(Exception, match="no digest"):
+            await desk.do("k", elsewhere, Stop(one.id), "")
+        listed = await desk.do("k", WHO, ListAll(), "")
+        assert one.id in str(listed)
+        assert one.id in str(await desk.do("k", WHO, Stop(one.id), ""))
+        await after(rig, TO_NINE + DAY)
+        assert rig.heads() == []
+
+    with_rig(database, busy_cluster(tmp_path, 2), scene)
+
+
+@pytest.mark.parametrize("words", [["soon"], ["daily"], ["daily", "9", "UTC"], ["stop"], ["now", "x"], []])
+def test_what_is_not_understood_gets_an_example(words: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_digest(words)
+    assert "For example: digest" in caught.value.hint
+
+
+def test_what_was_not_seen_as_well_as_before_is_not_compared() -> None:
+    before = {"pending/x": "3", "hami/y": "1", "gaps/hami": "webhook", "quota %/a": "90"}
+    after_ = {"pending/x": "4", "gaps/hami": "webhook, leases", "unseen/quota %": "HTTP 403"}
+    assert [one.what for one in differences(before, after_)] == ["x"]
+    assert not_compared(before, after_) == ["hami", "quota %"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after_", "told"), [("2", "5", "+3"), ("5", "2", "-3"), ("", "4", "+4"), ("a", "4", "")]
+)
+def test_a_step_has_its_sign(before: str, after_: str, told: str) -> None:
+    assert step(before, after_) == told

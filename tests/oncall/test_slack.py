@@ -1,0 +1,168 @@
+"""People and triage threads, with the real bot: an alert comes in by HTTP, everything else happens in Slack."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from bot.settings.schema import OncallSettings
+from bot.slack.render.triage import button_value
+from tests.oncall.bot import CHANNEL, GIVEN, ROOM, TOKEN, World, played, webhook
+from tests.oncall.rig import text
+from tests.oncall.scenes import CAUSES, busy_cluster
+from tests.slack.changing import actions
+
+ADA, GRACE = "U0ADA00001", "U0GRACE001"
+
+
+def test_an_alert_becomes_a_thread_that_people_work_on(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0", "trainer-3")
+        head = await world.head(CAUSES[0])
+        assert "2 of 2 pods" in text(head)
+        await world.reply(head, "Evidence")
+        await world.click("ada", head, "ack")
+        await world.reply(head, "Acknowledged")
+        head = await world.head("Acknowledged, warning")
+        assert "triage:ack" not in actions(head)
+
+        await world.click("grace", head, "note")
+        await world.slack.wait_for(lambda: world.slack.views("grace") or None)
+        typed = {"type": "plain_text_input", "value": "it's <!here> a cable"}
+        await world.slack.submit("grace", {"note": {"text": typed}})
+        note = await world.reply(head, "a cable")
+        assert "<!here>" not in note["text"]
+
+        await world.click("ada", head, "handover")
+        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+        await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": GRACE}}})
+        await world.reply(head, "Handed over to")
+        await world.slack.wait_for(lambda: GRACE in str(world._heads(CAUSES[0])[0]["blocks"]) or None)
+
+        await world.slack.mention("grace", ROOM, "triage export", thread_ts=head["ts"])
+        await world.slack.wait_for(lambda: _shared(world, "incident") or None)
+
+        await world.click("grace", head, "close")
+        head = await world.head("Closed, warning")
+        assert actions(head) == {}
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 6), scene)
+
+
+def _shared(world: World, beginning: str) -> list[str]:
+    """The files in the channel whose names begin so."""
+    everything = world.slack.workspace.everything(CHANNEL)
+    names = [file["name"] for _, one in everything for file in one.get("files", [])]
+    return [name for name in names if name.startswith(beginning)]
+
+
+def test_words_in_the_thread_do_what_buttons_do(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0")
+        head = await world.head(CAUSES[0])
+        for words, told in (
+            ("triage mute 2h", "Muted until"),
+            ("triage close it's replaced", "it's replaced"),
+        ):
+            await world.slack.mention("ada", ROOM, words, thread_ts=head["ts"])
+            await world.reply(head, told)
+        await world.slack.mention("ada", ROOM, "triage ack", thread_ts=head["ts"])
+        await world.told("ada", "it is closed")
+        await world.slack.mention("ada", ROOM, "triage akc", thread_ts=head["ts"])
+        await world.told("ada", "did you mean 'ack'")
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+
+
+def test_a_command_lists_what_is_open_and_acts_by_its_id(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "oncall")
+        await world.told("ada", "No incident is open")
+        await world.alert("trainer-0")
+        head = await world.head(CAUSES[0])
+        incident = text(head).split("Incident ")[1][:8]
+        await world.slack.command("ada", ROOM, "oncall")
+        await world.told("ada", incident)
+        await world.slack.command("ada", ROOM, f"triage ack {incident}")
+        await world.reply(head, "Acknowledged")
+        await world.slack.command("ada", ROOM, "triage ack 00000000")
+        await world.told("ada", "there is no such incident")
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+
+
+def test_only_responders_act_where_they_are_named(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0")
+        head = await world.head(CAUSES[0])
+        await world.click("grace", head, "close")
+        await world.told("grace", "you may not act on incidents")
+        await world.click("ada", head, "close")
+        await world.head("Closed, warning")
+
+    given = OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN), responders=(ADA,))
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, given)
+
+
+def test_what_a_client_makes_up_does_nothing(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0")
+        head = await world.head(CAUSES[0])
+        value = actions(head)["triage:ack"]
+        await world.forged("ada", head, "triage:ack", "{")
+        await world.forged("ada", head, "triage:explode", value)
+        await world.forged("ada", head, "triage:ack", button_value("ffffffff"))
+        await world.told("ada", "there is no such incident")
+        await world.forged("ada", head, "triage:close", value, room="general")
+        await world.slack.mention("ada", ROOM, "triage", thread_ts=head["ts"])
+        shown = await world.told("ada", "Open, warning")
+        assert "1 of 1 pods" in text(shown)
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+
+
+def test_without_settings_there_is_no_such_address(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        assert (await world.post(webhook("trainer-0")))[0] == 404
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, None)
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer x"}])
+def test_a_stranger_opens_no_thread(tmp_path: Path, headers: dict[str, str]) -> None:
+    async def scene(world: World) -> None:
+        assert (await world.post(webhook("trainer-0"), headers))[0] == 401
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, GIVEN)
+
+
+def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai")
+        added = await world.told("ada", "The next one comes")
+        await world.slack.command("ada", ROOM, "digest list")
+        await world.told("ada", "daily 09:00 Asia/Shanghai |")
+        await world.slack.mention("grace", ROOM, "digest now")
+        digest = await world.head("pods wait for")
+        assert "This is the first digest" in text(digest)
+        await world.slack.wait_for(lambda: _shared(world, "gpus.png") or None)
+        one = text(added).split("Digest ")[1][:6]
+        await world.slack.command("grace", ROOM, f"digest stop {one}")
+        await world.told("grace", f"Digest {one} has ended")
+        await world.slack.command("ada", ROOM, "digest daily 25:00 Asia/Shanghai")
+        await world.told("ada", "is no time of day")
+        await world.slack.command("ada", ROOM, "triage ack")
+        await world.told("ada", "this bot opens no triage threads")
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 6), scene, None)
+
+
+def test_where_the_bot_may_not_post_no_digest_is_promised(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        workspace = world.slack.workspace
+        rooms = [one for one in workspace.channels.values() if workspace.app.bot_user_id not in one.members]
+        room = next(one for one in rooms if not one.is_archived)
+        await world.slack.command(room.members[0], room.id, "digest daily 09:00 Asia/Shanghai")
+        await world.slack.wait_for(channel=room.id, containing="I may not post here")
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, None)

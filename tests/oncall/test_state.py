@@ -1,0 +1,135 @@
+"""What becomes of an incident, in any order of events."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.triage.state import WHILE_IT_LASTS, Act, Deed, Incident, Step, Terms, act, opened, passed
+
+ROTA = ("U1", "U2")
+TERMS = Terms(settled_s=300, reopen_s=3600, call_s=900, rota=ROTA)
+
+
+def done(incident: Incident, deed: Deed, by: str = "ada", at: float = 10.0, **more) -> Incident:
+    step = act(incident, Act(deed, by, at, **more))
+    assert isinstance(step, Step), step
+    return step.incident
+
+
+def after(incident: Incident, at: float, *, firing: bool, terms: Terms = TERMS) -> tuple[Incident, list[str]]:
+    step = passed(incident, at, terms, firing=firing)
+    return step.incident, [one.turn for one in step.news]
+
+
+def test_who_acknowledges_an_incident_that_nobody_owns_owns_it() -> None:
+    acked = done(opened(0), "ack")
+    assert (acked.state, acked.owner) == ("acknowledged", "ada")
+    assert done(acked, "take", by="grace").owner == "grace"
+    assert done(acked, "handover", to="linus").owner == "linus"
+
+
+def test_doing_it_again_is_nothing() -> None:
+    acked = done(opened(0), "ack")
+    assert act(acked, Act("ack", "grace", 20)) == "same"
+    assert act(acked, Act("take", "ada", 20)) == "same"
+
+
+def test_a_cause_that_is_gone_and_stays_gone_is_resolved() -> None:
+    gone, news = after(opened(0), 100, firing=False)
+    assert (gone.state, news) == ("open", [])
+    gone, news = after(gone, 399, firing=False)
+    assert news == []
+    gone, news = after(gone, 400, firing=False)
+    assert (gone.state, news) == ("resolved", ["resolved"])
+
+
+def test_a_cause_that_comes_back_before_it_is_settled_was_never_gone() -> None:
+    gone, _ = after(opened(0), 100, firing=False)
+    back, news = after(gone, 200, firing=True)
+    assert (back.quiet_since, news) == (0, [])
+    assert after(back, 450, firing=False)[1] == []
+
+
+def test_a_cause_that_comes_back_in_time_reopens_the_incident_of_the_same_owner() -> None:
+    gone, _ = after(done(opened(0), "ack"), 100, firing=False)
+    gone, _ = after(gone, 400, firing=False)
+    back, news = after(gone, 3999, firing=True)
+    assert (back.state, back.owner, news) == ("open", "ada", ["reopened"])
+
+
+def test_an_incident_that_stays_resolved_ends() -> None:
+    gone, _ = after(opened(0), 100, firing=False)
+    gone, _ = after(gone, 400, firing=False)
+    assert not after(gone, 3999, firing=False)[0].ended
+    ended, news = after(gone, 4000, firing=False)
+    assert ended.ended
+    assert news == []
+    assert act(ended, Act("ack", "ada", 4001)) == "ended"
+
+
+def test_what_fires_on_after_somebody_closed_it_stays_closed() -> None:
+    closed = done(opened(0), "close")
+    assert after(closed, 9999, firing=True) == (closed, [])
+    gone, _ = after(closed, 10_000, firing=False)
+    assert after(gone, 10_010, firing=True)[1] == ["reopened"]
+    assert after(gone, 13_600, firing=False)[0].ended
+
+
+def test_a_mute_ends_at_its_time_or_with_its_cause() -> None:
+    for_an_hour = done(opened(0), "mute", until=3610.0)
+    assert after(for_an_hour, 3609, firing=True)[1] == []
+    assert after(for_an_hour, 3610, firing=True)[1] == ["unmuted"]
+    while_it_lasts = done(opened(0), "mute", until=WHILE_IT_LASTS)
+    assert after(while_it_lasts, 1e9, firing=True)[1] == []
+    gone, _ = after(while_it_lasts, 100, firing=False)
+    assert after(gone, 400, firing=False)[1] == ["resolved"]
+
+
+def test_the_rota_is_called_one_after_the_other_while_nobody_acknowledges() -> None:
+    waiting, called = opened(0), []
+    for minute in range(120):
+        step = passed(waiting, minute * 60, TERMS, firing=True)
+        waiting = step.incident
+        called += [(minute, one.detail) for one in step.news]
+    assert called == [(15, "U1"), (30, "U2")]
+
+
+@pytest.mark.parametrize("deed", ["ack", "take", "mute", "close"])
+def test_nobody_is_called_once_somebody_looks_at_it(deed: Deed) -> None:
+    assert after(done(opened(0), deed, at=899), 10_000, firing=True)[1] == []
+
+
+_DEEDS = st.sampled_from(["ack", "take", "handover", "mute", "note", "close"])
+_EVENTS = st.lists(st.tuples(st.integers(1, 4000), st.booleans(), st.none() | _DEEDS), max_size=40)
+
+
+@given(_EVENTS)
+def test_in_any_order_of_events_what_must_hold_holds(events: list[tuple[int, bool, Deed | None]]) -> None:
+    incident, at = opened(0), 0.0
+    resolved = reopened = 0
+    for wait, firing, deed in events:
+        at += wait
+        before = incident
+        step = passed(incident, at, TERMS, firing=firing)
+        again = passed(step.incident, at, TERMS, firing=firing)
+        assert (again.incident, again.news) == (step.incident, ())
+        incident = step.incident
+        turns = [one.turn for one in step.news]
+        resolved += turns.count("resolved")
+        reopened += turns.count("reopened")
+        assert len(turns) <= 1
+        assert not (before.ended and step.incident != before)
+        assert incident.ended or not (incident.state == "resolved" and firing)
+        if incident.ended and not before.ended:
+            assert not firing
+            assert incident.state in ("resolved", "closed")
+        assert incident.called <= len(ROTA)
+        if "called" in turns:
+            assert (before.state, firing) == ("open", True)
+        if deed is not None and isinstance(step := act(incident, Act(deed, "ada", at, to="bob", until=at + 60)), Step):
+            assert not incident.ended or deed == "note"
+            incident = step.incident
+            assert incident.state != "muted" or incident.muted_until is None or math.isfinite(incident.muted_until)
+    assert reopened <= resolved + sum(deed == "close" for *_, deed in events)

@@ -1,0 +1,237 @@
+"""Alerts become threads by their cause, and a thread says what is so now."""
+
+from pathlib import Path
+
+from bot.errors import SourceError
+from bot.triage.state import Act, act
+from sandbox.slack import Fault
+from tests.oncall.rig import Rig, pending, text, with_rig
+from tests.oncall.scenes import CAUSES, busy_cluster
+
+
+def test_alerts_of_one_cause_are_one_thread_whatever_they_are_called(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        names = ("GPUPodPending", "KubePodNotReady")
+        await keeper.take([pending(3 * number, name=name) for number in range(4) for name in names])
+        await rig.passes(10, keeper)
+        [head] = rig.heads()
+        assert "Open, warning: " in text(head)
+        assert "4 of 4 pods still affected, 8 alerts" in text(head)
+        assert CAUSES[0] in text(head)
+        assert "GPUPodPending, KubePodNotReady" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 12), scene)
+
+
+def test_each_cause_has_a_thread_and_its_evidence_once(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(number) for number in range(9)])
+        await rig.passes(100, keeper, step_s=50)
+        heads = rig.heads()
+        assert sorted(code for code in CAUSES for head in heads if code in text(head)) == sorted(CAUSES)
+        for head in heads:
+            [evidence] = rig.replies(head)
+            assert "3 of 3 pods" in text(head)
+            assert "Evidence" in evidence
+
+    with_rig(database, busy_cluster(tmp_path, 9), scene)
+
+
+def test_counts_are_edited_every_45_seconds_and_a_state_at_once(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        for number in range(12):
+            await keeper.take([pending(3 * number)])
+            await rig.passes(5, keeper)
+        edits = len(rig.bot.slack.journal.of("api", "chat.update"))
+        assert edits <= 2
+        await rig.passes(50, keeper, step_s=50)
+        assert "12 of 12 pods" in text(rig.heads()[0])
+        [row] = await rig.store.incidents.opened()
+        await rig.store.incidents.change(row.id, lambda one, _: act(one, Act("ack", "U0ADA00001", rig.now)))
+        await keeper.look()
+        await rig.send()
+        [head] = rig.heads()
+        assert "Acknowledged, warning" in text(head)
+        assert any("Acknowledged" in one for one in rig.replies(head))
+
+    with_rig(database, busy_cluster(tmp_path, 36), scene)
+
+
+def test_a_cause_that_is_gone_for_five_minutes_resolves_its_thread_and_reopens_it_in_an_hour(
+    database: str, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(5, keeper)
+        await keeper.take([pending(0, status="resolved")])
+        await rig.passes(290, keeper, step_s=58)
+        assert "Resolved" not in text(rig.heads()[0])
+        await rig.passes(20, keeper)
+        assert "Resolved, warning" in text(rig.heads()[0])
+        await keeper.take([pending(3)])
+        await rig.passes(10, keeper)
+        [head] = rig.heads()
+        assert "Open, warning" in text(head)
+        _, resolved, reopened = rig.replies(head)
+        assert "Resolved: the cause is gone" in resolved
+        assert "Reopened: it is back" in reopened
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
+def test_after_the_hour_it_is_a_new_thread(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(5, keeper)
+        await keeper.take([pending(0, status="resolved")])
+        await rig.passes(5000, keeper, step_s=300)
+        await keeper.take([pending(3)])
+        await rig.passes(10, keeper)
+        assert len(rig.heads()) == 2
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
+def test_a_replay_of_what_was_resolved_fires_nothing(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        assert await rig.store.incidents.take([pending(0), pending(0)]) == 1
+        assert await rig.store.incidents.take([pending(0, status="resolved")]) == 1
+        assert await rig.store.incidents.take([pending(0), pending(0, status="resolved")]) == 0
+        assert await rig.store.incidents.take([pending(3, status="resolved")]) == 1
+        await rig.passes(10, keeper)
+        [head] = rig.heads()
+        assert "none of 1 pods affected any more, 1 alerts" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
+def test_the_rota_is_called_in_the_thread_when_nobody_acknowledges(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(1000, keeper, step_s=100)
+        [head] = rig.heads()
+        assert [one for one in rig.replies(head) if "is called" in one]
+        called = [one for one in rig._said() if "U0ADA00001" in str(one.get("blocks"))]
+        assert len(called) == 1
+        await rig.passes(3000, keeper, step_s=500)
+        assert len([one for one in rig.replies(head) if "is called" in one]) == 2
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_while_the_cluster_cannot_be_read_alerts_wait_and_then_stand_for_themselves(
+    database: str, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        rig.down = SourceError("GET /api/v1/pods: HTTP 503")
+        await keeper.take([pending(0), pending(1), pending(2, name="Other")])
+        await rig.passes(50, keeper, step_s=25)
+        assert rig.heads() == []
+        await rig.passes(20, keeper)
+        heads = sorted(text(one) for one in rig.heads())
+        assert len(heads) == 2
+        assert all("The cause was not looked for: GET /api/v1/pods: HTTP 503" in one for one in heads)
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_a_cluster_that_can_be_read_again_in_time_gives_the_causes(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        rig.down = SourceError("GET /api/v1/pods: HTTP 503")
+        await keeper.take([pending(0)])
+        await rig.passes(30, keeper)
+        rig.down = None
+        await rig.passes(10, keeper)
+        assert CAUSES[0] in text(rig.heads()[0])
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_an_alert_without_a_pod_is_a_thread_of_its_name(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0, name="DiskFull", pod="x")._replace(namespace="", pod="")])
+        await rig.passes(10, keeper)
+        [head] = rig.heads()
+        assert "1 alerts" in text(head)
+        assert rig.replies(head) == []
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_ten_minutes_without_slack_lose_nothing_and_say_it_once(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        rig.bot.slack.faults.append(Fault("outage", until=rig.now + 600))
+        for number in range(30):
+            await keeper.take([pending(number)])
+            await keeper.look()
+            await rig.bot.clock.advance(20)
+        await rig.passes(120, keeper, step_s=60)
+        heads = rig.heads()
+        assert len(heads) == 3
+        assert all("10 of 10 pods" in text(head) for head in heads)
+        assert all(len(rig.replies(head)) == 1 for head in heads)
+
+    with_rig(database, busy_cluster(tmp_path, 30), scene)
+
+
+def test_two_replicas_open_one_thread(new_database, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        one, two = rig.keeper("one"), rig.keeper("two")
+        await one.take([pending(number) for number in range(9)])
+        await two.take([pending(number) for number in range(9, 12)])
+        await rig.passes(100, one, two, step_s=50)
+        heads = rig.heads()
+        assert len(heads) == 3
+        assert all("4 of 4 pods" in text(head) and len(rig.replies(head)) == 1 for head in heads)
+
+    with_rig(new_database(), busy_cluster(tmp_path, 12), scene)
+
+
+def test_the_thread_is_known_though_the_outbox_forgot_its_head(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(60, keeper, step_s=60)
+        await rig.bot.clock.advance(8 * 86400)
+        await rig.store.outbox.sweep(rig.now)
+        await keeper.take([pending(3)])
+        await rig.passes(60, keeper, step_s=60)
+        [head] = rig.heads()
+        assert "2 of 2 pods" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
+def test_an_alert_about_a_pod_that_runs_is_no_thread_about_pods_that_run(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        memory = pending(pod="holder", name="HAMiGPUMemoryHigh")._replace(namespace="other")
+        await keeper.take([memory, pending(pod="gone", name="HAMiGPUMemoryHigh"), pending(pod="gone", name="Other")])
+        await rig.passes(10, keeper)
+        assert len(rig.heads()) == 3
+        assert all("running" not in text(head) and "not-found" not in text(head) for head in rig.heads())
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_an_alert_about_a_node_is_about_what_is_wrong_with_the_node(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        on_node = pending(name="NodeTrouble", pod="x")._replace(namespace="", pod="", node="gpu-1")
+        await keeper.take([on_node])
+        await rig.passes(10, keeper)
+        [head] = rig.heads()
+        assert "alerts that name no pod" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)

@@ -1,0 +1,85 @@
+"""What the bot notices by itself becomes a thread, and what it does not see any more is over only if it saw all."""
+
+from pathlib import Path
+
+from handlers.oncall.watcher import Patience, Watcher
+from tests.oncall.rig import Rig, text, with_rig
+from tests.playbooks.world import Object, cluster, gpu, gpu_node, none_of, pod, record, refused, running
+
+FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
+HOLDER = running("holder", "gpu-1", ("GPU-gpu-1", 12_000, 10), namespace="other")
+
+
+def waiting(name: str, minutes: float, namespace: str = "ml") -> Object:
+    return pod(name, gpu(memory=8000), said=FULL, age=minutes * 60, namespace=namespace)
+
+
+def seen(folder: Path, *objects: Object, **more) -> Path:
+    folder.mkdir(exist_ok=True)
+    return record(folder, cluster(gpu_node("gpu-1"), HOLDER, *objects), **more)
+
+
+def watcher(rig: Rig, **patience) -> Watcher:
+    return Watcher(rig.lent(), rig.keeper(), ("",), Patience(**patience), "one")
+
+
+async def looked(rig: Rig, *watchers: Watcher) -> None:
+    for one in watchers:
+        await one.look()
+    await rig.passes(1)
+
+
+def test_a_pod_that_waits_for_too_long_is_a_thread(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await looked(rig, watcher(rig), watcher(rig))
+        [head] = rig.heads()
+        assert "1 of 1 pods still affected, 1 alerts" in text(head)
+        assert "ml/old" in text(head)
+
+    with_rig(database, seen(tmp_path / "c", waiting("old", 11), waiting("new", 9)), scene)
+
+
+def test_a_namespace_has_its_own_patience(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await looked(rig, watcher(rig, of_namespace={"batch": 60, "ml": 0, "web": 1}))
+        [head] = rig.heads()
+        assert "web/c" in text(head)
+        assert "1 of 1 pods" in text(head)
+
+    objects = waiting("a", 30, "batch"), waiting("b", 30, "ml"), waiting("c", 2, "web")
+    with_rig(database, seen(tmp_path / "c", *objects), scene)
+
+
+def test_it_is_over_when_the_pod_waits_no_more(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        one = watcher(rig)
+        await looked(rig, one)
+        rig.recording = seen(tmp_path / "later")
+        await looked(rig, one)
+        assert await _quiet(rig)
+
+    with_rig(database, seen(tmp_path / "c", waiting("old", 11)), scene)
+
+
+async def _quiet(rig: Rig) -> bool:
+    return await rig.store.incidents.firing_of("watch", "") == []
+
+
+def test_trouble_has_to_be_there_twice_and_is_over_only_for_who_sees_as_much(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        one = watcher(rig)
+        await looked(rig, one)
+        assert rig.heads() == []
+        await looked(rig, one)
+        [head] = rig.heads()
+        assert "node-unregistered" in text(head)
+        rig.recording = seen(tmp_path / "blind", missing=("configmaps",))
+        await looked(rig, one)
+        assert not await _quiet(rig)
+        rig.recording = seen(tmp_path / "well")
+        await looked(rig, one)
+        assert await _quiet(rig)
+
+    bare = gpu_node("gpu-2")
+    bare["metadata"]["annotations"].clear()
+    with_rig(database, seen(tmp_path / "c", bare), scene)

@@ -1,0 +1,53 @@
+"""What people write to a triage thread is understood, or answered with an example."""
+
+import math
+
+import pytest
+
+from bot.errors import UsageError
+from handlers.oncall.listeners import _words
+from handlers.oncall.words import Asked, read_words
+from handlers.questions import understand
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        ("triage", Asked("show")),
+        ("oncall", Asked("list")),
+        ("triage open", Asked("list")),
+        ("Triage ACK", Asked("ack")),
+        ("triage ack 0123abcd", Asked("ack", "0123abcd")),
+        ("triage note it's 5 o'clock", Asked("note", text="it's 5 o'clock")),
+        ("triage note 0123abcd it’s “odd", Asked("note", "0123abcd", text="it’s “odd")),
+        ("triage close", Asked("close")),
+        ("triage handover <@U0GRACE001|grace>", Asked("handover", to="U0GRACE001")),
+        ("triage handover <!subteam^S0ONCALL01|@oncall>", Asked("handover", to="S0ONCALL01")),
+        ("triage mute", Asked("mute", seconds=math.inf)),
+        ("triage mute until gone", Asked("mute", seconds=math.inf)),
+        ("triage mute 2h", Asked("mute", seconds=7200)),
+        ("triage mute for 90m", Asked("mute", seconds=5400)),
+        ("triage export 0123abcd", Asked("export", "0123abcd")),
+    ],
+)
+def test_it_is_understood(words: str, asked: Asked) -> None:
+    assert read_words(_words(words)) == asked
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["triage akc", "triage note", "triage handover", "triage handover grace", "triage mute soon", "triage mute 8d",
+     "triage mute 200h", "triage ack now please", "triage mute 0s"],
+)  # fmt: skip
+def test_what_is_not_understood_gets_an_example(words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_words(_words(words))
+    assert "@hami-bot triage" in caught.value.hint
+
+
+@pytest.mark.parametrize("verb", ["triage", "oncall"])
+def test_the_verbs_are_in_the_help(verb: str) -> None:
+    assert f"/hami {verb}" in str(understand(["help"]))
+    assert f"/hami {verb}" in str(understand(["help", verb]))
+    with pytest.raises(UsageError):
+        understand([verb])

@@ -1,0 +1,291 @@
+"""Where a profile is fetched and what comes back, with the real client and a pretended API server, or straight."""
+
+import asyncio
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from bot.errors import BotError, NotFound, SourceError
+from bot.kube.connect import open_cluster
+from bot.kube.podget import PodAnswer, PodGet
+from bot.kube.podport import Straight
+from bot.kube.recordedports import RecordedPorts
+from bot.kube.recording import RecordedCluster
+from bot.report import Report
+from bot.texts import Texts
+from playbooks._playbook import Sources
+from playbooks._profile import Off, Snapshot, Taken, gather
+from playbooks._profile_answer import AlreadyProfiling, NotServed, content_of
+from playbooks._profile_report import diagnose
+from playbooks._profile_request import Address, Request
+from sandbox.apiserver import ApiServer, Fault, Rule
+from sandbox.apiserver.recordings import read_recording
+from sandbox.serving import Served
+from tests.cases_support import CASES
+from tests.kube.live_servers import tls
+
+HEAP, CPU = Request("heap", 0), Request("cpu", 30)
+REAL = read_recording(CASES / "hami-2.10" / "recording.tar.gz").profiles
+PROFILE = next(content for (*_, kind), content in REAL.items() if kind == "heap")
+
+
+def scheduler_of(version: str) -> tuple[str, str]:
+    """Namespace and name of the pod of HAMi's scheduler in the recording of that version."""
+    pods = read_recording(CASES / version / "recording.tar.gz").objects["pods"]
+    found = [one["metadata"] for one in pods if any("extender" in c["name"] for c in one["spec"]["containers"])]
+    return found[0]["namespace"], found[0]["name"]
+
+
+def fetched(
+    folder: Path, request: Request, server: ApiServer, meanwhile: Callable[..., Awaitable[Any]] = gather
+) -> Any:
+    """What `gather` gives with the real client on that server."""
+
+    async def run() -> Snapshot:
+        async with server:
+            config = folder / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config, read_timeout_s=5) as cluster:
+                return await meanwhile(request, Sources(cluster, ports=cluster))
+
+    return asyncio.run(run())
+
+
+def serving(version: str, *profiles: str, **options: Any) -> ApiServer:
+    where = scheduler_of(version)
+    seed = read_recording(CASES / version / "recording.tar.gz")
+    served = {(*where, kind): PROFILE for kind in profiles}
+    return ApiServer(seed.objects, profiles=served, **options)
+
+
+def told(snapshot: Snapshot) -> Report:
+    return diagnose(snapshot, Texts("en"))
+
+
+@pytest.mark.parametrize(
+    ("version", "port"),
+    [
+        ("hami-2.7.1", ("https", 443)),
+        ("hami-2.8.1", ("http", 9395)),
+        ("hami-2.9.0", ("http", 9395)),
+        ("hami-2.10", ("https", 443)),
+    ],
+)
+def test_each_version_is_asked_where_it_serves_profiles(version: str, port: tuple[str, int], tmp_path: Path) -> None:
+    """The 2.7.1 one declares no metrics port, so nothing listens there and its main port is asked next."""
+    taken = fetched(tmp_path, HEAP, serving(version, "heap")).outcome
+    assert isinstance(taken, Taken)
+    assert taken.content == PROFILE
+    assert (taken.address.scheme, taken.address.port) == port
+    assert taken.version == version.removeprefix("hami-").replace("2.10", "2.10.0")
+
+
+def test_where_no_port_serves_them_it_says_so_with_what_was_said_and_offers_to_switch_them_on(tmp_path: Path) -> None:
+    snapshot = fetched(tmp_path, CPU, serving("hami-2.9.0"))
+    assert isinstance(snapshot.outcome, Off)
+    finding = told(snapshot).findings[0]
+    assert finding.code == "profiling-off"
+    assert [one.quote for one in finding.evidence] == ["HTTP 404: 404 page not found"] * 2
+    assert "http:hami-scheduler" in finding.evidence[0].command
+    assert [one.command for one in finding.next_actions] == ["profiling on for 15m"]
+
+
+def test_a_version_that_has_none_is_not_offered_a_flag_that_would_crash_it(tmp_path: Path) -> None:
+    finding = told(fetched(tmp_path, CPU, serving("hami-2.5.1", "profile"))).findings[0]
+    assert "2.5.1 serves no profiles" in finding.claim
+    assert finding.next_actions == ()
+    assert finding.evidence[0].quote.endswith("v2.5.1")
+
+
+def test_what_the_api_server_does_not_allow_is_told_with_what_to_grant(tmp_path: Path) -> None:
+    server = serving("hami-2.10", "heap", refused=[Rule(["get"], ["pods/proxy"])])
+    with pytest.raises(SourceError, match="403") as error:
+        fetched(tmp_path, HEAP, server)
+    assert "pods/proxy" in error.value.hint
+
+
+def test_a_named_pod_and_port_is_asked_alone(tmp_path: Path) -> None:
+    namespace, name = scheduler_of("hami-2.10")
+    request = HEAP._replace(target=Address(namespace, name, "http", 9395))
+    snapshot = fetched(tmp_path, request, serving("hami-2.10", "heap"))
+    assert snapshot.outcome.address == request.target
+    assert told(snapshot).gaps[0].source == "version"  # which of its containers it is, nothing says
+
+
+def test_a_named_pod_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="nobody"):
+        fetched(tmp_path, HEAP._replace(target=Address("ml", "nobody", "http", 1)), serving("hami-2.10"))
+
+
+def test_an_answer_that_never_ends_is_given_up(tmp_path: Path) -> None:
+    async def hurried(request: Request, sources: Sources) -> Snapshot:
+        assert sources.ports
+
+        class Hurried:
+            async def pod_get(self, wanted: PodGet) -> PodAnswer:
+                return await sources.ports.pod_get(wanted._replace(within_s=0.3))
+
+        return await gather(request, sources._replace(ports=Hurried()))
+
+    with pytest.raises(SourceError, match="not finished within"):
+        fetched(tmp_path, HEAP, serving("hami-2.10", "heap", faults=[Fault("/proxy/", "hang")]), hurried)
+
+
+def test_cancelled_it_closes_the_request_and_the_scheduler_stops_profiling(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def forever(_: float) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    server = serving("hami-2.10", "profile", profile_wait=forever)
+
+    async def cancelled(request: Request, sources: Sources) -> None:
+        task = asyncio.create_task(gather(request, sources))
+        await started.wait()
+        assert server.ports.profiling
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        async with asyncio.timeout(60):
+            while server.ports.profiling:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    fetched(tmp_path, CPU, server, cancelled)
+
+
+# --------------------------------------------------------------------------------------------- what comes instead
+
+WANTED = PodGet("ns", "pod", "https", 443, "debug/pprof/heap")
+GO = {"x-go-pprof": "1", "content-type": "text/plain; charset=utf-8"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        (
+            PodAnswer(500, GO, b"Could not enable CPU profiling: cpu profiling already in use\n"),
+            AlreadyProfiling,
+            "in use",
+        ),
+        (PodAnswer(404, GO, b"Unknown profile\n"), SourceError, "Unknown profile"),
+        (PodAnswer(400, GO, b'invalid value for "seconds"\n'), SourceError, "invalid value"),
+        (PodAnswer(403, {}, b'{"kind":"other"}'), SourceError, "HTTP 403"),
+        (PodAnswer(302, {"location": "http://evil.example/"}, b""), SourceError, "leads to http://evil.example/"),
+        (PodAnswer(502, {"content-type": "text/html"}, b"<html>bad gateway"), SourceError, "HTTP 502: a web page"),
+        (PodAnswer(200, {}, b"x" * 10, cut=True), SourceError, "longer than 64 MiB"),
+    ],
+)
+def test_everything_else_is_an_error_with_what_to_do(answer: PodAnswer, error: type[BotError], said: str) -> None:
+    with pytest.raises(error, match=said) as raised:
+        content_of(WANTED, answer)
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PodAnswer(404, {}, b"404 page not found\n"),
+        PodAnswer(400, {}, b"Client sent an HTTP request to an HTTPS server.\n"),
+    ],
+)
+def test_a_port_without_profiles_is_no_error(answer: PodAnswer) -> None:
+    assert isinstance(content_of(WANTED, answer), NotServed)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<!DOCTYPE html><html>Sign in", "a web page, not a profile"),
+        (gzip.compress(b"nonsense"), "not a profile"),
+        (PROFILE[: len(PROFILE) // 2], "cut short"),
+        (b"", "empty"),
+    ],
+)
+def test_bytes_that_are_no_profile_are_told(body: bytes, said: str, tmp_path: Path) -> None:
+    where = scheduler_of("hami-2.10")
+    seed = read_recording(CASES / "hami-2.10" / "recording.tar.gz")
+    snapshot = fetched(tmp_path, HEAP, ApiServer(seed.objects, profiles={(*where, "heap"): body}))
+    with pytest.raises(SourceError, match=said):
+        told(snapshot)
+
+
+# ------------------------------------------------------------------------------------------------ straight, recorded
+
+
+def pod_at(address: str) -> dict[str, Any]:
+    containers = [{"name": "api", "image": "registry.example:5000/api:v1.2.3"}]
+    metadata = {"namespace": "ml", "name": "api-0"}
+    return {"metadata": metadata, "spec": {"containers": containers}, "status": {"podIP": address, "phase": "Running"}}
+
+
+async def of_a_pod(folder: Path, talk: Callable[[ApiServer, int], Awaitable[Any]]) -> Any:
+    """A Go program on loopback behind a certificate that nobody signed, and a cluster that has it as a pod."""
+
+    async def heap(_: web.Request) -> web.Response:
+        return web.Response(body=PROFILE)
+
+    program = web.Application()
+    program.router.add_get("/debug/pprof/heap", heap)
+    async with Served(program, tls=tls(folder)) as served, ApiServer({"pods": [pod_at("127.0.0.1")]}) as server:
+        (folder / "kubeconfig").write_text(server.kubeconfig())
+        return await talk(server, URL(served.url).port or 0)
+
+
+def test_the_shell_takes_it_straight_from_a_pod_whose_certificate_nobody_signed(tmp_path: Path) -> None:
+    def hami_bot(port: int, over: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        words = [
+            "profile",
+            "heap",
+            "--target",
+            f"https://ml/api-0:{port}",
+            "--kubeconfig",
+            str(tmp_path / "kubeconfig"),
+        ]
+        command = [sys.executable, "-m", "bot", *words, "--out", str(tmp_path / "out"), "-o", "json"]
+        return subprocess.run(command, env=over, capture_output=True, text=True, check=False)
+
+    async def talk(_: ApiServer, port: int) -> list[subprocess.CompletedProcess[str]]:
+        direct = {"HAMI_BOT_PROFILES__DIRECT": "true"}
+        trusting = direct | {"HAMI_BOT_PROFILES__TRUST_ANY_CERTIFICATE": "true"}
+        return [await asyncio.to_thread(hami_bot, port, over) for over in (direct, trusting)]
+
+    refused, done = asyncio.run(of_a_pod(tmp_path, talk))
+    assert refused.returncode == 3
+    assert "profiles.trust_any_certificate" in refused.stderr
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert "6.22MB in use" in report["verdict"]
+    assert report["gaps"] == []
+    (saved,) = (tmp_path / "out").glob("*.pb.gz")
+    assert saved.read_bytes() == PROFILE
+    assert {one.suffix for one in (tmp_path / "out").iterdir()} == {".gz", ".txt", ".png", ".html"}
+
+
+def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with ApiServer({"pods": [pod_at("")]}) as server:
+            (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=tmp_path / "kubeconfig") as cluster:
+                await Straight(cluster, trust_any=True).pod_get(WANTED._replace(namespace="ml", pod="api-0"))
+
+    with pytest.raises(SourceError, match="has no address"):
+        asyncio.run(run())
+
+
+def test_a_recording_replays_its_profiles_and_what_it_lacks_is_told() -> None:
+    cluster = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
+    sources = Sources(cluster, ports=RecordedPorts(cluster))
+    taken = asyncio.run(gather(HEAP, sources)).outcome
+    assert isinstance(taken, Taken)
+    assert taken.content == PROFILE
+    other = RecordedCluster.open(CASES / "hami-2.9.0" / "recording.tar.gz")
+    with pytest.raises(SourceError, match="is not in the recording"):
+        asyncio.run(gather(HEAP, Sources(other, ports=RecordedPorts(other))))

@@ -1,0 +1,31 @@
+"""What the chart has to grant for profiles: one right more, and only where it is asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.errors import SourceError
+from playbooks._profile import Taken
+from tests.chart import BOT, granted, manifests
+from tests.profiles.test_fetch import HEAP, fetched, serving
+
+PROXY = {"podsProxy": {"enabled": True}}
+
+
+def test_with_pods_proxy_a_bot_that_only_reads_can_take_profiles(tmp_path: Path) -> None:
+    server = serving("hami-2.10", "heap", granted=granted(manifests(PROXY), BOT))
+    assert isinstance(fetched(tmp_path, HEAP, server).outcome, Taken)
+
+
+def test_without_it_the_bot_says_what_is_lacking(tmp_path: Path) -> None:
+    server = serving("hami-2.10", "heap", granted=granted(manifests(), BOT))
+    with pytest.raises(SourceError, match="403") as told:
+        fetched(tmp_path, HEAP, server)
+    assert "grant get on pods/proxy in namespace hami-system" in told.value.hint
+
+
+def test_nothing_else_is_granted_for_it() -> None:
+    before, after = (granted(manifests(values), BOT) for values in ({}, PROXY))
+    assert [(one.verbs, one.resources, one.namespace) for one in after if one not in before] == [
+        (["get"], ["pods/proxy"], "hami-system")
+    ]

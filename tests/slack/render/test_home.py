@@ -1,0 +1,42 @@
+from bot.slack.render.buttons import read_value
+from bot.slack.render.home import Seen, render_home
+from bot.slack.render.rules import BLOCKS_OF_VIEW
+from sandbox.slack.content import elements_of, strings_of
+from tests.render import SAY
+
+SEEN = Seen(opened=(), unread="", running=0, waiting=0, clusters=(), role="viewer", two_person=False)
+EXAMPLE = "/hami why ml/trainer-0"
+
+
+def texts(seen: Seen) -> str:
+    return "\n".join(strings_of(render_home(seen, EXAMPLE, SAY)))
+
+
+def test_it_says_what_is_open_and_who_may_change_something():
+    shown = texts(SEEN._replace(opened=["-v of kube-scheduler"], role="approver", two_person=True))
+    assert "-v of kube-scheduler" in shown
+    assert "approve such changes of others" in shown
+    assert "second person" in shown
+    assert EXAMPLE in shown
+
+
+def test_where_nothing_is_open_it_says_so_and_where_that_is_not_known_it_does_not():
+    assert "no incident is open" in texts(SEEN)
+    unread = texts(SEEN._replace(unread="the file is locked"))
+    assert "the file is locked" in unread
+    assert "no incident is open" not in unread
+
+
+def test_three_questions_are_one_click():
+    view = render_home(SEEN, EXAMPLE, SAY)
+    values = [one.get("value", "") for block in view["blocks"] for one in elements_of(block)]
+    asked = [value.words for value in map(read_value, values) if value]
+    assert asked == ["help", "pending", "gpus", "status"]
+
+
+def test_a_thousand_open_incidents_fit():
+    seen = SEEN._replace(opened=["<!here> *x* " * 1000] * 1000)
+    view = render_home(seen, EXAMPLE, SAY)
+    assert len(view["blocks"]) <= BLOCKS_OF_VIEW
+    assert "and 990 more" in texts(seen)
+    assert all(block.get("text", {}).get("type", "plain_text") == "plain_text" for block in view["blocks"])

@@ -1,0 +1,82 @@
+"""What is due is undone, and told when it can be, whatever is out of reach when the bot starts."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from sandbox.slack import Fault
+from tests.slack.changing import World, a_bot, a_place
+
+Outage = Callable[[World], AbstractContextManager[None]]
+
+
+@contextmanager
+def slack_out_of_reach(world: World) -> Generator[None]:
+    fault = world.slack.faults.append(Fault("outage"))
+    yield
+    world.slack.faults.remove(fault)
+
+
+@contextmanager
+def store_out_of_reach(world: World) -> Generator[None]:
+    files = [one for one in world.folder.iterdir() if one.name.startswith("bot.db")]
+    for one in files:
+        one.rename(world.folder / f"kept-{one.name}")
+    (world.folder / "bot.db").mkdir()
+    yield
+    (world.folder / "bot.db").rmdir()
+    for one in files:
+        (world.folder / f"kept-{one.name}").rename(one)
+
+
+@pytest.mark.parametrize(
+    ("out_of_reach", "word"),
+    [(slack_out_of_reach, "auth.test"), (store_out_of_reach, "opening the store")],
+    ids=["Slack", "the store"],
+)
+def test_what_is_due_is_undone_at_once_and_told_later(out_of_reach: Outage, word: str, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), a_place(tmp_path) as world:
+            async with a_bot(world):
+                await world.raised()
+            world.ahead_s = 3600
+            bind = free_port()
+            with out_of_reach(world):
+                started, ended = asyncio.Event(), asyncio.Event()
+                bot = asyncio.create_task(running(world, bind, started, ended))
+                await world.until(world.is_closed)
+                assert word in await readiness(bind)
+                assert not started.is_set()
+            await world.card("Put back")
+            ended.set()
+            await bot
+
+    asyncio.run(run())
+
+
+async def running(world: World, bind: str, started: asyncio.Event, ended: asyncio.Event) -> None:
+    async with a_bot(world, bind=bind):
+        started.set()
+        await ended.wait()
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+async def readiness(bind: str) -> str:
+    """What /readyz says once it answers that the bot is not ready."""
+    async with aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(f"http://{bind}/readyz") as answer:
+                    if answer.status == 503:
+                        return await answer.text()
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.02)

@@ -1,0 +1,240 @@
+"""`profile` in Slack: the real bot takes a real profile from a pretended cluster and answers with its files."""
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from PIL import Image
+
+from bot.kube.connect import open_cluster
+from bot.pprof.decode import read
+from bot.pprof.top import top
+from bot.serve import running
+from bot.settings.schema import ProfileSettings
+from bot.slack.render.profile import CANCEL
+from bot.store import open_profiles
+from playbooks._playbook import Sources
+from sandbox.apiserver import ApiServer
+from sandbox.apiserver.recordings import read_recording
+from sandbox.slack import SlackServer
+from tests.slack.bot import RECORDING, settings
+from tests.slack.changing import actions, text_of
+
+ROOM = "gpu-oncall"
+SEED = read_recording(RECORDING)
+NAMESPACE, POD = "hami-system", "hami-scheduler-995f44d84-7gvtd"
+CPU = SEED.profiles[NAMESPACE, POD, "profile"]
+
+
+@dataclass
+class World:
+    """The workspace, the cluster, and a gate through which the seconds of a profile pass."""
+
+    slack: SlackServer
+    cluster: ApiServer
+    folder: Path
+    gate: asyncio.Event
+    waited: list[float] = field(default_factory=list)
+
+    async def answer(self, containing: str, user: str = "grace") -> dict[str, Any]:
+        return await self.slack.wait_for(channel=ROOM, containing=containing, user=user)
+
+    async def files(self, ts: str, count: int = 4) -> dict[str, bytes]:
+        """The files in the thread of a message, by name, once there are so many."""
+        found = await self.slack.wait_for(lambda: files if len(files := self.in_thread(ts)) >= count else None)
+        async with aiohttp.ClientSession() as session:
+            return {one["name"]: await (await session.get(one["url_private"])).read() for one in found}
+
+    def in_thread(self, ts: str) -> list[dict[str, Any]]:
+        replies = self.slack.messages(ROOM, "grace", thread_ts=ts)
+        return [file for one in replies for file in one.get("files", [])]
+
+    def answers(self, containing: str) -> list[dict[str, Any]]:
+        return [one for one in self.slack.messages(ROOM, "grace") if containing in text_of(one)]
+
+    async def kept(self) -> list[str]:
+        """The ids, the newest first."""
+        async with open_profiles(f"sqlite:///{self.folder / 'bot.db'}") as rows:
+            return [one.id for one in await rows.listed()]
+
+    def captures(self) -> list[str]:
+        return [one.path for one in self.cluster.requests if one.path.endswith("debug/pprof/profile")]
+
+
+Scene = Callable[[World], Awaitable[None]]
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Asks until it is so: nothing in the workspace tells."""
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def played(
+    folder: Path,
+    scene: Scene,
+    *,
+    held: bool = False,
+    profiles: ProfileSettings = ProfileSettings(),  # noqa: B008  # it is a constant
+    served: dict[tuple[str, str, str], bytes] = SEED.profiles,
+) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(60), a_world(folder, profiles, served, held=held) as world:
+            await scene(world)
+            assert world.slack.unknown_methods == []
+
+    asyncio.run(play())
+
+
+@asynccontextmanager
+async def a_world(
+    folder: Path, profiles: ProfileSettings, served: dict[tuple[str, str, str], bytes], *, held: bool
+) -> AsyncGenerator[World]:
+    gate, waited = asyncio.Event(), list[float]()
+    if not held:
+        gate.set()
+
+    async def pass_through(seconds: float) -> None:
+        waited.append(seconds)
+        await gate.wait()
+
+    pretended = ApiServer(SEED.objects, profiles=served, profile_wait=pass_through)
+    async with SlackServer() as slack, pretended as cluster:
+        config = folder / "kubeconfig"
+        config.write_text(cluster.kubeconfig())
+
+        @asynccontextmanager
+        async def sources(name: str) -> AsyncGenerator[Sources]:
+            async with await open_cluster(name=name, kubeconfig=config) as opened:
+                yield Sources(opened, ports=opened)
+
+        wanted = settings(slack, folder).model_copy(update={"profiles": profiles})
+        async with running(wanted, wanted.slack, sources):
+            yield World(slack, cluster, folder, gate, waited)
+
+
+def test_a_cpu_profile_is_answered_with_all_its_files_and_looked_at_again_without_the_cluster(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "profile cpu 5s")
+        answer = await world.answer("560ms in 10 s")
+        assert not answer.get("ephemeral")
+        assert "linux.Syscall6" in text_of(answer)
+        files = await world.files(answer["ts"])
+        assert files["cpu-3d1451de.pb.gz"] == CPU
+        assert Image.open(io.BytesIO(files["cpu-3d1451de.png"])).width == 1600
+        assert b"<!doctype html>" in files["cpu-3d1451de.html"]
+        assert files["cpu-3d1451de.top.txt"] == top(read(CPU)).encode()
+        assert world.waited == [5.0]
+
+        asked = len(world.cluster.requests)
+        await world.slack.command("ada", ROOM, "profile kept")
+        listed = await world.answer("1 profile(s) are kept", "ada")
+        assert listed["ephemeral"]
+        assert "cpu-3d1451de" in text_of(listed)
+        await world.slack.command("ada", ROOM, "profile top -nodecount=3 cpu-3d1451de")
+        assert "File: scheduler" in text_of(await world.answer("Showing top 3 nodes", "ada"))
+        await world.slack.command("ada", ROOM, "profile compare cpu-3d1451de v2.10.0")
+        assert "no change beyond noise" in text_of(await world.answer("beyond noise", "ada"))
+        assert len(world.cluster.requests) == asked
+
+    played(tmp_path, scene)
+
+
+def test_a_profile_asked_for_in_a_thread_is_answered_there(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        head = await world.slack.say("ada", ROOM, "the scheduler is slow")
+        await world.slack.mention("ada", ROOM, "profile heap", thread_ts=head.ts)
+        answer = await world.slack.wait_for(channel=ROOM, containing="6.22MB in use", thread_ts=head.ts)
+        assert answer["thread_ts"] == head.ts
+        assert {Path(name).suffix for name in await world.files(head.ts)} == {".png", ".txt", ".html", ".gz"}
+
+    played(tmp_path, scene)
+
+
+def test_while_it_is_taken_everybody_sees_for_how_long_and_may_cancel_which_ends_the_capture(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "profile cpu 60s")
+        taking = await world.answer("about")
+        assert "a cpu profile of HAMi's scheduler" in text_of(taking)
+        assert world.cluster.ports.profiling == {(NAMESPACE, POD)}
+        await world.slack.click("grace", CANCEL, channel=ROOM, message_ts=taking["ts"])
+        told = await world.answer("cancelled by")
+        assert told["ts"] == taking["ts"]
+        assert CANCEL not in actions(told)
+        await until(lambda: not world.cluster.ports.profiling)
+
+    played(tmp_path, scene, held=True)
+
+
+def test_who_cancels_a_shared_capture_leaves_it_to_the_other(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "profile cpu 60s")
+        await until(world.captures)
+        await world.slack.command("grace", ROOM, "profile cpu 60s")
+        joined = await world.answer("one for both")
+        await world.slack.click("grace", CANCEL, channel=ROOM, message_ts=joined["ts"])
+        await world.answer("cancelled by")
+        world.gate.set()
+        await world.answer("560ms in 10 s")
+
+    played(tmp_path, scene, held=True)
+
+
+def test_somebody_else_at_it_is_understood(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        world.cluster.ports.profiling.add((NAMESPACE, POD))
+        await world.slack.command("ada", ROOM, "profile cpu 5s")
+        told = await world.answer("cpu profiling already in use")
+        assert "ask again in a minute" in text_of(told)
+
+    played(tmp_path, scene)
+
+
+def test_where_profiles_are_off_it_offers_to_switch_them_on(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "profile cpu 5s")
+        told = await world.answer("serves no profiles")
+        assert "HTTP 404: 404 page not found" in text_of(told)
+        assert any("profiling on for 15m" in value for value in actions(told).values())
+        assert await world.kept() == []
+
+    played(tmp_path, scene, served={})
+
+
+def test_longer_than_the_settings_allow_is_refused(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "profile cpu 90s")
+        told = await world.answer("90 s is too long: at most 45 s", "ada")
+        assert "profile cpu 45s" in text_of(told)
+        assert world.captures() == []
+
+    played(tmp_path, scene, profiles=ProfileSettings(longest_s=45))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("profile top /etc/passwd", "no profile '/etc/passwd' is kept"),
+        ("profile top -base=/etc/passwd cpu-3d1451de", "no profile 'cpu-3d1451de' is kept"),
+        ("profile list -source=/etc x cpu-3d1451de", "it is for a shell"),
+        ("profile cup", "did you mean 'cpu'?"),
+        ("profile cpu soon", "'soon' is no length of time"),
+        ("profile cpu --target nowhere", "'nowhere' is not NAMESPACE/POD:PORT"),
+    ],
+)
+def test_a_mistake_is_told_to_who_made_it_alone_and_no_file_of_the_bot_is_read(
+    tmp_path: Path, words: str, said: str
+) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, words)
+        told = await world.answer(said, "ada")
+        assert told["ephemeral"]
+
+    played(tmp_path, scene)

@@ -1,0 +1,83 @@
+"""Kept profiles: byte for byte, over restarts, the newest of them and none that is too old."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bot.errors import NotFound
+from bot.store import Store, StoreError, open_profiles, open_store
+from bot.store.profiles import Kept
+
+NOW = 1_795_237_200.0
+ANY_BYTES = bytes(range(256)) * 300
+
+
+def played(database: str, scene: Callable[[Store], Awaitable[None]]) -> None:
+    async def play() -> None:
+        async with open_store(database) as store:
+            await scene(store)
+
+    asyncio.run(play())
+
+
+def about(number: int, *, at: float = NOW) -> Kept:
+    return Kept(f"cpu-{number}", "lab", "https://hami-system/sched-0:443", "cpu", "2.10.0", at, 30.0, len(ANY_BYTES))
+
+
+def test_what_is_kept_comes_back_byte_for_byte_after_a_restart(database: str) -> None:
+    async def keep(store: Store) -> None:
+        await store.profiles.keep(about(1), ANY_BYTES, most=5, days=1)
+
+    async def look(store: Store) -> None:
+        assert await store.profiles.listed() == [about(1)]
+        assert await store.profiles.content("cpu-1") == ANY_BYTES
+
+    played(database, keep)
+    played(database, look)
+
+
+def test_the_newest_stay_and_those_too_old_go(database: str) -> None:
+    async def scene(store: Store) -> None:
+        for number in range(6):
+            await store.profiles.keep(about(number, at=NOW + number * 3600), b"x", most=4, days=2.5 / 24)
+        assert [one.id for one in await store.profiles.listed()] == ["cpu-5", "cpu-4", "cpu-3"]
+        await store.profiles.keep(about(6, at=NOW + 6 * 3600), b"x", most=2, days=30)
+        assert [one.id for one in await store.profiles.listed()] == ["cpu-6", "cpu-5"]
+
+    played(database, scene)
+
+
+def test_the_same_profile_is_kept_once(database: str) -> None:
+    async def scene(store: Store) -> None:
+        for _ in range(2):
+            await store.profiles.keep(about(1), b"x", most=5, days=1)
+        assert len(await store.profiles.listed()) == 1
+
+    played(database, scene)
+
+
+def test_one_that_is_not_kept_is_told(database: str) -> None:
+    async def scene(store: Store) -> None:
+        with pytest.raises(NotFound, match="cpu-9"):
+            await store.profiles.content("cpu-9")
+
+    played(database, scene)
+
+
+def test_they_can_be_read_beside_the_bot_that_has_the_store_open(database: str) -> None:
+    async def scene(store: Store) -> None:
+        await store.profiles.keep(about(1), ANY_BYTES, most=5, days=1)
+        async with open_profiles(database) as beside:
+            assert await beside.content("cpu-1") == ANY_BYTES
+
+    played(database, scene)
+
+
+def test_where_no_store_is_none_is_made(tmp_path) -> None:
+    async def look() -> None:
+        async with open_profiles(f"sqlite:///{tmp_path}/none.db"):
+            raise AssertionError
+
+    with pytest.raises(StoreError, match="there is no store"):
+        asyncio.run(look())
