@@ -42,7 +42,8 @@ def rows() -> list[Row]:
     return [
         Row(
             f"watch cache: synced, with the first why, {size}",
-            f"{sync_s:.2f} s, {settled['rss_mb']:.0f} MB then, {first['peak_mb']:.0f} MB at most",
+            f"{sync_s:.2f} s, {first['cpu_ms'] / 1e3:.2f} s of CPU, {settled['rss_mb']:.0f} MB then,"
+            f" {first['peak_mb']:.0f} MB at most",
             f"< {SYNC_S:g} s, < {MEMORY_MB:g} MB",
             sync_s < SYNC_S and settled["rss_mb"] < MEMORY_MB,
             "measured elsewhere: the official client's typed list of the nodes alone 2.5 s, 468 MB",

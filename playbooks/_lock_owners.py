@@ -25,7 +25,8 @@ async def gather_owners(
     """
     blamed = {name for pod in waiting for name in _nodes_of(pod)}
     names: dict[tuple[str, str], None] = {}
-    locked = ((node.name, text) for node in nodes if (text := node.metadata.annotation(LOCK_KEY)))
+    told = ((node, node.metadata.annotations) for node in nodes)
+    locked = [(node.name, texts[LOCK_KEY]) for node, texts in told if texts and LOCK_KEY in texts]
     for _, text in sorted(locked, key=lambda one: (one[0] not in blamed, one[0])):
         lock = parse_lock(text, None)
         if lock and lock.pod:

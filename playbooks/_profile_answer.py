@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 from bot.errors import SourceError
 from bot.kube.podget import PodAnswer, PodGet
 from bot.report import one_line
@@ -11,6 +13,12 @@ _GO_PPROF = "x-go-pprof"
 _IN_USE = "already in use"
 _OTHER_PROTOCOL = "HTTP request to an HTTPS server"
 _QUOTE = 300
+
+
+class _Status(msgspec.Struct):
+    """How Kubernetes' own programs tell what is wrong."""
+
+    message: str = ""
 
 
 class NotServed(NamedTuple):
@@ -40,7 +48,7 @@ def content_of(wanted: PodGet, answer: PodAnswer) -> bytes | NotServed:
     if answer.status == 404 or (answer.status == 400 and _OTHER_PROTOCOL in said):
         return NotServed(f"HTTP {answer.status}: {said}" if said else f"HTTP {answer.status}")
     if answer.status in (401, 403):
-        hint = "it asks who is there: kube-scheduler lets only those read who may get the path /debug/pprof/*"
+        hint = "the program itself asks who is there, as kube-scheduler does, and takes no credentials through a proxy"
         raise SourceError(text, hint=hint)
     if 300 <= answer.status < 400:
         where = one_line(answer.headers.get("location", "elsewhere"), _QUOTE)
@@ -53,4 +61,9 @@ def content_of(wanted: PodGet, answer: PodAnswer) -> bytes | NotServed:
 def _said(answer: PodAnswer) -> str:
     if "html" in answer.headers.get("content-type", ""):
         return "a web page"
+    try:
+        if message := msgspec.json.decode(answer.body, type=_Status).message:
+            return one_line(message, _QUOTE)
+    except (ValueError, RecursionError):
+        pass  # it is plain text, as most of it is
     return one_line(answer.body[:4096].decode(errors="replace"), _QUOTE)

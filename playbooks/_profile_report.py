@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from bot.errors import SourceError
 from bot.kube.times import format_time
 from bot.pprof.findings import explain
 from bot.pprof.quotes import Taken as Known
@@ -23,7 +24,10 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         off = _off(snapshot, snapshot.outcome, say)
         return _report(snapshot, say, verdict=off.claim, findings=(off,), subject=_about_scheduler(snapshot))
     taken = snapshot.outcome
-    seen = view(taken.content)
+    try:
+        seen = view(taken.content)
+    except SourceError as error:
+        raise SourceError(f"GET {taken.wanted}: {error.message}", hint=error.hint) from error
     name = name_of(snapshot.request.kind, taken.content)
     pod = f"Pod {taken.wanted.namespace}/{taken.wanted.pod}"
     whole = _taken(snapshot, taken, seen, Known(seen.profile, name, pod), say)
@@ -76,11 +80,12 @@ def _taken(snapshot: Snapshot, taken: Taken, seen: View, known: Known, say: Text
 
 def _claim(kind: Kind, taken: Taken, seen: View, say: Texts) -> str:
     who = say("profile.leader", pod=taken.wanted.pod) if taken.leads else taken.wanted.pod
-    if kind == "cpu" and seen.seconds > 0:
+    if kind == "cpu" and seen.seconds > 0 and seen.kind.unit == "nanoseconds":
         share = f"{seen.total / (seen.seconds * 1e9):.1%}"
         return say("profile.cpu", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}", share=share)
     meanwhile = f" {say('profile.change', seconds=f'{seen.seconds:.0f}')}" if seen.seconds > 0 else ""
-    return say(f"profile.{kind}", pod=who, total=seen.total_text, meanwhile=meanwhile)
+    key = "cpu-total" if kind == "cpu" else kind
+    return say(f"profile.{key}", pod=who, total=seen.total_text, meanwhile=meanwhile)
 
 
 # ---------------------------------------------------------------------------------------------------------- none

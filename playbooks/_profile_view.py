@@ -1,7 +1,6 @@
 """What a profile says, as the report needs it: pure, and for a large one slow (a second for 100,000 samples)."""
 
 import re
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from bot.pprof.decode import read
@@ -19,8 +18,7 @@ _SECOND_NS = 1_000_000_000
 class View(NamedTuple):
     """`kind` is the sample type that the rest is about, `total_text` its sum over all samples with its unit.
 
-    `seconds` is 0 for what is so at one moment. `began` is when it was begun, None where it does not say.
-    `headline` is the line of pprof's own text that tells the sum. `rows` are its first: flat, its share, the running
+    `seconds` is 0 for what is so at one moment. `rows` are the first of the table: flat, its share, the running
     share, cum, its share, the function. `profile` is as `decode.read` gives it.
     """
 
@@ -28,8 +26,6 @@ class View(NamedTuple):
     total: int
     total_text: str
     seconds: float
-    began: datetime | None
-    headline: str
     rows: tuple[tuple[str, ...], ...]
     profile: Profile
 
@@ -46,8 +42,6 @@ def view(content: bytes) -> View:
         total=total,
         total_text=label(total, kind.unit, AUTO),
         seconds=max(profile.duration_nanos, 0) / _SECOND_NS,
-        began=_moment(profile),
-        headline=next(one for one in lines if one.startswith(("Duration:", "Showing nodes"))),
         rows=tuple(found.groups() for found in map(_ROW.fullmatch, lines) if found),
         profile=profile,
     )
@@ -56,12 +50,3 @@ def view(content: bytes) -> View:
 def _clean(text: str) -> str:
     """Names as a report can hold them: they may be any bytes."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _moment(profile: Profile) -> datetime | None:
-    if profile.time_nanos <= 0:
-        return None
-    try:
-        return datetime.fromtimestamp(profile.time_nanos // _SECOND_NS, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None

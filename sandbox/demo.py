@@ -130,6 +130,7 @@ async def _connected(bot: asyncio.subprocess.Process, slack: SlackServer) -> Non
 def _seed() -> Seed:
     usage = {verb: find(verb).example for verb in load()} | {"why": f"why {POD}", "fit": "fit", "gpus": "gpus"}
     verbs = tuple(Verb(verb, usage[verb], find(verb).summary) for verb in sorted(usage, reverse=True))
+    verbs = (*verbs, Verb("profile", "profile cpu 5s", "Take a profile of HAMi's scheduler."))
     return replace(Seed(), verbs=verbs, welcome=WELCOME)
 
 

@@ -12,6 +12,7 @@ from tests.pprof.cases import PROFILES
 
 ROOT = Path(__file__).parents[1]
 CPU = str(PROFILES / "before.cpu.pb.gz")
+AFTER = str(PROFILES / "after.cpu.pb.gz")
 
 
 def hami_bot(*words: str) -> subprocess.CompletedProcess[str]:
@@ -70,6 +71,36 @@ def test_options_that_make_no_sense_are_refused(words: list[str], said: str) -> 
 def test_a_base_that_cannot_be_read_is_named() -> None:
     with pytest.raises(SourceError, match=r"gone\.pb"):
         answer(["top", "-diff_base=gone.pb", CPU])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["hints", CPU], "80.8% of the CPU time in this capture goes into JSON"),
+        (["compare", CPU, CPU], "no change beyond noise"),
+        (["compare", CPU, AFTER], "go tool pprof -top -cum -nodecount=10 -diff_base:"),
+        (["list", "^main.burn$", CPU], "ROUTINE ======================== main.burn in /build/svc/main.go"),
+    ],
+)
+def test_what_is_said_about_profiles_in_files(words: list[str], said: str) -> None:
+    done = hami_bot("profile", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["compare", CPU], "at least two profiles"),
+        (["compare", CPU, str(PROFILES / "before.heap.pb.gz")], "different things"),
+        (["hints"], "name one profile"),
+        (["list", CPU], "a function and one profile"),
+        (["list", "burn", "-versions=v2.9.0", CPU], "no module with its version"),
+    ],
+)
+def test_questions_about_files_that_make_no_sense_are_refused(words: list[str], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        answer(words)
 
 
 def test_help_names_every_option() -> None:

@@ -4,9 +4,10 @@ An entry counts for the very objects that it was made from, and for no others: a
 object until it changes.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import count
+from operator import attrgetter
 from typing import NamedTuple
 
 from bot.hami.fit import Heed, NodeCards, Verdict
@@ -58,11 +59,13 @@ class NodeStock(NamedTuple):
     amounts: int | None = None
     order: int | None = None
 
-    def all_that(self, heed: Heed) -> int | None:
-        """Equal for nodes that one request gets the same verdict on; None where that cannot be told beforehand."""
-        if self.by_turns:
-            return None
-        return self.amounts if heed == "amounts" else self.order if heed == "order" else None
+
+ALIKE: Mapping[Heed, Callable[[NodeStock], int | None]] = {
+    "amounts": attrgetter("amounts"),
+    "order": attrgetter("order"),
+    "identity": lambda _: None,
+}
+"""What is equal for nodes that a request gets the same verdict on, by what it heeds; None: it has to be asked."""
 
 
 class _Kept(NamedTuple):
@@ -109,22 +112,31 @@ class Stock:
             return Unregistered("absent", "--node-label-selector", self.terms.node_selector)
         return nvidia_cards(node, self.terms.version, now, count_resource=self.terms.count_resource)
 
-    def on(self, node: Node, holdings: Sequence[Holding], now: datetime) -> NodeStock:
-        """The node with what these holders have of its cards."""
+    def on_each(self, nodes: Iterable[tuple[Node, Sequence[Holding]]], now: datetime) -> list[NodeStock]:
+        """Several nodes, each with what these holders have of its cards."""
+        found: list[NodeStock] = []
+        for node, holdings in nodes:
+            kept = self._nodes.get(node.metadata.name)
+            if kept is not None and kept.node is node and kept.for_good and kept.holdings == holdings:
+                found.append(kept.stock)
+            else:
+                found.append(self._on(node, holdings, now))
+        return found
+
+    def _on(self, node: Node, holdings: Sequence[Holding], now: datetime) -> NodeStock:
+        """The node with what these holders have of its cards, read anew."""
         kept = self._nodes.get(node.name)
-        if kept is not None and kept.node is node and kept.for_good and kept.holdings == holdings:
-            return kept.stock
         found = self.registration(node, now)
         for_good = is_taken_in_for_good(node, self.terms.version, self.terms.count_resource)
         if kept and kept.registration == found and kept.holdings == holdings and _says_same(kept.node, node):
             stock = kept.stock
         else:
             stock = self._take(node, found, holdings)
-        if not for_good and not isinstance(found, Unregistered):
-            by_turns = is_held_by_turns(node, self.terms.version, now, count_resource=self.terms.count_resource)
-            stock = stock._replace(by_turns=by_turns)
         self._nodes[node.name] = _Kept(node, for_good, found, holdings, stock)
-        return stock
+        if for_good or isinstance(found, Unregistered):
+            return stock
+        by_turns = is_held_by_turns(node, self.terms.version, now, count_resource=self.terms.count_resource)
+        return stock._replace(by_turns=True, amounts=None, order=None) if by_turns else stock
 
     def cards_of(self, node: Node, registration: Registration, holdings: Iterable[Holding]) -> NodeCards:
         """The cards of a registration with what these holders have of them."""

@@ -16,7 +16,7 @@ from bot.hami.ledger import Holding, Ledger
 from bot.hami.nodestate import Unregistered
 from bot.hami.registration import Registration
 from bot.hami.requests import DeviceConfig, PodRequest
-from bot.hami.stock import NodeStock, Stock, Terms
+from bot.hami.stock import ALIKE, NodeStock, Stock, Terms
 from bot.hami.version import Version
 from bot.kube.models import Holder, Node, Pod, Quantity, ResourceQuota
 from bot.kube.quantities import parse_quantity
@@ -24,6 +24,8 @@ from bot.kube.quantities import parse_quantity
 _UNKNOWN_VERSIONS = tuple(
     Version(2, minor, patch) for minor, patch in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 0), (10, 0))
 )
+
+_NOBODY: list[Holding] = []
 
 
 class Facts(NamedTuple):
@@ -81,14 +83,21 @@ class View:
             return seen
         if self._whole is not None and name not in self._changed:
             return self._whole.see(name)
-        holdings = self.ledger.on(name) if self.ledger else ()
-        seen = self._seen[name] = self._stock.on(self.facts.nodes[name], holdings, self.facts.now)
+        holdings = self.ledger.on(name) if self.ledger else _NOBODY
+        (seen,) = self._stock.on_each([(self.facts.nodes[name], holdings)], self.facts.now)
+        self._seen[name] = seen
         return seen
 
     def seen(self, names: Iterable[str]) -> list[NodeStock]:
         """The same of several nodes, in their order."""
-        known, see = self._seen, self.see
-        return [known.get(name) or see(name) for name in names]
+        names = list(names)
+        if self._whole is not None:
+            return [self.see(name) for name in names]
+        known, nodes, on = self._seen, self.facts.nodes, self.ledger.by_node if self.ledger else {}
+        if unseen := [name for name in names if name not in known]:
+            pairs = [(nodes[name], on.get(name, _NOBODY)) for name in unseen]
+            known.update(zip(unseen, self._stock.on_each(pairs, self.facts.now), strict=True))
+        return [known[name] for name in names]
 
     def registered(self, names: Iterable[str]) -> list[str]:
         """Those of the nodes whose cards the scheduler has."""
@@ -111,19 +120,24 @@ class View:
         """The verdicts on several nodes; those that are alike in all that this request heeds are judged once."""
         if not request.containers:
             return dict.fromkeys(names, fit.FITS)
-        heed = self._heed(request)
         known = self._stock.verdicts(self._asked(request, relax))
         found: dict[str, Verdict] = {}
-        names = list(names)
-        for name, seen in zip(names, self.seen(names), strict=True):
-            alike = seen.all_that(heed)
-            verdict = known.get(alike) if alike is not None else None
+        for name, seen, alike in self._alike(names, request):
+            verdict = known.get(alike)  # none is known by None
             if verdict is None:
                 verdict = self._judge(seen, request, relax)
                 if alike is not None:
                     known[alike] = verdict
             found[name] = verdict
         return found
+
+    def _alike(self, names: Iterable[str], request: PodRequest) -> Iterable[tuple[str, NodeStock, int | None]]:
+        """Each node with what is equal for those that are alike in all that this request heeds."""
+        limited = any(room is not None for room in self._quota_rooms(request.namespace))
+        heed = fit.heeds(request, limited=limited, default_policy=self.facts.policy)
+        names = list(names)
+        seen = self.seen(names)
+        return zip(names, seen, map(ALIKE[heed], seen), strict=True)
 
     def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
         """All that decides about a verdict beside the node's cards."""
@@ -144,19 +158,13 @@ class View:
 
     def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
         """Of nodes that are alike in all that this request heeds the first; of the unregistered ones none."""
-        heed, known, found = self._heed(request), set[Hashable](), list[str]()
-        names = list(names)
-        for name, seen in zip(names, self.seen(names), strict=True):
-            alike = seen.all_that(heed)
+        known, found = set[int](), list[str]()
+        for name, seen, alike in self._alike(names, request):
             if alike not in known and not isinstance(seen.state, Unregistered):
                 found.append(name)
                 if alike is not None:
                     known.add(alike)
         return found
-
-    def _heed(self, request: PodRequest) -> fit.Heed:
-        limited = any(room is not None for room in self._quota_rooms(request.namespace))
-        return fit.heeds(request, limited=limited, default_policy=self.facts.policy)
 
     def judge_without(self, name: str, request: PodRequest, gone: Sequence[Holding]) -> Verdict:
         """The verdict on one node if these holders had ended: their cards and their part of the quota are free."""

@@ -31,7 +31,7 @@ class Rhythm(NamedTuple):
 class Leader:
     """One candidate. `identity` is this process's and no other's. `clock` and `sleep` are in seconds, monotonic.
 
-    `leading` tells whether the work runs here.
+    `leading` tells whether the work runs here, `taken` whether another one held the Lease when it was last seen.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Leader:
         self._sleep = sleep
         self._jitter = jitter
         self._wall = wall
-        self._taken = False
+        self.taken = False
         self._seen = ""
         self._seen_at = 0.0
         self.leading = False
@@ -102,7 +102,7 @@ class Leader:
             began = self._clock()
             if await self._try(deadline - began):
                 deadline = began + self._rhythm.renew_s
-            elif self._taken:
+            elif self.taken:
                 return
 
     async def _try(self, within_s: float) -> bool:
@@ -115,7 +115,6 @@ class Leader:
             return False
 
     async def _take(self) -> bool:
-        self._taken = False
         try:
             lease = await self._writer.lease(self._namespace, self._name)
         except NotFound:
@@ -128,10 +127,11 @@ class Leader:
         if holder not in ("", self._identity):
             held_s = float(_spec(lease).get("leaseDurationSeconds") or self._rhythm.lease_s)
             if self._clock() - self._seen_at < held_s:
-                self._taken = True
+                self.taken = True
                 return False
         written = await self._writer.replace_lease(self._namespace, self._claimed(lease))
         self._seen, self._seen_at = str(written.get("metadata", {}).get("resourceVersion", "")), self._clock()
+        self.taken = False
         return True
 
     def _claimed(self, lease: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bot.kube.loglines import matching_lines
 from bot.kube.models import PODS, Kind, Resource
 from bot.kube.pages import Page, decoded, left_out, page_of, resource, segment
 from bot.kube.podget import PodAnswer, PodGet
-from bot.kube.podport import answer_of, too_slow
+from bot.kube.podport import answer_of, is_refused_by_pod, too_slow
 from bot.kube.times import parse_time
 from bot.report import Gap
 
@@ -163,7 +163,7 @@ class LiveCluster:
         if answer.status == 401 and is_status(answer.body):
             await self._renew(link)
             answer = await self._pod_answer(self._link, request, wanted)
-        if answer.status >= 400 and is_status(answer.body):
+        if answer.status >= 400 and is_status(answer.body) and not is_refused_by_pod(answer):
             raise refused(request, answer.status, answer.body, self._link.credentials)
         return answer
 

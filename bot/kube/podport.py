@@ -86,6 +86,11 @@ async def answer_of(answer: aiohttp.ClientResponse, limit_bytes: int) -> PodAnsw
     return PodAnswer(answer.status, headers, body, cut)
 
 
+def is_refused_by_pod(answer: PodAnswer) -> bool:
+    """Whether the pod itself asks who is there and says so as an API server does, as kube-scheduler: about a path."""
+    return answer.status == 403 and b"cannot get path" in answer.body
+
+
 def too_slow(wanted: PodGet) -> SourceError:
     """The error for an answer that was not whole in time."""
     text = f"GET {wanted}: not finished within {wanted.within_s:g} s"

@@ -40,7 +40,7 @@ def comparison_tables(versions: Sequence[Taken], say: Texts, *, sample_index_nam
     """Side by side, oldest first: all of it, the collector's part, what was allocated, the ten largest changes."""
     ready = [one.ready() for one in versions]
     found = compare([one.profile for one in ready], sample_index_name)
-    return (_side_by_side(found, [one.file.rpartition("/")[2] for one in ready], say),)
+    return (_side_by_side(found, [one.file.rpartition("/")[2].removesuffix(".pb.gz") for one in ready], say),)
 
 
 def _side_by_side(found: Comparison, names: Sequence[str], say: Texts) -> Table:

@@ -18,7 +18,7 @@ from bot.pprof.profile import Profile, int64
 Stacks = Callable[[], Iterable[tuple[Sequence[int], int]]]
 """Location ids, leaf first, and a value, for every sample; the same each time it is called."""
 
-LARGE = 3_000
+LARGE = 6_000
 """Samples from which on importing numpy pays, where it is installed."""
 
 Frame = tuple[int, bool]

@@ -160,10 +160,12 @@ class IncidentRows:
         return found
 
     async def opened(self) -> list[Row]:
-        """The incidents that have not ended, the oldest first."""
+        """The incidents that have not ended, or of which something is still to be told, the oldest first."""
+        untold = select(incident_events.c.incident).where(incident_events.c.told == 0)
+        here = or_(incidents.c.ended == 0, incidents.c.id.in_(untold))
         with told("reading the open incidents"):
             async with self._engine.connect() as connection:
-                query = select(incidents).where(incidents.c.ended == 0).order_by(incidents.c.created_at, incidents.c.id)
+                query = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
                 return [_row(row) for row in (await connection.execute(query)).mappings()]
 
     async def get(self, incident_id: str) -> Row | None:

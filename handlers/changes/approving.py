@@ -192,8 +192,9 @@ class Approving:
             await self._guard.allowed(asker, "extend" if pending.draft is None else "raise")
             return await self._as_asked(sources, site, approval, pending)
         except (NotAllowed, Refused) as error:
-            if await self._lent.store.approvals.decide(approval.id, "void", by=ITSELF, reason=error.message):
-                voided = approval._replace(state="void", reason=error.message)
+            voided = approval._replace(state="void", reason=error.message)
+            line = _line(ITSELF, voided, "void")
+            if await self._lent.store.approvals.decide(approval.id, "void", by=ITSELF, reason=error.message, line=line):
                 await site.journal.show_waiting(voided, pending.record, "void")
             raise Refused(f"nothing was changed: {error.message}", hint="it has to be asked for anew") from error
 

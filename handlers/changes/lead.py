@@ -37,12 +37,28 @@ class Pace(NamedTuple):
 
 
 class Standing:
-    """How one cluster's changes are looked after. `trouble`: why they are not, or one is not undone; else empty."""
+    """How one cluster's changes are looked after by this process, which has made so many `passes`."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
-        self.trouble = ""
+        self.passes = 0
+        self.leader: Leader | None = None
+        self._trouble = ""
         self._possible: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    @property
+    def trouble(self) -> str:
+        """Why they are not, or one is not undone; empty when all is well, or another process leads."""
+        return "" if self.leader and self.leader.taken else self._trouble
+
+    def passed(self, trouble: str) -> None:
+        """A pass was made, in which there was this trouble, or none."""
+        self.passes += 1
+        self._trouble = trouble
+
+    def failed(self, why: str) -> None:
+        """No pass can be made now."""
+        self._trouble = why
 
     async def is_possible(self) -> bool:
         """Whether anything can be undone there at all; waits until that has been tried."""
@@ -73,8 +89,9 @@ async def lead(watch: Watch, standing: Standing) -> None:
     """
     where = watch.cluster or "here"
     bugs: set[str] = set()
-    wait_s = watch.pace.pass_s
+    told, wait_s = "", watch.pace.pass_s
     while True:
+        passes = standing.passes
         try:
             with bugs_as_errors(bugs):
                 await _candidate(watch, standing, bugs)
@@ -83,11 +100,12 @@ async def lead(watch: Watch, standing: Standing) -> None:
             standing.tried(possible=False)
             return
         except BotError as error:
-            if not standing.trouble:
-                wait_s = watch.pace.pass_s
-            if error.message != standing.trouble:
+            if standing.passes > passes:
+                told, wait_s = "", watch.pace.pass_s
+            if error.message != told:
                 log.warning("no temporary changes are led in %s, reading goes on: %s", where, error)
-            standing.trouble = error.message
+            told = error.message
+            standing.failed(error.message)
             standing.tried(possible=not isinstance(error, ForbiddenError | UsageError))
         await asyncio.sleep(wait_s)
         wait_s = min(2 * wait_s, watch.pace.again_s)
@@ -99,8 +117,8 @@ async def _candidate(watch: Watch, standing: Standing, bugs: set[str]) -> None:
     with contextlib.suppress(NotFound):  # whoever leads first makes it
         await site.writer.lease(namespace, LEASE)
     standing.tried(possible=True)
-    leader = Leader(site.writer, namespace, LEASE, watch.identity)
-    await leader.run(partial(_passes, site, watch, standing, bugs))
+    standing.leader = Leader(site.writer, namespace, LEASE, watch.identity)
+    await standing.leader.run(partial(_passes, site, watch, standing, bugs))
 
 
 async def _passes(site: Site, watch: Watch, standing: Standing, bugs: set[str]) -> None:
@@ -120,7 +138,7 @@ async def _passes(site: Site, watch: Watch, standing: Standing, bugs: set[str]) 
             due.clear()
             async with site.busy:
                 await site.changer.passes.reconcile()
-            standing.trouble = site.changer.passes.trouble
+            standing.passed(site.changer.passes.trouble)
             try:
                 async with asyncio.timeout(watch.pace.beside_s):
                     with bugs_as_errors(bugs):

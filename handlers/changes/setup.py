@@ -50,7 +50,7 @@ READ_ONLY = Changing(_no_writer, _no_capture)
 class LookedAfter:
     """The open changes of every configured cluster, undone when they are due.
 
-    Neither Slack nor the database has to be there for that: once they are, `begin` has told what happened meanwhile.
+    Neither Slack nor the database has to be there for that: after `begin` the next pass tells what happened meanwhile.
     """
 
     def __init__(

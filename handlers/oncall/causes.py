@@ -14,10 +14,12 @@ from playbooks._rules.case import World
 from playbooks._rules.signature import cause_signature
 
 ONE_BY_ONE = 20
-"""Pods that wait for no node are read one after the other, so many in a pass: the others are left for the next."""
+"""Pods that wait for no node, and nodes, are asked about one after the other. If there are more of them, the alerts
+about the others stand for themselves: a crowd must keep no other alert waiting."""
 
 FINDING = "hami_bot_finding"
 """The label that names the finding an alert of our own is about."""
+_TOO_MANY = f"alerts about more than {ONE_BY_ONE} of them came at once"
 _EXPLAINS_NOTHING = ("not-found", "not-enough-evidence")
 """What is known of a pod that runs, or is gone, is not why an alert about it fires."""
 
@@ -26,7 +28,7 @@ Sorted = list[tuple[Cause, list[Alert]]]
 
 
 async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> Sorted:
-    """The causes of these alerts, or of the first of them. Raises BotError when the cluster cannot be read."""
+    """The causes of these alerts. Raises BotError when the cluster cannot be read."""
     by_pod: dict[Pod, list[Alert]] = {}
     by_node: dict[str, list[Alert]] = {}
     by_finding: dict[tuple[str, str], list[Alert]] = {}
@@ -43,11 +45,11 @@ async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> S
     found: Sorted = []
     if by_pod:
         found += await _of_pods(sources, by_pod, say)
-    for node, some in list(by_node.items())[:ONE_BY_ONE]:
-        found.append((await _of_node(sources, node, some[0], say), some))
+    for number, (node, some) in enumerate(by_node.items()):
+        found += await _of_node(sources, node, some, say) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
     if by_finding:
         found += await _of_findings(sources, by_finding, say)
-    return _together([*found, *((told_alone(one), [one]) for one in others)])
+    return _together([*found, *_alone(others)])
 
 
 def told_alone(one: Alert, why_not: str = "") -> Cause:
@@ -81,22 +83,28 @@ async def _of_pods(sources: Sources, named: Mapping[Pod, list[Alert]], say: Text
             name = pod.namespace, pod.name
             said = said_about(pod, scene.said.events.get(name, ()), scene.said.lines.get(name, ()))
             finding, some = judge.cause(pod, said), named[name]
-            found.append((_cause(finding, "/".join(name)) if finding else told_alone(some[0]), some))
+            found += [(_cause(finding, "/".join(name)), some)] if finding else _alone(some)
     judged = {(pod.namespace, pod.name) for pod in pods}
-    for name in [one for one in named if one not in judged][:ONE_BY_ONE]:
+    left = [name for name in named if name not in judged]
+    found += [pair for name in left[ONE_BY_ONE:] for pair in _alone(named[name], _TOO_MANY)]
+    for name in left[:ONE_BY_ONE]:
         report = await answer(sources, "why", "/".join(name), say)
         first = report.findings[0]
         if first.severity == "info" or first.code in _EXPLAINS_NOTHING:
-            found += [(told_alone(one), [one]) for one in named[name]]
+            found += _alone(named[name])
         else:
             found.append((_cause(first, "/".join(name)), named[name]))
     return found
 
 
-async def _of_node(sources: Sources, node: str, one: Alert, say: Texts) -> Cause:
+async def _of_node(sources: Sources, node: str, some: list[Alert], say: Texts) -> Sorted:
     report = await answer(sources, "nodes", node, say)
     bad = next((finding for finding in report.findings if finding.severity != "info"), None)
-    return _cause(bad, node) if bad else told_alone(one)
+    return [(_cause(bad, node), some)] if bad else _alone(some)
+
+
+def _alone(some: Sequence[Alert], why_not: str = "") -> Sorted:
+    return [(told_alone(one, why_not), [one]) for one in some]
 
 
 async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]], say: Texts) -> Sorted:

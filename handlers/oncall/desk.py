@@ -1,5 +1,6 @@
 """Where people act on incidents: who may, what comes of it, and what they are told."""
 
+import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from bot.triage.state import Act, Deed, act
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.desk import Lent
 from handlers.oncall.passes import Keeper, head_of
+
+_PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
 
 
 class Wanted(NamedTuple):
@@ -52,6 +55,7 @@ class TriageDesk:
     async def act(self, who: Person, row: Row, wanted: Wanted) -> str:
         """Does it, once; what the person is told. The thread tells everybody."""
         await self._check(who, row, wanted.deed)
+        self._check_complete(wanted)
         now = self._lent.now()
         done = Act(wanted.deed, who.user, now, wanted.text, wanted.to, now + wanted.seconds)
         step = await self._rows.change(row.id, lambda incident, _: act(incident, done))
@@ -116,6 +120,13 @@ class TriageDesk:
         if self._responders and not {who.user, *await self._groups.of(who.user)} & self._responders:
             await self._audit(who, row, deed, "refused")
             raise AccessDenied(Denied("you may not act on incidents", tuple(sorted(self._responders))))
+
+    def _check_complete(self, wanted: Wanted) -> None:
+        """What a client sent need not be what its form asks for."""
+        if wanted.deed == "handover" and not _PERSON.fullmatch(wanted.to):
+            raise Refused("it can be handed over to a person or a user group", hint="triage handover @ada")
+        if wanted.deed == "note" and not wanted.text.strip():
+            raise Refused("a note needs its text", hint="triage note rebooted gpu-7")
 
     async def _audit(self, who: Person, row: Row, deed: Deed, outcome: str) -> None:
         await self._lent.store.audit.append(

@@ -30,6 +30,9 @@ from handlers.oncall.causes import Sorted, answer, find_causes, told_alone
 
 DEBOUNCE_S = 45.0
 """Seconds between two edits of a head in which nothing but counts changed."""
+NOT_POSTED_S = 120.0
+"""So long after a head was given to the outbox it is given once more: what waits there stays as it is, and what was
+given up, since the bot was no member of the channel, is tried again."""
 PATIENCE_S = 60.0
 """So long a cluster that cannot be read keeps alerts waiting for their cause."""
 SORTED_AT_ONCE = 2000
@@ -170,10 +173,10 @@ class Keeper:
         message = render_head(head_of(row, counts), self._lent.say)
         said = _digest([row.incident.state, row.incident.owner, row.incident.called])
         shown = f"{said}:{_digest([message.text, message.blocks])}"
-        if shown == row.shown:
+        waited = self._lent.now() - row.shown_at
+        if shown == row.shown and (row.thread_ts or waited < NOT_POSTED_S):
             return
-        in_time = self._lent.now() - row.shown_at >= DEBOUNCE_S or not row.shown.startswith(said)
-        if not in_time:
+        if waited < DEBOUNCE_S and row.shown.startswith(said):
             return
         await self._put(row, head_key(row.id), message, severity=row.cause.severity, update_ts=row.thread_ts)
         await self._rows.show(row.id, shown)

@@ -1,7 +1,9 @@
 """What belongs to a profile beside its report: the picture, the page, the whole table, and the bytes as fetched."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
+from bot.kube.times import format_time
 from bot.pprof.decode import read
 from bot.pprof.nodes import no_location, node_table
 from bot.pprof.profile import Profile
@@ -26,7 +28,9 @@ def profile_files(name: str, kind: str, pod: str, content: bytes, say: Texts) ->
     seconds = profile.duration_nanos / _SECOND_NS
     title = " · ".join(filter(None, (pod, kind, f"{seconds:.0f} s" if seconds > 0 else "")))
     total = label(total_of(profile, index), unit, AUTO)
-    subtitle = f"{profile.sample_types[index].type}, {total} of {len(list(profile.samples)):,} samples, {name}"
+    stacks = f"{sum(1 for _ in profile.samples):,} stacks"
+    told = (profile.sample_types[index].type, f"{total} in {stacks}", _moment(profile), name)
+    subtitle = ", ".join(filter(None, told))
     flame = lay_out(_stacks(profile, index))
     alt_text = flame_alt_text(flame, title) if flame.boxes else say("profile.alt-none")
     return (
@@ -50,3 +54,12 @@ def _stacks(profile: Profile, index: int) -> Iterator[Sample]:
 
 def _shown(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _moment(profile: Profile) -> str:
+    """When it was begun; empty where it does not say, or nothing that is a time."""
+    try:
+        began = datetime.fromtimestamp(profile.time_nanos // _SECOND_NS, UTC)
+    except (OverflowError, OSError, ValueError):
+        return ""
+    return format_time(began) if profile.time_nanos > 0 else ""

@@ -23,7 +23,7 @@ from bot.texts import Texts
 from handlers.profiles.shell import HINT, Words, read_file
 
 _ROWS = 10
-_WIDTH = 100
+_WIDTH = 120
 
 
 def list_text(asked: Words) -> str:

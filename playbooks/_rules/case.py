@@ -141,9 +141,11 @@ class Case:
     @cached_property
     def obstacles(self) -> dict[str, Obstacle]:
         """The nodes that kube-scheduler itself drops, as far as objects alone tell."""
-        drops = NodeFilter(self.pod)
-        found = ((name, drops.obstacle(self.nodes[name])) for name in sorted(self.nodes))
-        return {name: one for name, one in found if one is not None}
+        obstacle, found = NodeFilter(self.pod).obstacle, dict[str, Obstacle]()
+        for name in sorted(self.nodes):
+            if (one := obstacle(self.nodes[name])) is not None:
+                found[name] = one
+        return found
 
     @cached_property
     def candidates(self) -> list[str]:

@@ -80,7 +80,8 @@ def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
     """
     if said.stage in ("bind", "filtered"):
         return None
-    stale = [name for name in case.candidates if is_untrusted(case.nodes[name], case.now) and case.expects_gpus(name)]
+    nodes, now = case.nodes, case.now
+    stale = [name for name in case.candidates if is_untrusted(nodes[name], now) and case.expects_gpus(name)]
     if not stale:
         return None
     blamed = [name for name in case.fitting if name in stale]

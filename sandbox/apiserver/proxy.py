@@ -1,6 +1,7 @@
 """pods/proxy: what the API server passes on of a pod's own ports, which here are recordings."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
@@ -92,6 +93,8 @@ class PodPorts:
         path = asked.path
         if port == _KUBE_SCHEDULER_PORT and path == _VERBOSITY:
             return _set_verbosity(asked.method, asked.body.decode(errors="replace"))
+        if port == _KUBE_SCHEDULER_PORT and path.startswith(_PPROF):
+            return _anonymous(path)
         if path == "metrics" and (metrics := self._metrics.get((*where, port))) is not None:
             return Reply(200, "text/plain; version=0.0.4; charset=utf-8", metrics)
         serves_profiles = any((namespace, name) == where for namespace, name, _ in self._profiles)
@@ -154,3 +157,11 @@ def _text(status: int, text: str) -> Reply:
 def _of_go(status: int, text: str) -> Reply:
     """How net/http/pprof tells its own errors."""
     return _text(status, text)._replace(headers={"X-Go-Pprof": "1", "X-Content-Type-Options": "nosniff"})
+
+
+def _anonymous(path: str) -> Reply:
+    """kube-scheduler asks who is there; the proxy passes nobody's credentials on (recorded: 1.36.2)."""
+    message = f'forbidden: User "system:anonymous" cannot get path "/{path}"'
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
+    body = json.dumps({**status, "reason": "Forbidden", "details": {}, "code": 403}).encode()
+    return Reply(403, "application/json", body)

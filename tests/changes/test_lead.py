@@ -151,6 +151,27 @@ def test_a_bug_in_renewing_the_lease_ends_the_term(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_where_another_leads_an_earlier_trouble_is_over(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
+            async with leading(watched(bot)) as standing:
+
+                async def is_told() -> bool:
+                    return bool(standing.trouble)
+
+                async def is_over() -> bool:
+                    return not standing.trouble
+
+                await until(is_told)
+                async with leading(watched(here)._replace(identity="another")) as other:
+                    await until(is_over)
+                    assert other.trouble == ""
+
+    asyncio.run(run())
+    assert bugs
+
+
 def test_a_bug_beside_a_pass_ends_nothing(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
     async def run() -> None:
         beside = Beside(KeyError("a bug"))

@@ -92,3 +92,10 @@ def test_what_is_used_makes_nodes_differ_and_leaves_their_shape():
     cluster = view([gpu_node(name, card(f"{name}-0")) for name in NAMES], [holder("h", "n2", "n2-0,NVIDIA,100,0:;")])
     assert cluster.unlike(NAMES, request()) == ["n1", "n2"]
     assert len({one.shape for one in cluster.seen(NAMES)}) == 1
+
+
+def test_a_node_that_is_offered_again_is_judged_again():
+    waits = view([gpu_node("n1", card(), allocatable=0)])
+    kept = Stock(terms(waits.facts, V210))
+    assert view([gpu_node("n1", card(), allocatable=0)], stock=kept).judge("n1", request()).fits is None
+    assert view([gpu_node("n1", card())], stock=kept).judge("n1", request()).fits

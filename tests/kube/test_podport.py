@@ -13,7 +13,7 @@ from yarl import URL
 from bot.errors import SourceError
 from bot.kube.connect import open_cluster
 from bot.kube.live import LiveCluster
-from bot.kube.podget import PodAnswer, PodGet
+from bot.kube.podget import PodAnswer, PodGet, nobody_listens
 from bot.kube.podport import Direct
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.serving import Served
@@ -78,11 +78,13 @@ def straight(scheme: str, context: ssl.SSLContext | None, *, trust_any: bool, **
         async def served(request: web.Request) -> web.Response:
             if request.query.get("seconds") == "9":
                 raise web.HTTPFound("http://127.0.0.1:1/elsewhere")
+            if request.query.get("seconds") == "8":
+                await asyncio.Event().wait()
             return web.Response(body=PROFILE, headers={"X-Go-Pprof": "1"})
 
         app = web.Application()
         app.router.add_get("/debug/pprof/heap", served)
-        async with Served(app, tls=context) as server:
+        async with Served(app, tls=context, handler_cancellation=True) as server:
             wanted = HEAP._replace(scheme=scheme, port=URL(server.url).port or 0, **changes)
             return await Direct("127.0.0.1", trust_any=trust_any).pod_get(wanted)
 
@@ -102,3 +104,14 @@ def test_such_a_certificate_is_refused_unless_that_is_allowed(tmp_path: Path) ->
 
 def test_a_redirect_is_not_followed() -> None:
     assert straight("http", None, trust_any=False, query=(("seconds", "9"),)).status == 302
+
+
+def test_a_pod_that_never_answers_is_given_up() -> None:
+    with pytest.raises(SourceError, match=r"not finished within 0\.3 s"):
+        straight("http", None, trust_any=False, query=(("seconds", "8"),), within_s=0.3)
+
+
+def test_a_port_of_a_pod_that_nobody_listens_on_is_known_as_such() -> None:
+    with pytest.raises(SourceError, match="connection refused") as told:
+        asyncio.run(Direct("127.0.0.1", trust_any=False).pod_get(HEAP._replace(port=1)))
+    assert nobody_listens(told.value)

@@ -7,6 +7,7 @@ from bot.triage.state import Act, act
 from sandbox.slack import Fault
 from tests.oncall.rig import Rig, pending, text, with_rig
 from tests.oncall.scenes import CAUSES, busy_cluster
+from tests.slack.outbox_support import ONCALL
 
 
 def test_alerts_of_one_cause_are_one_thread_whatever_they_are_called(database: str, tmp_path: Path) -> None:
@@ -235,3 +236,49 @@ def test_an_alert_about_a_node_is_about_what_is_wrong_with_the_node(database: st
         assert "alerts that name no pod" in text(head)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_a_head_that_slack_refused_is_posted_once_the_bot_is_a_member(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        room = rig.bot.slack.workspace.channels[ONCALL]
+        bot = rig.bot.slack.workspace.app.bot_user_id
+        room.members.remove(bot)
+        await keeper.take([pending(0)])
+        await rig.passes(60, keeper, step_s=30)
+        assert rig.heads() == []
+        room.members.append(bot)
+        await rig.passes(130, keeper, step_s=65)
+        [head] = rig.heads()
+        assert len(rig.replies(head)) == 1
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_a_crowd_of_alerts_about_running_pods_keeps_no_other_waiting(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        crowd = [pending(pod=f"gone-{number}", name="HAMiGPUMemoryHigh") for number in range(60)]
+        await keeper.take([*crowd, pending(0)])
+        await keeper.look()
+        assert await rig.store.incidents.unsorted(1) == []
+        await rig.send()
+        assert sorted("60 pods" in text(head) for head in rig.heads()) == [False, True]
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_after_an_outage_of_slack_the_most_severe_comes_first(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        rig.bot.slack.faults.append(Fault("outage", until=rig.now + 600))
+        for level in ("info", "warning", "critical"):
+            alone = pending(name=f"Disk {level}", pod="x", level=level)._replace(namespace="", pod="")
+            await keeper.take([alone])
+            await keeper.look()
+            await rig.bot.clock.advance(10)
+        await rig.bot.clock.advance(600)
+        await rig.send()
+        assert [text(head).split(":")[0] for head in rig.heads()] == ["Open, critical", "Open, warning", "Open, info"]
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)

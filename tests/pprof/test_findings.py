@@ -3,11 +3,13 @@
 import re
 import shlex
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from bot.pprof.decode import read
 from bot.pprof.findings import explain, symptom_table
+from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
 from bot.pprof.quotes import Taken, short_name
 from bot.pprof.versions import comparison_tables, explain_change
 from bot.report import Finding
@@ -214,3 +216,9 @@ def test_everything_can_be_said_in_every_language(language: str) -> None:
 )
 def test_names_are_short_enough_for_a_sentence(function: str, short: str) -> None:
     assert short_name(function) == short
+
+
+def test_every_code_is_in_the_readme() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    rules = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)
+    assert [one.code for one in rules if f"`profile-{one.code}`" not in readme] == []

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -120,6 +121,13 @@ def test_a_named_pod_and_port_is_asked_alone(tmp_path: Path) -> None:
     assert told(snapshot).gaps[0].source == "version"  # which of its containers it is, nothing says
 
 
+def test_a_kube_scheduler_that_asks_who_is_there_is_no_lack_of_the_bots_rights(tmp_path: Path) -> None:
+    request = HEAP._replace(target=Address(*scheduler_of("hami-2.10"), "https", 10259))
+    with pytest.raises(SourceError, match='"system:anonymous" cannot get path') as told_:
+        fetched(tmp_path, request, serving("hami-2.10", "heap"))
+    assert "grant" not in told_.value.hint
+
+
 def test_a_named_pod_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="nobody"):
         fetched(tmp_path, HEAP._replace(target=Address("ml", "nobody", "http", 1)), serving("hami-2.10"))
@@ -159,6 +167,31 @@ def test_cancelled_it_closes_the_request_and_the_scheduler_stops_profiling(tmp_p
                 await asyncio.sleep(0.01)
 
     fetched(tmp_path, CPU, server, cancelled)
+
+
+def test_ctrl_c_in_a_shell_ends_the_capture(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def forever(_: float) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async def run() -> int | None:
+        async with serving("hami-2.10", "profile", profile_wait=forever) as server:
+            (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+            words = ["profile", "cpu", "60s", "--kubeconfig", str(tmp_path / "kubeconfig")]
+            shell = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "bot", *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            await asyncio.wait_for(started.wait(), 60)
+            shell.send_signal(signal.SIGINT)
+            await shell.wait()
+            async with asyncio.timeout(60):
+                while server.ports.profiling:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            return shell.returncode
+
+    assert asyncio.run(run()) == 130
 
 
 # --------------------------------------------------------------------------------------------- what comes instead

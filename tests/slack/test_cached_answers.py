@@ -27,7 +27,7 @@ def test_an_answer_says_how_old_what_it_remembered_may_be(tmp_path: Path) -> Non
                 told: list[str] = []
                 for who in ("ada", "linus"):
                     await here.slack.command(who, "gpu-oncall", f"why {POD}")
-                    answer = await here.slack.wait_for(channel="gpu-oncall", containing="No usable card", user=who)
+                    answer = await here.slack.wait_for(channel="gpu-oncall", containing="20,000 MiB", user=who)
                     told.append("\n".join(strings_of(answer)))
             assert [MEMORY in one for one in told] == [False, True]
 

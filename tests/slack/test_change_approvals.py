@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.settings.schema import AccessSettings
+from sandbox.apiserver import Rule
 from sandbox.slack import Fault
 from tests.slack.bot import Mode
 from tests.slack.changing import ADA, GRACE, LINUS, ONCALL, World, a_bot, a_place, actions, played, text_of
@@ -171,6 +172,33 @@ def test_reverting_needs_nobody_else(tmp_path: Path) -> None:
         await world.click("ada", await world.card("In effect"), "change:revert")
         await world.card("Put back")
         assert not await world.is_open()
+
+    played(tmp_path, scene, access=TWO)
+
+
+def test_what_was_approved_and_cannot_be_made_says_so(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        world.cluster.access.refused = [Rule(["get"], ["pods/log"])]
+        await world.click("linus", card, "change:approve")
+        ended = await world.card("Approved, but not done")
+        assert ended["ts"] == card["ts"]
+        assert "could not be kept" in text_of(ended)
+        assert actions(ended) == {}
+        await world.told("linus", "could not be kept")
+        assert not await world.is_open()
+
+    played(tmp_path, scene, access=TWO)
+
+
+def test_the_card_of_an_extension_ends_with_what_came_of_it(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.click("linus", await waiting(world), "change:approve")
+        await world.click("ada", await world.card("In effect"), "change:extend")
+        asked = await world.card("Waits for approval")
+        await world.click("grace", asked, "change:approve")
+        done = await world.card("Approved and done")
+        assert (done["ts"], actions(done)) == (asked["ts"], {})
 
     played(tmp_path, scene, access=TWO)
 

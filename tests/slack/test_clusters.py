@@ -161,7 +161,7 @@ def test_the_shortcut_looks_in_the_channels_cluster(tmp_path: Path, mode: Mode) 
     async def scene(slack: SlackServer) -> None:
         said = await slack.say("grace", "gpu-oncall", f"is {POD} stuck?")
         await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
-        answer = await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="ada", thread_ts=said.ts)
+        answer = await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="ada")
         assert "cluster staging" in text_of(answer)
 
     played(tmp_path, mode, scene, channel="staging")
@@ -171,7 +171,7 @@ def test_a_shortcut_without_a_cluster_names_the_clusters(tmp_path: Path, mode: M
     async def scene(slack: SlackServer) -> None:
         said = await slack.say("grace", "gpu-oncall", f"is {POD} stuck?")
         await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
-        error = await slack.wait_for(channel="gpu-oncall", containing="prod, staging", user="ada", thread_ts=said.ts)
+        error = await slack.wait_for(channel="gpu-oncall", containing="prod, staging", user="ada")
         assert "--cluster prod" in text_of(error)
 
     played(tmp_path, mode, scene)

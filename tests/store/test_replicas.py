@@ -6,27 +6,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from bot.changes.journal import Event
-from bot.changes.record import Record
 from bot.store import Store, open_store
 from bot.store.outbox_rows import SPACING
+from tests.records import RECORD
 
 NOW = 1_000_000.0
-RECORD = Record(
-    v=1,
-    id="c1",
-    target="kube-system/hami-scheduler",
-    flag="v",
-    container="vgpu-scheduler-extender",
-    field="args",
-    words_before=("-v=4",),
-    words_after=("-v=5",),
-    old="4",
-    new="5",
-    means="patch",
-    raised_at="2026-11-21T05:00:00Z",
-    at="2026-11-21T05:10:00Z",
-    by="U1",
-)
 
 
 def with_replicas(database: str, work: Callable[[Store, Store], Awaitable[None]]) -> None:

@@ -41,21 +41,26 @@ def gist(report: Report) -> str:
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
 
 
-def read_value(text: str) -> Ask | None:
-    """What the value asks, or None if it is none of ours."""
+def object_in(text: str) -> dict[str, Any] | None:
+    """The JSON object of a button's value; None where it is none, or longer than Slack takes."""
     if len(text) > BUTTON_VALUE:
         return None
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(value, dict):
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def read_value(text: str) -> Ask | None:
+    """What the value asks, or None if it is none of ours."""
+    value = object_in(text)
+    if value is None:
         return None
-    value = cast("dict[str, Any]", value)
-    words, cluster, read = value.get("ask"), value.get("cluster"), value.get("read", "")
+    given: list[Any] = [value.get("ask"), value.get("cluster"), value.get("read", "")]
     is_ours = type(value.get("v")) is int and value["v"] == _VERSION and value.keys() <= {"v", "ask", "cluster", "read"}
-    if is_ours and all(isinstance(one, str) for one in (words, cluster, read)) and words.strip():
-        return Ask(words, cluster, read)
+    if is_ours and all(isinstance(one, str) for one in given) and given[0].strip():
+        return Ask(*given)
     return None
 
 

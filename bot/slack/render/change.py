@@ -5,14 +5,14 @@ Nothing that a person or a cluster wrote is parsed: names of people and times ar
 
 import json
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 from bot.changes.journal import EventKind
 from bot.changes.record import Record
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
+from bot.slack.render.buttons import object_in
 from bot.slack.render.rich import Part, bullets, channel, line, moment, preformatted, rich_text, somebody, span
-from bot.slack.render.rules import BUTTON_VALUE
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
 
@@ -119,15 +119,9 @@ def pressed_value(pressed: Pressed) -> str:
 
 def read_pressed(text: str) -> Pressed | None:
     """What the button is about, or None if it is none of ours."""
-    if len(text) > BUTTON_VALUE:
+    value = object_in(text)
+    if value is None:
         return None
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
-        return None
-    value = cast("dict[str, Any]", value)
     given = [value.get(name) for name in Pressed._fields]
     if value.get("v") != _VERSION or len(value) != len(given) + 1 or not all(isinstance(one, str) for one in given):
         return None

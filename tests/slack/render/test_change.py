@@ -3,9 +3,9 @@
 from typing import get_args
 
 import pytest
+from msgspec.structs import replace
 
 from bot.changes.journal import EventKind
-from bot.changes.record import Record
 from bot.errors import BotError
 from bot.report import Impact
 from bot.slack.render.change import (
@@ -23,28 +23,11 @@ from bot.slack.render.change_offer import Offer, offer_form, offer_message, told
 from bot.slack.render.limits import validate_view
 from bot.slack.render.prose import progress, render_error
 from bot.texts import LANGUAGES, Texts
+from tests import records
 from tests.slack.render import NOTHING, assert_fits, assert_inert, objects, parsed, read, texts
 
 HOSTILE = "<!channel> <@U0EVIL> *b* `c` http://evil \u202e" + "x" * 3000
-RECORD = Record(
-    v=1,
-    id="0123456789ab",
-    target="hami-system/hami-scheduler",
-    flag="v",
-    container="vgpu-scheduler-extender",
-    field="command",
-    words_before=("-v=4",),
-    words_after=("-v=5",),
-    old="4",
-    new="5",
-    means="patch",
-    raised_at="2026-11-21T05:00:00Z",
-    at="2026-11-21T05:10:00Z",
-    by="U0ADA00001",
-    because=HOSTILE,
-    channel="C0GPUONC01",
-    until_captured="ml/trainer-0",
-)
+RECORD = replace(records.RECORD, because=HOSTILE, channel="C0GPUONC01", until_captured="ml/trainer-0")
 STATES = [*get_args(Waiting), *get_args(EventKind)]
 SAY = Texts("en")
 
