@@ -30,7 +30,7 @@ LONGEST_S = 180
 
 
 class GaveUpError(RuntimeError):
-    """A measured process took longer than any could, or ended."""
+    """A measured process did not start, took longer than any could, or ended."""
 
 
 class Usage(NamedTuple):
@@ -55,10 +55,16 @@ class Runs(NamedTuple):
 
 
 def measure(command: Sequence[str]) -> Usage:
-    """Run the command to its end, its output unread. Raises CalledProcessError with what it said on stderr."""
+    """Run the command to its end, its output unread.
+
+    Raises GaveUpError where it cannot be started, CalledProcessError with what it said on stderr where it fails.
+    """
     with tempfile.TemporaryFile() as said:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=ENVIRONMENT)
+        try:
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=ENVIRONMENT)
+        except OSError as error:
+            raise GaveUpError(f"{command[0]} cannot be started: {error.strerror}") from error
         limit = threading.Timer(LONGEST_S, os.kill, (process.pid, signal.SIGKILL))
         limit.start()
         _, status, used = os.wait4(process.pid, 0)

@@ -1,6 +1,7 @@
 """The bot under load from Slack: how soon it acknowledges, what it holds after many commands, what it takes idle."""
 
 import asyncio
+import os
 import sys
 from statistics import median, quantiles
 
@@ -27,7 +28,11 @@ async def _acks(mode: Mode) -> Row:
     p50s, p99s = zip(*(_p50_p99(one) for one in runs), strict=True)
     every = all(one.answered == one.sent == len(one.latencies_ms) for one in runs)
     answered = f"{sum(one.answered for one in runs):,} of {sum(one.sent for one in runs):,} answered"
-    ours = f"p50 {median(p50s):.0f} ms, p99 {median(p99s):.0f} ms (p99 of each run: {_each(p99s)}), {answered}"
+    longest = max((one for run in runs for one in run.latencies_ms), default=float("inf"))
+    ours = (
+        f"p50 {median(p50s):.0f} ms, p99 {median(p99s):.0f} ms (p99 of each run: {_each(p99s)}), max {longest:.0f} ms, "
+        f"{answered}, load {os.getloadavg()[0]:.1f}"
+    )
     what = f"Slack ack, {mode} mode, {COMMANDS} x {QUESTION.split()[0]}, {IN_FLIGHT} in flight, median of {RUNS} runs"
     return Row(what, ours, f"p99 < {ACK_MS:g} ms, all answered", median(p99s) < ACK_MS and every, "Slack's limit: 3 s")
 

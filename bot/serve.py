@@ -17,7 +17,7 @@ from bot.errors import BotError, UsageError
 from bot.http import Slack, serve_http
 from bot.keptopen import KeptOpen, Opener
 from bot.settings.schema import Settings, SlackSettings
-from bot.slack.app import App, WrongInstall, build_app, check_scopes
+from bot.slack.app import App, Grouped, WrongInstall, build_app, check_scopes
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Identity, open_client
 from bot.slack.outbox import Outbox
@@ -272,12 +272,14 @@ def _cannot_start(failure: SlackFailure, about_token: str) -> WrongInstall:
 
 def listen(app: App, desk: Desk, change: ChangeDesk, oncall: Oncall) -> None:
     """Registers every feature. The order counts: bolt takes the first listener that matches."""
-    listeners.register(app, desk, change)
-    triage.register(app, desk, oncall.triage, oncall.digests)
+    features = Grouped()
+    listeners.register(features, desk, change)
+    triage.register(features, desk, oncall.triage, oncall.digests)
     for feature in (command, mention, buttons, diagnose, fit_form):
-        feature.register(app, desk)
-    home.register(app, desk, change.access)
-    unheard.register(app)
+        feature.register(features, desk)
+    home.register(features, desk, change.access)
+    unheard.register(features)
+    features.register(app)
 
 
 class _Sender(NamedTuple):

@@ -29,9 +29,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     except SourceError as error:
         raise SourceError(f"GET {taken.wanted}: {error.message}", hint=error.hint) from error
     name = name_of(snapshot.request.kind, taken.content)
-    pod = f"Pod {taken.wanted.namespace}/{taken.wanted.pod}"
-    whole = _taken(snapshot, taken, seen, Known(seen.profile, name, pod), say)
-    standing_out = explain(Known(seen.profile, name, pod), say)
+    known = Known(seen.profile, name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
+    whole = _taken(snapshot, taken, seen, known, say)
+    standing_out = explain(known, say)
     subject = Subject("Profile", "", name)
     tables = (Table(say("profile.table", name=name, count=len(seen.rows)), COLUMNS, seen.rows),) if seen.rows else ()
     findings = (*standing_out, whole)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from bot.changes.plan import unfinished_rollout
 from bot.changes.record import KEY
 from bot.kube.recording import RecordedCluster
 from bot.main import main
@@ -29,6 +30,7 @@ from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
 ROOT = Path(__file__).parents[1]
 FAST = Timing(ready_s=0.05, gone_s=0.05, lease_s=0.05)
 PROXY = "/proxy/debug/flags/v"
+NAMESPACE, NAME = "hami-system", "hami-scheduler"
 
 
 class Cluster:
@@ -64,19 +66,39 @@ class Cluster:
     @property
     def deployment(self) -> dict[str, Any]:
         async def read() -> dict[str, Any]:
-            return self.server.object("deployments.apps", "hami-system", "hami-scheduler")
+            return self._read()
 
         return self.do(read())
+
+    def _read(self) -> dict[str, Any]:
+        return self.server.object("deployments.apps", NAMESPACE, NAME)
 
     @property
     def pods(self) -> set[str]:
         """The names of the scheduler's pods."""
 
         async def read() -> set[str]:
-            found = self.server._store.of("pods").select("hami-system", "app.kubernetes.io/component=hami-scheduler")
-            return {one.key.partition("/")[2] for one in found}
+            return self._pods()
 
         return self.do(read())
+
+    def _pods(self) -> set[str]:
+        found = self.server._store.of("pods").select(NAMESPACE, "app.kubernetes.io/component=hami-scheduler")
+        return {one.key.partition("/")[2] for one in found}
+
+    def settled(self) -> None:
+        """Waits until what was changed before has rolled out, and the pods of before are gone."""
+
+        def goes_on() -> bool:
+            now = self._read()
+            return unfinished_rollout(now) is not None or len(self._pods()) > now["spec"]["replicas"]
+
+        async def wait() -> None:
+            async with asyncio.timeout(60):
+                while goes_on():  # noqa: ASYNC110  # only the Deployment can tell
+                    await asyncio.sleep(0.01)
+
+        self.do(wait())
 
     def words(self, container: str = EXTENDER) -> list[str]:
         found = self.deployment["spec"]["template"]["spec"]["containers"]

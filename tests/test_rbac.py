@@ -92,6 +92,7 @@ def change_everything(here: Cluster, access: Noting) -> None:
         ("verbosity", "6", "--container", "kube-scheduler", "--yes"),
         ("verbosity", "revert", "--yes"),
     ):
+        here.settled()
         done = here.hami_bot(*words)
         assert done.returncode == 0, done.stdout + done.stderr
     here.do(lead(here.folder / "kubeconfig"))
@@ -134,6 +135,7 @@ def test_the_dead_man_ends_what_is_overdue_with_rights_of_its_own_all_of_them_ne
             here.server.access = Access()
             if values is CHANGING:
                 here.server.access.refused.append(Rule(["get", "update"], ["pods/proxy"]))
+            here.settled()
             assert here.hami_bot(*words, "--yes", "--no-capture").returncode == 0
             overdue(here)
             here.server.access = access

@@ -111,6 +111,10 @@ _enflame = msgspec.json.Decoder(_EnflameCapacity)
 @lru_cache(maxsize=MOST_REMEMBERED)
 def read_registration(key: str, text: str) -> Registration | Unreadable | None:
     """What a node annotation registers; None when the key is no register key."""
+    return _read(key, text)
+
+
+def _read(key: str, text: str) -> Registration | Unreadable | None:
     if (found := vendor_of_register_key(key)) is None:
         return None
     vendor, word = found
@@ -132,12 +136,21 @@ class Digest(NamedTuple):
 
 @lru_cache(maxsize=MOST_REMEMBERED)
 def digest(key: str, text: str) -> Digest | None:
-    """The digest of what a node annotation registers; None when that cannot be read."""
-    found = read_registration(key, text)
+    """The digest of what a node annotation registers; None when that cannot be read.
+
+    Smaller than the registration itself, which is remembered for those alone who ask for it.
+    """
+    found = _read(key, text)
     if not isinstance(found, Registration):
         return None
-    cards = tuple([(card.slots, card.health, card.mode) for card in found.cards])
+    cards = _as_known(tuple([(card.slots, card.health, card.mode) for card in found.cards]))
     return Digest(found.encoding, cards, tuple([card.uuid for card in found.cards if card.uuid]))
+
+
+@lru_cache(maxsize=1024)
+def _as_known(cards: tuple[tuple[int, bool, str], ...]) -> tuple[tuple[int, bool, str], ...]:
+    """The same, as first seen: nodes of one kind share it."""
+    return cards
 
 
 def read_registrations(node: Node, *, but: Vendor | None = None) -> list[Registration | Unreadable]:

@@ -11,10 +11,12 @@ from bot.pprof.weights import sums_of
 _HEAP_PERIOD = 512 << 10
 _LOGGERS = ("k8s.io/klog/", "go.uber.org/zap", "github.com/go-logr/")
 _HEAP = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
-# The first elements of the standard library's packages, and what the linker calls the wrappers of C functions.
+# The first elements of the standard library's packages, and what the compiler and the linker call wrappers:
+# `_.goready.func1`, `_cgo_…`.
 _STANDARD = frozenset(
     [
         *(
+            "_",
             "_cgo",
             "archive",
             "bufio",

@@ -7,11 +7,13 @@ from bot.pprof.findings import GOROUTINES, finding, of_function, share, wait_wor
 from bot.pprof.goroutines import Growth, grown
 from bot.pprof.hints import CPU_RULES
 from bot.pprof.quotes import Taken, focused, headline, printable, question, short_name
+from bot.pprof.shares import is_own
 from bot.pprof.units import AUTO, label
 from bot.report import Evidence, Finding, NextAction, Table
 from bot.texts import Texts
 
 ROWS = 10
+_C_CODE = "runtime.cgocall"
 _CHANGED = 2
 _NAMED = 3
 _LISTED = 5
@@ -52,9 +54,16 @@ def _side_by_side(found: Comparison, names: Sequence[str], say: Texts) -> Table:
     if found.allocated and found.kind.type != "alloc_space":
         values = [f"{label(round(one), 'bytes', AUTO)}/s" for one in found.allocated.values]
         rows.append((say("profile-change.allocated"), *values, _ratio(found.allocated, say)))
-    chosen = found.own[:ROWS] or found.significant[:ROWS]
-    rows += [_row(printable(one.name), found, one, say) for one in chosen]
+    rows += [_row(printable(one.name), found, one, say) for one in _worth_a_row(found)]
     return Table(title, columns, tuple(rows))
+
+
+def _worth_a_row(found: Comparison) -> list[Change]:
+    """Own functions, and calls of C: those that changed, then the heaviest that did not, marked as noise."""
+    ours = [one for one in found.functions if is_own(one.name) or one.name == _C_CODE]
+    changed = [one for one in ours if not one.noise]
+    others = sorted((one for one in ours if one.noise), key=lambda one: (-max(map(abs, one.values)), one.name))
+    return [*changed, *others][:ROWS] or found.significant[:ROWS]
 
 
 def _row(name: str, found: Comparison, change: Change, say: Texts) -> tuple[str, ...]:

@@ -67,6 +67,35 @@ class _App(AsyncApp):
         return response
 
 
+class Grouped:
+    """Takes listeners as an AsyncApp does; `register` gives them to it grouped by kind, each kind in its order.
+
+    bolt asks one listener after the other whether it is meant, which takes 0.05 ms each: what a person may wait for
+    most often comes first, or every feature's buttons would slow down every command.
+    """
+
+    _KINDS = ("command", "event", "action", "view", "shortcut", "options", "view_closed")
+
+    def __init__(self) -> None:
+        self._given: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = []
+
+    def __getattr__(self, kind: str) -> Any:
+        if kind not in self._KINDS:
+            raise AttributeError(kind)
+
+        def listen(*args: Any, **options: Any) -> Callable[[Any], None]:
+            def given(listener: Any) -> None:
+                self._given.append((kind, args, options, listener))
+
+            return given
+
+        return listen
+
+    def register(self, app: App) -> None:
+        for kind, args, options, listener in sorted(self._given, key=lambda one: self._KINDS.index(one[0])):
+            getattr(app, kind)(*args, **options)(listener)
+
+
 def build_app(api_url: str, bot_token: str, identity: Identity, kept: Callable[[], Awaitable[None]]) -> AsyncApp:
     """An app without listeners. Slack is answered when `kept` returns: it waits until what was accepted is safe.
 

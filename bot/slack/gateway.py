@@ -124,6 +124,7 @@ class Gateway:
             body: Json = {**_content(form), "channel": channel, "unfurl_links": False, "unfurl_media": False}
             if thread_ts:
                 body["thread_ts"] = thread_ts
+                body |= {"reply_broadcast": True} if message.broadcast else {}
             if key:
                 body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": key}}
             said, _ = await self._calls.call("chat.postMessage", body=body, channel=channel, patience=patience)

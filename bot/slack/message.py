@@ -17,9 +17,11 @@ class File(NamedTuple):
 class Message(NamedTuple):
     """`text` is what notifications and screen readers get: escaped mrkdwn that begins with the whole verdict.
 
-    `blocks` are within Slack's limits; `files` go into the message's thread.
+    `blocks` are within Slack's limits; `files` go into the message's thread. `broadcast`: a reply that the channel sees
+    as well.
     """
 
     text: str
     blocks: tuple[Block, ...] = ()
     files: tuple[File, ...] = ()
+    broadcast: bool = False

@@ -105,6 +105,7 @@ class Outbox:
         the same content again does nothing. With `update_ts` it edits that message. `channel` may be a user's id.
         """
         content = {"text": message.text, "blocks": list(message.blocks)}
+        content |= {"broadcast": True} if message.broadcast else {}
         await self._rows.put(
             channel,
             key,
@@ -212,7 +213,8 @@ class Outbox:
         if trying is None:
             return
         files = tuple(map(_read, await self._rows.open_files(trying)))
-        message = Message(trying.content["text"], tuple(trying.content["blocks"]), files)
+        content = trying.content
+        message = Message(content["text"], tuple(content["blocks"]), files, broadcast=content.get("broadcast", False))
         try:
             if target:
                 posted, form = Posted(row.posted_channel or row.channel, target), message

@@ -19,6 +19,7 @@ State = Literal["pending", "expired", "done", "not-done"] | Decision
 """`done`: it was begun, and its own row tells what became of it; `not-done`: nothing was, `reason` says why."""
 EXPIRES_S = 600.0
 """Seconds that an approval is waited for."""
+_LATELY_S = 3600.0
 _COUNTED = ("requested", "over-limit")
 
 
@@ -92,15 +93,16 @@ class Approvals:
         return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason)
 
     async def left(self, seconds: float) -> list[Approval]:
-        """Those that nobody decided in time, shown as expired, and those that were approved at least so long ago and of
-        which nobody noted what came of it; the oldest first.
+        """Those that nobody decided in time, shown as expired; those that were approved at least so long ago and of
+        which nobody noted what came of it; and those that were refused or void lately. The oldest first.
         """
         now = self._now()
         late = (approvals.c.state == "pending") & (approvals.c.expires_at <= now)
         unfinished = (approvals.c.state == "approved") & (approvals.c.decided_at <= now - seconds)
+        ended = approvals.c.state.in_(("refused", "void")) & (approvals.c.decided_at > now - _LATELY_S)
         with told("reading approvals"):
             async with self._engine.connect() as connection:
-                wanted = select(approvals).where(late | unfinished).order_by(approvals.c.created_at)
+                wanted = select(approvals).where(late | unfinished | ended).order_by(approvals.c.created_at)
                 found = [_approval(row) for row in (await connection.execute(wanted)).mappings()]
         return [one._replace(state="expired") if one.state == "pending" else one for one in found]
 

@@ -45,6 +45,7 @@ class Approving:
         self._maker = maker
         self._bugs: set[str] = set()
         self._failed: dict[str, str] = {}
+        self._told_again: set[str] = set()
 
     async def ask(self, who: Person, site: Site, pending: Pending, digest: str) -> None:
         """Shows the card that waits; `digest` is of exactly what is to be approved."""
@@ -78,29 +79,46 @@ class Approving:
     async def refuse(self, who: Person, key: str, digest: str) -> str:
         """Ends the waiting; also the one who asked may."""
         async with self._guard.refusals(who, "refuse", "", {"id": key}):
-            approval, pending = await self._waiting(key, digest)
+            approval, _ = await self._waiting(key, digest)
             await self._guard.allowed(who, "refuse", requester=approval.requester)
             await self._still_pending(approval)
             line = _line(who.user, approval, "refused-by-approver")
             if not await self._lent.store.approvals.decide(key, "refused", by=who.user, line=line):
                 raise await self._decided(key)
-            site = await self._maker.site(approval.cluster)
-            await site.journal.show_waiting(approval, pending.record, "refused", by=who.user)
+            await self._tell_no(approval._replace(state="refused", decided_by=who.user))
         return self._lent.say("card.cancelled")
 
     async def look_after(self) -> None:
-        """Ends what nobody approved in time, and tells what became of what was approved and cut off.
+        """Ends what nobody approved in time, and tells what became of what was decided by a process that was killed.
 
         One that fails, such as for its cluster, keeps no other waiting; it is found again.
         """
         for approval in await self._lent.store.approvals.left(_CUT_S):
+            if approval.id in self._told_again:
+                continue
             try:
                 with bugs_as_errors(self._bugs):
-                    await (self._expire if approval.state == "expired" else self._finish)(approval)
+                    await self._look_after(approval)
             except BotError as error:
                 if self._failed.get(approval.id) != error.message:
                     log.warning("the approval %s of %s: %s", approval.id, approval.target, error)
                 self._failed[approval.id] = error.message
+
+    async def _look_after(self, approval: Approval) -> None:
+        match approval.state:
+            case "expired":
+                await self._expire(approval)
+            case "approved":
+                await self._finish(approval)
+            case _:
+                await self._tell_no(approval)
+                self._told_again.add(approval.id)
+
+    async def _tell_no(self, approval: Approval) -> None:
+        """That it was refused or is void; told again it is the same."""
+        site, by = await self._maker.site(approval.cluster), approval.decided_by
+        record = pending_of(approval).record
+        await site.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
 
     # What is shown can be shown twice; a row that has moved on is never found again. Hence the card first.
 
@@ -192,10 +210,10 @@ class Approving:
             await self._guard.allowed(asker, "extend" if pending.draft is None else "raise")
             return await self._as_asked(sources, site, approval, pending)
         except (NotAllowed, Refused) as error:
-            voided = approval._replace(state="void", reason=error.message)
+            voided = approval._replace(state="void", decided_by=ITSELF, reason=error.message)
             line = _line(ITSELF, voided, "void")
             if await self._lent.store.approvals.decide(approval.id, "void", by=ITSELF, reason=error.message, line=line):
-                await site.journal.show_waiting(voided, pending.record, "void")
+                await self._tell_no(voided)
             raise Refused(f"nothing was changed: {error.message}", hint="it has to be asked for anew") from error
 
     async def _as_asked(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:

@@ -77,6 +77,8 @@ class ChangeJournal:
         approved = None if card.approval or card.longer else await self._lent().store.approvals.get(record.id)
         if approved is not None and approved.decision == "approved":
             card = card._replace(approved_by=approved.decided_by)
+            if card.state == "never-raised":
+                card = card._replace(detail=approved.reason or card.detail)
         message = render_card(card, self._lent().say)
         if file := self._files.get(record.id):
             message = message._replace(files=(file,))

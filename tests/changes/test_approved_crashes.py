@@ -282,6 +282,36 @@ def test_killed_while_it_expires_it_is_told_once_that_nobody_approved_it(
     record_property("crash_points", asyncio.run(run()))
 
 
+def test_killed_while_it_is_refused_the_card_tells_what_was_decided(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async def run() -> int:
+        async with a_place(tmp_path) as place:
+            await place.new_case()
+            steps = Steps()
+            await _refuse(place, await _asked(place), steps)
+            for at, when in crash_points(steps.names):
+                await place.new_case()
+                key = await _asked(place)
+                with pytest.raises(Killed):
+                    await _refuse(place, key, Steps(at, when))
+                await _goes_on(place, 15)
+                [(state,)] = place.rows(f"select state from approvals where id = '{key}'")  # our own
+                headline = {"pending": "Waits for approval", "refused": "Not approved"}[state]
+                assert place.cards()[f"change:{key}"].startswith(headline)
+                told = place.rows("select count(*) from audit where outcome = 'refused-by-approver'")
+                assert told == [(int(state == "refused"),)]
+            return len(steps.names) + 1
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+async def _refuse(place: Place, key: str, steps: Steps) -> None:
+    [(digest,)] = place.rows(f"select digest from approvals where id = '{key}'")  # our own
+    async with place.process(BY_TWO, steps) as (desk, _):
+        await desk.approving.refuse(Person(LINUS, place.room), key, digest)
+
+
 async def _late(place: Place, steps: Steps) -> None:
     async with place.process(BY_TWO, steps) as (desk, _):
         place.ahead_s = 601

@@ -120,7 +120,8 @@ def test_the_rota_is_called_in_the_thread_when_nobody_acknowledges(database: str
         [head] = rig.heads()
         assert [one for one in rig.replies(head) if "is called" in one]
         called = [one for one in rig._said() if "U0ADA00001" in str(one.get("blocks"))]
-        assert len(called) == 1
+        assert [one.get("subtype") for one in called] == ["thread_broadcast"]
+        assert len([one for one in rig._said() if one.get("subtype") == "thread_broadcast"]) == 1
         await rig.passes(3000, keeper, step_s=500)
         assert len([one for one in rig.replies(head) if "is called" in one]) == 2
 
@@ -279,6 +280,6 @@ def test_after_an_outage_of_slack_the_most_severe_comes_first(database: str, tmp
             await rig.bot.clock.advance(10)
         await rig.bot.clock.advance(600)
         await rig.send()
-        assert [text(head).split(":")[0] for head in rig.heads()] == ["Open, critical", "Open, warning", "Open, info"]
+        assert [head["text"].split(":")[0] for head in rig.heads()] == ["Open, critical", "Open, warning", "Open, info"]
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)

@@ -125,6 +125,7 @@ def test_a_function_that_is_not_there_gets_the_heaviest_ones() -> None:
         ("encoding/json/v2.Unmarshal", False),
         ("runtime.mallocgc", False),
         ("slices.SortFunc[go.shape.[]github.com/x/y.T]", False),
+        ("_.goready.func1", False),
         ("", False),
     ],
 )

@@ -117,7 +117,14 @@ def test_three_versions_stand_side_by_side() -> None:
     (table,) = comparison_tables([taken(f"meter.v{one}.cpu") for one in (1, 2, 3)], SAY)
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["total"] == ("17.0%", "14.2%", "2.6%", "-85%")
+    assert rows["runtime.cgocall"] == ("11.2%", "12.0%", "2.5%", "-78%")
     assert rows["main.ListPods"] == ("2.5%", "0.0%", "0.0%", "-100%")
+
+
+def test_what_did_not_change_beyond_chance_is_marked_as_noise() -> None:
+    (table,) = comparison_tables([taken("before.cpu"), taken("before.cpu")], SAY)
+    assert len(table.rows) > 5
+    assert {row[-1] for row in table.rows} == {"noise"}
 
 
 def test_what_vanished_between_versions_is_named() -> None:

@@ -36,7 +36,7 @@ def sources(versions: dict[str, str], *files: tuple[str, str]) -> Sources:
         ),
         (
             "golang.org/x/time/rate.(*Limiter).Wait",
-            "/root/go/pkg/mod/golang.org/x/time@v0.8.0/rate/rate.go",
+            "/opt/go/pkg/mod/golang.org/x/time@v0.8.0/rate/rate.go",
             "https://github.com/golang/time/blob/v0.8.0/rate/rate.go#L7",
         ),
         (
@@ -61,7 +61,7 @@ def sources(versions: dict[str, str], *files: tuple[str, str]) -> Sources:
         ),
         (
             "runtime.mallocgc",
-            "/root/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.23.4.linux-amd64/src/runtime/malloc.go",
+            "/opt/go/pkg/mod/golang.org/toolchain@v0.0.1-go1.23.4.linux-amd64/src/runtime/malloc.go",
             "https://github.com/golang/go/blob/go1.23.4/src/runtime/malloc.go#L7",
         ),
         (

@@ -1,10 +1,11 @@
-"""Many answers at once: each goes on when acks do not wait for it, one at each turn of the event loop."""
+"""Many questions at once: what is done before their acks is little, and answers go on when no ack waits."""
 
 import asyncio
 import sqlite3
 from pathlib import Path
 
 from bot.errors import BotError
+from bot.slack.app import Grouped
 from bot.slack.work import Work
 from bot.store import open_store
 
@@ -73,3 +74,24 @@ def test_an_answer_goes_on_when_what_was_taken_is_in_the_store(tmp_path: Path) -
     asyncio.run(main())
     assert order[0] == "the second is acked"
     assert sorted(order[1:]) == ["the first goes on", "the second begins"]
+
+
+class Registered:
+    """What an app was given: the kind and the name of each listener."""
+
+    def __init__(self) -> None:
+        self.listeners = list[str]()
+
+    def __getattr__(self, kind: str):
+        return lambda name: lambda _: self.listeners.append(f"{kind} {name}")
+
+
+def test_bolt_asks_the_listeners_of_commands_first_and_each_kind_in_its_order() -> None:
+    grouped, app = Grouped(), Registered()
+    for feature in ("changes", "everything"):
+        grouped.action(feature)(print)
+        grouped.command(feature)(print)
+        grouped.event(feature)(print)
+    grouped.register(app)
+    kinds = ("command", "event", "action")
+    assert app.listeners == [f"{kind} {feature}" for kind in kinds for feature in ("changes", "everything")]

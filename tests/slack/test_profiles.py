@@ -29,6 +29,7 @@ from sandbox.slack import SlackServer
 from tests.pprof.cases import PROFILES
 from tests.slack.bot import RECORDING, settings
 from tests.slack.changing import actions, text_of
+from tests.slack.test_bot_deliveries import sent
 
 ROOM = "gpu-oncall"
 SEED = read_recording(RECORDING)
@@ -59,8 +60,12 @@ class World:
         replies = self.slack.messages(ROOM, "grace", thread_ts=ts)
         return [file for one in replies for file in one.get("files", [])]
 
-    def answers(self, containing: str) -> list[dict[str, Any]]:
-        return [one for one in self.slack.messages(ROOM, "grace") if containing in text_of(one)]
+    async def pressed_late(self, user: str, value: str, ts: str) -> None:
+        """A click on a button that is not there any more, as a client that has not heard of it sends it."""
+        pressed = {"type": "button", "block_id": "b", "action_id": CANCEL, "value": value, "action_ts": "1"}
+        who, room = self.slack.workspace.user_id(user), self.slack.workspace.channel_id(ROOM)
+        where = {"container": {"type": "message", "message_ts": ts}, "channel": {"id": room}}
+        await sent(self.slack, "block_actions", user={"id": who}, actions=[pressed], trigger_id="late", **where)
 
     async def kept(self) -> list[str]:
         """The ids, the newest first."""
@@ -173,6 +178,9 @@ def test_while_it_is_taken_everybody_sees_for_how_long_and_may_cancel_which_ends
         assert told["ts"] == taking["ts"]
         assert CANCEL not in actions(told)
         await until(lambda: not world.cluster.ports.profiling)
+        await world.pressed_late("grace", actions(taking)[CANCEL], told["ts"])
+        late = await world.answer("it cannot be cancelled here", "grace")
+        assert late["ephemeral"]
 
     played(tmp_path, scene, held=True)
 

@@ -38,7 +38,7 @@ def render_digest(told: Told, say: Texts, files: Sequence[File] = ()) -> Message
     if told.before is not None and not changed:
         aloud = f"{title}. {say('digest.unchanged')}"
         small = [blocks.context(*notes)] if notes else []
-        return Message(escape(aloud), (rich_text(line(span(inert(aloud, 3 * _NAME)))), *small))
+        return Message(escape(aloud, 3 * _NAME), (rich_text(line(span(inert(aloud, 3 * _NAME)))), *small))
     built: list[Block] = [rich_text(line(span(inert(title, 3 * _NAME), "bold")))]
     if changed:
         built.append(rich_text(line(span(say("digest.changes"), "bold")), _changes(changed, say)))
@@ -47,7 +47,7 @@ def render_digest(told: Told, say: Texts, files: Sequence[File] = ()) -> Message
         notes.append(say("digest.first"))
     if notes:
         built.append(blocks.context(*notes))
-    aloud = [escape(title), *(escape(_words(one, say), _NAME) for one in changed[:3])]
+    aloud = [escape(title, 3 * _NAME), *(escape(_words(one, say), _NAME) for one in changed[:3])]
     return Message(lines(aloud), tuple(built), tuple(files))
 
 

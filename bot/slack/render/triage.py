@@ -57,11 +57,11 @@ def render_head(head: Head, say: Texts) -> Message:
     if buttons := _buttons(head, say):
         built.append(blocks.actions(*buttons))
     built.append(blocks.context(say("triage.small-print", id=head.id)))
-    return Message(lines([escape(title), escape(count)]), tuple(built))
+    return Message(lines([escape(title, 3 * _NAME), escape(count, _NAME)]), tuple(built))
 
 
 def render_news(news: News, say: Texts) -> Message:
-    """A reply: what happened, by whom. Only who is called is mentioned."""
+    """A reply: what happened, by whom. Only a call is for the whole channel to see."""
     detail = news.detail
     if news.turn == "muted":
         until = moment(float(detail), detail) if detail else span(say("triage.while-it-lasts"))
@@ -74,7 +74,7 @@ def render_news(news: News, say: Texts) -> Message:
         text = f": {inert(detail, _LONGEST)}" if detail else ""
         pieces = [span(f"{_who(news, say)}{text}")]
     by = [span(" ("), somebody(news.by), span(")")] if news.by else []
-    return Message(escape(_who(news, say)), (rich_text(line(*pieces, *by)),))
+    return Message(escape(_who(news, say)), (rich_text(line(*pieces, *by)),), broadcast=news.turn == "called")
 
 
 def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> File:
@@ -84,7 +84,7 @@ def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> Fil
         f"# {_plain(one_line(cause.claim, 300))}",
         "",
         f"- {say('triage.md-id')}: `{head.id}`",
-        f"- {say('triage.md-cause')}: `{cause.code or '-'}` ({cause.signature})",
+        f"- {say('triage.md-cause')}: {_plain(cause.code) or '-'} ({cause.signature})",
         f"- {say('triage.md-scope')}: {_plain(_count(head, say))}",
         f"- {say('triage.md-nodes')}: {_plain(', '.join(cause.nodes)) or '-'}",
         f"- {say('triage.md-alerts')}: {_plain(', '.join(head.names)) or '-'}",

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 
 from bot.errors import BotError, UsageError
+from bot.slack.message import Message
 from bot.slack.render.prose import progress, render_error, render_help
 from tests.render import SAY, any_text
 from tests.slack.render import assert_fits, assert_inert, texts
@@ -44,4 +45,4 @@ def test_long_help_is_cut():
 
 
 def test_progress_is_a_line_of_plain_words():
-    assert progress("Looking at <b> …") == ("Looking at &lt;b&gt; …", (), ())
+    assert progress("Looking at <b> …") == Message("Looking at &lt;b&gt; …")

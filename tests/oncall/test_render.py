@@ -1,0 +1,94 @@
+"""Heads, replies, forms, timelines and digests in every state, with hostile words, within Slack's limits."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Subject
+from bot.slack.render.digest import Told, render_digest
+from bot.slack.render.limits import validate_view
+from bot.slack.render.triage import (
+    Happened,
+    Head,
+    button_value,
+    form,
+    read_button,
+    read_form,
+    render_head,
+    render_news,
+    render_timeline,
+)
+from bot.texts import LANGUAGES, Texts
+from bot.triage.cause import Cause
+from bot.triage.state import Incident, News, State, Turn
+from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
+
+HOSTILE = "<!channel> <@U0EVIL> *b* `c` | http://evil \u202e\n# x " + "x" * 3000
+CAUSE = Cause("s", HOSTILE, HOSTILE, "critical", HOSTILE, (HOSTILE,) * 50, HOSTILE)
+
+
+def head(state: State) -> Head:
+    incident = Incident(state, 1.0, owner=HOSTILE, muted_until=1_800_000_000.0)
+    return Head("0123abcd", HOSTILE, CAUSE, incident, 3, 500, 1000, (HOSTILE,) * 20, (HOSTILE,) * 20, 1.8e9)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("state", get_args(State))
+def test_a_head_lets_nobodys_words_act_and_fits(state: State, language) -> None:
+    message = render_head(head(state), Texts(language))
+    assert_fits(message)
+    assert all(read(text) == NOTHING for text in parsed(message))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("turn", get_args(Turn))
+def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language) -> None:
+    detail = "1800000000" if turn == "muted" else HOSTILE
+    message = render_news(News(turn, HOSTILE, detail), Texts(language))
+    assert_fits(message)
+    assert all(read(text) == NOTHING for text in parsed(message))
+    assert message.broadcast is (turn == "called")
+
+
+@pytest.mark.parametrize("deed", ["note", "handover"])
+def test_a_form_is_one_that_slack_takes_and_says_what_it_is_about(deed) -> None:
+    view = form(deed, "0123abcd", "C0GPUONC01", Texts("en"))
+    assert validate_view(view) == []
+    assert read_form(view["private_metadata"]) == ("0123abcd", deed, "C0GPUONC01")
+
+
+@given(st.text(max_size=300) | st.just(button_value("x")[:-1]) | st.just('{"v":1,"incident":7}') | st.just("[" * 9999))
+def test_what_is_no_value_of_ours_is_none(value: str) -> None:
+    assert read_button(value) == ""
+    assert read_form(value) is None
+
+
+def test_a_timeline_is_a_table_that_nobody_breaks() -> None:
+    happened = [Happened(1.8e9 + n, News(turn, HOSTILE, "1.8e9" if turn == "muted" else HOSTILE)) for n, turn in
+                enumerate(get_args(Turn))]  # fmt: skip
+    text = render_timeline(head("closed"), happened, Texts("en")).content.decode()
+    rows = [row for row in text.splitlines() if row.startswith("| 20")]
+    assert len(rows) == len(get_args(Turn))
+    assert all(row.replace("\\|", "").count("|") == 5 for row in rows)
+    assert "<!channel>" not in text
+    assert "2027-01-15T08:00:00Z" in text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    "before", [None, {}, {f"pending/{HOSTILE}{n}": "1" for n in range(40)}], ids=["first", "empty", "hostile"]
+)
+def test_a_digest_lets_nobodys_words_act_and_fits(before, language) -> None:
+    evidence = Evidence("pod", "Pod ml/x", None, HOSTILE, HOSTILE)
+    action = NextAction(HOSTILE, "why ml/x")
+    finding = Finding("a-b", HOSTILE, "warning", "confirmed", Scope((HOSTILE,)), (evidence,), (action,))
+    report = Report(
+        SCHEMA, "digest", HOSTILE, "2026-11-21T05:00:00Z", Subject("Cluster", "", ""), "v", "warning", (finding,) * 9
+    )
+    after = {f"{HOSTILE}/{HOSTILE}": HOSTILE, "gaps/hami": HOSTILE}
+    message = render_digest(Told(report, before, after, 3, "2026-11-20"), Texts(language))
+    assert_fits(message)
+    assert all(read(text) == NOTHING for text in parsed(message))
+    assert texts(message)
