@@ -218,10 +218,10 @@ def test_a_recording_of_a_live_cluster_answers_like_the_cluster(tmp_path: Path) 
 def test_settings_name_clusters_and_the_language(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
     config.write_text(f"language: zh\nclusters:\n  lab:\n    recording: {RECORDING}\n")
-    done = hami_bot("why", POD, "--cluster", "lab", "--config", str(config))
+    done = hami_bot("why", POD, "--cluster", "lab", "--config", str(config), "-o", "json")
     assert done.returncode == 0, done.stderr
-    assert "警告" in done.stdout
-    assert hami_bot("why", POD, env={"HAMI_BOT_CONFIG": str(config)}).stdout == done.stdout
+    assert "等待" in done.stdout
+    assert hami_bot("why", POD, "-o", "json", env={"HAMI_BOT_CONFIG": str(config)}).stdout == done.stdout
 
 
 def test_the_environment_counts_before_the_file(tmp_path: Path) -> None:
