@@ -54,6 +54,12 @@ def test_every_pod_runs_as_nobody_on_a_read_only_root(values: dict[str, Any]) ->
             assert container["resources"]["limits"]["memory"]
 
 
+def test_alertmanagers_token_comes_from_a_secret_where_one_is_named() -> None:
+    named = environment(manifests({"oncall": {"secretName": "alerts", "key": "bearer"}}))["HAMI_BOT_ONCALL__TOKEN"]
+    assert named["valueFrom"] == {"secretKeyRef": {"name": "alerts", "key": "bearer"}}
+    assert "HAMI_BOT_ONCALL__TOKEN" not in environment(manifests({}))
+
+
 @with_each
 def test_what_is_named_is_there(values: dict[str, Any]) -> None:
     objects = manifests(values)
