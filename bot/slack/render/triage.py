@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from bot.report import VERDICT_LIMIT, one_line
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
+from bot.slack.render.buttons import object_in
 from bot.slack.render.rich import Part, bullets, line, moment, rich_text, somebody, span
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
@@ -18,7 +19,7 @@ ACT = "triage:"
 FORM = "triage"
 NOTE, PERSON, TEXT = "note", "person", "text"
 MUTE_S = 3600.0
-_NAME, _LONGEST, _VALUE = 200, 1500, 2000
+_NAME, _LONGEST = 200, 1500
 _SHOWN_NAMES = 5
 _VERSION = 1
 _BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
@@ -113,15 +114,7 @@ def button_value(incident_id: str) -> str:
 
 def read_button(text: str) -> str:
     """The incident that the button is of; empty if it is none of ours."""
-    if len(text) > _VALUE:
-        return ""
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(value, dict):
-        return ""
-    given = cast("dict[str, Any]", value)
+    given = object_in(text) or {}
     found = given.get("incident")
     return found if given.get("v") == _VERSION and len(given) == 2 and isinstance(found, str) else ""
 
@@ -145,13 +138,7 @@ def form(deed: Deed, incident_id: str, channel: str, say: Texts) -> blocks.Eleme
 
 def read_form(metadata: str) -> tuple[str, Deed, str] | None:
     """The incident, the deed and the channel of a form that was submitted; None if it is none of ours."""
-    try:
-        value: Any = json.loads(metadata)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
-        return None
-    given = cast("dict[str, Any]", value)
+    given = object_in(metadata) or {}
     names = [given.get(name) for name in ("incident", "deed", "channel")]
     if given.get("v") != _VERSION or not all(isinstance(one, str) for one in names) or names[1] not in _BUTTONS:
         return None
