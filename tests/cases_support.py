@@ -5,7 +5,7 @@ import gzip
 import io
 import json
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -129,6 +129,11 @@ def change(name: str, edit: Callable[[list[dict[str, Any]]], None]) -> Edit:
 @cache
 def text_of(version: str) -> str:
     """All text in the recording: every key and value of its objects, and the logs."""
+    return text_in(files_of(version))
+
+
+def text_in(files: Mapping[str, bytes]) -> str:
+    """The same of a recording's files, by their names."""
     texts: list[str] = []
 
     def walk(value: Any) -> None:
@@ -142,7 +147,7 @@ def text_of(version: str) -> str:
         else:
             texts.append(str(value))
 
-    for name, data in files_of(version).items():
+    for name, data in files.items():
         if name.endswith(".json"):
             walk(json.loads(data))
         elif name.endswith(".log"):

@@ -20,6 +20,7 @@ from bot.report import VERDICT_LIMIT, Finding, Report, one_line
 from bot.texts import LANGUAGES, Texts
 from playbooks._manifest import Manifest
 from playbooks._playbook import Sources, find
+from tests.cases_support import text_in
 
 Object = dict[str, Any]
 
@@ -334,25 +335,7 @@ def answer(verb: str, path: Path, settings: Object, *, also: str = "", **words: 
 
 def text_of(path: Path) -> str:
     """Every text that stands in the recording, keys included."""
-    texts: list[str] = []
-
-    def walk(value: Any) -> None:
-        if isinstance(value, dict):
-            for key, one in value.items():
-                texts.append(key)
-                walk(one)
-        elif isinstance(value, list):
-            for one in value:
-                walk(one)
-        else:
-            texts.append(str(value))
-
-    for file in sorted(path.rglob("*")):
-        if file.suffix == ".json":
-            walk(json.loads(file.read_text(encoding="utf-8")))
-        elif file.is_file():
-            texts.append(file.read_text(encoding="utf-8"))
-    return "\0".join(texts)
+    return text_in({str(file): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()})
 
 
 def check(report: Report, seen: str) -> None:
