@@ -10,7 +10,7 @@ from tests.oncall.bot import GIVEN, World, a_world
 from tests.oncall.scenes import busy_cluster
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, violations_of
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 120_000
 CAUSE = "card-insufficient-memory"
 
 

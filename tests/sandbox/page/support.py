@@ -37,7 +37,7 @@ VERBS = (
 )
 CHANNEL = "C0GPUONC01"
 DESK = {"viewport": {"width": 1280, "height": 800}}
-PATIENCE_MS = 15_000
+PATIENCE_MS = 60_000
 Scenario = Callable[[SlackServer, "App", Page], Awaitable[None]]
 
 
