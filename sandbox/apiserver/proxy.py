@@ -69,17 +69,19 @@ class PodPorts:
         self._metrics = dict(metrics)
         self._profiles = dict(profiles)
         self._wait = wait
+        self._without_profiling: set[tuple[str, str]] = set()
         self.profiling: set[tuple[str, str]] = set()
 
     def inherit(self, pod: Object, namespace: str, sibling: str) -> None:
-        """A pod made from the same Deployment shows what its sibling did; profiles only where `--profiling` is set."""
+        """A pod made from the same Deployment shows what its sibling did; profiles only while `--profiling` is set."""
         name = pod["metadata"]["name"]
-        words = [word for one in pod["spec"]["containers"] for word in [*one.get("command", ()), *one.get("args", ())]]
-        profiling = "--profiling" in words or "--profiling=true" in words
-        for recorded, wanted in ((self._metrics, True), (self._profiles, profiling)):
+        for recorded in (self._metrics, self._profiles):
             for (where, which, what), content in list(recorded.items()):
-                if wanted and (where, which) == (namespace, sibling):
+                if (where, which) == (namespace, sibling):
                     recorded[namespace, name, what] = content
+        words = [word for one in pod["spec"]["containers"] for word in [*one.get("command", ()), *one.get("args", ())]]
+        if not {"--profiling", "--profiling=true"} & {*words}:
+            self._without_profiling.add((namespace, name))
 
     async def answer(self, pod: Object, address: Address, asked: Asked) -> Reply:
         """What the pod answers. Raises the server's 503 when nothing listens there."""
@@ -97,7 +99,9 @@ class PodPorts:
             return _anonymous(path)
         if path == "metrics" and (metrics := self._metrics.get((*where, port))) is not None:
             return Reply(200, "text/plain; version=0.0.4; charset=utf-8", metrics)
-        serves_profiles = any((namespace, name) == where for namespace, name, _ in self._profiles)
+        serves_profiles = where not in self._without_profiling and any(
+            (namespace, name) == where for namespace, name, _ in self._profiles
+        )
         if port in _PROFILE_PORTS and path.startswith(_PPROF) and serves_profiles:
             return await self._profile(where, path.removeprefix(_PPROF), asked.query.get("seconds", ""))
         return _text(404, "404 page not found\n")
