@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncGenerator
@@ -11,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import yaml
@@ -19,7 +21,7 @@ from bot.errors import BotError, UsageError
 from playbooks._playbook import find, load
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
-from sandbox.slack.seed import Seed, Verb
+from sandbox.slack.seed import Room, Seed, Verb
 
 RECORDING = Path(__file__).parent / "recordings" / "hami-2.10.tar.gz"
 POD = "s03-card-insufficient-memory"
@@ -40,6 +42,27 @@ THINGS_TO_TRY = (
 )
 
 
+INCIDENTS = Room(
+    "C0GPUINC01",
+    "gpu-incidents",
+    tuple(one.id for one in Seed().users),
+    "What hami-bot finds, and alerts: a thread each",
+)
+ALERT_TOKEN = "demo"  # noqa: S105  # it guards nothing: it is printed
+ALERT = (
+    '{"version": "4", "alerts": [{"status": "firing", "labels": '
+    '{"alertname": "GPUPodPending", "namespace": "ml", "pod": "s05-exclusive-cores100"}}]}'
+)
+
+
+class Demo(NamedTuple):
+    """The page's address, the bot's process, and where it takes alerts."""
+
+    url: str
+    bot: asyncio.subprocess.Process
+    alerts: str
+
+
 class BotStopped(BotError):  # noqa: N818  # what the person is told
     """The bot's process ended although nobody told it to."""
 
@@ -51,14 +74,14 @@ async def run(port: int) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with contextlib.AsyncExitStack() as stack:
         try:
-            url, bot = await stack.enter_async_context(demo(port))
+            running = await stack.enter_async_context(demo(port))
         except OSError as error:
             raise UsageError(
                 f"the sandbox cannot listen on 127.0.0.1:{port}: {os.strerror(error.errno)}",
                 hint="Another demo may run there. Let it choose a port itself: hami-bot demo --port 0",
             ) from error
-        click.echo(_invitation(url))
-        ended = asyncio.create_task(bot.wait())
+        click.echo(_invitation(running))
+        ended = asyncio.create_task(running.bot.wait())
         stopping = asyncio.create_task(stopped.wait())
         await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
@@ -69,20 +92,21 @@ async def run(port: int) -> None:
 
 
 @asynccontextmanager
-async def demo(port: int = 0) -> AsyncGenerator[tuple[str, asyncio.subprocess.Process]]:
-    """The sandbox with the bot connected to it; yields the page's address and the bot's process."""
+async def demo(port: int = 0) -> AsyncGenerator[Demo]:
+    """The sandbox with the bot connected to it."""
     now = datetime.now(UTC)  # noqa: TID251  # it plays a cluster
     cluster = ApiServer.from_recording(RECORDING, shift_to=now, timing=Timing(renew_s=5))
     async with cluster, SlackServer(port=port, seed=_seed()) as slack:
         with tempfile.TemporaryDirectory(prefix="hami-bot-demo-") as folder:
-            async with _bot(Path(folder), cluster, slack) as bot:
-                yield slack.url, bot
+            bind = f"127.0.0.1:{_free_port()}"
+            async with _bot(_settings(Path(folder), cluster, slack, bind), slack) as bot:
+                yield Demo(slack.url, bot, f"http://{bind}/alerts/alertmanager")
 
 
 @asynccontextmanager
-async def _bot(folder: Path, cluster: ApiServer, slack: SlackServer) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def _bot(settings: Path, slack: SlackServer) -> AsyncGenerator[asyncio.subprocess.Process]:
     bot = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "bot", "serve", "--config", str(_settings(folder, cluster, slack))),
+        *(sys.executable, "-m", "bot", "serve", "--config", str(settings)),
         env=_environment(),
         start_new_session=True,  # Ctrl-C is for us: the bot is told when it is time
     )
@@ -95,7 +119,7 @@ async def _bot(folder: Path, cluster: ApiServer, slack: SlackServer) -> AsyncGen
         await bot.wait()
 
 
-def _settings(folder: Path, cluster: ApiServer, slack: SlackServer) -> Path:
+def _settings(folder: Path, cluster: ApiServer, slack: SlackServer, bind: str) -> Path:
     """The bot's settings file: it is told addresses and credentials, nothing else."""
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(cluster.kubeconfig())
@@ -103,12 +127,19 @@ def _settings(folder: Path, cluster: ApiServer, slack: SlackServer) -> Path:
         "slack": {"bot_token": slack.bot_token, "app_token": slack.app_token, "api_url": slack.api_url},
         "clusters": {"lab": {"kubeconfig": str(kubeconfig)}},
         "store": {"url": f"sqlite+aiosqlite:///{folder / 'bot.db'}"},
-        "http": {"bind": "127.0.0.1:0"},
+        "http": {"bind": bind},
         "access": {"operators": list(OPERATORS)},
+        "oncall": {"channel": INCIDENTS.id, "token": ALERT_TOKEN, "pending_minutes": 0},
     }
     path = folder / "hami-bot.yaml"
     path.write_text(yaml.safe_dump(settings))
     return path
+
+
+def _free_port() -> int:
+    """One that was free a moment ago: whoever posts an alert has to be told it before the bot listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
 
 
 def _environment() -> dict[str, str]:
@@ -131,9 +162,11 @@ def _seed() -> Seed:
     usage = {verb: find(verb).example for verb in load()} | {"why": f"why {POD}", "fit": "fit", "gpus": "gpus"}
     verbs = tuple(Verb(verb, usage[verb], find(verb).summary) for verb in sorted(usage, reverse=True))
     verbs = (*verbs, Verb("profile", "profile cpu 5s", "Take a profile of HAMi's scheduler."))
-    return replace(Seed(), verbs=verbs, welcome=WELCOME)
+    return replace(Seed(), channels=(*Seed().channels, INCIDENTS), verbs=verbs, welcome=WELCOME)
 
 
-def _invitation(url: str) -> str:
-    things = "\n".join(f"  {number}. {thing}" for number, thing in enumerate(THINGS_TO_TRY, 1))
-    return f"\nOpen {url} in a browser. Things to try:\n{things}\nCtrl-C ends it."
+def _invitation(running: Demo) -> str:
+    alert = f"curl -H 'Authorization: Bearer {ALERT_TOKEN}' -d '{ALERT}' {running.alerts}"
+    tried = (*THINGS_TO_TRY, f"Post an alert and see its thread in #{INCIDENTS.name}:\n     {alert}")
+    things = "\n".join(f"  {number}. {thing}" for number, thing in enumerate(tried, 1))
+    return f"\nOpen {running.url} in a browser. Things to try:\n{things}\nCtrl-C ends it."

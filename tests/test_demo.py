@@ -6,10 +6,11 @@ import socket
 import subprocess
 import sys
 
+import aiohttp
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from sandbox.demo import POD, RECORDING, demo
+from sandbox.demo import ALERT, ALERT_TOKEN, POD, RECORDING, Demo, demo
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, violations_of
 
 PATIENCE_MS = 120_000
@@ -26,14 +27,14 @@ def in_the_demo(scene) -> None:
         pytest.skip(f"none of {', '.join(BROWSERS)} is on the PATH")
 
     async def play() -> None:
-        async with asyncio.timeout(300), demo() as (url, _), open_browser(path) as browser:
+        async with asyncio.timeout(300), demo() as running, open_browser(path) as browser:
             page = await browser.new_page(**DESK)
             page.set_default_timeout(PATIENCE_MS)
             complaints: list[str] = []
             page.on("console", lambda one: one.type in {"error", "warning"} and complaints.append(one.text))
             page.on("pageerror", lambda error: complaints.append(str(error)))
-            await page.goto(url)
-            await scene(page)
+            await page.goto(running.url)
+            await scene(page, running)
             assert complaints == []
 
     asyncio.run(play())
@@ -54,7 +55,7 @@ async def ask(page: Page, words: str) -> None:
 def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture() -> None:
     verdict = verdict_of_the_shell()
 
-    async def scene(page: Page) -> None:
+    async def scene(page: Page, _: Demo) -> None:
         await ask(page, f"/hami why {POD}")
         answer = page.locator(".message.ephemeral", has_text=verdict)
         await expect(answer).to_contain_text("Only visible to you", timeout=PATIENCE_MS)
@@ -73,7 +74,7 @@ def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture(
 
 
 def test_a_profile_is_taken_in_the_browser_with_its_table_its_flame_graph_and_its_files() -> None:
-    async def scene(page: Page) -> None:
+    async def scene(page: Page, _: Demo) -> None:
         await ask(page, "/hami profile cpu 1s")
         answer = page.locator("#main .message", has_text="560ms in 10 s")
         await answer.wait_for()
@@ -88,8 +89,23 @@ def test_a_profile_is_taken_in_the_browser_with_its_table_its_flame_graph_and_it
     in_the_demo(scene)
 
 
+def test_an_alert_posted_as_the_demo_says_opens_a_thread() -> None:
+    async def scene(page: Page, running: Demo) -> None:
+        credentials = {"Authorization": f"Bearer {ALERT_TOKEN}"}
+        async with (
+            aiohttp.ClientSession(headers=credentials) as session,
+            session.post(running.alerts, data=ALERT) as got,
+        ):
+            assert got.status == 200
+        await page.get_by_role("link", name="gpu-incidents").click()
+        head = page.locator("#main .message", has_text="ml/s05-exclusive-cores100")
+        await expect(head).to_contain_text("exclusive-device-conflict", timeout=PATIENCE_MS)
+
+    in_the_demo(scene)
+
+
 def test_a_mistake_in_the_browser_gets_an_example() -> None:
-    async def scene(page: Page) -> None:
+    async def scene(page: Page, _: Demo) -> None:
         await ask(page, "/hami wy pod")
         await expect(page.locator(".message.ephemeral")).to_contain_text("Did you mean why?", timeout=PATIENCE_MS)
 
