@@ -22,6 +22,8 @@ ALERTS_PATH = "/alerts/alertmanager"
 BODY_S = 30.0
 _ASKED_FOR = {"WWW-Authenticate": 'Bearer realm="alerts"'}
 
+Take = Callable[[list[Alert]], Awaitable[None]]
+
 log = logging.getLogger(__name__)
 
 
@@ -31,7 +33,7 @@ class Intake(NamedTuple):
     Credentials that are empty open nothing. `stopping`: no more is taken.
     """
 
-    take: Callable[[list[Alert]], Awaitable[None]]
+    take: Take
     stopping: Callable[[], bool]
     token: str = ""
     user: str = ""

@@ -81,10 +81,13 @@ def slot_of(schedule: Schedule, day: date) -> Slot | None:
         return None
     zone = _zone(schedule.zone)
     wall = datetime.combine(day, time(schedule.hour, schedule.minute), tzinfo=zone)  # fold=0: the first of two
-    moment = wall.astimezone(UTC)
-    if moment.astimezone(zone).date() != day:
-        return None
-    return Slot(day.isoformat(), moment.timestamp())
+    return Slot(day.isoformat(), wall.timestamp()) if _has(zone, day) else None
+
+
+def _has(zone: ZoneInfo, day: date) -> bool:
+    """Whether the zone's clock shows that date, if only for some of its hours."""
+    ends = (datetime.combine(day, time(hour, minute), tzinfo=zone) for hour, minute in ((0, 0), (23, 59)))
+    return any(one.astimezone(UTC).astimezone(zone).date() == day for one in ends)
 
 
 def slots(schedule: Schedule, after: float, until: float) -> list[Slot]:

@@ -92,15 +92,18 @@ class DigestRows:
                 await connection.execute(_since(digest, slot))
 
     async def skip(self, digest: Digest, missed: Sequence[Slot]) -> None:
-        """Notes those that nobody will post: the bot was away."""
+        """Notes those that nobody will post: the bot was away, or could not read the cluster."""
         for slot in missed:
             values = {"digest": digest.id, "day": slot.day, "state": "skipped", "at": slot.at}
             with told("noting a missed digest"), contextlib.suppress(IntegrityError):
                 async with self._engine.begin() as connection:
                     await connection.execute(insert(digest_runs).values(**values, claimed_until=0.0, figures="{}"))
         if missed:
+            these = and_(digest_runs.c.digest == digest.id, digest_runs.c.day.in_([slot.day for slot in missed]))
+            begun = and_(these, digest_runs.c.state == "claimed")
             with told("noting a missed digest"):
                 async with self._engine.begin() as connection:
+                    await connection.execute(update(digest_runs).where(begun).values(state="skipped"))
                     await connection.execute(_since(digest, missed[-1]))
 
     async def before(self, channel: str, cluster: str) -> Figures | None:
@@ -112,14 +115,6 @@ class DigestRows:
                 query = select(digest_runs.c.figures).where(here).order_by(digest_runs.c.at.desc()).limit(1)
                 found = await connection.scalar(query)
         return _figures(found) if found else None
-
-    async def runs(self, digest_id: str) -> list[tuple[str, str]]:
-        """(local date, state) of each, the oldest first."""
-        query = select(digest_runs.c.day, digest_runs.c.state).where(digest_runs.c.digest == digest_id)
-        with told("reading the digests' runs"):
-            async with self._engine.connect() as connection:
-                found = await connection.execute(query.order_by(digest_runs.c.at))
-                return [(row.day, row.state) for row in found]
 
     async def sweep(self, now: float) -> None:
         """Forgets runs of long ago."""

@@ -1,12 +1,13 @@
 """The rows of alerts and incidents. An alert that was taken is sorted into an incident later, whoever died meanwhile.
 
-What must be once is so by keys: an alert by its fingerprint and start, an open incident by its cluster and cause.
+What must be once is so by keys: an outbreak by its alert and number, an open incident by its cluster and cause.
+Rows are locked in one order: alerts by their keys, then incidents, then what is written down.
 """
 
 import hashlib
 import json
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -15,9 +16,12 @@ from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, upda
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from bot.store.alert_rows import OVER, alert_of, count_once, keep, name_of, named, parts
+from bot.store.audit import Line, audited
 from bot.store.engine import told
 from bot.store.tables import alerts, duties, incident_events, incidents, outbox
 from bot.triage.cause import Cause
+from bot.triage.outbreak import last_moment
 from bot.triage.state import Incident, News, Step, opened
 from bot.triage.webhook import Alert
 
@@ -25,9 +29,6 @@ T = TypeVar("T")
 
 KEPT_S = 90 * 86400.0
 """Seconds that an incident that ended can be looked up and exported."""
-OVER = "-"
-"""In the place of an incident: the alert was over when it was first heard of, and nobody has to be told."""
-_AT_ONCE = 400
 _TRIES = 4
 _UNTOLD = frozenset({"opened", "unmuted"})
 """What the head's edit tells well enough."""
@@ -77,41 +78,36 @@ class IncidentRows:
     # -------------------------------------------------------------------------------------------------- alerts
 
     async def take(self, given: Sequence[Alert]) -> int:
-        """Keeps the alerts; how many of them were news. Sent again, or out of order, none is any."""
+        """Keeps the alerts; how often one began or ended by them. Sent again, or out of order, none does."""
         news = 0
-        latest = {(one.fingerprint, one.starts_at): one for one in given if one.status == "firing"}
-        latest |= {(one.fingerprint, one.starts_at): one for one in given if one.status == "resolved"}
-        wanted = sorted(latest.items())
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = dict(wanted[start : start + _AT_ONCE])
-            news += await self._again("keeping alerts", lambda connection, some=some: self._keep(connection, some))
+        in_order = sorted(given, key=lambda one: (name_of(one), last_moment(one), one.status == "resolved"))
+        for some in parts(in_order):
+            news += await self._again(
+                "keeping alerts", lambda connection, some=some: keep(connection, some, self._now())
+            )
         return news
 
-    async def _keep(self, connection: AsyncConnection, some: dict[tuple[str, str], Alert]) -> int:
-        here = alerts.c.fingerprint.in_({fingerprint for fingerprint, _ in some})
-        found = await connection.execute(select(alerts.c.fingerprint, alerts.c.starts_at, alerts.c.status).where(here))
-        known = {(row.fingerprint, row.starts_at): row.status for row in found}
-        fresh = [self._values(one) for key, one in some.items() if key not in known]
-        if fresh:
-            await connection.execute(insert(alerts), fresh)
-        ended = [one for key, one in some.items() if one.status == "resolved" and known.get(key) == "firing"]
-        for one in ended:
-            this = and_(alerts.c.fingerprint == one.fingerprint, alerts.c.starts_at == one.starts_at)
-            await connection.execute(update(alerts).where(this).values(status="resolved", changed_at=self._now()))
-        return len(fresh) + len(ended)
-
-    def _values(self, one: Alert) -> dict[str, Any]:
-        kept = {name: value for name, value in one._asdict().items() if name not in ("labels", "annotations")}
-        texts = {"labels": json.dumps(dict(one.labels)), "annotations": json.dumps(dict(one.annotations))}
-        times = {"received_at": self._now(), "changed_at": self._now()}
-        return {**kept, **texts, **times, "incident": "" if one.status == "firing" else OVER}
+    async def silence(self, source: str, before: float) -> None:
+        """What fires by that source and was not heard of since then fires no more; its incidents tell so."""
+        quiet = and_(alerts.c.source == source, alerts.c.status == "firing", alerts.c.heard_at <= before)
+        ordered = select(alerts.c.incident).where(quiet).order_by(alerts.c.fingerprint, alerts.c.number)
+        with told("looking for alerts that are not repeated"):
+            async with self._engine.begin() as connection:
+                counted = Counter((await connection.scalars(ordered.with_for_update())).all())
+                if not counted:
+                    return
+                values = {"status": "silent", "changed_at": self._now()}
+                await connection.execute(update(alerts).where(quiet).values(**values))
+                here = select(incidents.c.id).where(incidents.c.id.in_(counted)).order_by(incidents.c.id)
+                for found in (await connection.scalars(here.with_for_update())).all():
+                    await self._tell(connection, found, (News("unheard", detail=str(counted[found])),))
 
     async def unsorted(self, most: int) -> list[Alert]:
         """The oldest alerts whose cause was not looked for yet."""
         with told("reading new alerts"):
             async with self._engine.connect() as connection:
                 query = select(alerts).where(alerts.c.incident == "").order_by(alerts.c.received_at).limit(most)
-                return [_alert(row) for row in (await connection.execute(query)).mappings()]
+                return [alert_of(row) for row in (await connection.execute(query)).mappings()]
 
     async def alerts_of(self, incident_id: str) -> list[Alert]:
         """The alerts of one incident, the oldest first."""
@@ -119,27 +115,38 @@ class IncidentRows:
             async with self._engine.connect() as connection:
                 query = select(alerts).where(alerts.c.incident == incident_id)
                 ordered = query.order_by(alerts.c.received_at, alerts.c.fingerprint)
-                return [_alert(row) for row in (await connection.execute(ordered)).mappings()]
+                return [alert_of(row) for row in (await connection.execute(ordered)).mappings()]
 
     async def firing_of(self, source: str, cluster: str) -> list[Alert]:
         """What fires now by that source in that cluster."""
         here = and_(alerts.c.source == source, alerts.c.cluster == cluster, alerts.c.status == "firing")
         with told("reading alerts"):
             async with self._engine.connect() as connection:
-                return [_alert(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
+                return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
 
     # ----------------------------------------------------------------------------------------------- incidents
 
     async def sort(self, cluster: str, cause: Cause, given: Sequence[Alert], channel: str) -> str:
-        """Puts the alerts into the open incident of that cause, or into a new one; its id."""
+        """Puts the alerts into the open incident of that cause, or into a new one; its id.
+
+        Nothing, where another replica has sorted all of them by now.
+        """
         key = _key(cluster, cause)
+        in_order = sorted(given, key=name_of)
         return await self._again(
-            "sorting alerts", lambda connection: self._sort(connection, key, cause, given, channel)
+            "sorting alerts", lambda connection: self._sort(connection, key, cause, in_order, channel)
         )
 
     async def _sort(
         self, connection: AsyncConnection, key: tuple[str, str], cause: Cause, given: Sequence[Alert], channel: str
     ) -> str:
+        unsorted = [and_(these, alerts.c.incident == "") for some in parts(given) for these in named(some)]
+        left = 0
+        for these in unsorted:
+            locked = select(alerts.c.number).where(these).order_by(alerts.c.fingerprint, alerts.c.number)
+            left += len((await connection.scalars(locked.with_for_update())).all())
+        if not left:
+            return ""
         cluster, open_key = key
         here = select(incidents.c.id).where(incidents.c.open_key == open_key)
         found = await connection.scalar(here.with_for_update())  # or it could end before these are in it
@@ -147,22 +154,21 @@ class IncidentRows:
             found = uuid.uuid4().hex[:8]
             machine = msgspec.json.encode(opened(self._now())).decode()
             values = {"id": found, "open_key": open_key, "cluster": cluster, "machine": machine, "channel": channel}
-            values |= {"cause": msgspec.json.encode(cause).decode(), "created_at": self._now()}
-            values |= {"thread_ts": "", "proven": 0, "shown": "", "shown_at": 0.0, "ended": 0}
+            values |= {"cause": msgspec.json.encode(cause).decode(), "created_at": self._now(), "ended_at": 0.0}
+            values |= {"thread_ts": "", "proven": 0, "shown": "", "shown_at": 0.0}
             await connection.execute(insert(incidents).values(**values))
             await self._tell(connection, found, (News("opened"),))
-        for start in range(0, len(given), _AT_ONCE):
-            some = given[start : start + _AT_ONCE]
-            for starts_at in {one.starts_at for one in some}:
-                names = [one.fingerprint for one in some if one.starts_at == starts_at]
-                these = and_(alerts.c.fingerprint.in_(names), alerts.c.starts_at == starts_at, alerts.c.incident == "")
-                await connection.execute(update(alerts).where(these).values(incident=found))
+        for these in unsorted:
+            await connection.execute(update(alerts).where(these).values(incident=found))
+        for some in parts(given):
+            for these in named(some):
+                await count_once(connection, these, found)
         return found
 
     async def opened(self) -> list[Row]:
         """The incidents that have not ended, or of which something is still to be told, the oldest first."""
         untold = select(incident_events.c.incident).where(incident_events.c.told == 0)
-        here = or_(incidents.c.ended == 0, incidents.c.id.in_(untold))
+        here = or_(incidents.c.ended_at == 0.0, incidents.c.id.in_(untold))
         with told("reading the open incidents"):
             async with self._engine.connect() as connection:
                 query = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
@@ -199,32 +205,43 @@ class IncidentRows:
             by_incident[row.incident].append(row)
         return {incident: _counted(rows) for incident, rows in by_incident.items()}
 
-    async def change(self, incident_id: str, decide: Callable[[Incident, bool], Step | str]) -> Step | str | None:
+    async def change(
+        self,
+        incident_id: str,
+        decide: Callable[[Incident, bool], Step | str],
+        noted: Callable[[Step | str], Line] | None = None,
+    ) -> Step | str | None:
         """Changes an incident by a pure function and keeps what it says happened; its result, None without incident.
 
-        The function is given the incident and whether any alert of it fires.
+        The function is given the incident and whether any alert of it fires. What `noted` makes of the result is in
+        the audit log with it.
         """
-
-        async def changed(connection: AsyncConnection) -> Step | str | None:
-            here = incidents.c.id == incident_id
-            text = await connection.scalar(select(incidents.c.machine).where(here).with_for_update())
-            if text is None:
-                return None
-            before = msgspec.json.decode(text, type=Incident)
-            fires = and_(alerts.c.incident == incident_id, alerts.c.status == "firing")
-            firing = await connection.scalar(select(func.count()).select_from(alerts).where(fires))
-            step = decide(before, bool(firing))
-            if isinstance(step, str):
+        with told("changing an incident"):
+            async with audited(self._engine, self._now) as (connection, write):
+                step = await self._change(connection, incident_id, decide)
+                if step is not None and noted is not None:
+                    await write(noted(step))
                 return step
-            if step.incident != before:
-                values: dict[str, Any] = {"machine": msgspec.json.encode(step.incident).decode()}
-                values |= {"ended": int(step.incident.ended)}
-                values |= {"open_key": None} if step.incident.ended else {}
-                await connection.execute(update(incidents).where(here).values(**values))
-            await self._tell(connection, incident_id, step.news)
-            return step
 
-        return await self._again("changing an incident", changed)
+    async def _change(
+        self, connection: AsyncConnection, incident_id: str, decide: Callable[[Incident, bool], Step | str]
+    ) -> Step | str | None:
+        here = incidents.c.id == incident_id
+        text = await connection.scalar(select(incidents.c.machine).where(here).with_for_update())
+        if text is None:
+            return None
+        before = msgspec.json.decode(text, type=Incident)
+        fires = and_(alerts.c.incident == incident_id, alerts.c.status == "firing")
+        firing = await connection.scalar(select(func.count()).select_from(alerts).where(fires))
+        step = decide(before, bool(firing))
+        if isinstance(step, str):
+            return step
+        if step.incident != before:
+            values: dict[str, Any] = {"machine": msgspec.json.encode(step.incident).decode()}
+            values |= {"ended_at": self._now(), "open_key": None} if step.incident.ended else {}
+            await connection.execute(update(incidents).where(here).values(**values))
+        await self._tell(connection, incident_id, step.news)
+        return step
 
     async def show(self, incident_id: str, shown: str) -> None:
         """Notes what the incident's head was given to say."""
@@ -236,16 +253,14 @@ class IncidentRows:
 
     async def find_threads(self) -> None:
         """Notes where heads were posted. The outbox forgets that after a week."""
-        heads = select(outbox.c.key, outbox.c.posted_ts).where(outbox.c.key.startswith(HEAD), outbox.c.posted_ts != "")
         with told("looking for the threads of incidents"):
             async with self._engine.begin() as connection:
-                waiting = await connection.scalars(select(incidents.c.id).where(incidents.c.thread_ts == ""))
-                if not (ids := waiting.all()):
-                    return
-                keys = [head_key(one) for one in ids]
-                for row in (await connection.execute(heads.where(outbox.c.key.in_(keys)))).all():
-                    here = incidents.c.id == row.key.removeprefix(HEAD)
-                    await connection.execute(update(incidents).where(here).values(thread_ts=row.posted_ts))
+                waiting = select(incidents.c.id, incidents.c.channel).where(incidents.c.thread_ts == "")
+                for row in (await connection.execute(waiting)).all():
+                    head = and_(outbox.c.channel == row.channel, outbox.c.key == head_key(row.id))
+                    if posted := await connection.scalar(select(outbox.c.posted_ts).where(head)):
+                        here = incidents.c.id == row.id
+                        await connection.execute(update(incidents).where(here).values(thread_ts=posted))
 
     async def _set(self, incident_id: str, values: dict[str, Any]) -> None:
         with told("noting how far an incident has come"):
@@ -309,7 +324,7 @@ class IncidentRows:
 
     async def sweep(self, now: float) -> None:
         """Forgets incidents that ended long ago, and alerts of none."""
-        old = and_(incidents.c.ended == 1, incidents.c.created_at <= now - KEPT_S)
+        old = and_(incidents.c.ended_at > 0.0, incidents.c.ended_at <= now - KEPT_S)
         with told("sweeping incidents"):
             async with self._engine.begin() as connection:
                 gone = select(incidents.c.id).where(old)
@@ -346,11 +361,6 @@ def _key(cluster: str, cause: Cause) -> tuple[str, str]:
 
 def _event(row: Any) -> Event:
     return Event(row.seq, row.at, News(row.turn, row.by, json.loads(row.detail)))
-
-
-def _alert(row: RowMapping) -> Alert:
-    values = {name: row[name] for name in Alert._fields}
-    return Alert(**{**values, "labels": json.loads(row["labels"]), "annotations": json.loads(row["annotations"])})
 
 
 def _row(row: RowMapping) -> Row:

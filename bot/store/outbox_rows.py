@@ -194,8 +194,12 @@ class OutboxRows:
                     await _change(connection, mine, {"state": "done", "owner": ""})
 
     async def fail(self, row: Queued, reason: str) -> None:
-        """Nothing can be done for the row; it is kept with the reason."""
-        await self._mine(row, {"state": "failed", "owner": "", "reason": reason})
+        """Nothing can be done for the row; it is kept with the reason, and without what its files contain."""
+        open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(("new", "staged")))
+        with told("noting that a message cannot be sent"):
+            async with self._engine.begin() as connection:
+                if await _change(connection, _owned(row), {"state": "failed", "owner": "", "reason": reason}):
+                    await connection.execute(update(outbox_files).where(open_).values(state="failed", content=b""))
 
     async def open_files(self, row: Queued) -> list[StoredFile]:
         """The row's files that are neither shared nor given up, in their order."""
@@ -216,9 +220,9 @@ class OutboxRows:
         now: float,
         lease: float,
     ) -> None:
-        """Notes how far a file has come, and renews the row's lease. Its content is dropped once it is done."""
+        """Notes how far a file has come, and renews the row's lease. Its content is dropped at its end."""
         values: Values = {"state": state, "file_id": file_id, "reason": reason}
-        if state == "done":
+        if state in {"done", "failed"}:
             values["content"] = b""
         here = and_(outbox_files.c.row_id == row.id, outbox_files.c.digest == file.digest)
         with told("noting a file of a message"):
@@ -273,12 +277,12 @@ async def _renew(
     if old.state in {"done", "failed"}:
         changes |= {"state": "new", "queued_at": now, "reason": ""}
     await connection.execute(update(outbox).where(outbox.c.id == old.id).values(**changes))
-    await connection.execute(
-        delete(outbox_files).where(here, outbox_files.c.digest.not_in(wanted), outbox_files.c.state != "done")
+    replaced = and_(outbox_files.c.digest.not_in(wanted), outbox_files.c.state != "done")
+    gone = or_(replaced, outbox_files.c.state == "failed")  # one that failed has lost its content
+    removed = set(
+        (await connection.scalars(delete(outbox_files).where(here, gone).returning(outbox_files.c.digest))).all()
     )
-    again = and_(here, outbox_files.c.digest.in_(wanted), outbox_files.c.state == "failed")
-    await connection.execute(update(outbox_files).where(again).values(state="new", file_id="", reason=""))
-    await _add_files(connection, old.id, [file for file in files if file.digest not in kept])
+    await _add_files(connection, old.id, [file for file in files if file.digest not in kept - removed])
 
 
 async def _add_files(connection: AsyncConnection, row_id: int, files: Sequence[StoredFile]) -> None:

@@ -1,5 +1,8 @@
 """Kept profiles: the bytes as they were fetched, and where, when and of what they are."""
 
+import contextlib
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from sqlalchemy import RowMapping, delete, insert, select
@@ -38,19 +41,28 @@ class ProfileRows:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def keep(self, about: Kept, content: bytes, *, most: int, days: float) -> None:
-        """Adds one, unless it is kept already; then of all only the newest `most`, none older than `days`, stay."""
-        with told("keeping a profile"):
-            try:
-                async with self._engine.begin() as connection:
-                    await connection.execute(insert(profiles).values(**about._asdict(), content=content))
-            except IntegrityError:  # its id is made of what it holds
-                return
-            newest = select(profiles.c.id).order_by(profiles.c.taken_at.desc(), profiles.c.id).limit(most)
+    async def keep(self, about: Kept, content: bytes, *, most: int, days: float, most_bytes: int) -> None:
+        """Adds one, unless it is kept already; of all then the newest stay: `most`, none older than `days`.
+
+        Nor are they more than `most_bytes` together. One that is larger is not kept, and costs none of the others.
+        """
+        if about.size > most_bytes:
+            return
+        row = {**about._asdict(), "expires_at": about.taken_at + days * _DAY_S, "content": content}
+        known = select(profiles.c.id, profiles.c.size).where(profiles.c.taken_at >= about.taken_at - days * _DAY_S)
+        newest = known.order_by(profiles.c.taken_at.desc(), profiles.c.id)
+        with told("keeping a profile"), contextlib.suppress(IntegrityError):  # its id is made of what it holds
             async with self._engine.begin() as connection:
-                stay = list((await connection.scalars(newest)).all())
-                too_old = profiles.c.taken_at < about.taken_at - days * _DAY_S
-                await connection.execute(delete(profiles).where(profiles.c.id.not_in(stay) | too_old))
+                others = [(one.id, one.size) for one in await connection.execute(newest)]
+                stay = _fitting(others, most - 1, most_bytes - about.size)
+                await connection.execute(delete(profiles).where(profiles.c.id.not_in([*stay, about.id])))
+                await connection.execute(insert(profiles).values(**row))
+
+    async def sweep(self, now: float) -> None:
+        """Forgets those that are older than was said when they were kept; `now` is in unix seconds."""
+        with told("sweeping the profiles"):
+            async with self._engine.begin() as connection:
+                await connection.execute(delete(profiles).where(profiles.c.expires_at <= now))
 
     async def listed(self) -> list[Kept]:
         """All, the newest first."""
@@ -68,6 +80,12 @@ class ProfileRows:
         if found is None:
             raise NotFound(f"no profile {profile_id!r} is kept", hint="those that are: profile kept")
         return bytes(found)
+
+
+def _fitting(sizes: Sequence[tuple[str, int]], most: int, most_bytes: int) -> list[str]:
+    """The ids of the first that fit, in number and together in bytes."""
+    sums = accumulate(size for _, size in sizes)
+    return [one for (one, _), used in zip(sizes[:most], sums, strict=False) if used <= most_bytes]
 
 
 def _kept(row: RowMapping) -> Kept:

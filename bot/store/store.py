@@ -136,6 +136,7 @@ class Store:
                 await connection.execute(delete(seen).where(seen.c.expires_at <= now - REMEMBERED))
                 await connection.execute(delete(threads).where(threads.c.at <= now - THREADS_KEPT))
         await self.outbox.sweep(now)
+        await self.profiles.sweep(now)
         await self.incidents.sweep(now)
         await self.digests.sweep(now)
 

@@ -55,7 +55,7 @@ outbox_files = Table(
     Column("digest", String(64), primary_key=True),  # of what it is and says
     Column("position", Integer, nullable=False),
     Column("about", Text, nullable=False),  # JSON in ASCII
-    Column("content", LargeBinary, nullable=False),  # empty once it is done
+    Column("content", LargeBinary, nullable=False),  # empty once it is done or failed
     Column("state", String(16), nullable=False),  # new, staged, done, failed
     Column("file_id", String(32), nullable=False),
     Column("reason", Text, nullable=False),
@@ -124,6 +124,7 @@ profiles = Table(
     Column("kind", String(32), nullable=False),  # cpu, heap …
     Column("version", String(255), nullable=False),  # of the image, "" if it is not known
     Column("taken_at", Double, nullable=False),
+    Column("expires_at", Double, nullable=False),
     Column("seconds", Double, nullable=False),  # 0 for what is so at one moment
     Column("size", Integer, nullable=False),
     Column("content", LargeBinary, nullable=False),  # byte for byte as fetched
@@ -147,10 +148,12 @@ audit = Table(
 alerts = Table(
     "alerts",
     metadata,
+    Column("source", String(16), primary_key=True),
     Column("fingerprint", String(64), primary_key=True),
-    Column("starts_at", String(32), primary_key=True),  # RFC 3339 in UTC: with the fingerprint, one outbreak
-    Column("status", String(16), nullable=False),  # firing, then resolved
-    Column("source", String(16), nullable=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),  # of the outbreak: only the newest may fire
+    Column("status", String(16), nullable=False),  # firing, then resolved or silent
+    Column("starts_at", String(32), nullable=False),  # RFC 3339 in UTC
+    Column("ends_at", String(32), nullable=False),
     Column("name", String(255), nullable=False),
     Column("level", String(16), nullable=False),
     Column("cluster", String(255), nullable=False),
@@ -161,8 +164,10 @@ alerts = Table(
     Column("annotations", Text, nullable=False),  # JSON in ASCII
     Column("incident", String(32), nullable=False),  # "" until its cause was looked for, "-" if it was over before
     Column("received_at", Double, nullable=False),
-    Column("changed_at", Double, nullable=False),
+    Column("heard_at", Double, nullable=False),  # when it was last said to fire
+    Column("changed_at", Double, nullable=False),  # when its status became what it is
     Index("alerts_by_incident", "incident", "status"),
+    Index("alerts_by_status", "source", "status", "heard_at"),
 )
 
 incidents = Table(
@@ -179,8 +184,9 @@ incidents = Table(
     Column("shown", String(64), nullable=False),  # a digest of what its head was last given to say
     Column("shown_at", Double, nullable=False),
     Column("created_at", Double, nullable=False),
-    Column("ended", Integer, nullable=False),
-    Index("incidents_by_end", "ended", "created_at"),
+    Column("ended_at", Double, nullable=False),  # 0 until it is history
+    Index("incidents_by_end", "ended_at"),
+    Index("incidents_by_thread", "thread_ts", "channel"),
 )
 
 incident_events = Table(

@@ -15,7 +15,7 @@ State = Literal["open", "acknowledged", "muted", "resolved", "closed"]
 Deed = Literal["ack", "take", "handover", "mute", "note", "close"]
 Turn = Literal[
     "opened", "acknowledged", "taken", "handed-over", "muted", "unmuted", "noted", "closed", "resolved", "reopened",
-    "called",
+    "called", "unheard",
 ]  # fmt: skip
 WHILE_IT_LASTS = math.inf
 """A mute without an end: until the cause is gone, after which it is new again."""
@@ -40,13 +40,16 @@ class Incident(msgspec.Struct, frozen=True):
 
 class Terms(NamedTuple):
     """In seconds: how long a cause must be gone to count as resolved, how long after that it is the same incident that
-    comes back, and how long an open one waits for somebody before the next of the rota is called (0: nobody ever is).
+    comes back, how long an open one waits for somebody before the next of the rota is called (0: nobody ever is), and
+    how long Alertmanager may be silent about an alert that fires (0: for ever). It repeats what fires each
+    `repeat_interval`, which is 4 h unless somebody set it, and 12 h in kube-prometheus-stack.
     """
 
     settled_s: float = 300.0
     reopen_s: float = 3600.0
     call_s: float = 900.0
     rota: tuple[str, ...] = ()
+    silent_s: float = 86400.0
 
 
 class Act(NamedTuple):

@@ -26,14 +26,17 @@ _PODS = (("exported_namespace", "exported_pod"), ("podnamespace", "podname"), ("
 _NAMESPACES = ("exported_namespace", "podnamespace", "namespace")
 _NODES = ("exported_node", "nodename", "nodeid", "node")
 
+ALERTMANAGER = "alertmanager"
+
 Status = Literal["firing", "resolved"]
 Level = Literal["critical", "warning", "info"]
 
 
 class Alert(NamedTuple):
-    """One alert. `starts_at` is RFC 3339 in UTC; `namespace`, `pod` and `node` are names of Kubernetes or empty.
+    """One alert. `starts_at` and `ends_at` are RFC 3339 in UTC or empty, the latter of one that is over;
+    `namespace`, `pod` and `node` are names of Kubernetes or empty.
 
-    `fingerprint` and `starts_at` together name one outbreak: sent again, by one Alertmanager or another, they are it.
+    `source` and `fingerprint` name it, whoever sends it and however often; see `bot.triage.outbreak`.
     """
 
     fingerprint: str
@@ -47,7 +50,8 @@ class Alert(NamedTuple):
     node: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
-    source: str = "alertmanager"
+    source: str = ALERTMANAGER
+    ends_at: str = ""
 
 
 class WrongBody(ValueError):  # noqa: N818  # what it is
@@ -59,6 +63,7 @@ class _Alert(msgspec.Struct):
     labels: dict[str, str]
     annotations: dict[str, str] = {}
     startsAt: str = ""  # noqa: N815  # Alertmanager's name
+    endsAt: str = ""  # noqa: N815  # of one that fires it is the year 1
     fingerprint: str = ""
 
 
@@ -123,6 +128,7 @@ def _read(one: _Alert) -> Alert:
         first_named(labels, _NODES),
         labels,
         kept,
+        ends_at=_moment(one.endsAt) if one.status == "resolved" else "",
     )
 
 

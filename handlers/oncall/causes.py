@@ -1,6 +1,6 @@
 """Why alerts fire: each pod that they name is judged as `why` and `pending` do, each node as `nodes` does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bot.errors import UsageError
 from bot.report import Finding, Report
@@ -21,7 +21,7 @@ FINDING = "hami_bot_finding"
 """The label that names the finding an alert of our own is about."""
 _TOO_MANY = f"alerts about more than {ONE_BY_ONE} of them came at once"
 _EXPLAINS_NOTHING = ("not-found", "not-enough-evidence")
-"""What is known of a pod that runs, or is gone, is not why an alert about it fires."""
+"""What is known of a pod that runs, or of what is gone, is not why an alert about it fires."""
 
 Pod = tuple[str, str]
 Sorted = list[tuple[Cause, list[Alert]]]
@@ -49,7 +49,7 @@ async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> S
         found += await _of_node(sources, node, some, say) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
     if by_finding:
         found += await _of_findings(sources, by_finding, say)
-    return _together([*found, *_alone(others)])
+    return together([*found, *_alone(others)])
 
 
 def told_alone(one: Alert, why_not: str = "") -> Cause:
@@ -61,7 +61,7 @@ def told_alone(one: Alert, why_not: str = "") -> Cause:
     return unexplained(one.name, one.namespace, one.level, claim or one.name, why_not=why_not, subject=subject)
 
 
-def _together(found: Sorted) -> Sorted:
+def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
     """Those of one cause as one; it is told as of its first."""
     first: dict[str, Cause] = {}
     members: dict[str, list[Alert]] = {}
@@ -90,17 +90,18 @@ async def _of_pods(sources: Sources, named: Mapping[Pod, list[Alert]], say: Text
     for name in left[:ONE_BY_ONE]:
         report = await answer(sources, "why", "/".join(name), say)
         first = report.findings[0]
-        if first.severity == "info" or first.code in _EXPLAINS_NOTHING:
-            found += _alone(named[name])
-        else:
-            found.append((_cause(first, "/".join(name)), named[name]))
+        found += [(_cause(first, "/".join(name)), named[name])] if _explains(first) else _alone(named[name])
     return found
 
 
 async def _of_node(sources: Sources, node: str, some: list[Alert], say: Texts) -> Sorted:
     report = await answer(sources, "nodes", node, say)
-    bad = next((finding for finding in report.findings if finding.severity != "info"), None)
+    bad = next(filter(_explains, report.findings), None)
     return [(_cause(bad, node), some)] if bad else _alone(some)
+
+
+def _explains(finding: Finding) -> bool:
+    return finding.severity != "info" and finding.code not in _EXPLAINS_NOTHING
 
 
 def _alone(some: Sequence[Alert], why_not: str = "") -> Sorted:

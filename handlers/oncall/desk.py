@@ -10,6 +10,7 @@ from bot.slack.groups import Groups
 from bot.slack.message import Message
 from bot.slack.render.prose import progress, render_help
 from bot.slack.render.triage import Happened, Head, render_timeline
+from bot.store.audit import Line
 from bot.store.incidents import Counts, Row
 from bot.triage.state import Act, Deed, act
 from handlers.changes.terms import AccessDenied, Person, Refused
@@ -58,11 +59,13 @@ class TriageDesk:
         self._check_complete(wanted)
         now = self._lent.now()
         done = Act(wanted.deed, who.user, now, wanted.text, wanted.to, now + wanted.seconds)
-        step = await self._rows.change(row.id, lambda incident, _: act(incident, done))
+        step = await self._rows.change(
+            row.id,
+            lambda incident, _: act(incident, done),
+            lambda step: _line(who, row, wanted.deed, step if isinstance(step, str) else "done"),
+        )
         if step is None:
             raise Refused(self._lent.say("triage.unknown"))
-        outcome = step if isinstance(step, str) else "done"
-        await self._audit(who, row, wanted.deed, outcome)
         if isinstance(step, str):
             if step == "same":
                 return self._lent.say("triage.same")
@@ -114,25 +117,22 @@ class TriageDesk:
         return error
 
     async def _check(self, who: Person, row: Row, deed: Deed) -> None:
+        append = self._lent.store.audit.append
         if who.channel != row.channel:
-            await self._audit(who, row, deed, "refused")
+            await append(**_line(who, row, deed, "refused")._asdict())
             raise Refused(self._lent.say("triage.elsewhere"))
         if self._responders and not {who.user, *await self._groups.of(who.user)} & self._responders:
-            await self._audit(who, row, deed, "refused")
+            await append(**_line(who, row, deed, "refused")._asdict())
             raise AccessDenied(Denied("you may not act on incidents", tuple(sorted(self._responders))))
 
     def _check_complete(self, wanted: Wanted) -> None:
         """What a client sent need not be what its form asks for."""
         if wanted.deed == "handover" and not _PERSON.fullmatch(wanted.to):
-            raise Refused("it can be handed over to a person or a user group", hint="triage handover @ada")
+            raise Refused("it can be handed over to a person or a user group", hint="@hami-bot triage handover @ada")
         if wanted.deed == "note" and not wanted.text.strip():
             raise Refused("a note needs its text", hint="triage note rebooted gpu-7")
 
-    async def _audit(self, who: Person, row: Row, deed: Deed, outcome: str) -> None:
-        await self._lent.store.audit.append(
-            actor=who.user,
-            action=f"triage-{deed}",
-            target=f"incident:{row.id}",
-            outcome=outcome,
-            detail={"channel": who.channel, "cluster": row.cluster},
-        )
+
+def _line(who: Person, row: Row, deed: Deed, outcome: str) -> Line:
+    about = {"channel": who.channel, "cluster": row.cluster}
+    return Line(who.user, f"triage-{deed}", f"incident:{row.id}", outcome, about)

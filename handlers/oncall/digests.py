@@ -11,7 +11,7 @@ from bot.digest.figures import Figures
 from bot.digest.schedule import Schedule, Slot, due, next_of, read_schedule
 from bot.errors import BotError, UsageError
 from bot.render.picture import alt_text, picture
-from bot.report import Report
+from bot.report import Report, one_line
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
 from bot.slack.render.digest import Told, render_digest
@@ -28,6 +28,7 @@ READING_S = 120.0
 MOST = 10
 """Digests in one channel."""
 _LATE_S = 600.0
+_REASON = 200
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,7 @@ class Digests:
         self._lent = lent
         self._rows = lent.store.digests
         self._tick_s = tick_s
+        self._failed: dict[str, str] = {}
 
     async def run(self) -> None:
         """Looks again and again, until it is cancelled."""
@@ -99,18 +101,31 @@ class Digests:
             except StoreError:
                 raise
             except BotError as error:  # of one digest: tried again once its claim has lapsed
+                self._failed[digest.id] = one_line(error.message, _REASON)
                 log.warning("the digest %s of %s: %s", digest.id, digest.channel, error)
 
     async def _look_at(self, digest: Digest) -> None:
         now = self._lent.now()
         found = due(digest.schedule, digest.since, now)
-        await self._rows.skip(digest, found.skipped)
-        if found.post is None or not await self._rows.claim(digest, found.post):
+        newest = found.post or (found.skipped[-1] if found.skipped else None)
+        if newest is None or not await self._rows.claim(digest, newest):
             return
-        late = found.post.day if now - found.post.at > _LATE_S else ""
+        key = f"digest:{digest.id}:{newest.day}"
+        if found.post is None:
+            await self._lent.outbox.put(key, digest.channel, progress(self._missed(digest, newest)))
+        await self._rows.skip(digest, found.skipped)
+        if found.post is None:
+            return
+        late = newest.day if now - newest.at > _LATE_S else ""
         told, files = await self._told(digest.channel, digest.cluster, late)
-        await self._put(f"digest:{digest.id}:{found.post.day}", digest.channel, told, files)
-        await self._rows.posted(digest, found.post, told.after)
+        await self._put(key, digest.channel, told, files)
+        await self._rows.posted(digest, newest, told.after)
+        self._failed.pop(digest.id, None)
+
+    def _missed(self, digest: Digest, slot: Slot) -> str:
+        """What the channel is told in the place of a digest; why, if it was tried here."""
+        why = self._failed.pop(digest.id, "") or self._lent.say("digest.away")
+        return self._lent.say("digest.missed", day=slot.day, cluster=self._cluster(digest.cluster), why=why)
 
     # -------------------------------------------------------------------------------------------------- people
 
@@ -175,8 +190,9 @@ class Digests:
 
     async def _told(self, channel: str, cluster: str, late: str) -> tuple[Told, list[File]]:
         """Raises BotError when the cluster cannot be read."""
+        meant = self._lent.cluster_of(cluster)
         try:
-            async with asyncio.timeout(READING_S), self._lent.open_sources(cluster) as sources:
+            async with asyncio.timeout(READING_S), self._lent.open_sources(meant) as sources:
                 playbook = find("digest")
                 snapshot = await playbook.gather(playbook.request(), sources)
         except TimeoutError as error:
@@ -185,7 +201,7 @@ class Digests:
         gpus = snapshot.parts.get("gpus")
         files = await asyncio.to_thread(self._picture, gpus) if gpus is not None else []
         before = await self._rows.before(channel, cluster)
-        opened = len(await self._lent.store.changes(cluster).opened())
+        opened = len(await self._lent.store.changes(meant).opened())
         return Told(report, before, _figures(report), opened, late), files
 
     def _picture(self, gpus: object) -> list[File]:

@@ -67,11 +67,11 @@ class _Window:
         return self._given
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return without_mention(event.get("text", ""), self._desk.lent.bot_user)
+        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        question = self._question(body["user_id"], body["channel_id"], body.get("text", ""))
+        question = self._question(body["user_id"], body["channel_id"], body.get("text") or "")
         question = msgspec.structs.replace(question, response_url=body.get("response_url", ""))
         self._ask(body["trigger_id"], question)
 
@@ -115,7 +115,7 @@ class _Window:
         if named and named not in lent.clusters:
             known = ", ".join(lent.clusters) or "none"
             raise UsageError(f"there is no cluster {named[:60]!r}", hint=f"Configured clusters: {known}.")
-        cluster = named or lent.channels.get(channel, "")
+        cluster = lent.cluster_of(named, channel)
         if not cluster and len(lent.clusters) > 1:
             raise WhichCluster(lent.clusters)
         return cluster

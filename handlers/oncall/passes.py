@@ -5,11 +5,13 @@ outbox. Killed anywhere, or done by two replicas at once, it comes to the same.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -24,9 +26,9 @@ from bot.slack.render.triage import Head, render_head, render_news
 from bot.store import StoreError
 from bot.store.incidents import Counts, Event, Row, head_key
 from bot.triage.state import Terms, passed
-from bot.triage.webhook import Alert
+from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.desk import Lent
-from handlers.oncall.causes import Sorted, answer, find_causes, told_alone
+from handlers.oncall.causes import Sorted, answer, find_causes, together, told_alone
 
 DEBOUNCE_S = 45.0
 """Seconds between two edits of a head in which nothing but counts changed."""
@@ -35,6 +37,9 @@ NOT_POSTED_S = 120.0
 given up, since the bot was no member of the channel, is tried again."""
 PATIENCE_S = 60.0
 """So long a cluster that cannot be read keeps alerts waiting for their cause."""
+LISTENED_S = 900.0
+"""So long after its start a process has heard what Alertmanager could not send before: that tries again for as long
+as it fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
 SORTED_AT_ONCE = 2000
 DUTY = "triage"
 DUTY_S = 30.0
@@ -64,8 +69,10 @@ class Keeper:
         self._rows = lent.store.incidents
         self._plan = plan
         self._wake = asyncio.Event()
+        self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self._unread_since: dict[str, float] = {}
         self._asked_again_at = 0.0
+        self._began = plan.clock()
 
     async def take(self, given: list[Alert]) -> None:
         """Keeps alerts, which is all that whoever sends them waits for. Raises StoreError."""
@@ -78,19 +85,22 @@ class Keeper:
 
     async def run(self) -> None:
         """One pass after the other, until it is cancelled; in one replica at a time, as long as that one lives."""
-        while True:
-            self._wake.clear()
-            try:
-                with bugs_as_errors():
-                    if await self._on_duty():
-                        await self.look()
-            except BotError as error:
-                log.warning("a pass over the incidents ended early: %s", error)
-            try:
-                async with asyncio.timeout(self._plan.pass_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+        try:
+            while True:
+                self._wake.clear()
+                try:
+                    with bugs_as_errors():
+                        if await self._on_duty():
+                            await self.look(0)
+                except BotError as error:
+                    log.warning("a pass over the incidents ended early: %s", error)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._plan.pass_s):
+                        await self._wake.wait()
+        finally:
+            for task in self._asking.values():
+                task.cancel()
+            await asyncio.gather(*self._asking.values(), return_exceptions=True)
 
     async def _on_duty(self) -> bool:
         """Asks the store only when the duty may have passed to another: writing every few seconds wears a disk out."""
@@ -101,16 +111,30 @@ class Keeper:
             return mine
         return True
 
-    async def look(self) -> None:
-        """One pass."""
+    async def look(self, patience_s: float | None = None) -> None:
+        """One pass. Clusters are waited for so long, None: until they answered; then they are asked on beside it."""
+        await self._notice_silence()
+        asking = await self._ask(await self._threads())
+        if not asking:
+            return
+        answered, _ = await asyncio.wait(asking, timeout=patience_s)
+        if True in {one.result() for one in answered}:
+            await self._threads()
+
+    async def _notice_silence(self) -> None:
+        """Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent."""
+        longest = self._plan.terms.silent_s
+        if longest and self._plan.clock() - self._began >= LISTENED_S:
+            await self._rows.silence(ALERTMANAGER, self._lent.now() - longest)
+
+    async def _threads(self) -> list[Row]:
+        """Keeps the threads up to date with the store, which no cluster can hold up."""
         rows = await self._rows.opened()
-        lost = any(not row.thread_ts for row in rows)
-        if lost:
+        if any(not row.thread_ts for row in rows):
             await self._rows.find_threads()
-        if await self._sort() or lost:
             rows = await self._rows.opened()
         if not rows:
-            return
+            return rows
         counts = await self._rows.counts([row.id for row in rows])
         untold = await self._rows.untold()
         for row in rows:
@@ -121,32 +145,52 @@ class Keeper:
                 raise
             except BotError as error:  # of one incident: the others are looked after
                 log.warning("the incident %s: %s", row.id, error)
+        return rows
 
-    # ------------------------------------------------------------------------------------------------- sorting
+    # ------------------------------------------------------------------------------------------ asking clusters
 
-    async def _sort(self) -> bool:
-        """Whether there was anything to sort."""
-        by_cluster: defaultdict[str, list[Alert]] = defaultdict(list)
+    async def _ask(self, rows: Sequence[Row]) -> list[asyncio.Task[bool]]:
+        """Begins what needs a cluster, for each by itself: one that hangs holds up no other, and no person."""
+        unsorted: defaultdict[str, list[Alert]] = defaultdict(list)
         for one in await self._rows.unsorted(SORTED_AT_ONCE):
-            by_cluster[self._plan.cluster_of(one)].append(one)
-        for cluster, some in by_cluster.items():
-            for cause, members in await self._causes(cluster, some):
-                await self._rows.sort(cluster, cause, members, self._plan.channel)
-        return bool(by_cluster)
+            unsorted[self._plan.cluster_of(one)].append(one)
+        unproven: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            if row.thread_ts and not row.proven:
+                unproven[row.cluster].append(row)
+        for cluster, some in unsorted.items():
+            self._begin("causes", cluster, partial(self._sort, cluster, some))
+        for cluster, these in unproven.items():
+            self._begin("evidence", cluster, partial(self._prove, these))
+        self._asking = {key: task for key, task in self._asking.items() if not task.done()}
+        return list(self._asking.values())
+
+    def _begin(self, what: str, cluster: str, work: Callable[[], Awaitable[bool]]) -> None:
+        if (what, cluster) not in self._asking or self._asking[what, cluster].done():
+            self._asking[what, cluster] = asyncio.create_task(_guarded(f"{what} in {cluster or 'the cluster'}", work))
+
+    async def _sort(self, cluster: str, some: Sequence[Alert]) -> bool:
+        """Whether there are causes; without any the alerts stay as they are."""
+        found = await self._causes(cluster, some)
+        for cause, members in found:
+            await self._rows.sort(cluster, cause, members, self._plan.channel)
+        if found:
+            self._wake.set()
+        return bool(found)
 
     async def _causes(self, cluster: str, some: Sequence[Alert]) -> Sorted:
         """None yet while the cluster cannot be read; after a while, what the alerts say themselves."""
+        since = self._unread_since.setdefault(cluster, self._plan.clock())
         try:
             async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(cluster) as sources:
                 with bugs_as_errors():
                     found = await find_causes(sources, some, self._lent.say)
         except (BotError, TimeoutError) as error:
             why = error.message if isinstance(error, BotError) else f"no answer within {PATIENCE_S:g} s"
-            since = self._unread_since.setdefault(cluster, self._plan.clock())
             log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)
             if self._plan.clock() - since < PATIENCE_S:
                 return []
-            return [(told_alone(one, why), [one]) for one in some]
+            return together((told_alone(one, why), [one]) for one in some)
         self._unread_since.pop(cluster, None)
         return found
 
@@ -165,7 +209,6 @@ class Keeper:
                     self._wake.set()  # it is told in the next pass
         await self._show(row._replace(incident=incident), counts)
         if row.thread_ts:
-            await self._prove(row)
             await self._reply(row, untold)
 
     async def _show(self, row: Row, counts: Counts) -> None:
@@ -181,15 +224,18 @@ class Keeper:
         await self._put(row, head_key(row.id), message, severity=row.cause.severity, update_ts=row.thread_ts)
         await self._rows.show(row.id, shown)
 
-    async def _prove(self, row: Row) -> None:
+    async def _prove(self, rows: Sequence[Row]) -> bool:
+        """The evidence of these incidents, of one after the other."""
+        return any([await _guarded(f"the incident {row.id}", partial(self._prove_one, row)) for row in rows])
+
+    async def _prove_one(self, row: Row) -> bool:
         """The evidence, once: what a person who asked about the first pod would be answered."""
-        if row.proven:
-            return
         if row.cause.code and row.cause.subject:
             verb = "why" if "/" in row.cause.subject else "nodes"
             message = await self._evidence(row.cluster, verb, row.cause.subject)
             await self._put(row, f"{head_key(row.id)}:why", message, thread_ts=row.thread_ts)
         await self._rows.proven(row.id)
+        return False
 
     async def _evidence(self, cluster: str, verb: str, subject: str) -> Message:
         say = self._lent.say
@@ -238,6 +284,16 @@ def head_of(row: Row, counts: Counts) -> Head:
         counts.names,
         row.created_at,
     )
+
+
+async def _guarded(what: str, work: Callable[[], Awaitable[bool]]) -> bool:
+    """What it gives: whether threads have something new to tell. What goes wrong is tried again in another pass."""
+    try:
+        with bugs_as_errors():
+            return await work()
+    except BotError as error:
+        log.warning("%s: %s", what, error)
+        return False
 
 
 def _digest(told: object) -> str:

@@ -2,16 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from bot.intake import Intake
-from bot.settings.schema import ClusterSettings, OncallSettings, Settings
+from bot.errors import BotError
+from bot.intake import Intake, Take
+from bot.settings.schema import OncallSettings, Settings
 from bot.slack.failures import Problem, SlackFailure
 from bot.triage.state import Terms
 from bot.triage.webhook import Alert
-from handlers.desk import Lent
+from handlers.desk import Desk, Lent
 from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Digests
 from handlers.oncall.passes import Keeper, Plan
@@ -30,30 +31,44 @@ class Oncall(NamedTuple):
 
 @asynccontextmanager
 async def oncall_desk(
-    settings: Settings, lent: Lent, *, identity: str, stopping: Callable[[], bool], pace: float
+    settings: Settings, desk: Desk, *, identity: str, stopping: Callable[[], bool], pace: float
 ) -> AsyncGenerator[Oncall]:
     """While it lasts, digests are posted and incidents looked after, these every `pace` seconds.
 
     `identity` is this process's alone.
     """
-    digests, given = Digests(lent), settings.oncall
+    lent, given = desk.lent, settings.oncall
+    digests = Digests(lent._replace(open_sources=desk.reading))  # whoever asks for them waits as for other answers
     working = [asyncio.create_task(digests.run())]
     try:
         if given is None:
             yield Oncall(digests)
             return
-        keeper = Keeper(lent, _plan(given, settings.clusters, identity, pace))
+        keeper = Keeper(lent, plan(given, lent, identity, pace))
         patience = Patience(given.pending_minutes, given.pending_minutes_in)
-        watcher = Watcher(lent, keeper, tuple(settings.clusters) or ("",), patience, identity)
+        watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
         works = keeper.run(), watcher.run(), _told_if_no_member(lent, given.channel)
         working += map(asyncio.create_task, works)
-        secrets = given.token.get_secret_value(), given.user, given.password.get_secret_value()
         triage = TriageDesk(lent, keeper, given.responders, given.rota)
-        yield Oncall(digests, triage, Intake(keeper.take, stopping, *secrets))
+        yield Oncall(digests, triage, intake_of(given, keeper.take, stopping))
     finally:
         for task in working:
             task.cancel()
         await asyncio.gather(*working, return_exceptions=True)
+
+
+def not_yet(settings: Settings, why: BotError) -> Intake | None:
+    """What takes no alert while there is nowhere to keep one, and says so: Alertmanager sends it again."""
+
+    async def refuse(_: list[Alert]) -> None:
+        raise why
+
+    return settings.oncall and intake_of(settings.oncall, refuse, lambda: False)
+
+
+def intake_of(given: OncallSettings, take: Take, stopping: Callable[[], bool]) -> Intake:
+    """Where alerts go that come with the credentials of the settings."""
+    return Intake(take, stopping, given.token.get_secret_value(), given.user, given.password.get_secret_value())
 
 
 async def _told_if_no_member(lent: Lent, channel: str) -> None:
@@ -65,10 +80,17 @@ async def _told_if_no_member(lent: Lent, channel: str) -> None:
             log.warning("no triage thread can be opened in oncall.channel %s, invite me: %s", channel, failure.message)
 
 
-def _plan(given: OncallSettings, clusters: Mapping[str, ClusterSettings], identity: str, pass_s: float) -> Plan:
-    terms = Terms(given.settled_minutes * 60.0, given.reopen_minutes * 60.0, given.call_minutes * 60.0, given.rota)
+def plan(given: OncallSettings, lent: Lent, identity: str, pass_s: float) -> Plan:
+    """How incidents are looked after. An alert whose label names no cluster of ours is about the usual one."""
+    terms = Terms(
+        given.settled_minutes * 60.0,
+        given.reopen_minutes * 60.0,
+        given.call_minutes * 60.0,
+        given.rota,
+        given.silent_hours * 3600.0,
+    )
 
     def cluster_of(one: Alert) -> str:
-        return one.cluster if one.cluster in clusters else given.cluster
+        return one.cluster if one.cluster in lent.clusters else given.cluster or lent.usual
 
     return Plan(given.channel, terms, cluster_of, identity, pass_s)

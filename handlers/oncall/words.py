@@ -93,7 +93,8 @@ def _with_rest(asked: Asked, rest: list[str]) -> Asked:
         case "handover":
             found = _PERSON.fullmatch(rest[0]) if len(rest) == 1 else None
             if found is None:
-                raise _wrong("handover needs one person or user group", "triage handover @ada")
+                why = "handover needs one person or user group, and who @ada is I am told only where I am mentioned"
+                raise _wrong(why, "triage handover @ada")
             return asked._replace(to=found[1])
         case "mute":
             return asked._replace(seconds=_mute(rest))

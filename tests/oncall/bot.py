@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from bot.kube.recording import RecordedCluster
 from bot.serve import Limits, running
-from bot.settings.schema import OncallSettings
+from bot.settings.schema import ClusterSettings, OncallSettings
 from playbooks._playbook import Sources
 from sandbox.slack import SlackServer
 from tests.oncall.rig import text
@@ -94,9 +94,10 @@ def played(
     recording: Path,
     scene: Callable[[World], Awaitable[None]],
     given: OncallSettings | None = GIVEN,
+    clusters: Mapping[str, ClusterSettings] = {},
 ) -> None:
     async def play() -> None:
-        async with asyncio.timeout(60), a_world(folder, recording, given) as world:
+        async with asyncio.timeout(60), a_world(folder, recording, given, clusters) as world:
             await scene(world)
             assert world.slack.unknown_methods == []
 
@@ -104,14 +105,16 @@ def played(
 
 
 @asynccontextmanager
-async def a_world(folder: Path, recording: Path, given: OncallSettings | None) -> AsyncGenerator[World]:
+async def a_world(
+    folder: Path, recording: Path, given: OncallSettings | None, clusters: Mapping[str, ClusterSettings] = {}
+) -> AsyncGenerator[World]:
     @asynccontextmanager
     async def recorded(cluster: str) -> AsyncGenerator[Sources]:
         del cluster
         yield Sources(RecordedCluster.open(recording))
 
     async with SlackServer() as slack, aiohttp.ClientSession() as session:
-        wanted = settings(slack, folder).model_copy(update={"oncall": given})
+        wanted = settings(slack, folder).model_copy(update={"oncall": given, "clusters": dict(clusters)})
         limits = Limits(oncall=0.05)
         async with running(wanted, wanted.slack, recorded, limits) as url:
             yield World(slack, url, session)

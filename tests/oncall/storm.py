@@ -45,6 +45,7 @@ async def storm(rig: Rig) -> Weather:
     calls = [one for method in ("chat.postMessage", "chat.update") for one in journal.of("api", method)]
     times = sorted(one.at for one in calls)
     heads = rig.heads()
+    counts = await rig.store.incidents.counts([row.id for row in await rig.store.incidents.opened()])
     return Weather(
         [text(head) for head in heads],
         [len(rig.replies(head)) for head in heads],
@@ -53,5 +54,5 @@ async def storm(rig: Rig) -> Weather:
         sum(1 for one in journal.of("api") if one.status == 429),
         min((later - earlier for earlier, later in itertools.pairwise(times)), default=0.0),
         rig.read,
-        sum([len(await rig.store.incidents.alerts_of(row.id)) for row in await rig.store.incidents.opened()]),
+        sum(one.alerts for one in counts.values()),
     )

@@ -1,17 +1,24 @@
 """Digests with a real store, outbox and Slack, in virtual time: one a day, what changed, once."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from bot.digest.figures import differences, not_compared, step
 from bot.digest.schedule import Schedule
 from bot.errors import SourceError, UsageError
+from bot.settings.schema import Settings
+from bot.store.tables import digest_runs
 from handlers.changes.terms import Person
+from handlers.desk import AT_ONCE, Desk
 from handlers.oncall.digests import Add, Digests, ListAll, Post, Stop, read_digest
+from handlers.oncall.setup import oncall_desk
+from playbooks._playbook import Sources
 from tests.changes.rig import Killed, Steps, When
 from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, _Store, a_rig, text, with_rig
@@ -36,6 +43,13 @@ class _Digests(_Store):
         self.digests = steps.of(store.digests)
 
 
+async def runs(rig: Rig, digest_id: str) -> list[tuple[str, str]]:
+    """(local date, state) of each, the oldest first."""
+    query = select(digest_runs.c.day, digest_runs.c.state).where(digest_runs.c.digest == digest_id)
+    async with rig.store._engine.connect() as connection:
+        return [(row.day, row.state) for row in await connection.execute(query.order_by(digest_runs.c.at))]
+
+
 async def after(rig: Rig, seconds: float, *desks: Digests) -> None:
     await rig.bot.clock.advance(seconds)
     await asyncio.gather(*(desk.look() for desk in desks or (digests(rig),)))
@@ -51,7 +65,7 @@ def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_changed(data
         await after(rig, 90)
         [first] = rig.heads()
         assert "4 pods wait for 3 causes" in text(first)
-        assert "This is the first digest" in text(first)
+        assert "Nothing to compare with yet" in text(first)
         for _ in range(3):
             await after(rig, DAY)
         again = rig.heads()[1:]
@@ -82,9 +96,10 @@ def test_what_is_late_says_so_and_what_is_too_late_is_marked_as_skipped(database
         [late] = rig.heads()
         assert "it was due 2027-01-19" in text(late)
         await after(rig, DAY + 5 * 3600)
-        assert len(rig.heads()) == 1
-        states = [state for _, state in await rig.store.digests.runs(wanted.id)]
-        assert states == ["skipped"] * 3 + ["posted", "skipped"]
+        [_, missed] = rig.heads()
+        assert "No digest of 2027-01-20" in text(missed)
+        assert "was not running" in text(missed)
+        assert [state for _, state in await runs(rig, wanted.id)] == ["skipped"] * 3 + ["posted", "skipped"]
 
     with_rig(database, busy_cluster(tmp_path, 2), scene)
 
@@ -100,6 +115,51 @@ def test_a_cluster_that_cannot_be_read_is_tried_again(database: str, tmp_path: P
         assert len(rig.heads()) == 1
 
     with_rig(database, busy_cluster(tmp_path, 2), scene)
+
+
+def test_one_that_could_not_be_made_in_time_is_said_in_one_line_once(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        one, two = digests(rig), digests(rig)
+        await one.do("k", WHO, Add(NINE), "")
+        [wanted] = await rig.store.digests.wanted()
+        rig.down = SourceError("GET /api/v1/pods: HTTP 503")
+        await after(rig, TO_NINE + 10, one, two)
+        await after(rig, 3 * 3600, one, two)
+        assert rig.heads() == []
+        await after(rig, 3600, one, two)
+        [missed] = rig.heads()
+        assert "No digest of 2027-01-16" in text(missed)
+        assert "GET /api/v1/pods: HTTP 503" in text(missed)
+        rig.down = None
+        await after(rig, 301, two, one)
+        assert len(rig.heads()) == 1
+        assert await runs(rig, wanted.id) == [("2027-01-16", "skipped")]
+
+    with_rig(database, busy_cluster(tmp_path, 2), scene)
+
+
+def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        reading, most, full = 0, 0, asyncio.Event()
+
+        @contextlib.asynccontextmanager
+        async def crowded(cluster: str) -> AsyncGenerator[Sources]:
+            nonlocal reading, most
+            reading, most = reading + 1, max(most, reading + 1)
+            if reading >= AT_ONCE:
+                full.set()
+            await full.wait()
+            async with rig.sources(cluster) as sources:
+                yield sources
+            reading -= 1
+
+        desk, quiet = Desk(rig.lent()._replace(open_sources=crowded)), Settings()
+        async with oncall_desk(quiet, desk, identity="one", stopping=lambda: False, pace=60.0) as oncall:
+            asked = (oncall.digests.do(str(number), WHO, Post(), "") for number in range(2 * AT_ONCE))
+            await asyncio.gather(*asked)
+        assert most == AT_ONCE
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
 
 
 def test_two_replicas_post_one(new_database: NewDatabase, tmp_path: Path) -> None:
@@ -134,7 +194,7 @@ def test_killed_at_any_step_there_is_one(
             [one] = rig.heads()
             assert "2 pods wait" in text(one), (at, when)
             [wanted] = await rig.store.digests.wanted()
-            assert await rig.store.digests.runs(wanted.id) == [("2027-01-16", "posted")]
+            assert await runs(rig, wanted.id) == [("2027-01-16", "posted")]
             return []
 
     async def run() -> int:

@@ -23,6 +23,7 @@ from bot.slack.render.triage import (
 from bot.texts import LANGUAGES, Texts
 from bot.triage.cause import Cause
 from bot.triage.state import Incident, News, State, Turn
+from sandbox.slack.content import strings_of
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
 
 HOSTILE = "<!channel> <@U0EVIL> *b* `c` | http://evil \u202e\n# x " + "x" * 3000
@@ -50,6 +51,23 @@ def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language) -> None:
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
     assert message.broadcast is (turn == "called")
+
+
+@pytest.mark.parametrize(("ends", "shown"), [("1800000000.5", "08:00:00Z"), ("1799999999.6", "08:00:00Z")])
+def test_a_mute_ends_at_a_time_that_can_be_read_and_is_the_same_everywhere(ends: str, shown: str) -> None:
+    say = Texts("en")
+    news = render_news(News("muted", "U0ADA00001", f"{float(ends):.0f}"), say)
+    muted = head("muted")._replace(incident=Incident("muted", 1.0, muted_until=float(ends)))
+    happened = [Happened(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
+    assert news.text == "Muted until 2027-01-15T08:00:00Z"
+    assert shown in "".join(strings_of(list(news.blocks)))
+    assert shown in "".join(strings_of(list(render_head(muted, say).blocks)))
+    assert shown in render_timeline(muted, happened, say).content.decode()
+
+
+def test_a_head_that_is_closed_invites_nobody_to_act() -> None:
+    assert "mention me" in "".join(strings_of(list(render_head(head("open"), Texts("en")).blocks)))
+    assert "mention me" not in "".join(strings_of(list(render_head(head("closed"), Texts("en")).blocks)))
 
 
 @pytest.mark.parametrize("deed", ["note", "handover"])

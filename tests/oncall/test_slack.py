@@ -69,7 +69,22 @@ def test_words_in_the_thread_do_what_buttons_do(tmp_path: Path) -> None:
         await world.slack.mention("ada", ROOM, "triage ack", thread_ts=head["ts"])
         await world.told("ada", "it is closed")
         await world.slack.mention("ada", ROOM, "triage akc", thread_ts=head["ts"])
-        await world.told("ada", "did you mean 'ack'")
+        answer = (await world.told("ada", "did you mean 'ack'"))["text"]
+        assert answer.count("For example") == answer.count("@hami-bot") == 1
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+
+
+def test_in_a_thread_about_one_pod_it_need_not_be_named(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0")
+        head = await world.head(CAUSES[0])
+        await world.slack.mention("ada", ROOM, "why", thread_ts=head["ts"])
+
+        def answers() -> list[str]:  # after the evidence
+            return [one["ts"] for one in world.slack.messages(ROOM, "ada", head["ts"]) if "Ask for" in text(one)][1:]
+
+        await world.slack.wait_for(answers)
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
 
@@ -148,7 +163,7 @@ def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(tmp_path: Path) 
         await world.told("ada", "daily 09:00 Asia/Shanghai |")
         await world.slack.mention("grace", ROOM, "digest now")
         digest = await world.head("pods wait for")
-        assert "This is the first digest" in text(digest)
+        assert "Nothing to compare with yet" in text(digest)
         await world.slack.wait_for(lambda: _shared(world, "gpus.png") or None)
         one = text(added).split("Digest ")[1][:6]
         await world.slack.command("grace", ROOM, f"digest stop {one}")

@@ -1,9 +1,15 @@
 """Rows of alerts and incidents: once, whatever comes twice, and for as long as they are of use."""
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
 
 from bot.store import Store, open_store
+from bot.store.audit import Line
 from bot.store.incidents import KEPT_S
 from bot.triage.cause import Cause, unexplained
 from bot.triage.state import Act, Step, Terms, act, passed
@@ -46,8 +52,9 @@ def test_of_one_cause_two_processes_open_one_incident(database: str) -> None:
     async def talk(_: Clock, one: Store, two: Store) -> None:
         given = [pending(number) for number in range(6)]
         await one.incidents.take(given)
-        ids = await asyncio.gather(*(store.incidents.sort("", CAUSE, given, "C1") for store in (one, two, one, two)))
-        assert len(set(ids)) == 1
+        parts = ((one, given[:3]), (two, given[3:]), (one, given), (two, given))
+        ids = await asyncio.gather(*(store.incidents.sort("", CAUSE, some, "C1") for store, some in parts))
+        assert len(set(ids) - {""}) == 1  # none where the other had sorted them all
         [row] = await two.incidents.opened()
         assert (row.cause, row.incident.state) == (CAUSE, "open")
         assert [event.news.turn for event in await one.incidents.timeline(row.id)] == ["opened"]
@@ -58,9 +65,11 @@ def test_of_one_cause_two_processes_open_one_incident(database: str) -> None:
 
 def test_another_cluster_with_the_same_cause_is_another_incident(database: str) -> None:
     async def talk(_: Clock, one: Store, two: Store) -> None:
-        await one.incidents.sort("a", CAUSE, [], "C1")
-        await two.incidents.sort("b", CAUSE, [], "C1")
-        await two.incidents.sort("b", unexplained("X", "ml", "info", "?"), [], "C1")
+        given = [pending(number) for number in range(3)]
+        await one.incidents.take(given)
+        await one.incidents.sort("a", CAUSE, given[:1], "C1")
+        await two.incidents.sort("b", CAUSE, given[1:2], "C1")
+        await two.incidents.sort("b", unexplained("X", "ml", "info", "?"), given[2:], "C1")
         assert len(await one.incidents.opened()) == 3
 
     with_stores(database, talk)
@@ -68,7 +77,8 @@ def test_another_cluster_with_the_same_cause_is_another_incident(database: str) 
 
 def test_of_two_who_acknowledge_at_once_one_does(database: str) -> None:
     async def talk(_: Clock, one: Store, two: Store) -> None:
-        found = await one.incidents.sort("", CAUSE, [], "C1")
+        await one.incidents.take([pending(3)])
+        found = await one.incidents.sort("", CAUSE, [pending(3)], "C1")
         acts = (
             store.incidents.change(found, lambda incident, _, by=by: act(incident, Act("ack", by, 1.0)))
             for store, by in ((one, "U1"), (two, "U2"))
@@ -82,8 +92,9 @@ def test_of_two_who_acknowledge_at_once_one_does(database: str) -> None:
 
 def test_an_incident_does_not_end_while_something_fires_that_came_just_now(database: str) -> None:
     async def talk(clock: Clock, one: Store, two: Store) -> None:
-        found = await one.incidents.sort("", CAUSE, [], "C1")
-        await one.incidents.take([pending(0)])
+        await one.incidents.take([pending(0), pending(3)])
+        found = await one.incidents.sort("", CAUSE, [pending(3)], "C1")
+        await one.incidents.take([pending(3, status="resolved")])
         await two.incidents.sort("", CAUSE, [pending(0)], "C1")
         step = await one.incidents.change(
             found, lambda incident, firing: passed(incident, clock.now + 1e6, Terms(), firing=firing)
@@ -113,7 +124,8 @@ def test_only_what_ended_long_ago_is_forgotten(database: str) -> None:
     async def talk(clock: Clock, one: Store, _: Store) -> None:
         await one.incidents.take([pending(0), pending(3, status="resolved")])
         found = await one.incidents.sort("", CAUSE, [pending(0)], "C1")
-        await one.sweep(clock.now + KEPT_S + 1)
+        clock.now += KEPT_S + 1
+        await one.sweep(clock.now)
         assert await one.incidents.get(found) is not None
         await one.incidents.take([pending(0, status="resolved")])
         for later in (0.0, 300.0, 4000.0):
@@ -121,11 +133,83 @@ def test_only_what_ended_long_ago_is_forgotten(database: str) -> None:
                 found, lambda one, firing, at=clock.now + later: passed(one, at, Terms(), firing=firing)
             )
         assert [row.id for row in await one.incidents.opened()] == [found]  # until it is told that it was resolved
-        for event in (await one.incidents.untold())[found]:
-            await one.incidents.told(found, event.seq)
+        for happened in (await one.incidents.untold())[found]:
+            await one.incidents.told(found, happened.seq)
         assert await one.incidents.opened() == []
+        await one.sweep(clock.now + KEPT_S - 1)
+        assert await one.incidents.get(found) is not None
         await one.sweep(clock.now + KEPT_S + 1)
         assert await one.incidents.get(found) is None
         assert await one.incidents.alerts_of(found) == []
 
     with_stores(database, talk)
+
+
+def test_an_alert_that_flaps_in_one_incident_is_one_row_of_it(database: str) -> None:
+    async def talk(clock: Clock, one: Store, two: Store) -> None:
+        for _ in range(5):
+            await one.incidents.take([pending(0)])
+            found = await two.incidents.sort("", CAUSE, [pending(0)], "C1")
+            await two.incidents.take([pending(0, status="resolved")])
+            clock.now += 600
+        assert (await one.incidents.counts([found]))[found][:2] == (0, 1)
+        assert len(await one.incidents.alerts_of(found)) == 1
+
+    with_stores(database, talk)
+
+
+def test_whatever_order_two_processes_work_in_nobody_waits_for_ever(new_database: NewDatabase) -> None:
+    async def talk(_: Clock, one: Store, two: Store) -> None:
+        given = [pending(number) for number in range(60)]
+        await one.incidents.take(given)
+        both = [store.incidents for store in (one, two)]
+        sorting = [rows.sort("", CAUSE, some, "C1") for rows, some in zip(both, (given, given[::-1]), strict=True)]
+        over = [one._replace(status="resolved") for one in given]
+        await asyncio.gather(*sorting, *(rows.take(some) for rows in both for some in (over, over[::-1])))
+        [row] = await one.incidents.opened()
+        assert (await one.incidents.counts([row.id]))[row.id][:2] == (0, 60)
+
+    with_stores(new_database(), talk)
+
+
+def test_what_is_done_and_what_the_log_says_of_it_are_there_together_or_not_at_all(database: str) -> None:
+    async def talk(_: Clock, one: Store, __: Store) -> None:
+        await one.incidents.take([pending(0)])
+        found = await one.incidents.sort("", CAUSE, [pending(0)], "C1")
+        unstorable = Line("U1", "triage-ack", "incident:x", "done", {"what": object()})
+        with pytest.raises(TypeError):
+            await one.incidents.change(found, lambda at, _: act(at, Act("ack", "U1", 1.0)), lambda _: unstorable)
+        assert [event.news.turn for event in await one.incidents.timeline(found)] == ["opened"]
+        line = unstorable._replace(detail={})
+        await one.incidents.change(found, lambda at, _: act(at, Act("ack", "U1", 1.0)), lambda _: line)
+        assert [entry.action for entry in await one.audit.read(5)] == ["triage-ack"]
+
+    with_stores(database, talk)
+
+
+def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Path) -> None:
+    async def run() -> list[str]:
+        said: list[tuple[str, object]] = []
+        async with open_store(f"sqlite:///{tmp_path}/x.db") as store:
+            rows = store.incidents
+            await rows.take([pending(0)])
+            found = await rows.sort("", CAUSE, [pending(0)], "C1")
+            event.listen(
+                store._engine.sync_engine, "before_cursor_execute", lambda *given: said.append((given[2], given[3]))
+            )
+            await rows.take([pending(0), pending(3)])
+            await rows.sort("", CAUSE, [pending(3)], "C1")
+            for reading in (rows.unsorted(9), rows.counts([found]), rows.untold(), rows.firing_of("watch", "")):
+                await reading
+            await rows.silence("alertmanager", 0.0)
+            await rows.find_threads()
+            await rows.of_thread("C1", "1.2")
+        with sqlite3.connect(tmp_path / "x.db") as db:
+            asked = [one for one in said if not one[0].startswith(("BEGIN", "PRAGMA", "INSERT"))]
+            return [
+                f"{row[3]}: {what}" for what, given in asked for row in db.execute(f"EXPLAIN QUERY PLAN {what}", given)
+            ]
+
+    plan = asyncio.run(run())
+    assert plan
+    assert [one for one in plan if one.startswith("SCAN")] == []

@@ -4,8 +4,10 @@ from pathlib import Path
 
 from bot.errors import SourceError
 from bot.triage.state import Act, act
+from handlers.oncall.causes import told_alone
 from sandbox.slack import Fault
-from tests.oncall.rig import Rig, pending, text, with_rig
+from tests.conftest import NewDatabase
+from tests.oncall.rig import TERMS, Rig, pending, text, with_rig
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.slack.outbox_support import ONCALL
 
@@ -207,7 +209,7 @@ def test_the_thread_is_known_though_the_outbox_forgot_its_head(database: str, tm
         await rig.passes(60, keeper, step_s=60)
         await rig.bot.clock.advance(8 * 86400)
         await rig.store.outbox.sweep(rig.now)
-        await keeper.take([pending(3)])
+        await keeper.take([pending(0), pending(3)])
         await rig.passes(60, keeper, step_s=60)
         [head] = rig.heads()
         assert "2 of 2 pods" in text(head)
@@ -283,3 +285,83 @@ def test_after_an_outage_of_slack_the_most_severe_comes_first(database: str, tmp
         assert [head["text"].split(":")[0] for head in rig.heads()] == ["Open, critical", "Open, warning", "Open, info"]
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_an_alert_that_resolved_because_its_prometheus_was_cut_off_fires_again_with_its_old_start(
+    database: str, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(5, keeper)
+        await keeper.take([pending(0, status="resolved")])
+        await rig.passes(1200, keeper, step_s=300)
+        await keeper.take([pending(0)])
+        await rig.passes(5, keeper)
+        [head] = rig.heads()
+        assert "Open, warning" in text(head)
+        assert "1 of 1 pods still affected, 1 alerts" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_an_alert_whose_start_moves_while_it_fires_is_one_alert_and_resolves(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        earlier, later = ({"starts_at": f"2027-01-15T08:00:{second}Z"} for second in ("00", "10"))
+        await keeper.take([pending(0, **later)])
+        await rig.passes(5, keeper)
+        await keeper.take([pending(0, **earlier)])
+        await rig.passes(60, keeper, step_s=30)
+        assert "1 of 1 pods still affected, 1 alerts" in text(rig.heads()[0])
+        await keeper.take([pending(0, status="resolved", **earlier)])
+        await rig.passes(600, keeper, step_s=150)
+        assert "Resolved" in text(rig.heads()[0])
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_a_replica_that_was_held_up_opens_no_thread_for_alerts_that_another_sorted(
+    new_database: NewDatabase, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        slow, quick = rig.keeper("slow"), rig.keeper("quick")
+        await slow.take([pending(0), pending(3)])
+        held = await rig.store.incidents.unsorted(10)  # read by the slow one, before it waits for the cluster
+        await quick.look()
+        alone = told_alone(held[0], "no answer within 60 s")
+        assert await rig.store.incidents.sort("", alone, held, ONCALL) == ""
+        await rig.passes(10, slow, quick)
+        [head] = rig.heads()
+        assert "2 of 2 pods still affected, 2 alerts" in text(head)
+
+    with_rig(new_database(), busy_cluster(tmp_path, 6), scene)
+
+
+def test_alerts_that_are_not_repeated_count_as_over_and_the_thread_says_so(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0), pending(3)])
+        await rig.passes(3600, keeper, step_s=900)
+        await keeper.take([pending(0)])
+        await rig.passes(TERMS.silent_s - 1800, keeper, step_s=TERMS.silent_s / 8)
+        assert "1 of 2 pods still affected" in text(rig.heads()[0])
+        await rig.passes(7200, keeper, step_s=900)
+        [head] = rig.heads()
+        assert "Resolved" in text(head)
+        assert [one for one in rig.replies(head) if "No longer repeated by Alertmanager" in one]
+        await keeper.take([pending(0)])
+        await rig.passes(10, keeper)
+        assert "Open, warning" in text(rig.heads()[-1])
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
+def test_a_bot_that_was_not_there_to_hear_alerts_forgets_none(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await rig.keeper().take([pending(0)])
+        await rig.bot.clock.advance(TERMS.silent_s * 2)
+        await rig.passes(300, rig.keeper("after"), step_s=100)
+        assert "1 of 1 pods still affected" in text(rig.heads()[0])
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)

@@ -10,7 +10,7 @@ import pytest
 
 from bot.store import Store, StoreError, open_store
 from bot.store.migrations import NEWEST
-from bot.store.outbox_rows import DONE_KEPT, stored_file
+from bot.store.outbox_rows import DONE_KEPT, Queued, stored_file
 from bot.store.store import REMEMBERED, RUNNING, THREADS_KEPT, TRIES
 
 
@@ -150,6 +150,27 @@ def test_the_outbox_forgets_what_it_sent_a_week_ago_and_keeps_what_waits(databas
                 for name in ("outbox", "outbox_files")
             ]
         assert kept == [1, 1]
+
+    with_store(database, work)
+
+
+def test_a_message_that_cannot_be_sent_keeps_no_files_and_can_be_given_again_with_them(database: str):
+    async def work(store: Store, now: Now) -> None:
+        rows, files = store.outbox, [stored_file({"name": "a"}, b"x" * 100)]
+
+        async def failed() -> Queued:
+            await rows.put("C1", "a", {"text": "a"}, files, thread_ts="", severity=0, update_ts="", now=now.at)
+            row = await rows.claim("C1", "me", now.at, 60)
+            assert row
+            assert [file.content for file in await rows.open_files(row)] == [b"x" * 100]
+            await rows.fail(row, "no such channel")
+            return row
+
+        row = await failed()
+        assert await rows.open_files(row) == []
+        async with store._engine.connect() as connection:
+            assert (await connection.exec_driver_sql("SELECT length(content) FROM outbox_files")).scalars().all() == [0]
+        await failed()
 
     with_store(database, work)
 

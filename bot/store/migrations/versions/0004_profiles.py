@@ -17,6 +17,7 @@ def upgrade() -> None:
         Column("kind", String(32), nullable=False),
         Column("version", String(255), nullable=False),
         Column("taken_at", Double, nullable=False),
+        Column("expires_at", Double, nullable=False),
         Column("seconds", Double, nullable=False),
         Column("size", Integer, nullable=False),
         Column("content", LargeBinary, nullable=False),

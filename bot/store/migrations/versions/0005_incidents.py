@@ -23,10 +23,11 @@ def upgrade() -> None:
         Column("shown", String(64), nullable=False),
         Column("shown_at", Double, nullable=False),
         Column("created_at", Double, nullable=False),
-        Column("ended", Integer, nullable=False),
+        Column("ended_at", Double, nullable=False),
         if_not_exists=True,
     )
-    op.create_index("incidents_by_end", "incidents", ["ended", "created_at"], if_not_exists=True)
+    op.create_index("incidents_by_end", "incidents", ["ended_at"], if_not_exists=True)
+    op.create_index("incidents_by_thread", "incidents", ["thread_ts", "channel"], if_not_exists=True)
     op.create_table(
         "incident_events",
         Column("incident", String(32), primary_key=True),
@@ -51,10 +52,12 @@ def upgrade() -> None:
 def _add_alerts() -> None:
     op.create_table(
         "alerts",
+        Column("source", String(16), primary_key=True),
         Column("fingerprint", String(64), primary_key=True),
-        Column("starts_at", String(32), primary_key=True),
+        Column("number", Integer, primary_key=True, autoincrement=False),
         Column("status", String(16), nullable=False),
-        Column("source", String(16), nullable=False),
+        Column("starts_at", String(32), nullable=False),
+        Column("ends_at", String(32), nullable=False),
         Column("name", String(255), nullable=False),
         Column("level", String(16), nullable=False),
         Column("cluster", String(255), nullable=False),
@@ -65,7 +68,9 @@ def _add_alerts() -> None:
         Column("annotations", Text, nullable=False),
         Column("incident", String(32), nullable=False),
         Column("received_at", Double, nullable=False),
+        Column("heard_at", Double, nullable=False),
         Column("changed_at", Double, nullable=False),
         if_not_exists=True,
     )
     op.create_index("alerts_by_incident", "alerts", ["incident", "status"], if_not_exists=True)
+    op.create_index("alerts_by_status", "alerts", ["source", "status", "heard_at"], if_not_exists=True)

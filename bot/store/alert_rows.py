@@ -1,0 +1,96 @@
+"""The rows of alerts, one for each outbreak, inside a transaction of `bot.store.incidents`."""
+
+import json
+from collections.abc import Generator, Sequence
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import RowMapping, and_, bindparam, delete, exists, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from bot.store.tables import alerts
+from bot.triage.outbreak import Outbreak, hear
+from bot.triage.webhook import Alert
+
+OVER = "-"
+"""In the place of an incident: the alert was over when it was first heard of, and nobody has to be told."""
+_AT_ONCE = 400
+_PLACE = ("of_source", "of_fingerprint", "of_number")
+_CHANGED = update(alerts).where(*(alerts.c[name.removeprefix("of_")] == bindparam(name) for name in _PLACE))
+
+
+async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
+    """Keeps alerts, in the order of what they tell; how often one began or ended."""
+    known = await _newest(connection, some)
+    fresh: dict[tuple[str, str, int], dict[str, Any]] = {}
+    changed: dict[tuple[str, str, int], dict[str, Any]] = {}
+    news = 0
+    for one in some:
+        name = name_of(one)
+        before, after = known.get(name), hear(known.get(name), one, at)
+        if after is None:
+            continue
+        place = (*name, after.number)
+        if before is None or before.number != after.number:
+            fresh[place] = _values(one, at)
+        if place not in fresh:
+            changed[place] = dict(zip(_PLACE, place, strict=True)) | after._asdict()
+        else:
+            fresh[place] |= {**after._asdict(), "incident": "" if after.status == "firing" else OVER}
+        news += before is None or (before.number, before.status) != (after.number, after.status)
+        known[name] = after
+    if fresh:
+        await connection.execute(insert(alerts), list(fresh.values()))
+    if changed:
+        await connection.execute(_CHANGED, list(changed.values()))
+    return news
+
+
+async def count_once(connection: AsyncConnection, these: Any, incident_id: str) -> None:
+    """An alert that comes and goes in one incident is one of its alerts: its newest outbreak."""
+    later = alerts.alias()
+    same = and_(later.c.source == alerts.c.source, later.c.fingerprint == alerts.c.fingerprint)
+    newer = and_(same, later.c.number > alerts.c.number, later.c.incident == incident_id)
+    again = exists(select(later.c.number).where(newer))
+    await connection.execute(delete(alerts).where(these, alerts.c.incident == incident_id, again))
+
+
+def name_of(one: Alert) -> tuple[str, str]:
+    """What it is known by, whoever sends it and however often."""
+    return one.source, one.fingerprint
+
+
+def parts(given: Sequence[Alert]) -> Generator[Sequence[Alert]]:
+    """As many as a statement takes."""
+    return (given[start : start + _AT_ONCE] for start in range(0, len(given), _AT_ONCE))
+
+
+def named(some: Sequence[Alert]) -> Generator[Any]:
+    """Which rows are of these alerts, a condition for each source; the alerts are in order of `name_of`."""
+    for source, ours in groupby(some, key=lambda one: one.source):
+        yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({one.fingerprint for one in ours}))
+
+
+def alert_of(row: RowMapping) -> Alert:
+    """The alert, as it was when it began but for its status."""
+    values = {name: row[name] for name in Alert._fields}
+    return Alert(**{**values, "labels": json.loads(row["labels"]), "annotations": json.loads(row["annotations"])})
+
+
+async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tuple[str, str], Outbreak]:
+    """The newest outbreak of each, locked in the order of their keys as everywhere, or two would wait for ever."""
+    later = alerts.alias()
+    same = and_(later.c.source == alerts.c.source, later.c.fingerprint == alerts.c.fingerprint)
+    newest = ~exists(select(later.c.number).where(same, later.c.number > alerts.c.number))
+    found: dict[tuple[str, str], Outbreak] = {}
+    for these in named(some):
+        query = select(alerts).where(these, newest).order_by(alerts.c.fingerprint).with_for_update()
+        for row in (await connection.execute(query)).mappings():
+            outbreak = Outbreak(**{name: row[name] for name in Outbreak._fields})
+            found[row["source"], row["fingerprint"]] = outbreak
+    return found
+
+
+def _values(one: Alert, at: float) -> dict[str, Any]:
+    texts = {"labels": json.dumps(dict(one.labels)), "annotations": json.dumps(dict(one.annotations))}
+    return {**one._asdict(), **texts, "received_at": at}

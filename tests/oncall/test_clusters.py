@@ -1,0 +1,99 @@
+"""Which cluster an alert or a digest is about, however it is named, and that one which hangs holds up no other."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from bot.errors import SourceError
+from bot.settings.schema import ClusterSettings, OncallSettings
+from bot.triage.state import Act, act
+from handlers.desk import Lent
+from handlers.oncall.passes import PATIENCE_S, Keeper
+from handlers.oncall.setup import plan
+from handlers.oncall.watcher import Patience, Watcher
+from playbooks._playbook import Sources
+from tests.oncall.bot import GIVEN, ROOM, World, played
+from tests.oncall.rig import Rig, pending, text, with_rig
+from tests.oncall.scenes import busy_cluster
+from tests.slack.outbox_support import ONCALL
+
+HERE = OncallSettings(channel=ONCALL, token=GIVEN.token)
+
+
+def one_cluster(rig: Rig) -> tuple[Lent, Keeper]:
+    lent = rig.lent()._replace(clusters=("prod",), usual="prod")
+    return lent, Keeper(lent, plan(HERE, lent, "one", 60.0)._replace(clock=rig.bot.clock.now))
+
+
+def test_alertmanager_and_the_watcher_mean_the_one_cluster_without_naming_it(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        lent, keeper = one_cluster(rig)
+        await Watcher(lent, keeper, lent.clusters, Patience(minutes=1), "one").look()
+        await keeper.take([pending(0), pending(3, cluster="a label of Prometheus")])
+        await rig.passes(50, keeper, step_s=50)
+        [head] = [one for one in rig.heads() if "card-insufficient-memory" in text(one)]
+        assert "2 of 2 pods still affected, 4 alerts" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 4), scene)
+
+
+def test_a_digest_that_names_no_cluster_is_about_the_only_one(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai")
+        await world.told("ada", "here, about prod.")
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None, {"prod": ClusterSettings()})
+
+
+@contextlib.asynccontextmanager
+async def running(keeper: Keeper) -> AsyncGenerator[None]:
+    work = asyncio.create_task(keeper.run())
+    try:
+        yield
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        hanging = asyncio.Event()
+
+        @contextlib.asynccontextmanager
+        async def sources(cluster: str) -> AsyncGenerator[Sources]:
+            if cluster == "hangs":
+                hanging.set()
+                await asyncio.Event().wait()
+            async with rig.sources(cluster) as opened:
+                yield opened
+
+        lent = rig.lent()._replace(clusters=("hangs", "well"), open_sources=sources)
+        keeper = Keeper(lent, plan(HERE, lent, "one", 0.01)._replace(clock=rig.bot.clock.now))
+        async with running(keeper):
+            await keeper.take([pending(0, cluster="hangs"), pending(3, cluster="well")])
+            await hanging.wait()
+            while not rig.heads() or not rig.replies(rig.heads()[0]):
+                await rig.send()
+            [row] = await rig.store.incidents.opened()
+            await rig.store.incidents.change(row.id, lambda one, _: act(one, Act("ack", "U0ADA00001", rig.now)))
+            keeper.soon()
+            while not any("Acknowledged" in one for one in rig.replies(rig.heads()[0])):
+                await rig.send()
+        assert [one.cluster for one in await rig.store.incidents.unsorted(5)] == ["hangs"]
+
+    with_rig(database, busy_cluster(tmp_path, 4), scene)
+
+
+def test_alerts_of_a_cluster_that_cannot_be_read_stand_for_themselves_after_a_minute(
+    database: str, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        rig.down = SourceError("GET /api/v1/pods: HTTP 503")
+        await keeper.take([pending(number) for number in range(5)])
+        await rig.passes(PATIENCE_S, keeper, step_s=PATIENCE_S)
+        [head] = rig.heads()
+        assert "5 alerts" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
