@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.errors import NotFound, SourceError, Unusable
+from bot.errors import NotAllowed, NotFound, SourceError, Unusable
 from bot.hami.install import Install
 from bot.kube.cluster import Cluster
 from bot.kube.models import PODS, Pod
@@ -62,12 +62,14 @@ class Snapshot(NamedTuple):
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Fetches the profile; cancelled, it closes the request and so ends the capture.
 
-    Raises SourceError for everything that came instead of a profile, but that profiles are off is an answer.
+    Raises SourceError for everything that came instead of a profile, but that profiles are off is an answer; NotAllowed
+    for a target in another namespace than those of `Request.namespaces`, of which nothing is asked then.
     """
     cluster, ports = sources.cluster, sources.ports
     if ports is None:
         raise SourceError("nothing here leads to ports of pods", hint="name a live cluster")
     if wanted.target is not None:
+        await _check_namespace(wanted.target.namespace, wanted.namespaces, sources)
         version = await _version_at(cluster, wanted.target)
         outcome = await _first_served(ports, wanted, [wanted.target], version, None)
         return Snapshot(cluster.name, cluster.now(), wanted, None, outcome, ())
@@ -82,6 +84,18 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     leader = leading_pod(install)
     outcome = await _first_served(ports, wanted, addresses(install), version, leader)
     return Snapshot(cluster.name, cluster.now(), wanted, install, outcome, found.gaps)
+
+
+async def _check_namespace(namespace: str, others: tuple[str, ...] | None, sources: Sources) -> None:
+    """The bot reaches more than those who ask it: no port of theirs is tried for them."""
+    if others is None or namespace in others:
+        return
+    found = await gather_install(sources)
+    ours = found.install.namespace
+    if namespace != ours:
+        where = ", ".join(filter(None, (ours, *others))) or "no namespace, as HAMi's own was not found"
+        hint = f"allowed: {where}. The setting profiles.namespaces lists others besides HAMi's own"
+        raise NotAllowed(f"no profiles are taken of pods in namespace {namespace}", hint=hint)
 
 
 async def _first_served(

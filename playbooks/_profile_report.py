@@ -18,16 +18,25 @@ from playbooks._profile_view import View, view
 COLUMNS = ("flat", "flat%", "sum%", "cum", "cum%", "function")
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
-    """Decodes the profile, which takes a while. Raises SourceError for what came and is none."""
+def seen_in(snapshot: Snapshot) -> View | None:
+    """The profile decoded, which takes a while; None where none came. Raises SourceError for what came and is none."""
+    taken = snapshot.outcome
+    if isinstance(taken, Off):
+        return None
+    try:
+        return view(taken.content)
+    except SourceError as error:
+        raise SourceError(f"GET {taken.wanted}: {error.message}", hint=error.hint) from error
+
+
+def diagnose(snapshot: Snapshot, say: Texts, seen: View | None = None) -> Report:
+    """`seen` is what `seen_in` gives, which is called where it is not given. Raises what that raises."""
     if isinstance(snapshot.outcome, Off):
         off = _off(snapshot, snapshot.outcome, say)
         return _report(snapshot, say, verdict=off.claim, findings=(off,), subject=_about_scheduler(snapshot))
     taken = snapshot.outcome
-    try:
-        seen = view(taken.content)
-    except SourceError as error:
-        raise SourceError(f"GET {taken.wanted}: {error.message}", hint=error.hint) from error
+    seen = seen or seen_in(snapshot)
+    assert seen is not None  # as it was taken
     name = name_of(snapshot.request.kind, taken.content)
     known = Known(seen.profile, name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
     whole = _taken(snapshot, taken, seen, known, say)

@@ -30,13 +30,15 @@ class Address(NamedTuple):
 class Request(NamedTuple):
     """What is asked for. `seconds` 0: what is so now; for other kinds than cpu what changes meanwhile.
 
-    `target` is None for HAMi's scheduler. `limit_bytes` is of the answer.
+    `target` is None for HAMi's scheduler. `limit_bytes` is of the answer. `namespaces` are those besides HAMi's own of
+    whose pods profiles may be taken; None where whoever asks reads with their own rights.
     """
 
     kind: Kind
     seconds: int
     target: Address | None = None
-    limit_bytes: int = 64 * 1024 * 1024
+    limit_bytes: int = 32 * 1024 * 1024
+    namespaces: tuple[str, ...] | None = None
 
 
 def read_target(text: str) -> Address:

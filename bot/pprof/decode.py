@@ -19,8 +19,9 @@ from bot.pprof.profile import (
 )
 from bot.pprof.scan import WORTH_SCANNING, check
 
-MAX_BYTES = 128 << 20
-"""Of an uncompressed profile: a hundred times what a busy scheduler gives in 30 s. Every 10 MB take a second."""
+MAX_BYTES = 32 << 20
+"""Of an uncompressed profile: twenty times what a busy scheduler gives in 30 s. Every 10 MB take two seconds to
+read and to add up, and up to fifteen more to explain and to draw."""
 
 _MOST = {
     "sample_type": 1_000,
@@ -31,6 +32,12 @@ _MOST = {
     "comment": 100_000,
 }
 """More than any program has: each becomes an object of some hundred bytes."""
+
+LONGEST_TEXT = 4096
+"""Characters of a name, a path, a label or a comment; the rest is cut off. A few bytes refer to a text of a megabyte,
+and every row of a table writes it out: what go tool pprof prints in full then differs here."""
+_MOST_COMMENTS = 1 << 20
+"""Characters of all comments: they stand above every table."""
 
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
@@ -129,9 +136,12 @@ class _Tables:
         for what, most in _MOST.items():
             if len(getattr(message, what)) > most:
                 raise _MalformedError(f"it has more than {most:,} of {what}")
-        self._texts = [text.decode("utf-8", "surrogateescape") for text in message.string_table]
-        if not self._texts or self._texts[0]:
+        self._whole = [text.decode("utf-8", "surrogateescape") for text in message.string_table]
+        if not self._whole or self._whole[0]:
             raise _MalformedError("its string table does not begin with an empty text")
+        self._texts = self._whole
+        if max(map(len, self._whole)) > LONGEST_TEXT:
+            self._texts = [one if len(one) <= LONGEST_TEXT else f"{one[: LONGEST_TEXT - 1]}…" for one in self._whole]
 
     def profile(self) -> Profile:
         message = self._message
@@ -140,19 +150,22 @@ class _Tables:
         types = [self._value_type(one) for one in message.sample_type]
         if not types and message.sample:
             raise _MalformedError("missing sample type information")
+        comments = [self._text(one) for one in message.comment]
+        if sum(map(len, comments)) > _MOST_COMMENTS:
+            raise _MalformedError(f"it has more than {_MOST_COMMENTS:,} characters of comments")
         return Profile(
             sample_types=types,
             samples=EncodedSamples(message.sample, len(types), self._label),
             mappings=list(mappings.values()) or [_NO_MAPPING],
             locations=self._locations(mappings, functions),
             functions=list(functions.values()),
-            drop_frames=self._text(message.drop_frames),
-            keep_frames=self._text(message.keep_frames),
+            drop_frames=self._pattern(message.drop_frames),
+            keep_frames=self._pattern(message.keep_frames),
             time_nanos=message.time_nanos,
             duration_nanos=message.duration_nanos,
             period_type=self._value_type(message.period_type),
             period=message.period,
-            comments=[self._text(one) for one in message.comment],
+            comments=comments,
             default_sample_type=self._text(message.default_sample_type),
             doc_url=self._text(message.doc_url),
             may_hold_base=BASE_LABEL[0] in self._texts,
@@ -162,6 +175,10 @@ class _Tables:
         if not 0 <= index < len(self._texts):
             raise _MalformedError(f"there is no text {index} in its string table")
         return self._texts[index]
+
+    def _pattern(self, index: int) -> str:
+        """A regular expression: half of one means something else."""
+        return self._text(index) and self._whole[index]
 
     def _value_type(self, one: Any) -> ValueType:
         return ValueType(self._text(one.type), self._text(one.unit))

@@ -3,8 +3,11 @@
 A node's weight counts once per sample, however often it recurs in the stack; the leaf's weight is its own (flat).
 """
 
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
 from typing import NamedTuple
 
+from bot.errors import SourceError
 from bot.pprof.inlines import inline_labels
 from bot.pprof.nodes import Node, node_table
 from bot.pprof.profile import Profile, int64, magnitude
@@ -12,6 +15,10 @@ from bot.pprof.units import fraction_of
 from bot.pprof.weights import sums_of
 
 EDGE_FRACTION = 0.001
+MOST_TEXT = 16 << 20
+"""Characters of names in one text: what large programs have takes a megabyte, a profile made for it terabytes."""
+_FEW = 1000
+"""Rows whose names fit into `MOST_TEXT`, whatever they are."""
 
 
 class Trim(NamedTuple):
@@ -52,14 +59,36 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     cutoff = fraction_of(total, trim.nodefraction)
     kept = [number for number in every if magnitude(cum[number]) >= cutoff]
     order = _by_cum if trim.cum else _by_flat
-    ordered = sorted(kept, key=lambda number: order(str(table.nodes[number]), flat[number], cum[number]))
-    top = ordered[: trim.nodecount] if trim.nodecount > 0 else ordered
+    top = _first(
+        kept,
+        trim.nodecount,
+        key=lambda number: order(str(table.nodes[number]), flat[number], cum[number]),
+        nodes=table.nodes,
+    )
     # pprof builds the graph anew only when it leaves out nodes; else edges from nodes without weight still count.
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
     labels = inline_labels(sums, table, shown=set(top), in_graph=in_graph, minimum=minimum)
     rows = [Row(table.nodes[one], flat[one], cum[one], labels.get(one, "")) for one in top]
     return Graph(rows, len(kept), len(every) - len(kept))
+
+
+def _first(
+    kept: list[int], count: int, *, key: Callable[[int], tuple[int, bytes, int]], nodes: list[Node]
+) -> list[int]:
+    """The first `count` in the order of `key`, or all for 0. Raises SourceError for more text than is to be had."""
+    if 0 < count <= _FEW:
+        return nsmallest(count, kept, key=key)
+    check_text(nodes[number].size for number in kept)
+    ordered = sorted(kept, key=key)
+    return ordered[:count] if count > 0 else ordered
+
+
+def check_text(sizes: Iterable[int]) -> None:
+    """Raises SourceError where names of these lengths are too much for one text."""
+    if sum(sizes) > MOST_TEXT:
+        hint = f"ask for fewer rows: -nodecount={_FEW}; or read it with go tool pprof"
+        raise SourceError(f"the table would have more than {MOST_TEXT >> 20} MiB of names", hint=hint)
 
 
 def _shown(flat: int, cum: int, trim: Trim) -> bool:

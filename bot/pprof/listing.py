@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from bot.errors import UsageError
+from bot.pprof.graph import check_text
 from bot.pprof.nodes import Node, base_name, node_table
 from bot.pprof.patterns import matcher
 from bot.pprof.profile import Profile, int64, magnitude
@@ -86,6 +87,8 @@ def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source
     def value(number: int) -> str:
         return label(number, unit, AUTO)
 
+    if source is None:  # each line with its link, which has the name's package and the path
+        check_text((len(one.name) + len(one.file)) * len(one.lines) for one in functions)
     lines = [f"Total: {value(total)}"]
     in_files = {one.name for one in functions if one.file}
     for one in functions:

@@ -11,9 +11,13 @@ from bot.pprof.profile import Function
 
 def simplify(functions: Iterable[Function]) -> None:
     """Give every function whose name is the binary's own the name that pprof shows."""
+    shown: dict[str, str] = {}  # many functions may share one long name: it stays one text
     for function in functions:
-        if not function.name or function.name == function.system_name:
-            function.name = simplified(function.system_name)
+        name = function.system_name
+        if not function.name or function.name == name:
+            if name not in shown:
+                shown[name] = simplified(name)
+            function.name = shown[name]
 
 
 def simplified(name: str) -> str:

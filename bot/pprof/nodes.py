@@ -32,6 +32,11 @@ class Node(NamedTuple):
             parts.append(f"[{base_name(self.object_file)}]" if self.object_file else "<unknown>")
         return " ".join(parts)
 
+    @property
+    def size(self) -> int:
+        """Characters that `str` takes, or somewhat more."""
+        return len(self.name) + len(self.file) + len(self.object_file)
+
 
 class NodeTable(NamedTuple):
     """Nodes by number, and the numbers of each location's lines, innermost first; never none."""
@@ -46,11 +51,12 @@ def node_table(profile: Profile, *, lines: bool, inlines: bool, objects: bool = 
     With `objects` (and `lines`) functions of one name in several binaries, or with several beginnings, stay apart.
     """
     numbers: dict[Node | str, int] = {}
+    files: dict[str, str] = {}
     found: dict[int, tuple[int, ...]] = {}
     for number, location in profile.locations.items():
         places = location.lines if inlines else location.lines[-1:]
         if lines or not places:
-            keys = [_node(location, place, objects=objects) for place in places]
+            keys = [_node(location, place, files, objects=objects) for place in places]
             keys = keys or [Node("", object_file=_object(location))]
         else:
             keys = [place.function.name or _nameless(location, place) for place in places]
@@ -58,9 +64,12 @@ def node_table(profile: Profile, *, lines: bool, inlines: bool, objects: bool = 
     return NodeTable([Node(key) if isinstance(key, str) else key for key in numbers], found)
 
 
-def _node(location: Location, place: Line, *, objects: bool) -> Node:
+def _node(location: Location, place: Line, files: dict[str, str], *, objects: bool) -> Node:
+    """`files` are the cleaned paths so far: one text for all the lines of a file."""
     function = place.function
-    file = _cleaned(function.filename)
+    file = files.get(function.filename)
+    if file is None:
+        file = files[function.filename] = _cleaned(function.filename)
     if function.name and not objects:
         return Node(function.name, file, place.line)
     return Node(function.name, file, place.line, _object(location), function.start_line)

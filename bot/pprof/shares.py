@@ -125,9 +125,10 @@ def _callers(ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[i
     found: dict[int, str] = {}
     waiting: set[int] = set()
     for number in ids:
-        new = matched[number] - found.keys()
-        found.update(dict.fromkeys(new, ""))
-        waiting |= new
+        if matches := matched[number]:  # few do
+            new = matches - found.keys()
+            found.update(dict.fromkeys(new, ""))
+            waiting |= new
         if waiting and (caller := own[number]).name:
             for rule in [*waiting]:
                 if rule not in caller.matches:

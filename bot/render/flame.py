@@ -67,44 +67,39 @@ class Flame(NamedTuple):
     deeper: int
 
 
-class _Node:
-    __slots__ = ("children", "value")
-
-    def __init__(self) -> None:
-        self.value = 0.0
-        self.children: dict[str, _Node] = {}
-
-
 def lay_out(samples: Iterable[Sample]) -> Flame:
-    """The frames of these stacks."""
-    root = _Node()
-    for stack, value in samples:
-        if value <= 0:
-            continue
-        root.value += value
-        node = root
-        for name in stack:
-            node = node.children.setdefault(name, _Node())
-            node.value += value
-    if not root.value:
+    """The frames of these stacks, row by row: what is too narrow to see takes no memory for what it calls."""
+    live = [(stack[:DEEPEST], value, 0) for stack, value in samples if value > 0]
+    total = float(sum(value for _, value, _ in live))
+    if not total:
         return Flame((), 0.0, 0, 0, 0)
-    boxes: list[Box] = [Box("all", 0, 0.0, 1.0, root.value)]
+    boxes = callers = [Box("all", 0, 0.0, 1.0, total)]
     hidden = deeper = 0
-    waiting: list[tuple[_Node, float, int]] = [(root, 0.0, 1)]
-    while waiting:
-        node, left, row = waiting.pop()
-        for name, child in sorted(node.children.items()):
-            width = child.value / root.value
-            if row >= DEEPEST:
-                deeper += 1
-            elif width < NARROWEST:
+    for row in range(1, DEEPEST + 1):
+        live = [one for one in live if len(one[0]) >= row]
+        values: dict[tuple[int, str], float] = {}
+        for stack, value, caller in live:
+            frame = caller, stack[row - 1]
+            values[frame] = values.get(frame, 0.0) + value
+        if row == DEEPEST:
+            deeper = len(values)
+            break
+        lefts = [one.left for one in callers]
+        shown: dict[tuple[int, str], int] = {}
+        callees: list[Box] = []
+        for frame in sorted(values):
+            caller, name = frame
+            width = values[frame] / total
+            if width < NARROWEST:
                 hidden += 1
             else:
-                boxes.append(Box(name, row, left, width, child.value))
-                waiting.append((child, left, row + 1))
-            left += width
+                shown[frame] = len(callees)
+                callees.append(Box(name, row, lefts[caller], width, values[frame]))
+            lefts[caller] += width
+        live = [(stack, value, shown[frame]) for stack, value, at in live if (frame := (at, stack[row - 1])) in shown]
+        boxes, callers = [*boxes, *callees], callees
     boxes.sort(key=lambda box: (box.row, box.left))
-    return Flame(tuple(boxes), root.value, boxes[-1].row + 1, hidden, deeper)
+    return Flame(tuple(boxes), total, boxes[-1].row + 1, hidden, deeper)
 
 
 def group_of(name: str) -> str:

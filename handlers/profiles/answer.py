@@ -9,7 +9,7 @@ from bot.store.profiles import Kept
 from bot.texts import Texts
 from handlers.profiles.files import profile_files
 from playbooks._profile import Snapshot, Taken
-from playbooks._profile_report import diagnose
+from playbooks._profile_report import diagnose, seen_in
 from playbooks._profile_request import name_of
 
 
@@ -23,10 +23,11 @@ class Answer(NamedTuple):
 
 def answer_to(snapshot: Snapshot, words: str, say: Texts) -> Answer:
     """`words` is the question as typed, for the button that asks it again. Raises SourceError for what is none."""
-    report = diagnose(snapshot, say)
+    seen = seen_in(snapshot)
+    report = diagnose(snapshot, say, seen)
     message = render_report(with_short_names(report), say, channel_buttons=False, words=words)
     taken = snapshot.outcome
-    if not isinstance(taken, Taken):
+    if seen is None or not isinstance(taken, Taken):
         return Answer(message, None, b"")
     kind, content = snapshot.request.kind, taken.content
     name = name_of(kind, content)
@@ -40,5 +41,5 @@ def answer_to(snapshot: Snapshot, words: str, say: Texts) -> Answer:
         seconds=float(snapshot.request.seconds),
         size=len(content),
     )
-    files = profile_files(name, kind, taken.wanted.pod, content, say)
+    files = profile_files(name, kind, taken.wanted.pod, content, seen.profile, say)
     return Answer(message._replace(files=(*files, *message.files)), kept, content)

@@ -16,7 +16,7 @@ from playbooks._playbook import Sources
 
 OpenSources = Callable[[], AbstractAsyncContextManager[Sources]]
 
-_LONGEST_S, _MOST_BYTES = 120, 64 * 1024 * 1024
+_LONGEST_S, _MOST_BYTES = 120, 32 * 1024 * 1024
 """What the settings say unless they say something else: importing them takes half a second."""
 
 
@@ -29,7 +29,7 @@ async def take(
     that cannot be written.
     """
     from playbooks._profile import Taken, gather  # noqa: PLC0415  # few questions need what decodes profiles
-    from playbooks._profile_report import diagnose  # noqa: PLC0415
+    from playbooks._profile_report import diagnose, seen_in  # noqa: PLC0415
 
     settings = load_settings(config)
     longest_s = settings.profiles.longest_s if settings else _LONGEST_S
@@ -38,18 +38,17 @@ async def take(
     what = f"taking a {f'{asked.seconds} s ' if asked.seconds else ''}{asked.kind} profile"
     async with progress(what), open_sources() as sources:
         snapshot = await gather(request, sources)
-    report = await asyncio.to_thread(diagnose, snapshot, say)
+    seen = await asyncio.to_thread(seen_in, snapshot)
+    report = await asyncio.to_thread(diagnose, snapshot, say, seen)
     taken = snapshot.outcome
-    if out is None or not isinstance(taken, Taken):
+    if out is None or seen is None or not isinstance(taken, Taken):
         return report, []
-    return report, await asyncio.to_thread(_written, out, _files(asked, taken.wanted.pod, taken.content, say))
-
-
-def _files(asked: Capture, pod: str, content: bytes, say: Texts) -> tuple[File, ...]:
     from handlers.profiles.files import profile_files  # noqa: PLC0415
     from playbooks._profile_request import name_of  # noqa: PLC0415
 
-    return profile_files(name_of(asked.kind, content), asked.kind, pod, content, say)
+    name = name_of(asked.kind, taken.content)
+    files = profile_files(name, asked.kind, taken.wanted.pod, taken.content, seen.profile, say)
+    return report, await asyncio.to_thread(_written, out, files)
 
 
 def _written(folder: Path, files: tuple[File, ...]) -> list[Path]:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 
 import msgspec
@@ -20,6 +20,8 @@ from bot.texts import Texts
 from handlers.desk import DONE, Desk, Question
 from handlers.profiles.answer import Answer, answer_to
 from handlers.profiles.kept_report import kept_report
+from handlers.profiles.room import PATIENCE_S as ROOM_S
+from handlers.profiles.room import Room
 from handlers.profiles.sharing import Captures, Wanted
 from handlers.profiles.study import study
 from handlers.profiles.words import Capture, ProfileAsked, ShowKept
@@ -45,7 +47,8 @@ class ProfileDesk:
         self._lent = desk.lent
         self._settings = settings
         self._captures = Captures[Snapshot]()
-        self._waiting: dict[str, asyncio.Task[Snapshot]] = {}
+        self._room = Room()
+        self._waiting: dict[str, asyncio.Task[Answer]] = {}
         self._cancelled_by: dict[str, str] = {}
 
     def ask(self, key: str, question: Question) -> None:
@@ -56,7 +59,7 @@ class ProfileDesk:
             question = msgspec.structs.replace(question, public=True, beside=True)
             seconds = min(capture.seconds, self._settings.longest_s)
         job = partial(self._answer, key, question)
-        self._desk.do(key, job, question, resumed=True, longest_s=seconds + _AFTERWARDS_S)
+        self._desk.do(key, job, question, resumed=True, longest_s=seconds + ROOM_S + _AFTERWARDS_S)
 
     def cancel(self, key: str, user: str) -> bool:
         """Whether that capture was waited for here, and is not any more."""
@@ -86,26 +89,35 @@ class ProfileDesk:
         if isinstance(asked.request, ShowKept):
             report = kept_report(await rows.listed(), self._lent.now(), say)
             return render_report(report, say, channel_buttons=False, words=question.words, everything=True)
-        return await study(asked.request.words, rows, self._lent.now(), say)
+        async with self._room.study():
+            return await study(asked.request.words, rows, self._lent.now(), say, self._room.run)
 
     # ------------------------------------------------------------------------------------------------- taking one
 
     async def _capture(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
         assert isinstance(asked.request, Capture)
-        request = asked.request.request(longest_s=self._settings.longest_s, limit_bytes=self._settings.most_bytes)
+        settings = self._settings
+        request = asked.request.request(
+            longest_s=settings.longest_s, limit_bytes=settings.most_bytes, namespaces=settings.namespaces
+        )
         cluster = asked.options.get("cluster") or await self._cluster(question)
         wanted = Wanted(cluster, str(request.target or ""), request.kind, request.seconds)
         joined = say("profile.joined") if self._captures.is_running(wanted) else ""
-        waiting = self._captures.take(wanted, partial(self._gather, cluster, request))
+        waiting = self._taken(wanted, request, question.words, say)
         async with _showing(reply, key, _Progress(request, joined, say)):
-            snapshot = await self._awaited(key, asyncio.create_task(waiting))
-        if snapshot is None:
+            answer = await self._awaited(key, asyncio.create_task(waiting))
+        if answer is None:
             return Message(say("profile.cancelled", user=self._cancelled_by.pop(key, "")))
-        answer = await asyncio.to_thread(answer_to, snapshot, question.words, say)
         await self._keep(answer)
         return answer.message
 
-    async def _awaited(self, key: str, waiting: asyncio.Task[Snapshot]) -> Snapshot | None:
+    async def _taken(self, wanted: Wanted, request: Request, words: str, say: Texts) -> Answer:
+        """Who shares what is being taken needs no room for another one."""
+        async with nullcontext() if self._captures.is_running(wanted) else self._room.capture():
+            snapshot = await self._captures.take(wanted, partial(self._gather, wanted.cluster, request))
+            return await self._room.run(partial(answer_to, snapshot, words, say))
+
+    async def _awaited(self, key: str, waiting: asyncio.Task[Answer]) -> Answer | None:
         """None when somebody cancelled it."""
         self._waiting[key] = waiting
         try:
@@ -127,8 +139,13 @@ class ProfileDesk:
             return
         settings = self._settings
         try:
-            rows = self._lent.store.profiles
-            await rows.keep(answer.kept, answer.content, most=settings.kept, days=settings.kept_days)
+            await self._lent.store.profiles.keep(
+                answer.kept,
+                answer.content,
+                most=settings.kept,
+                days=settings.kept_days,
+                most_bytes=settings.kept_bytes,
+            )
         except StoreError as error:
             log.warning("the profile %s is not kept: %s", answer.kept.id, error)
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from bot.kube.times import format_time
-from bot.pprof.decode import read
 from bot.pprof.nodes import no_location, node_table
 from bot.pprof.profile import Profile
 from bot.pprof.sampletypes import sample_index
@@ -17,12 +16,15 @@ from bot.slack.message import File
 from bot.texts import Texts
 
 _SECOND_NS = 1_000_000_000
+_LONGEST_NAME = 1000
 
 
-def profile_files(name: str, kind: str, pod: str, content: bytes, say: Texts) -> tuple[File, ...]:
-    """The picture first. `content` is what a report was made of; takes a second for 100,000 samples."""
-    table = top(read(content)).encode("utf-8", "surrogateescape")
-    profile = prepared(read(content))
+def profile_files(  # noqa: PLR0917  # each is needed
+    name: str, kind: str, pod: str, content: bytes, source: Profile, say: Texts
+) -> tuple[File, ...]:
+    """The picture first. `source` is what `decode.read` made of `content`; takes a second for 100,000 samples."""
+    table = top(source.copy()).encode("utf-8", "surrogateescape")
+    profile = prepared(source.copy())
     index = sample_index(profile, "")
     unit = profile.sample_types[index].unit
     seconds = profile.duration_nanos / _SECOND_NS
@@ -43,7 +45,9 @@ def profile_files(name: str, kind: str, pod: str, content: bytes, say: Texts) ->
 
 def _stacks(profile: Profile, index: int) -> Iterator[Sample]:
     table = node_table(profile, lines=False, inlines=True)
-    names = {number: [_shown(str(table.nodes[node])) for node in nodes] for number, nodes in table.by_location.items()}
+    texts: dict[str, str] = {}
+    shown = [texts.setdefault(text, text) for text in (_shown(str(node)) for node in table.nodes)]
+    names = {number: [shown[node] for node in nodes] for number, nodes in table.by_location.items()}
     for ids, value in profile.samples.stacks(index):
         try:
             leaf_first = [name for number in ids for name in names[number]]
@@ -53,7 +57,9 @@ def _stacks(profile: Profile, index: int) -> Iterator[Sample]:
 
 
 def _shown(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """As text that is valid and short enough to stand in every frame of the page."""
+    name = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def _moment(profile: Profile) -> str:

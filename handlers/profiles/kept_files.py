@@ -1,43 +1,74 @@
 """Kept profiles as files for a while, so that whatever reads files reads them as well."""
 
 import asyncio
+import re
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from bot.errors import UsageError
+from bot.pprof.links import HAMI
 from handlers.profiles.kept import find_kept, is_reference, kind_meant
 from handlers.profiles.shell import answer
 
 if TYPE_CHECKING:
     from bot.store.profiles import ProfileRows
 
-Contents = dict[str, tuple[str, bytes]]
-"""By the word that names it: a profile's id and its bytes."""
+_RELEASE = re.compile(r"\d+\.\d+\.\d+(-[\w.]+)?")
+
+MOST = 4
+"""Profiles that one question may name: each may take a hundred megabytes and more."""
+
+
+class Content(NamedTuple):
+    """A kept profile. `version` is as `Kept` has it."""
+
+    id: str
+    content: bytes
+    version: str
+
+
+Contents = dict[str, Content]
+"""By the word that names it."""
 
 
 async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> Contents:
-    """The kept profiles that are among the words. Raises NotFound for a word that could name one and does not."""
+    """The kept profiles that are among the words. Raises NotFound for a word that could name one and does not,
+    UsageError for more than `MOST` of them.
+    """
     wanted = [word for word in dict.fromkeys(words) if is_reference(word)]
     if not wanted:
         return {}
+    if len(wanted) > MOST:
+        hint = f"Name fewer: the first and the last of them, and up to {MOST - 2} between"
+        raise UsageError(f"{len(wanted)} kept profiles are too many: at most {MOST} at once", hint=hint)
     kept = await rows.listed()
     kind = kind_meant(words, kept)
     named = {word: find_kept(word, kept, kind, now) for word in wanted}
-    return {word: (one.id, await rows.content(one.id)) for word, one in named.items()}
+    return {word: Content(one.id, await rows.content(one.id), one.version) for word, one in named.items()}
 
 
 def answer_about(words: Sequence[str], contents: Contents) -> str:
     """What `handlers.profiles.shell.answer` says, with kept profiles in the place of the words that name them."""
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         paths: dict[str, str] = {}
-        for word, (profile_id, content) in contents.items():
-            path = Path(folder) / profile_id
-            path.write_bytes(content)
+        for word, one in contents.items():
+            path = Path(folder) / one.id
+            path.write_bytes(one.content)
             paths[word] = str(path)
-        text = answer([_replaced(word, paths) for word in words])
+        text = answer([*(_replaced(word, paths) for word in words), *_versions(words, contents)])
     return text.replace(f"{folder}/", "")
+
+
+def _versions(words: Sequence[str], contents: Contents) -> list[str]:
+    """For links to the lines of HAMi: the profile does not have its version, but it is known of which image it was."""
+    told = any(word.lstrip("-").partition("=")[0] == "versions" for word in words if word.startswith("-"))
+    known = [one.version for one in contents.values() if _RELEASE.fullmatch(one.version)]
+    if words[0] != "list" or told or len(known) != 1:
+        return []
+    return [f"-versions={HAMI}@v{known[0]}"]
 
 
 def _replaced(word: str, paths: dict[str, str]) -> str:

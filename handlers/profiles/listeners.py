@@ -48,11 +48,11 @@ class _Window:
         self._profiles = profiles
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return without_mention(event.get("text", ""), self._desk.lent.bot_user)
+        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        words, url = body.get("text", ""), body.get("response_url", "")
+        words, url = body.get("text") or "", body.get("response_url", "")
         question = self._question(body["user_id"], body["channel_id"], words, response_url=url)
         self._profiles.ask(body["trigger_id"], question)
 

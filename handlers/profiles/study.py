@@ -1,8 +1,8 @@
 """`profile top | list | compare | hints` in Slack: about kept profiles only, since files would be the bot's own."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from bot.errors import NotFound, UsageError
 from bot.kube.times import format_time
@@ -17,8 +17,9 @@ from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report
 from bot.store.profiles import ProfileRows
 from bot.texts import Texts
+from handlers.profiles.kept import is_reference
 from handlers.profiles.kept_files import Contents, answer_about, contents_of
-from handlers.profiles.shell import Words, read_words
+from handlers.profiles.shell import HINT, Words, read_words
 from handlers.words import join_words
 from playbooks._profile_request import KINDS
 
@@ -26,22 +27,41 @@ _SHOWN = 6000
 """Characters that are shown; a longer text is in a file as well."""
 _FILES = ("base", "diff_base")
 _OF_A_SHELL = "source"
+_EXAMPLES = {
+    "top": "profile top cpu-1a2b3c4d",
+    "list": "profile list Filter cpu-1a2b3c4d",
+    "compare": "profile compare cpu-1a2b3c4d cpu-5e6f7a8b",
+    "hints": "profile hints cpu-1a2b3c4d",
+}
+
+Run = Callable[[Callable[[], Message]], Awaitable[Message]]
 
 
-async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts) -> Message:
-    """The answer. Raises UsageError and NotFound for words that name no kept profile."""
+async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts, run: Run) -> Message:
+    """The answer, which `run` computes. Raises UsageError and NotFound for words that name no kept profile."""
+    try:
+        return await _studied(words, rows, now, say, run)
+    except UsageError as error:
+        advice = "profile kept lists them." if error.hint == HINT else error.hint  # HINT is for a shell
+        if "For example" in advice:
+            raise
+        example = f"For example: {_EXAMPLES[words[0]]}"
+        raise UsageError(error.message, hint=" ".join(filter(None, (advice, example)))) from error
+
+
+async def _studied(words: Sequence[str], rows: ProfileRows, now: float, say: Texts, run: Run) -> Message:
     asked = read_words(words[1:])
     if _OF_A_SHELL in asked.options:
         raise UsageError(f"-{_OF_A_SHELL} reads files of the bot: it is for a shell")
     named = asked.plain[1:] if words[0] == "list" else asked.plain
     named = [*named, *(str(asked.options[one]) for one in _FILES if one in asked.options)]
-    contents = await contents_of(named, rows, now)
-    if unknown := [one for one in named if one not in contents]:
+    if unknown := [one for one in named if not is_reference(one)]:
         hint = f"Name one by its id: profile kept lists them. Or take one: profile {KINDS[0]} 30s"
         raise NotFound(f"no profile {unknown[0]!r} is kept", hint=hint)
+    contents = await contents_of(named, rows, now)
     if words[0] in ("compare", "hints") and named:
-        return await asyncio.to_thread(_explained, words, asked, contents, now, say)
-    return await asyncio.to_thread(_text, list(words), contents)
+        return await run(partial(_explained, words, asked, contents, now, say))
+    return await run(partial(_text, list(words), contents))
 
 
 def _text(words: list[str], contents: Contents) -> Message:
@@ -55,11 +75,11 @@ def _text(words: list[str], contents: Contents) -> Message:
 
 def _explained(words: Sequence[str], asked: Words, contents: Contents, now: float, say: Texts) -> Message:
     named = [contents[one] for one in asked.plain]
-    taken = [Taken(read(content), name, name) for name, content in named]
+    taken = [Taken(read(one.content), one.id, one.id) for one in named]
     kind = asked.options.get("sample_index", "")
     if words[0] == "compare":
         if len(taken) < 2:
-            raise UsageError("name at least two profiles, the oldest first", hint="For example: profile kept")
+            raise UsageError("name at least two profiles, the oldest first", hint=HINT)
         findings = explain_change(taken, say, sample_index_name=kind)
         tables = comparison_tables(taken, say, sample_index_name=kind)
     else:

@@ -34,12 +34,12 @@ class Capture(NamedTuple):
     seconds: int
     target: Address | None
 
-    def request(self, *, longest_s: int, limit_bytes: int) -> Request:
-        """What is read for it. Raises UsageError for more seconds than that."""
+    def request(self, *, longest_s: int, limit_bytes: int, namespaces: tuple[str, ...] | None = None) -> Request:
+        """What is read for it; `namespaces` as in `Request`. Raises UsageError for more seconds than that."""
         if self.seconds > longest_s:
             hint = f"For example: {VERB} {self.kind} {longest_s}s      (the limit is the setting profiles.longest_s)"
             raise UsageError(f"{self.seconds} s is too long: at most {longest_s} s", hint=hint)
-        return Request(self.kind, self.seconds, self.target, limit_bytes)
+        return Request(self.kind, self.seconds, self.target, limit_bytes, namespaces)
 
 
 class ShowKept(NamedTuple):

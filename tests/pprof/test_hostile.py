@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bot.errors import SourceError, UsageError
 from bot.pprof import wire
-from bot.pprof.decode import read
+from bot.pprof.decode import LONGEST_TEXT, read
 from bot.pprof.filters import Filters
 from bot.pprof.findings import explain
 from bot.pprof.graph import Trim
@@ -171,9 +171,18 @@ def test_without_symbols_there_are_binaries() -> None:
     ]
 
 
-def test_a_name_of_a_megabyte_is_printed_whole() -> None:
-    name = "main." + "x[" * 500_000
-    assert rows(Writer().function(1, name).location(1, 1).sample([1], 1).bytes())[0].endswith(name)
+def test_a_name_as_long_as_any_is_printed_whole_and_a_longer_one_cut() -> None:
+    for extra, end in (("", "xx"), ("y", "x…")):
+        name = f"main.{'x' * (LONGEST_TEXT - 5)}{extra}"
+        row = rows(Writer().function(1, name).location(1, 1).sample([1], 1).bytes())[0]
+        assert row.endswith(end)
+        assert len(row.split()[-1]) == LONGEST_TEXT
+
+
+def test_a_long_expression_of_frames_to_drop_is_not_cut() -> None:
+    writer = Writer().function(1, "main.f").function(2, "drop.me").location(1, 1).location(2, 2).sample([2, 1], 1)
+    writer.raw(number(7, writer.text("|".join(["nobody"] * 1000 + ["drop.me"]))))
+    assert [row.split()[-1] for row in rows(writer.bytes())] == ["main.f"]
 
 
 def test_a_name_that_is_no_utf_8_keeps_its_bytes() -> None:
@@ -320,3 +329,54 @@ def test_protobufs_own_factory_reads_the_same() -> None:
     theirs = wire._made_by_the_factory()  # the way that is taken where the C core is elsewhere
     plain = gzip.decompress(CPU)
     assert theirs.FromString(plain).SerializeToString() == wire.parse(plain).SerializeToString()
+
+
+def one_name_everywhere(locations: int) -> bytes:
+    """A name of a megabyte that every location refers to, in a file of some kilobytes."""
+    writer = Writer().function(1, b"f" * 1_000_000)
+    for one in range(1, locations + 1):
+        line = data(4, number(1, 1) + number(2, one))
+        writer.raw(data(4, number(1, one) + number(3, one) + line)).sample([one], 1)
+    return writer.bytes()
+
+
+@pytest.mark.parametrize(
+    "trim",
+    [Trim(), Trim(lines=True, nodefraction=0.0), Trim(lines=True, nodecount=10, nodefraction=0.0)],
+    ids=["all", "lines", "few"],
+)
+def test_a_name_of_a_megabyte_is_cut_and_never_copied_for_each_place(trim: Trim) -> None:
+    profile = one_name_everywhere(1000)
+    tracemalloc.start()
+    try:
+        text = top(read(profile), options=Options(trim=trim))
+        assert tracemalloc.get_traced_memory()[1] < 48 << 20
+    finally:
+        tracemalloc.stop()
+    assert max(map(len, text.splitlines())) < LONGEST_TEXT + 100
+    assert "ff…" in text
+
+
+def test_a_table_of_too_much_text_is_refused_and_its_first_rows_are_not() -> None:
+    profile = one_name_everywhere(5000)
+    with pytest.raises(SourceError, match="MiB of names") as refused:
+        top(read(profile), options=Options(trim=Trim(lines=True, nodefraction=0.0)))
+    assert "-nodecount=1000" in refused.value.hint
+    assert len(rows(profile, Options(trim=Trim(lines=True, nodecount=3, nodefraction=0.0)))) == 3
+
+
+def test_the_lines_of_a_function_whose_name_is_long_are_refused_where_there_are_too_many() -> None:
+    profile = one_name_everywhere(5000)
+    ready = Taken(read(profile), "a", "a").ready().profile
+    for one in ready.functions:
+        one.filename = "/long/" + "d" * 4000
+    with pytest.raises(SourceError, match="MiB of names"):
+        listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=Sources(ready, {}).link)
+
+
+def test_a_comment_that_is_repeated_is_refused() -> None:
+    writer = Writer()
+    comment = number(13, writer.text("c" * 100_000))
+    assert (
+        "comments" in refusal(writer.raw(comment * 1000).function(1, "f").location(1, 1).sample([1], 1).bytes()).message
+    )

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from bot.errors import BotError, NotFound, SourceError
+from bot.errors import BotError, NotAllowed, NotFound, SourceError
 from bot.kube.connect import open_cluster
 from bot.kube.podget import PodAnswer, PodGet
 from bot.kube.podport import Straight
@@ -119,6 +119,20 @@ def test_a_named_pod_and_port_is_asked_alone(tmp_path: Path) -> None:
     snapshot = fetched(tmp_path, request, serving("hami-2.10", "heap"))
     assert snapshot.outcome.address == request.target
     assert told(snapshot).gaps[0].source == "version"  # which of its containers it is, nothing says
+
+
+def test_in_slack_only_pods_in_hamis_namespace_and_those_of_the_setting_are_asked(tmp_path: Path) -> None:
+    namespace, name = scheduler_of("hami-2.10")
+    own = HEAP._replace(target=Address(namespace, name, "http", 9395), namespaces=())
+    assert isinstance(fetched(tmp_path, own, serving("hami-2.10", "heap")).outcome, Taken)
+    server = serving("hami-2.10", "heap")
+    other = own._replace(target=Address("payments", "api-0", "https", 8443))
+    with pytest.raises(NotAllowed, match="namespace payments") as refused:
+        fetched(tmp_path, other, server)
+    assert "profiles.namespaces" in refused.value.hint
+    assert not any("payments" in one.path for one in server.requests)
+    with pytest.raises(NotFound, match="api-0"):
+        fetched(tmp_path, other._replace(namespaces=("payments",)), serving("hami-2.10", "heap"))
 
 
 def test_a_kube_scheduler_that_asks_who_is_there_is_no_lack_of_the_bots_rights(tmp_path: Path) -> None:
