@@ -182,7 +182,7 @@ def _with_settings(where: Where) -> tuple[Where, tuple[str, str]]:
     settings = load_settings(where.config)
     clusters = settings.clusters if settings else {}
     typed = where.recording or where.kubeconfig or where.context
-    if where.cluster and where.cluster not in clusters and not typed:
+    if where.cluster and where.cluster not in clusters and (where.recording or not typed):
         known = ", ".join(sorted(clusters)) or "none"
         raise UsageError(
             f"there is no cluster {where.cluster!r} in the settings", hint=f"Configured clusters: {known}."

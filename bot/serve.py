@@ -32,7 +32,7 @@ from handlers.changes.lead import Pace
 from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
 from handlers.desk import Desk, Lent
 from handlers.oncall import listeners as triage
-from handlers.oncall.setup import Oncall, oncall_desk
+from handlers.oncall.setup import Oncall, not_yet, oncall_desk
 from handlers.profiles import listeners as profiling
 from handlers.profiles.desk import ProfileDesk
 
@@ -135,7 +135,8 @@ async def running(
     async with AsyncExitStack() as stack:
         store_url = settings.store.url.get_secret_value()
         sender = stack.enter_context(_sender(store_url))
-        clusters = await stack.enter_async_context(KeptOpen(open_sources, usual or _only(settings)))
+        meant = usual or _only(settings)
+        clusters = await stack.enter_async_context(KeptOpen(open_sources, meant))
         looked_after = LookedAfter(settings, clusters.get, changing, limits.now)
         await stack.enter_async_context(looked_after.leading(f"{sender.name}-{uuid.uuid4().hex[:8]}", limits.pace))
         reach = partial(_reach, slack, store_url, sender, limits)
@@ -153,13 +154,14 @@ async def running(
             say=Texts(settings.language),
             bot_user=identity.user_id,
             now=limits.now,
+            usual=meant,
         )
         desk = Desk(lent)
         change = looked_after.begin(lent)
         stack.push_async_callback(looked_after.stop)  # before what it was lent is closed
         stopping = asyncio.Event()
         oncall = await stack.enter_async_context(
-            oncall_desk(settings, lent, identity=uuid.uuid4().hex, stopping=stopping.is_set, pace=limits.oncall)
+            oncall_desk(settings, desk, identity=uuid.uuid4().hex, stopping=stopping.is_set, pace=limits.oncall)
         )
         app = build_app(slack.api_url, slack.bot_token.get_secret_value(), identity, work.kept)
         profiling.register(app, desk, ProfileDesk(desk, settings.profiles))
@@ -247,7 +249,8 @@ async def _reached(
                 return
         log.error("cannot start, but to undo temporary changes when they are due; trying on: %s", why)
         not_ready = partial(str, why.message)
-        async with serve_http(settings.http.bind, not_ready, None, notes=looked_after.trouble):
+        intake = not_yet(settings, why)
+        async with serve_http(settings.http.bind, not_ready, None, intake, notes=looked_after.trouble):
             await asyncio.sleep(limits.pace.pass_s)
 
 

@@ -16,7 +16,7 @@ def register(app: App, desk: Desk) -> None:
     async def asked(ack: Any, body: dict[str, Any]) -> None:
         await ack()
         question = Question(
-            words=body.get("text", ""),
+            words=body.get("text") or "",
             user=body["user_id"],
             channel=body["channel_id"],
             asked_at=desk.lent.now(),

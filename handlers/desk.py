@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from bot.slack.render.choice import render_choice, render_clusters
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
-from bot.slack.responder import Responder
+from bot.slack.responder import Responder, Words
 from bot.slack.work import Job, Work
 from bot.store import Store, StoreError
 from bot.texts import Texts
@@ -100,7 +100,8 @@ class NoPodNamed(BotError):  # noqa: N818  # what the person is told
 class Lent(NamedTuple):
     """What the composition root lends to everything that listens to Slack.
 
-    `channels` names the cluster that a question in a channel is about when it names none.
+    `channels` names the cluster that a question in a channel is about when it names none, `usual` that of questions
+    elsewhere: it is empty if there are several, or none has a name.
     """
 
     gateway: Gateway
@@ -113,6 +114,11 @@ class Lent(NamedTuple):
     say: Texts
     bot_user: str
     now: Callable[[], float]
+    usual: str = ""
+
+    def cluster_of(self, named: str, channel: str = "") -> str:
+        """The cluster that is meant: what is kept by cluster has it under this name, whoever it came from."""
+        return named or self.channels.get(channel, "") or self.usual
 
 
 class Desk:
@@ -242,7 +248,7 @@ class Desk:
         return message
 
     async def _report(self, asked: Asked, cluster: str, say: Texts) -> Report:
-        async with self._turn(cluster), self.lent.open_sources(cluster) as sources:
+        async with self.reading(cluster) as sources:
             await self.lent.work.acks_first()
             snapshot = await asked.playbook.gather(asked.request, sources)
             await self.lent.work.acks_first()
@@ -250,9 +256,12 @@ class Desk:
             age_s = sources.cluster.cache_age_s
         return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
 
-    def _turn(self, cluster: str) -> asyncio.Semaphore:
-        """A cluster that hangs holds up no other."""
-        return self._turns[cluster if cluster in self.lent.clusters else ""]
+    @asynccontextmanager
+    async def reading(self, cluster: str) -> AsyncGenerator[Sources]:
+        """The cluster, when it is this question's turn: `AT_ONCE` read it. One that hangs holds up no other."""
+        turn = self._turns[cluster if cluster in self.lent.clusters else ""]
+        async with turn, self.lent.open_sources(cluster) as sources:
+            yield sources
 
     async def _about_message(self, key: str, question: Question) -> Message:
         """The answer about the one pod that the message names, or the choice between several."""
@@ -266,7 +275,7 @@ class Desk:
     async def _asks_about(self, question: Question, text: str, verb: str) -> list[str]:
         """The questions about each pod that the text names."""
         cluster = await self._usual_cluster(question)
-        async with self._turn(cluster), self.lent.open_sources(cluster) as sources:
+        async with self.reading(cluster) as sources:
             named = await pods_named_in(sources.cluster, plain_text(text))
         return [f"{verb} {one.namespace}/{one.name}" for one in named]
 
@@ -321,11 +330,16 @@ class Desk:
     async def _tell(self, key: str, question: Question, error: BotError) -> None:
         """Says in Slack what went wrong."""
         advice, _, shown = error.hint.partition("For example: ")
-        if isinstance(error, UsageError):
-            shown = shown or example(())
+        if isinstance(error, UsageError) and "For example" not in advice:
+            shown = shown or example(_words_of(question))
         told = BotError(error.message, hint=advice.strip())
         message = render_error(told, self.lent.say, example=with_program(shown, question.program))
         await self.reply(key, question).answer(message, mark=FAILED)
+
+    def _files_of(self, question: Question) -> str:
+        """The line that stands with the files of an answer to one person, elsewhere than the answer."""
+        words = one_line(plain_text(question.words), _SHOWN_WORDS)
+        return escape(self.lent.say("desk.files-of", words=words)) if words else Words().line
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question."""
@@ -351,6 +365,7 @@ class Desk:
                 thread_ts=question.thread_ts,
                 replaces=not question.beside,
                 now=lent.now,
+                words=Words(line=self._files_of(question)),
             )
         )
 
@@ -360,6 +375,14 @@ def _read_question(payload: str) -> Question | None:
         return msgspec.json.decode(payload, type=Question)
     except msgspec.DecodeError:
         return None
+
+
+def _words_of(question: Question) -> list[str]:
+    """The words, as far as they are words: quotes may not match."""
+    try:
+        return split_words(question.words)
+    except UsageError:
+        return []
 
 
 def _in_thread(question: Question) -> bool:

@@ -75,12 +75,17 @@ def explain(ctx: click.Context, verb: str | None) -> str:
 
 def unknown_verb(word: str, verbs: Sequence[str], program: str) -> UsageError:
     """The error for a verb that does not exist: the nearest one and an example."""
-    near = difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
+    near = nearest(word, verbs)
     if near and near[0] in load():
         hint = f"Did you mean {near[0]}? For example: {program} {find(near[0]).example}"
     else:
         hint = f"Did you mean {near[0]}?" if near else f"The verbs are: {', '.join(verbs)}."
     return UsageError(f"there is no verb {word!r}", hint=hint)
+
+
+def nearest(word: str, verbs: Sequence[str]) -> list[str]:
+    """The verb that was most likely meant, if any is."""
+    return difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
 
 
 def read(grammar: Grammar, words: Sequence[str]) -> Any:

@@ -29,7 +29,7 @@ def _is_from_person(event: dict[str, Any]) -> bool:
 
 def _question(desk: Desk, event: dict[str, Any], *, thread_ts: str) -> Question:
     return Question(
-        words=without_mention(event.get("text", ""), desk.lent.bot_user),
+        words=without_mention(event.get("text") or "", desk.lent.bot_user),
         user=event["user"],
         channel=event["channel"],
         asked_at=desk.lent.now(),

@@ -9,7 +9,7 @@ import click
 from bot.errors import UsageError
 from bot.texts import LANGUAGES
 from handlers.changes.words import EXAMPLES, SUMMARIES, ChangeAsked, change_commands
-from handlers.grammar import Asked, Grammar, explain, read
+from handlers.grammar import Asked, Grammar, explain, nearest, read
 from handlers.oncall import words as oncall
 from handlers.profiles import words as profiles
 from handlers.profiles.words import ProfileAsked, profile_command
@@ -50,8 +50,9 @@ def understand(words: Sequence[str]) -> Asked | ChangeAsked | Help | ManifestWan
 def example(words: Sequence[str]) -> str:
     """A question that works, for the verb that was meant."""
     verb = words[0] if words else ""
-    changing = {one: text for one, text in _EXAMPLES.items() if one == verb}
-    return f"{COMMAND} {changing.get(verb) or find(verb if verb in load() else 'why').example}"
+    if verb not in (known := (*load(), *_EXAMPLES)):
+        verb = next(iter(nearest(verb, known)), "why")
+    return f"{COMMAND} {_EXAMPLES.get(verb) or find(verb).example}"
 
 
 def with_program(words: str, program: str) -> str:

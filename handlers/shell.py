@@ -346,7 +346,8 @@ def _asked_there(report: Report, options: dict[str, Any]) -> Report:
     given = {name: str(options[name]) for name in Where._fields if options.get(name)}
     words = {name: (f"--{name}", value) for name, value in given.items()}
     kubectl = [word for name in ("kubeconfig", "context") for word in words.get(name, ())]
-    return asked_there(report, kubectl, [word for pair in words.values() for word in pair])
+    ours = [word for pair in words.values() for word in pair]
+    return asked_there(report, kubectl, ours, may_change="recording" not in given)
 
 
 async def _answer(wiring: Wiring, where: Where, asked: Asked, say: Texts) -> Report:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import click
 from msgspec.structs import replace
 
-from bot.report import Finding, Report
+from bot.report import Finding, NextAction, Report
 from bot.texts import Texts
 
 _PATIENCE_S = 1.0
@@ -44,17 +44,23 @@ async def _count(what: str) -> None:
             tell("\r\033[K")
 
 
-def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> Report:
-    """The report with commands that ask the same cluster: the options that named it, of kubectl's and of ours."""
+def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str], *, may_change: bool = True) -> Report:
+    """The report with commands that ask the same cluster: the options that named it, of kubectl's and of ours.
+
+    Without `may_change`, as for a recording, no action is left that would change it.
+    """
 
     def there(command: str) -> str:
         if command.startswith("kubectl "):
             return shlex.join(["kubectl", *kubectl]) + command.removeprefix("kubectl")
         return f"{command} {shlex.join(ours)}".rstrip() if command else ""
 
+    def kept(one: Finding) -> list[NextAction]:
+        return [action for action in one.next_actions if may_change or not action.changes_cluster]
+
     def finding(one: Finding) -> Finding:
         evidence = tuple(replace(quote, command=there(quote.command)) for quote in one.evidence)
-        actions = tuple(replace(action, command=there(action.command)) for action in one.next_actions)
+        actions = tuple(replace(action, command=there(action.command)) for action in kept(one))
         return replace(one, evidence=evidence, next_actions=actions)
 
     return replace(report, findings=tuple(map(finding, report.findings)))
@@ -86,7 +92,7 @@ def _width() -> int:
 def _terminal_columns() -> int:
     import shutil  # noqa: PLC0415
 
-    return min(shutil.get_terminal_size().columns, 120)
+    return shutil.get_terminal_size().columns
 
 
 def print_out(text: str) -> None:

@@ -17,6 +17,7 @@ EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
 """From here on who asks for whole cards gets all their cores [HAMi pkg/device/nvidia/device.go MutateAdmission]."""
 
 _WORDS = re.compile(r"(?:([0-9]{1,9})\s*[x×*])?\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([a-z%]*)", re.ASCII | re.IGNORECASE)
+_NO_AMOUNT = re.compile(r"[0-9]{1,9}[x×*]", re.IGNORECASE)
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _UNITS = {"": 1, "mi": 1, "mib": 1, "gi": 1024, "gib": 1024, "ti": 1024 * 1024, "tib": 1024 * 1024}
 _LEAST_WITHOUT_UNIT = 100
@@ -40,6 +41,8 @@ def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardW
     if _COUNT.fullmatch(text):
         cards = _count(text, text)
         return CardWords(f"{cards}x{WHOLE_CARD}%", cards, cores=cores, type=kind)
+    if _NO_AMOUNT.fullmatch(text):
+        raise UsageError(f"{text} names no amount of memory after the number of cards", hint=EXAMPLE)
     found = _WORDS.fullmatch(text)
     if found is None:
         raise UsageError(f"{' '.join(words)[:60]!r} is no number of cards with an amount of memory", hint=EXAMPLE)

@@ -25,9 +25,12 @@ def figures_of(reports: Mapping[str, Report], unseen: Mapping[str, Gap]) -> dict
     return figures
 
 
-def how_many(figures: Mapping[str, str], area: str) -> int:
-    """The sum of the area's numbers."""
-    return sum(int(value) for name, value in figures.items() if name.startswith(f"{area}/") and value.isdecimal())
+def waiting(reports: Mapping[str, Report]) -> tuple[int, int]:
+    """How many pods wait, and for how many causes: as many as `pending` tells, which parts causes finer than codes."""
+    report = reports.get("pending")
+    if report is None:
+        return 0, 0
+    return len(list(_rows(report, "pending"))), len(list(_rows(report, "causes")))
 
 
 def _rows(report: Report, title: str) -> Iterator[dict[str, str]]:

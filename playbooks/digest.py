@@ -12,7 +12,7 @@ from bot.errors import SourceError
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
-from playbooks._digest_figures import COLUMNS, FIGURES_TABLE, figures_of, how_many
+from playbooks._digest_figures import COLUMNS, FIGURES_TABLE, figures_of, waiting
 from playbooks._playbook import Playbook, Sources, find
 from playbooks._rules import prose
 
@@ -71,7 +71,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", snapshot.cluster),
-        verdict=one_line(_verdict(figures, snapshot.unseen, say)),
+        verdict=one_line(_verdict(waiting(reports), figures, snapshot.unseen, say)),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
         tables=tuple(tables),
@@ -89,10 +89,10 @@ def _worst(reports: Sequence[Report]) -> list[Finding]:
     return found or [report.findings[0] for report in reports if report.findings][-1:]
 
 
-def _verdict(figures: Mapping[str, str], unseen: Mapping[str, Gap], say: Texts) -> str:
+def _verdict(waits: tuple[int, int], figures: Mapping[str, str], unseen: Mapping[str, Gap], say: Texts) -> str:
     told: list[str] = []
     if "pending" not in unseen:
-        told.append(say("digest.waiting", pods=how_many(figures, "pending"), causes=_kinds(figures, "pending")))
+        told.append(say("digest.waiting", pods=waits[0], causes=waits[1]))
     if "nodes" not in unseen:
         told.append(say("digest.faults", kinds=_kinds(figures, "node faults")))
     if "status" not in unseen:

@@ -1,15 +1,19 @@
 """What the chart installs, as Helm renders it."""
 
+import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import helm_python as helm
 import pytest
 import yaml
 
+from bot.intake import ALERTS_PATH
 from bot.settings import load_settings
 from tests.chart import CHANGING, CHART, PROXYING, Manifest, manifests, of_kind, rendered
 
+README = (CHART.parents[1] / "README.md").read_text(encoding="utf-8")
 POSTGRES = {"replicas": 3, "store": {"postgres": {"secretName": "database"}}}
 VALUES: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -58,6 +62,15 @@ def test_alertmanagers_token_comes_from_a_secret_where_one_is_named() -> None:
     named = environment(manifests({"oncall": {"secretName": "alerts", "key": "bearer"}}))["HAMI_BOT_ONCALL__TOKEN"]
     assert named["valueFrom"] == {"secretKeyRef": {"name": "alerts", "key": "bearer"}}
     assert "HAMI_BOT_ONCALL__TOKEN" not in environment(manifests({}))
+
+
+def test_alertmanager_reaches_the_service_where_the_readme_says() -> None:
+    said = urlsplit(re.findall(r"- url: (http\S+)", README)[0])
+    (service,) = of_kind("Service", manifests())
+    installed_in = re.findall(r"helm -n (\S+) install", README)[0]
+    assert said.netloc == f"{service['metadata']['name']}.{installed_in}.svc"
+    assert said.path == ALERTS_PATH
+    assert (said.port or 80) in [one["port"] for one in service["spec"]["ports"]]
 
 
 @with_each

@@ -1,6 +1,7 @@
 """Every verb on the recorded clusters: the same answers as ever, honest when something is taken away or refused."""
 
 import asyncio
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -149,3 +150,11 @@ def test_every_verb_but_why_has_a_question_for_every_version() -> None:
     asked = {(one.verb, one.version) for one in QUESTIONS}
     versions = {one.version for one in QUESTIONS}
     assert {(verb, version) for verb in load() if verb not in ("why", "fit") for version in versions} <= asked
+
+
+@pytest.mark.parametrize("version", sorted({one.version for one in QUESTIONS}))
+def test_a_digest_counts_what_waits_as_pending_does(version: str) -> None:
+    said = {one.verb: report_of(one).verdict for one in QUESTIONS if (one.version, one.name) == (version, "all")}
+    counted = re.match(r"\d+ pods wait for \d+ cause", said["pending"])
+    assert counted
+    assert said["digest"].startswith(counted[0])

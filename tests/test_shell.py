@@ -97,6 +97,10 @@ def test_a_command_to_go_on_with_names_the_same_cluster() -> None:
     assert f"hami-bot gpus --node gpu-node-09 --recording {RECORDING}\n" in typed.stdout
 
 
+def test_a_recording_is_not_proposed_to_be_changed() -> None:
+    assert "verbosity 5" not in hami_bot("logs", "ml/s09-node-unregistered", "--recording", RECORDING).stdout
+
+
 def test_a_command_of_kubectl_names_the_same_context(tmp_path: Path) -> None:
     with served(tmp_path) as kubeconfig:
         typed = hami_bot("why", POD, "--kubeconfig", str(kubeconfig))
@@ -141,6 +145,7 @@ def test_a_typo_in_the_verb_gets_the_nearest_one_and_an_example() -> None:
         ("why", POD, "-o", "yaml"),
         ("why", POD, "--lang", "fr"),
         ("why", POD, "--cluster", "unknown"),
+        ("why", POD, "--cluster", "unknown", "--recording", RECORDING),
         ("fit", "--recording", RECORDING),
         ("fit", "-f", "/nonexistent/pod.yaml", "--recording", RECORDING),
         ("record",),

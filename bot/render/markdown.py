@@ -18,7 +18,7 @@ _SHORT_QUOTE = 80
 
 # Markup (also math and emoji names), mentions and mail addresses, references to issues and commits, links.
 _MEANS_SOMETHING = re.compile(
-    r"[\\`*_~<>\[\]&#@|$]|://|www\.|(?<!\d):[\w+-]+:|\bGH-\d|\b[0-9a-f]{7,40}\b", re.IGNORECASE
+    r"[\\`*_~<>\[\]&#@|$]|://|www\.|(?<!\d):[\w+-]+:|\bGH-\d|\b(?=\d*[a-f])[0-9a-f]{7,40}\b", re.IGNORECASE
 )
 _STARTS_A_BLOCK = re.compile(r"[-+=]+|\d+[.)]")
 _BACKTICKS = re.compile("`+")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from bot.render.words import (
+    about,
     cells,
     changed,
     heading,
@@ -19,13 +20,13 @@ from bot.render.words import (
     seen_at,
     shell_command,
     some_names,
-    subject_name,
     visible,
     where,
 )
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
 from bot.texts import Texts
 
+_WIDEST_PROSE = 120
 _NARROWEST = 40
 _ROWS_SHOWN = 60
 _NAMES_SHOWN_OF_CAUSE = 8
@@ -52,9 +53,12 @@ class Line(NamedTuple):
 def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> str:
     """The report as lines of at most `width` cells (40 at least), commands excepted: they are never broken.
 
+    Only tables use more than 120.
+
     Without colour there is no escape sequence in it, whatever the report holds; with colour only our own.
     """
-    width = max(width, _NARROWEST)
+    wide = max(width, _NARROWEST)
+    width = min(wide, _WIDEST_PROSE)
     cause, *others = report.findings or (None,)
     sections = [
         _head(report, cause, say, width),
@@ -63,7 +67,7 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> st
         _next(cause.next_actions if cause else (), say, width),
         _others([one for one in others if one and one.severity != "info"], say, width),
         _background([one for one in others if one and one.severity == "info"], say, width),
-        *(_table(table, say, width) for table in report.tables),
+        *(_table(table, say, wide) for table in report.tables),
         _gaps(report.gaps, say, width),
     ]
     show = _painter() if colour else _plain
@@ -76,8 +80,7 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> st
 def _head(report: Report, cause: Finding | None, say: Texts, width: int) -> list[Line]:
     lead = say(f"render.{report.severity}").upper() + "  "
     lines = _prose(report.verdict, width, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
-    cluster = say("render.in-cluster", cluster=report.cluster) if report.cluster else ""
-    facts = [("about", ", ".join(filter(None, (subject_name(report), cluster))))]
+    facts = [("about", about(report, say))]
     if cause is not None:
         if " ".join(cause.claim.split()) != report.verdict:
             facts.append(("detail", cause.claim))
@@ -171,7 +174,8 @@ def _table(table: Table, say: Texts, width: int) -> list[Line]:
 
     What is empty is left out: a whole column, or a cell of a paragraph.
     """
-    lines = _prose(heading(table.title), width, "", style=_HEADING)
+    prose = min(width, _WIDEST_PROSE)
+    lines = _prose(heading(table.title), prose, "", style=_HEADING)
     if not table.columns or not table.rows:
         return [*lines, Line("  ", say("words.none"))]
     header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
@@ -183,7 +187,7 @@ def _table(table: Table, say: Texts, width: int) -> list[Line]:
     if widths is None:
         for row in rows:
             cells = [f"{column}: {cell}" for column, cell in zip(header, row, strict=True) if cell]
-            lines += _prose("; ".join(cells), width, "  - ", rest="    ")
+            lines += _prose("; ".join(cells), prose, "  - ", rest="    ")
         return lines + rest
     right = [is_numeric(column) for column in zip(*rows, strict=True)]
     lines += [Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]

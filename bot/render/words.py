@@ -52,6 +52,14 @@ def subject_name(report: Report) -> str:
     return " ".join(filter(None, (subject.kind, name)))
 
 
+def about(report: Report, say: Texts) -> str:
+    """Whom the report is about, and in which cluster, once where they are the same."""
+    subject = report.subject
+    is_cluster = subject.kind == "Cluster" and subject.name == report.cluster
+    cluster = say("render.in-cluster", cluster=report.cluster) if report.cluster and not is_cluster else ""
+    return ", ".join(filter(None, (subject_name(report), cluster)))
+
+
 def heading(title: str) -> str:
     """A table's title as it stands among our own headings."""
     return title[:1].upper() + title[1:]

@@ -120,7 +120,8 @@ class OncallSettings(BaseModel):
     `cluster` is that of alerts without a `cluster` label that names one. `responders` (users and user groups) may act
     on threads, everybody if none is named; `rota` are those who are called, one after the other, each `call_minutes`
     after the one before, while nobody has acknowledged. A cause that was gone for `settled_minutes` is resolved; when
-    it comes back within `reopen_minutes` it is the same incident.
+    it comes back within `reopen_minutes` it is the same incident. An alert that Alertmanager has not repeated for
+    `silent_hours` counts as over: let that be more than its `repeat_interval`; 0 is for ever.
 
     The bot watches by itself as well: a pod that asks for HAMi's cards may wait `pending_minutes`, or what
     `pending_minutes_in` says for its namespace; 0 is for ever.
@@ -138,6 +139,7 @@ class OncallSettings(BaseModel):
     call_minutes: int = Field(default=15, ge=0)
     settled_minutes: int = Field(default=5, ge=0)
     reopen_minutes: int = Field(default=60, ge=0)
+    silent_hours: int = Field(default=24, ge=0)
     pending_minutes: int = Field(default=10, ge=0)
     pending_minutes_in: dict[str, int] = Field(default_factory=dict)
 
@@ -204,18 +206,27 @@ class ProfileSettings(BaseModel):
 
     `direct`: straight from pods' addresses, which a bot in the cluster reaches, and not through the API server, which
     asks for get on pods/proxy. `trust_any_certificate`: there, and nowhere else, a certificate that nobody signed will
-    do, as HAMi's is. `longest_s` caps what may be asked for, `most_bytes` what is read of an answer. Of the profiles
-    the newest `kept` stay, for `kept_days`.
+    do, as HAMi's is. `namespaces`: of whose pods profiles may be asked for in Slack besides those in HAMi's own, as the
+    bot reaches more than those who ask it. `longest_s` caps what may be asked for, `most_bytes` what is read of an
+    answer. Of the profiles the newest `kept` stay, for `kept_days`, as long as they are no more than `kept_bytes`
+    together.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     direct: bool = False
     trust_any_certificate: bool = False
+    namespaces: Ids = ()
     longest_s: int = Field(default=120, ge=1, le=120)
-    most_bytes: int = Field(default=64 * 1024 * 1024, ge=1024, le=256 * 1024 * 1024)
+    most_bytes: int = Field(default=32 * 1024 * 1024, ge=1024, le=32 * 1024 * 1024)
     kept: int = Field(default=50, ge=1)
     kept_days: float = Field(default=30, gt=0)
+    kept_bytes: int = Field(default=256 * 1024 * 1024, ge=1024)
+
+    @field_validator("namespaces", mode="before")
+    @classmethod
+    def _list(cls, given: object) -> object:
+        return _listed(given)
 
 
 class Settings(BaseSettings):

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import aiohttp
@@ -17,8 +17,8 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.errors import UsageError
 from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json, is_safe, proxy_for
 from bot.slack.failures import Problem, SlackFailure, answered
-from bot.slack.message import File, Message
-from bot.slack.render.degrade import degraded
+from bot.slack.message import Block, File, Message
+from bot.slack.render.degrade import degraded, told
 
 T = TypeVar("T")
 
@@ -218,11 +218,11 @@ class Gateway:
         return None
 
     async def head(self, channel: str, thread_ts: str) -> str:
-        """The text of the message that a thread is under, as Slack has it; empty if there is none."""
+        """What the message that a thread is under says, its blocks too, as Slack has it; empty if there is none."""
         args: Json = {"channel": channel, "ts": thread_ts, "limit": 1}
         said, _ = await self._calls.call("conversations.replies", args, verb="GET")
         found = cast("list[Json]", said.get("messages") or [])
-        return next((str(one.get("text", "")) for one in found if one.get("ts") == thread_ts), "")
+        return next(("\n".join(_read(one)) for one in found if one.get("ts") == thread_ts), "")
 
     async def members(self, group: str) -> frozenset[str]:
         """The user ids of a user group's members."""
@@ -308,6 +308,12 @@ class Gateway:
 
 def _content(message: Message) -> Json:
     return {"text": message.text, "blocks": list(message.blocks)} if message.blocks else {"text": message.text}
+
+
+def _read(message: Json) -> Iterator[str]:
+    """The text, and what the blocks say: the text of a notification may be less than they."""
+    yield str(message.get("text", ""))
+    yield from map(told, cast("list[Block]", message.get("blocks") or []))
 
 
 def _view_id(said: Json) -> str:

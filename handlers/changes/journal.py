@@ -60,7 +60,7 @@ class ChangeJournal:
             await self._call_for_help(event, record)
         if not await self._rows.is_news(event):
             return
-        await self.show(Card(event.kind, record, self._cluster, event.detail, event.by))
+        await self.show(Card(event.kind, record, self._cluster, event.detail, event.by, at=self._lent().now()))
         action = "extend" if event.kind == "extended" else "raise" if event.kind in _BEGINS else "revert"
         await self._rows.note(event, self._line(action, event.kind, event.by or ITSELF, record, event.detail))
         if event.kind in ENDS:

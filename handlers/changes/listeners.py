@@ -86,14 +86,14 @@ class _Window:
         self._say = desk.lent.say
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return without_mention(event.get("text", ""), self._desk.lent.bot_user)
+        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
 
     # ----------------------------------------------------------------------------------------------- in words
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         question = self._question(
-            body["user_id"], body["channel_id"], body.get("text", ""), body.get("response_url", "")
+            body["user_id"], body["channel_id"], body.get("text") or "", body.get("response_url", "")
         )
         self._ask(body["trigger_id"], question, body["trigger_id"])
 

@@ -12,7 +12,6 @@ from bot.changes.record import Record, read_record
 from bot.errors import BotError, UsageError
 from bot.kube.times import format_time
 from bot.slack.message import File
-from bot.slack.render.text import inert
 from handlers.changes.report import planned_report
 from handlers.changes.request import Asker, Planned, Seen, look, prepare, restarts
 from handlers.changes.sites import Site, Sites
@@ -20,8 +19,6 @@ from handlers.changes.terms import OpenChange, Person, Refused
 from handlers.changes.words import Raise
 from handlers.desk import Lent
 from playbooks._playbook import Sources
-
-_TITLE = 200
 
 Capture = Callable[[str, Seen, Path], Awaitable[str]]
 """Writes what a restart of the cluster's schedulers destroys to an archive; what was written, in words.
@@ -69,12 +66,12 @@ class Maker:
         with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
             archive = Path(folder) / "before.tar.gz"
             try:
-                told = await self._capture(cluster, found, archive)
+                await self._capture(cluster, found, archive)
             except BotError as error:
                 text = f"what a restart destroys could not be kept: {error.message}"
                 raise Refused(text, hint=error.hint) from error
             content = await asyncio.to_thread(archive.read_bytes)
-        return File("before.tar.gz", content, inert(told.splitlines()[0], _TITLE))
+        return File("before.tar.gz", content, "what the restart destroyed, recorded before it")
 
     async def open(self, site: Site, target: str, change_id: str) -> OpenChange:
         """Raises Refused when no change, or not this one, is open. An empty `change_id` means whichever is."""

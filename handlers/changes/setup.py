@@ -118,7 +118,7 @@ class LookedAfter:
 
     def _telling(self) -> Lent:
         if self._lent is None:
-            raise NotYet("Slack and the database have not both answered since the start")
+            raise NotYet("this waits until both Slack and the database have answered")
         return self._lent
 
     def _site(self, cluster: str, writer: Writer) -> Site:

@@ -28,6 +28,11 @@ SUMMARIES: dict[Verb, str] = {
     "profiling": "Show whether the scheduler serves profiles; switch that on for a while.",
 }
 _CONTAINERS = {"extender": EXTENDER_CONTAINER, "kube-scheduler": KUBE_SCHEDULER_CONTAINER}
+_UNITS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), "m"),
+    **dict.fromkeys(("h", "hour", "hours"), "h"),
+}
 _KEYWORDS = ("for", "because", "until-captured")
 
 
@@ -100,7 +105,7 @@ def read_change(
 ) -> Request:
     """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
     try:
-        request = _read(verb, list(words), dry_run=dry_run, container=container or "extender", until=until)
+        request = _read(verb, _with_units(words), dry_run=dry_run, container=container or "extender", until=until)
         _check_options(request, given=dry_run or bool(container or until))
     except _WrongError as error:
         raise UsageError(str(error), hint=f"For example: {program} {error.example or EXAMPLES[verb]}") from error
@@ -170,6 +175,20 @@ def _clauses(verb: Verb, words: list[str]) -> dict[str, str]:
         else:
             told[keyword], *words = words
     return told
+
+
+def _with_units(words: Sequence[str]) -> list[str]:
+    """`for 10 minutes` as `for 10m`; a reason stays as it is."""
+    joined: list[str] = []
+    for at, word in enumerate(words):
+        if word == "because":
+            return [*joined, *words[at:]]
+        unit = _UNITS.get(word.lower())
+        if unit and joined[-2:-1] in (["for"], ["extend"]) and joined[-1].isascii() and joined[-1].isdigit():
+            joined[-1] += unit
+        else:
+            joined.append(word)
+    return joined
 
 
 def _duration(text: str) -> float:

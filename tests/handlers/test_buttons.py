@@ -55,6 +55,7 @@ def test_show_everything_brings_the_file_and_leaves_one_answer(tmp_path: Path) -
             )
         )
         await here.slack.wait_for(channel=ROOM, containing="in your direct messages with me", user="grace")
+        assert any("Files of your question: why " in one["text"] for one in here.slack.messages(direct, "grace"))
         (shown,) = answers(here)
         assert shown["ephemeral"]
         assert "show-everything" not in str(shown["blocks"])

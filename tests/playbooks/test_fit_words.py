@@ -84,6 +84,11 @@ def test_unclear_words_are_refused_with_an_example(cards: str) -> None:
     assert len(refused.value.message) < 150
 
 
+def test_a_number_of_cards_without_an_amount_is_not_taken_for_a_unit() -> None:
+    with pytest.raises(UsageError, match="2x names no amount of memory"):
+        read("2x")
+
+
 def test_a_mistaken_unit_gets_the_right_one() -> None:
     with pytest.raises(UsageError) as refused:
         read("2x16GB")

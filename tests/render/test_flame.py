@@ -2,6 +2,7 @@
 
 import io
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -77,3 +78,15 @@ def test_a_page_keeps_foreign_names_as_text() -> None:
 def test_the_picture_in_words_names_the_largest_of_the_own_code() -> None:
     flame = lay_out([Sample(["main.small"], 1), Sample(["main.large", "runtime.mallocgc"], 9)])
     assert flame_alt_text(flame, "x") == "Flame graph of x; the largest of its own code: main.large 90%, main.small 10%"
+
+
+def test_what_is_too_narrow_to_see_takes_no_memory_for_all_that_it_calls() -> None:
+    names = [f"main.f{one}" for one in range(3000)]
+    stacks = [Sample([names[one], *(names[(one * place) % 3000] for place in range(2, 30))], 1) for one in range(3000)]
+    tracemalloc.start()
+    try:
+        flame = lay_out(stacks)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+    assert (len(flame.boxes), flame.hidden) == (1, 3000)

@@ -20,7 +20,7 @@ from bot.kube.connect import open_cluster, open_writer
 from bot.kube.writer import Writer
 from bot.main import write_capture
 from bot.serve import Limits, running
-from bot.settings.schema import AccessSettings, HttpSettings
+from bot.settings.schema import AccessSettings, HttpSettings, OncallSettings
 from handlers.changes.lead import Pace
 from handlers.changes.request import Seen
 from handlers.changes.setup import Changing
@@ -204,7 +204,11 @@ async def a_place(folder: Path, timing: Timing = QUICK) -> AsyncGenerator[World]
 
 @asynccontextmanager
 async def a_bot(
-    world: World, mode: Mode = "socket", access: AccessSettings = ACCESS, bind: str = "127.0.0.1:0"
+    world: World,
+    mode: Mode = "socket",
+    access: AccessSettings = ACCESS,
+    bind: str = "127.0.0.1:0",
+    oncall: OncallSettings | None = None,
 ) -> AsyncGenerator[None]:
     config = world.folder / "kubeconfig"
 
@@ -224,7 +228,7 @@ async def a_bot(
             return await write_capture(opened, found, out)
 
     wanted = settings(world.slack, world.folder, mode).model_copy(
-        update={"access": access, "http": HttpSettings(bind=bind)}
+        update={"access": access, "http": HttpSettings(bind=bind), "oncall": oncall}
     )
     limits = Limits(now=world.now, pace=Pace(pass_s=0.2, again_s=0.2))
     async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture)) as address:

@@ -244,6 +244,17 @@ def test_an_event_that_only_talks_about_the_check_of_an_address_is_heard(tmp_pat
     played(tmp_path, "http", scene)
 
 
+def test_a_message_whose_text_is_null_is_one_without_words(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        event = {"type": "message", "channel_type": "im", "user": "U0ADA00001", "text": None, "ts": "1.000001"}
+        event |= {"channel": here.slack.dm("ada"), "event_ts": "1.000001"}
+        body = json.dumps({"type": "event_callback", "event_id": "Ev1", "team_id": "T1", "event": event}).encode()
+        assert (await posted(here, body, signed(here, body) | JSON))[0] == 200
+        await here.slack.wait_for(channel=here.slack.dm("ada"), containing="You can ask")
+
+    played(tmp_path, "http", scene)
+
+
 def test_a_request_of_a_whole_mebibyte_is_taken(tmp_path: Path) -> None:
     async def scene(here: Here) -> None:
         body = command(here, "help " + "x" * 1024 * 1024)[: 1024 * 1024]

@@ -52,11 +52,12 @@ def test_what_the_restart_destroys_is_in_the_cards_thread(tmp_path: Path) -> Non
     async def scene(world: World) -> None:
         card = await world.raised()
 
-        def files() -> list[str]:
+        def files() -> list[tuple[str, str]]:
             replies = world.slack.messages("gpu-oncall", "grace", card["ts"])
-            return [file["name"] for one in replies for file in one.get("files", [])]
+            return [(file["name"], file["title"]) for one in replies for file in one.get("files", [])]
 
-        await world.slack.wait_for(lambda: files() == ["before.tar.gz"])
+        shown = ("before.tar.gz", "what the restart destroyed, recorded before it")
+        await world.slack.wait_for(lambda: files() == [shown])
 
     played(tmp_path, scene)
 

@@ -230,11 +230,22 @@ def test_longer_than_the_settings_allow_is_refused(tmp_path: Path) -> None:
     played(tmp_path, scene, profiles=ProfileSettings(longest_s=45))
 
 
+def test_no_pod_outside_hamis_namespace_is_asked_for_who_asks_in_slack(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "profile heap --target kube-system/etcd-0:2379")
+        told = await world.answer("no profiles are taken of pods in namespace kube-system")
+        assert "profiles.namespaces" in text_of(told)
+        assert not any("etcd-0" in one.path for one in world.cluster.requests)
+
+    played(tmp_path, scene)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("profile top /etc/passwd", "no profile '/etc/passwd' is kept"),
-        ("profile top -base=/etc/passwd cpu-3d1451de", "no profile 'cpu-3d1451de' is kept"),
+        ("profile top -base=/etc/passwd cpu-3d1451de", "no profile '/etc/passwd' is kept"),
+        ("profile top cpu-3d1451de", "no profile 'cpu-3d1451de' is kept"),
         ("profile list -source=/etc x cpu-3d1451de", "it is for a shell"),
         ("profile cup", "did you mean 'cpu'?"),
         ("profile cpu soon", "'soon' is no length of time"),

@@ -365,6 +365,8 @@ def test_a_question_of_the_home_tab_is_answered_directly(tmp_path: Path, mode: M
         ("wy pod", "Did you mean why"),
         ("why", "For example: /hami why"),
         ("nodes a b", "For example: /hami nodes"),
+        ("profil cpu", "For example: /hami profile cpu"),
+        ("profile compare", "For example: /hami profile compare cpu-"),
         ("why ml/x -n other", "another namespace"),
         ("why elsewhere/s03-card-insufficient-memory", "why ml/s03-card-insufficient-memory"),
         ("x" * 8000, "8,000 characters"),
@@ -378,7 +380,7 @@ def test_a_mistake_gets_a_short_answer_with_an_example(tmp_path: Path, typed: st
         ack = await here.slack.command("ada", "gpu-oncall", typed)
         assert ack.ok
         answer = await here.slack.wait_for(channel="gpu-oncall", containing=told, user="ada")
-        assert re.search(r"why ml/|/hami nodes ", text_of(answer))
+        assert re.search(r"why ml/|/hami (nodes|profile) ", text_of(answer))
         assert len(answer["text"]) < 3000
 
     played(tmp_path, "socket", scene)

@@ -21,6 +21,7 @@ APPROVE, REFUSE = "change:approve", "change:refuse"
 
 Waiting = Literal["pending", "approved", "refused", "expired", "void", "done", "not-done"]
 State = Waiting | EventKind
+_PUT_BACK: frozenset[State] = frozenset({"reverted", "reverted-by-another"})
 RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "failed"})
 
 NAME, DETAIL = 200, 1500
@@ -32,7 +33,8 @@ class Card(NamedTuple):
     """What is known of a change. `by` is who decided or made happen what the state says, empty for the bot itself.
 
     Of one that waits, `approval` and `digest` are what its buttons carry, `expires_at` (unix seconds) is how long it is
-    waited for; `longer`: it is an extension of a change that is open.
+    waited for; `longer`: it is an extension of a change that is open. `at` (unix seconds) is when it came to its state,
+    0 where that is not known.
     """
 
     state: State
@@ -45,6 +47,7 @@ class Card(NamedTuple):
     digest: str = ""
     expires_at: float = 0.0
     longer: bool = False
+    at: float = 0.0
 
 
 class Pressed(NamedTuple):
@@ -59,7 +62,9 @@ class Pressed(NamedTuple):
 def render_card(card: Card, say: Texts) -> Message:
     """The card as it is now."""
     record = card.record
-    headline = say(f"card.{card.state}", what=what(record, say, longer=card.longer))
+    is_back = card.state in _PUT_BACK
+    told = what(record, say, longer=card.longer, is_back=is_back)
+    headline = say(f"card.{card.state}", what=told)
     parts = [line(span(inert(headline, 2 * NAME), "bold")), bullets(*(line(*one) for one in _facts(card, say)))]
     if shown := [inert(one, NAME) for one in card.detail[:DETAIL].splitlines()[:_DIFF_LINES] if one.strip()]:
         parts.append(preformatted("\n".join(shown)))
@@ -97,10 +102,11 @@ def render_denied(why: str, who: Sequence[str], where: Sequence[str], say: Texts
     return Message(escape(f"{why}."), (rich_text(line(*pieces)),))
 
 
-def what(record: Record, say: Texts, *, longer: bool = False) -> str:
-    """The change in a few words: which flag of what, from what to what."""
+def what(record: Record, say: Texts, *, longer: bool = False, is_back: bool = False) -> str:
+    """The change in a few words: which flag of what, from what to what; `is_back`: the way back."""
     old = record.old or ("false" if record.flag == "profiling" else "0")
-    told = say(f"card.what-{record.flag}", container=record.container, old=old, new=record.new)
+    old, new = (record.new, old) if is_back else (old, record.new)
+    told = say(f"card.what-{record.flag}", container=record.container, old=old, new=new)
     return say("card.what-longer", what=told, until=record.at) if longer else told
 
 
@@ -159,18 +165,16 @@ def _facts(card: Card, say: Texts) -> list[list[Part]]:
         facts.append([span(f"{say('card.because')} "), span(inert(record.because, _REASON))])
     if card.state == "pending":
         minutes = round((record.deadline - record.since) / 60)
-        facts.append([span(f"{say('card.for', minutes=minutes)}; {say('card.approve-by')} "), _until(card.expires_at)])
+        facts.append([span(f"{say('card.for', minutes=minutes)}; {say('card.approve-by')} "), moment(card.expires_at)])
     if card.state in RUNNING:
-        facts.append([span(f"{say('card.until')} "), moment(record.deadline, record.at)])
+        facts.append([span(f"{say('card.until')} "), moment(record.deadline)])
     if record.until_captured and card.state in RUNNING:
         facts.append([span(say("card.captured-of", pod=inert(record.until_captured, NAME)))])
-    if card.by and card.by != record.by:
+    if card.by and (card.by != record.by or card.state in _PUT_BACK):
         facts.append([span(f"{say('card.by')} "), somebody(inert(card.by, NAME))])
+    if card.at and card.state in _PUT_BACK:
+        facts.append([span(f"{say('card.at')} "), moment(card.at)])
     return facts
-
-
-def _until(at: float) -> Part:
-    return moment(at, str(int(at)))
 
 
 def _listed(pieces: Sequence[Part]) -> list[Part]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from bot.render.words import changed, heading, moment, seen_at, some_names, subject_name, where
+from bot.render.words import about, changed, heading, moment, seen_at, some_names, where
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks, rules
@@ -83,7 +83,7 @@ def _head(report: Report, cause: Finding | None, room: Room, say: Texts) -> list
     """The verdict and what it is about."""
     verdict = room.text(report.verdict, _VERDICT)
     title = say("slack.verdict", severity=heading(say(f"render.{report.severity}")), verdict=verdict)
-    facts = [("about", room.text(_about(report, say), _NAME))]
+    facts = [("about", room.text(about(report, say), _NAME))]
     if cause is not None:
         if " ".join(cause.claim.split()) != report.verdict:
             facts.append(("detail", room.text(cause.claim, _CLAIM)))
@@ -98,11 +98,6 @@ def _head(report: Report, cause: Finding | None, room: Room, say: Texts) -> list
     fits = _escaped_length(title) <= rules.HEADER
     first = blocks.header(title) if fits else rich_text(line(span(title, "bold")))
     return [room.take(first), room.take(rich_text(line(*pieces)))]
-
-
-def _about(report: Report, say: Texts) -> str:
-    cluster = say("render.in-cluster", cluster=report.cluster) if report.cluster else ""
-    return ", ".join(filter(None, (subject_name(report), cluster)))
 
 
 def _escaped_length(text: str) -> int:
@@ -230,8 +225,8 @@ def _left_out(room: Room, files: Sequence[File], say: Texts) -> list[str]:
 
 def _aloud(report: Report, cause: Finding | None, say: Texts) -> Mrkdwn:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
-    about = ", ".join(filter(None, (heading(say(f"render.{report.severity}")), _about(report, say))))
-    told = [(report.verdict, _TEXT_VERDICT), (about, _TEXT_PART)]
+    whom = ", ".join(filter(None, (heading(say(f"render.{report.severity}")), about(report, say))))
+    told = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
     for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
         told.append((f"{number}. {action.label}", _TEXT_PART))
     return lines([escape(text, most) for text, most in told if text.strip()])

@@ -4,8 +4,10 @@ Every function gives a part of a `rich_text` block and takes text that `inert` m
 """
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
+from bot.kube.times import format_time
 from bot.slack.message import Block
 
 Part = dict[str, Any]
@@ -56,6 +58,11 @@ def channel(name: str) -> Part:
     return {"type": "channel", "channel_id": name} if _CHANNEL.fullmatch(name) else span(name)
 
 
-def moment(at: float, fallback: str) -> Part:
-    """A time (unix seconds) in the reader's own zone; `fallback` where that cannot be shown."""
-    return {"type": "date", "timestamp": int(at), "format": _WHEN, "fallback": fallback}
+def moment(at: float) -> Part:
+    """A time (unix seconds) in the reader's own zone; in UTC where that cannot be shown."""
+    return {"type": "date", "timestamp": round(at), "format": _WHEN, "fallback": utc(at)}
+
+
+def utc(at: float) -> str:
+    """A time (unix seconds), to the nearest second: `2026-11-21T05:00:00Z`."""
+    return format_time(datetime.fromtimestamp(round(at), UTC))

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from bot.report import VERDICT_LIMIT, one_line
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in
-from bot.slack.render.rich import Part, bullets, line, moment, rich_text, somebody, span
+from bot.slack.render.rich import Part, bullets, line, moment, rich_text, somebody, span, utc
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
 from bot.triage.cause import Cause
@@ -57,24 +56,26 @@ def render_head(head: Head, say: Texts) -> Message:
     built: list[Block] = [rich_text(*parts)]
     if buttons := _buttons(head, say):
         built.append(blocks.actions(*buttons))
-    built.append(blocks.context(say("triage.small-print", id=head.id)))
+    small_print = "triage.small-print-closed" if head.incident.state == "closed" else "triage.small-print"
+    built.append(blocks.context(say(small_print, id=head.id)))
     return Message(lines([escape(title, 3 * _NAME), escape(count, _NAME)]), tuple(built))
 
 
 def render_news(news: News, say: Texts) -> Message:
     """A reply: what happened, by whom. Only a call is for the whole channel to see."""
     detail = news.detail
+    by = [span(" ("), somebody(news.by), span(")")] if news.by else []
     if news.turn == "muted":
-        until = moment(float(detail), detail) if detail else span(say("triage.while-it-lasts"))
-        pieces = [span(f"{_who(news, say)} "), until]
-    elif news.turn == "called":
+        ends = utc(float(detail)) if detail else say("triage.while-it-lasts")
+        pieces = [span(f"{_who(news, say)} "), moment(float(detail)) if detail else span(ends)]
+        return Message(escape(f"{_who(news, say)} {ends}"), (rich_text(line(*pieces, *by)),))
+    if news.turn == "called":
         pieces = [somebody(detail), span(f" {say('triage.called')}")]
     elif news.turn == "handed-over":
         pieces = [span(f"{_who(news, say)} "), somebody(detail)]
     else:
         text = f": {inert(detail, _LONGEST)}" if detail else ""
         pieces = [span(f"{_who(news, say)}{text}")]
-    by = [span(" ("), somebody(news.by), span(")")] if news.by else []
     return Message(escape(_who(news, say)), (rich_text(line(*pieces, *by)),), broadcast=news.turn == "called")
 
 
@@ -98,8 +99,8 @@ def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> Fil
         what = say(f"triage.did-{one.news.turn}")
         detail = _plain(one.news.detail)
         if one.news.turn == "muted" and detail:
-            detail = _utc(float(detail))
-        rows.append(f"| {_utc(one.at)} | {_plain(what)} | {_plain(one.news.by) or 'hami-bot'} | {detail} |")
+            detail = utc(float(detail))
+        rows.append(f"| {utc(one.at)} | {_plain(what)} | {_plain(one.news.by) or 'hami-bot'} | {detail} |")
     text = "\n".join([*rows, ""])
     return File(f"incident-{head.id}.md", text.encode("utf-8"), say("triage.md-title", id=head.id))
 
@@ -191,10 +192,10 @@ def _facts(head: Head, count: str, say: Texts) -> list[list[Part]]:
         facts.append([span(say("triage.why-not", why=inert(cause.why_not, _NAME)))])
     owner = inert(incident.owner, _NAME)
     facts.append([span(f"{say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))])
-    facts.append([span(f"{say('triage.since')} "), moment(head.opened_at, _utc(head.opened_at))])
+    facts.append([span(f"{say('triage.since')} "), moment(head.opened_at)])
     if incident.state == "muted":
         until = incident.muted_until
-        end = span(say("triage.while-it-lasts")) if until is None else moment(until, _utc(until))
+        end = span(say("triage.while-it-lasts")) if until is None else moment(until)
         facts.append([span(f"{say('triage.muted-until')} "), end])
     if head.cluster:
         facts.append([span(f"{say('triage.cluster')} {inert(head.cluster, _NAME)}")])
@@ -211,7 +212,3 @@ def _plain(text: str) -> str:
     for acting in "\\`*_[]<>|#":
         shown = shown.replace(acting, f"\\{acting}")
     return shown
-
-
-def _utc(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -49,7 +49,7 @@ def test_a_card_in_any_state_is_within_the_limits_and_lets_nobodys_words_act(sta
     assert all(read(text) == NOTHING for text in parsed(message))
     named = {one["user_id"] for one in objects(message.blocks) if one.get("type") == "user"}
     assert named <= {"U0ADA00001", "U0LINUS001", "U0GRACE001"}
-    assert "4 → 5" in " ".join(texts(message))
+    assert ("5 → 4" if state.startswith("reverted") else "4 → 5") in " ".join(texts(message))
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -68,6 +68,12 @@ def test_the_deadline_is_shown_in_the_readers_own_time() -> None:
     facts = message.blocks[0]["elements"][1]["elements"]
     dates = [one for fact in facts for one in fact["elements"] if one["type"] == "date"]
     assert [(one["timestamp"], one["fallback"]) for one in dates] == [(1_795_237_800, RECORD.at)]
+
+
+def test_a_change_that_was_put_back_says_by_whom_and_when() -> None:
+    given = card("reverted", at=1_795_237_800.0)._replace(by=RECORD.by, detail="")
+    parts = [one for one in objects(render_card(given, SAY).blocks) if one.get("type") in ("user", "date")]
+    assert [one.get("user_id") or one["fallback"] for one in parts] == [RECORD.by, RECORD.by, RECORD.at]
 
 
 def test_help_is_called_of_those_named_only() -> None:
