@@ -255,6 +255,7 @@ def test_a_port_without_profiles_is_no_error(answer: PodAnswer) -> None:
         (PROFILE[: len(PROFILE) // 2], "cut short"),
         (b"", "empty"),
     ],
+    ids=["a web page", "gzip", "cut short", "empty"],
 )
 def test_bytes_that_are_no_profile_are_told(body: bytes, said: str, tmp_path: Path) -> None:
     where = scheduler_of("hami-2.10")
