@@ -1,15 +1,19 @@
 """Why alerts fire: each pod that they name is judged as `why` and `pending` do, each node as `nodes` does."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from bot.errors import UsageError
+from bot.kube.models import Pod
 from bot.report import Finding, Report
 from bot.texts import Texts
 from bot.triage.cause import Cause, unexplained
 from bot.triage.webhook import Alert
-from playbooks._gather_waiting import gather_scene, gather_waiting
+from playbooks._gather import InstallSeen
+from playbooks._gather_waiting import Scene, gather_scene, gather_waiting
 from playbooks._judgement import Judge, Surroundings, said_about
-from playbooks._playbook import Sources, find
+from playbooks._playbook import Playbook, Sources, find
 from playbooks._rules.case import World
 from playbooks._rules.signature import cause_signature
 
@@ -23,13 +27,13 @@ _TOO_MANY = f"alerts about more than {ONE_BY_ONE} of them came at once"
 _EXPLAINS_NOTHING = ("not-found", "not-enough-evidence")
 """What is known of a pod that runs, or of what is gone, is not why an alert about it fires."""
 
-Pod = tuple[str, str]
+Name = tuple[str, str]
 Sorted = list[tuple[Cause, list[Alert]]]
 
 
 async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> Sorted:
     """The causes of these alerts. Raises BotError when the cluster cannot be read."""
-    by_pod: dict[Pod, list[Alert]] = {}
+    by_pod: dict[Name, list[Alert]] = {}
     by_node: dict[str, list[Alert]] = {}
     by_finding: dict[tuple[str, str], list[Alert]] = {}
     others: list[Alert] = []
@@ -71,19 +75,14 @@ def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
     return [(first[signature], some) for signature, some in members.items()]
 
 
-async def _of_pods(sources: Sources, named: Mapping[Pod, list[Alert]], say: Texts) -> Sorted:
+async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Texts) -> Sorted:
     install, waiting = await gather_waiting(sources, "")
     pods = [pod for pod in waiting.pods if (pod.namespace, pod.name) in named]
     found: Sorted = []
     if pods:
         scene = await gather_scene(sources.cluster, install, waiting._replace(pods=pods))
-        world = World(scene.capacity, install.install, install.config, scene.as_of)
-        judge = Judge(Surroundings(install, world, scene.lock_owners, {}), say)
-        for pod in pods:
-            name = pod.namespace, pod.name
-            said = said_about(pod, scene.said.events.get(name, ()), scene.said.lines.get(name, ()))
-            finding, some = judge.cause(pod, said), named[name]
-            found += [(_cause(finding, "/".join(name)), some)] if finding else _alone(some)
+        for name, finding in await asyncio.to_thread(_judged, install, scene, pods, say):
+            found += [(_cause(finding, "/".join(name)), named[name])] if finding else _alone(named[name])
     judged = {(pod.namespace, pod.name) for pod in pods}
     left = [name for name in named if name not in judged]
     found += [pair for name in left[ONE_BY_ONE:] for pair in _alone(named[name], _TOO_MANY)]
@@ -92,6 +91,18 @@ async def _of_pods(sources: Sources, named: Mapping[Pod, list[Alert]], say: Text
         first = report.findings[0]
         found += [(_cause(first, "/".join(name)), named[name])] if _explains(first) else _alone(named[name])
     return found
+
+
+def _judged(install: InstallSeen, scene: Scene, pods: Sequence[Pod], say: Texts) -> list[tuple[Name, Finding | None]]:
+    """Why each of them waits, as far as a rule explains it."""
+    world = World(scene.capacity, install.install, install.config, scene.as_of)
+    judge = Judge(Surroundings(install, world, scene.lock_owners, {}), say)
+    judged: list[tuple[Name, Finding | None]] = []
+    for pod in pods:
+        name = pod.namespace, pod.name
+        said = said_about(pod, scene.said.events.get(name, ()), scene.said.lines.get(name, ()))
+        judged.append((name, judge.cause(pod, said)))
+    return judged
 
 
 async def _of_node(sources: Sources, node: str, some: list[Alert], say: Texts) -> Sorted:
@@ -125,7 +136,7 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
 async def all_findings(sources: Sources, verb: str, say: Texts) -> Report:
     """What a playbook says of the whole cluster."""
     playbook = find(verb)
-    return playbook.diagnose(await playbook.gather(playbook.request(), sources), say)
+    return await _diagnosed(playbook, playbook.request(), sources, say)
 
 
 async def answer(sources: Sources, verb: str, subject: str, say: Texts) -> Report:
@@ -135,7 +146,13 @@ async def answer(sources: Sources, verb: str, subject: str, say: Texts) -> Repor
         request = playbook.request(pod=subject) if verb == "why" else playbook.request(node=subject)
     except UsageError as error:  # the name came with an alert, nobody typed it
         raise UsageError(f"{subject[:120]!r} cannot be asked about: {error.message}") from error
-    return playbook.diagnose(await playbook.gather(request, sources), say)
+    return await _diagnosed(playbook, request, sources, say)
+
+
+async def _diagnosed(playbook: Playbook, request: Any, sources: Sources, say: Texts) -> Report:
+    """In a thread: on a large cluster a diagnosis takes longer than the ack of a question may wait."""
+    snapshot = await playbook.gather(request, sources)
+    return await asyncio.to_thread(playbook.diagnose, snapshot, say)
 
 
 def _cause(finding: Finding, subject: str) -> Cause:

@@ -123,10 +123,10 @@ def test_one_that_could_not_be_made_in_time_is_said_in_one_line_once(database: s
         await one.do("k", WHO, Add(NINE), "")
         [wanted] = await rig.store.digests.wanted()
         rig.down = SourceError("GET /api/v1/pods: HTTP 503")
-        await after(rig, TO_NINE + 10, one, two)
-        await after(rig, 3 * 3600, one, two)
+        await after(rig, TO_NINE + 10, one)
+        await after(rig, 3 * 3600, one)
         assert rig.heads() == []
-        await after(rig, 3600, one, two)
+        await after(rig, 3600, one)
         [missed] = rig.heads()
         assert "No digest of 2027-01-16" in text(missed)
         assert "GET /api/v1/pods: HTTP 503" in text(missed)
