@@ -30,7 +30,8 @@ from handlers.changes import listeners
 from handlers.changes.desk import ChangeDesk
 from handlers.changes.lead import Pace
 from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
-from handlers.desk import Desk, Lent
+from handlers.desk import Desk
+from handlers.lent import Lent
 from handlers.oncall import listeners as triage
 from handlers.oncall.setup import Oncall, not_yet, oncall_desk
 from handlers.profiles import listeners as profiling

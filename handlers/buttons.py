@@ -9,7 +9,8 @@ from typing import Any
 
 from bot.slack.app import App
 from bot.slack.render.buttons import ASK, EVERYTHING, POST, read_value
-from handlers.desk import Desk, Question
+from handlers.desk import Desk
+from handlers.question import Question
 from handlers.words import as_delivered, join_words, split_words
 
 

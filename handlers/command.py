@@ -4,9 +4,10 @@ from typing import Any
 
 from bot.errors import UsageError
 from bot.slack.app import App
-from handlers.desk import Desk, Question
+from handlers.desk import Desk
 from handlers.fit_form import open_fit_form
-from handlers.questions import COMMAND, ManifestWanted, understand
+from handlers.question import Question
+from handlers.understand import COMMAND, ManifestWanted, understand
 from handlers.words import split_words
 
 

@@ -3,10 +3,9 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -14,9 +13,7 @@ from bot.errors import BotError, UsageError, WhichCluster
 from bot.render.picture import alt_text, picture
 from bot.report import Report, one_line
 from bot.slack.failures import SlackFailure
-from bot.slack.gateway import Gateway
 from bot.slack.message import File, Message
-from bot.slack.outbox import Outbox
 from bot.slack.render import blocks
 from bot.slack.render.buttons import gist
 from bot.slack.render.choice import render_choice, render_clusters
@@ -24,15 +21,17 @@ from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
 from bot.slack.responder import Responder, Words
-from bot.slack.work import Job, Work
-from bot.store import Store, StoreError
+from bot.slack.work import Job
 from bot.texts import Texts
 from handlers.changes.words import ChangeAsked
 from handlers.grammar import Asked
+from handlers.lent import Lent
 from handlers.profiles.words import ProfileAsked
-from handlers.questions import BOT, COMMAND, ManifestWanted, example, understand, with_program
+from handlers.question import Question, read_question
 from handlers.replies import Privately, Publicly, Reply
-from handlers.sentences import from_verb, is_complete, plain_question, wants_pod
+from handlers.sentences import is_complete, wants_pod
+from handlers.threads import remember, usual_cluster, words_in_thread
+from handlers.understand import COMMAND, ManifestWanted, example, understand, with_program
 from handlers.words import join_words, plain_text, split_words
 from playbooks._manifest import Manifest
 from playbooks._playbook import Sources, find
@@ -46,39 +45,6 @@ TOO_LATE_S = 30 * 60.0
 """Nobody waits for an answer any more; a response_url has expired too."""
 
 log = logging.getLogger(__name__)
-
-
-class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question as asked, complete enough to be answered by another process after a restart.
-
-    `public` answers stand in the channel or thread for everyone, others are shown to `user` alone. `asked_ts` is the
-    message that asked, if one did. `asked_at` is in unix seconds. `beside`: what the
-    response_url belongs to stays, the answer stands beside it. `everything`: the answer comes with its files, also
-    where one person alone sees it. `manifest` is the pod of a `fit`; `about` is a
-    message that names a pod, for a question without words. `read` is the gist of the answer that is to be posted: if
-    the answer is another one by now, it is not.
-    """
-
-    words: str
-    user: str
-    channel: str
-    asked_at: float
-    thread_ts: str = ""
-    public: bool = False
-    response_url: str = ""
-    asked_ts: str = ""
-    beside: bool = False
-    everything: bool = False
-    manifest: str = ""
-    about: str = ""
-    read: str = ""
-
-    @property
-    def program(self) -> str:
-        """What stands before the words of a question there: a mention in threads, nothing in direct messages."""
-        if self.channel.startswith(("D", "U", "W")):
-            return ""
-        return f"@{BOT}" if self.asked_ts or self.thread_ts else COMMAND
 
 
 class GaveUp(BotError):  # noqa: N818  # what the person is told
@@ -97,30 +63,6 @@ class NoPodNamed(BotError):  # noqa: N818  # what the person is told
     """A message names no pod of the cluster."""
 
 
-class Lent(NamedTuple):
-    """What the composition root lends to everything that listens to Slack.
-
-    `channels` names the cluster that a question in a channel is about when it names none, `usual` that of questions
-    elsewhere: it is empty if there are several, or none has a name.
-    """
-
-    gateway: Gateway
-    outbox: Outbox
-    store: Store
-    work: Work
-    open_sources: Callable[[str], AbstractAsyncContextManager[Sources]]
-    clusters: tuple[str, ...]
-    channels: Mapping[str, str]
-    say: Texts
-    bot_user: str
-    now: Callable[[], float]
-    usual: str = ""
-
-    def cluster_of(self, named: str, channel: str = "") -> str:
-        """The cluster that is meant: what is kept by cluster has it under this name, whoever it came from."""
-        return named or self.channels.get(channel, "") or self.usual
-
-
 class Desk:
     """Takes questions from all surfaces of Slack."""
 
@@ -134,7 +76,7 @@ class Desk:
         Without a store a replica that Slack delivers it to as well answers, too.
         """
         job = partial(self._answer, key, question)
-        tell = partial(self._tell, key, _for_who_asked(question))
+        tell = partial(self._tell, key, question.for_who_asked())
         payload = msgspec.json.encode(question).decode()
         self.lent.work.start(key, job, tell, payload=payload, regardless=True)
 
@@ -163,7 +105,7 @@ class Desk:
         for key, payload in await self.lent.store.given_up():
             self._drop(key, payload, "every try to answer it ended the bot's process")
         for key, payload in await self.lent.store.unfinished():
-            question = _read_question(payload)
+            question = read_question(payload)
             if question is None or self.lent.now() - question.asked_at > TOO_LATE_S:
                 await self.lent.store.done(key)
                 self._drop(key, payload, "it was asked too long ago, and the bot was away")
@@ -174,14 +116,14 @@ class Desk:
         return taken
 
     def _drop(self, key: str, payload: str, why: str) -> None:
-        question = _read_question(payload)
+        question = read_question(payload)
         if question is None:
             log.warning("the question %s is dropped: it is of another version", key)
             return
         log.warning("the question %s is dropped: %s", key, why)
         asked = one_line(plain_text(question.words), _SHOWN_WORDS)
         error = GaveUp(f"your question was not answered: {why}", hint=f"Please ask again: {asked}" if asked else "")
-        told = _for_who_asked(question)
+        told = question.for_who_asked()
         self.do(f"{key}/dropped", partial(self._tell, key, told, error), told)
 
     async def _answer(self, key: str, question: Question) -> None:
@@ -192,7 +134,7 @@ class Desk:
             async with nullcontext() if question.read else reply.expecting(progress):
                 message = await self._message(key, question)
         except AnotherAnswer as other:
-            await self.reply(key, _for_who_asked(question)).answer(other.shown, mark=DONE)
+            await self.reply(key, question.for_who_asked()).answer(other.shown, mark=DONE)
         else:
             await reply.answer(message, mark=DONE)
 
@@ -200,10 +142,12 @@ class Desk:
         """Raises BotError for what cannot be answered."""
         if question.about:
             return await self._about_message(key, question)
-        words = await self._with_thread(question)
+        words = await words_in_thread(self.lent, question)
         if named := await self._named_above(question, words):
             if len(named) > 1:
-                return render_choice(self.lent.say("desk.several-pods"), named, await self._usual_cluster(question))
+                return render_choice(
+                    self.lent.say("desk.several-pods"), named, await usual_cluster(self.lent, question)
+                )
             words = [*split_words(named[0]), *words[1:]]
         asked = understand(words)
         if isinstance(asked, ManifestWanted):
@@ -220,8 +164,8 @@ class Desk:
             raise GaveUp(self.lent.say("profile.interrupted"), hint=f"For example: {example(words)}")
         if not isinstance(asked, Asked):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
-        say = Texts(asked.options["lang"]) if asked.options.get("lang") else self.lent.say
-        cluster = asked.options.get("cluster") or await self._usual_cluster(question)
+        say = self.lent.texts(asked.options.get("lang"))
+        cluster = asked.options.get("cluster") or await usual_cluster(self.lent, question)
         try:
             report = await self._report(asked, cluster, say)
         except WhichCluster as error:
@@ -231,7 +175,7 @@ class Desk:
         asked_again = "" if question.manifest else join_words(words)
         is_other = bool(question.read) and question.read != gist(report)
         if question.public and asked_again and not is_other:
-            await self._remember(key, question, asked_again, report)
+            await remember(self.lent, key, question, asked_again, report)
         rendered = partial(
             render_report,
             report,
@@ -269,19 +213,19 @@ class Desk:
         if len(asks) == 1:
             return await self._message(key, msgspec.structs.replace(question, words=asks[0], about=""))
         if asks:
-            return render_choice(self.lent.say("desk.several-pods"), asks, await self._usual_cluster(question))
+            return render_choice(self.lent.say("desk.several-pods"), asks, await usual_cluster(self.lent, question))
         raise NoPodNamed(self.lent.say("desk.no-pod-named"), hint=f"For example: {example(())}")
 
     async def _asks_about(self, question: Question, text: str, verb: str) -> list[str]:
         """The questions about each pod that the text names."""
-        cluster = await self._usual_cluster(question)
+        cluster = await usual_cluster(self.lent, question)
         async with self.reading(cluster) as sources:
             named = await pods_named_in(sources.cluster, plain_text(text))
         return [f"{verb} {one.namespace}/{one.name}" for one in named]
 
     async def _named_above(self, question: Question, words: list[str]) -> list[str]:
         """For a question that lacks its pod, in a thread: those about the pods that its first message names."""
-        if not (words and _in_thread(question) and wants_pod(words[0])) or is_complete(words):
+        if not (words and question.in_thread and wants_pod(words[0])) or is_complete(words):
             return []
         try:
             head = await self.lent.gateway.head(question.channel, question.thread_ts)
@@ -289,43 +233,6 @@ class Desk:
             log.warning("the head of a thread: %s", failure)
             return []
         return await self._asks_about(question, head, words[0]) if head else []
-
-    async def _usual_cluster(self, question: Question) -> str:
-        """The cluster that a question is about when it names none: its thread's, else its channel's, else empty."""
-        known = await self._thread(question)
-        if known is not None and known[1] in self.lent.clusters:
-            return known[1]
-        return self.lent.channels.get(question.channel, "")
-
-    async def _thread(self, question: Question) -> tuple[str, str] | None:
-        """(words, cluster) of the thread in which it was asked; a question that begins its thread has none."""
-        if not _in_thread(question):
-            return None
-        return await self.lent.store.thread(question.channel, question.thread_ts)
-
-    async def _with_thread(self, question: Question) -> list[str]:
-        """The words; in a thread about a pod, a question that lacks one is about that pod."""
-        words = plain_question(from_verb(split_words(question.words)))
-        if words and (not _in_thread(question) or not wants_pod(words[0]) or is_complete(words)):
-            return words
-        known = await self._thread(question)
-        about = split_words(known[0]) if known else []
-        if not words:
-            return about
-        filled = [words[0], *about[1:2], *words[1:]]
-        return filled if about and wants_pod(about[0]) and is_complete(filled) else words
-
-    async def _remember(self, key: str, question: Question, words: str, report: Report) -> None:
-        """What the thread is about: the last pod, or as long as there was none, the last question."""
-        store, thread = self.lent.store, question.thread_ts or key
-        try:
-            if wants_pod(report.playbook):
-                words = _about_pod(report)
-            elif (known := await store.thread(question.channel, thread)) and wants_pod(known[0].partition(" ")[0]):
-                words = known[0]
-            await store.remember_thread(question.channel, thread, words, report.cluster)
-        except StoreError as error:
-            log.warning("a thread is not remembered: %s", error)
 
     async def _tell(self, key: str, question: Question, error: BotError) -> None:
         """Says in Slack what went wrong."""
@@ -370,36 +277,12 @@ class Desk:
         )
 
 
-def _read_question(payload: str) -> Question | None:
-    try:
-        return msgspec.json.decode(payload, type=Question)
-    except msgspec.DecodeError:
-        return None
-
-
 def _words_of(question: Question) -> list[str]:
     """The words, as far as they are words: quotes may not match."""
     try:
         return split_words(question.words)
     except UsageError:
         return []
-
-
-def _in_thread(question: Question) -> bool:
-    """Whether it was asked below an earlier message; one that begins its thread was not."""
-    return question.thread_ts not in {"", question.asked_ts}
-
-
-def _about_pod(report: Report) -> str:
-    """The verb and whom the answer was about, without the options that were typed."""
-    subject = report.subject
-    kind = "" if subject.kind == "Pod" else subject.kind.lower()
-    return f"{report.playbook} {'/'.join(filter(None, (subject.namespace, kind, subject.name)))}"
-
-
-def _for_who_asked(question: Question) -> Question:
-    """Where something is told that is not what was to be posted: beside what the person read."""
-    return msgspec.structs.replace(question, public=False, beside=True, read="") if question.read else question
 
 
 def _with_picture(rendered: Callable[[], Message], report: Report) -> Message:

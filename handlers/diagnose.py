@@ -3,7 +3,8 @@
 from typing import Any, cast
 
 from bot.slack.app import App
-from handlers.desk import Desk, Question
+from handlers.desk import Desk
+from handlers.question import Question
 
 CALLBACK = "diagnose"
 

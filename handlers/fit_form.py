@@ -8,7 +8,8 @@ import msgspec
 from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.render import blocks
-from handlers.desk import Desk, Question
+from handlers.desk import Desk
+from handlers.question import Question
 from playbooks._manifest import Manifest, read_pods
 
 CALLBACK = "fit"

@@ -13,8 +13,10 @@ from bot.slack.render import blocks
 from bot.slack.render.change import what, where
 from bot.slack.render.home import OPEN_FORM, Seen, render_home
 from bot.store import StoreError
-from handlers.desk import Desk, Lent, Question
-from handlers.questions import example
+from handlers.desk import Desk
+from handlers.lent import Lent
+from handlers.question import Question
+from handlers.understand import example
 from playbooks._playbook import find
 
 FORM = "ask"

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.slack.app import NEEDED_SCOPES
 from handlers import diagnose
-from handlers.questions import BOT, COMMAND
+from handlers.understand import BOT, COMMAND
 from playbooks._playbook import load
 
 EVENTS = ("app_home_opened", "app_mention", "message.im")

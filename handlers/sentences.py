@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from bot.errors import UsageError
-from handlers.questions import build_grammar, understand
+from handlers.understand import build_grammar, understand
 from playbooks._playbook import find, load
 
 _WHY = "why"

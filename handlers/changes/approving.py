@@ -21,7 +21,7 @@ from handlers.changes.journal import ITSELF, about, place
 from handlers.changes.making import Maker
 from handlers.changes.sites import Site
 from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
-from handlers.desk import Lent
+from handlers.lent import Lent
 from playbooks._playbook import Sources
 
 _CHANGED = "the Deployment has changed since this was asked for"

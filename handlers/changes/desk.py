@@ -6,7 +6,6 @@ Whatever a button or a form brings back asks only what its sender may type: it i
 import msgspec
 
 from bot.access import Access
-from bot.errors import WhichCluster
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
 from bot.slack.render.change_offer import Offer
@@ -18,7 +17,7 @@ from handlers.changes.making import Capture, Maker, time_of
 from handlers.changes.sites import Sites
 from handlers.changes.terms import Pending, Person, Refused, seal_longer
 from handlers.changes.words import Raise
-from handlers.desk import Lent
+from handlers.lent import Lent
 
 LONGER_S = 600.0
 """What the card's button adds to the deadline."""
@@ -36,15 +35,6 @@ class ChangeDesk:
         self.guard = Guard(lent, access, groups)
         self._maker = Maker(lent, sites, capture, exact=access.two_person)
         self.approving = Approving(lent, self.guard, self._maker)
-
-    def cluster_of(self, named: str, channel: str) -> str:
-        """The cluster that is meant. Raises WhichCluster."""
-        clusters = self.lent.clusters
-        if found := named or self.lent.channels.get(channel, ""):
-            return found
-        if len(clusters) > 1:
-            raise WhichCluster(sorted(clusters))
-        return clusters[0] if clusters else ""
 
     # ------------------------------------------------------------------------------------------------- raising
 

@@ -10,7 +10,7 @@ from bot.errors import BotError, NotAllowed, UsageError
 from bot.slack.groups import Groups
 from bot.store import StoreError
 from handlers.changes.terms import AccessDenied, Person, Refused
-from handlers.desk import Lent
+from handlers.lent import Lent
 
 _HOUR_S = 3600.0
 

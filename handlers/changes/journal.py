@@ -13,7 +13,7 @@ from bot.slack.render.text import escape, inert
 from bot.store.approvals import Approval
 from bot.store.audit import Line
 from bot.store.changes import ChangeRows
-from handlers.desk import Lent
+from handlers.lent import Lent
 
 ITSELF = "hami-bot"
 LATE_MINUTES = (2, 10, 60)

@@ -38,8 +38,9 @@ from handlers.changes.report import not_open, planned_report, shown_report
 from handlers.changes.request import Asker, look, prepare
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
-from handlers.desk import DONE, Desk, Question
-from handlers.questions import COMMAND, Help, example, understand
+from handlers.desk import DONE, Desk
+from handlers.question import Question
+from handlers.understand import COMMAND, Help, example, understand
 from handlers.words import plain_text, split_words, without_mention
 
 _CHANGING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:verbosity|profiling)\b")
@@ -122,7 +123,7 @@ class _Window:
         if not isinstance(asked, ChangeAsked):
             raise UsageError("that is no change", hint=f"For example: {example(('verbosity',))}")
         who = Person(question.user, question.channel)
-        cluster = self._changes.cluster_of(asked.options.get("cluster") or "", question.channel)
+        cluster = self._changes.lent.the_cluster(asked.options.get("cluster") or "", question.channel)
         request = asked.request
 
         async def said() -> str | Message | None:

@@ -17,7 +17,7 @@ from handlers.changes.request import Asker, Planned, Seen, look, prepare, restar
 from handlers.changes.sites import Site, Sites
 from handlers.changes.terms import OpenChange, Person, Refused
 from handlers.changes.words import Raise
-from handlers.desk import Lent
+from handlers.lent import Lent
 from playbooks._playbook import Sources
 
 Capture = Callable[[str, Seen, Path], Awaitable[str]]

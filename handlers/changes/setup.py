@@ -21,7 +21,7 @@ from handlers.changes.lead import Pace, Standing, Watch, lead
 from handlers.changes.making import Capture
 from handlers.changes.request import Seen
 from handlers.changes.sites import NothingToChange, OpenWriter, Site, Sites
-from handlers.desk import Lent
+from handlers.lent import Lent
 from playbooks._gather import gather_install
 from playbooks._playbook import Sources
 

@@ -14,7 +14,7 @@ from bot.store.audit import Line
 from bot.store.incidents import Counts, Row
 from bot.triage.state import Act, Deed, act
 from handlers.changes.terms import AccessDenied, Person, Refused
-from handlers.desk import Lent
+from handlers.lent import Lent
 from handlers.oncall.passes import Keeper, head_of
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")

@@ -19,7 +19,7 @@ from bot.slack.render.prose import progress, render_help
 from bot.store import StoreError
 from bot.store.digests import Digest
 from handlers.changes.terms import Person, Refused
-from handlers.desk import Lent
+from handlers.lent import Lent
 from playbooks._playbook import find
 
 TICK_S = 20.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bot.errors import UsageError, WhichCluster
+from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.change import render_denied
@@ -16,11 +16,12 @@ from bot.slack.render.triage import ACT, FORM, MUTE_S, NOTE, PERSON, TEXT, form,
 from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
-from handlers.desk import DONE, Desk, Question
+from handlers.desk import DONE, Desk
 from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.digests import Digests, read_digest
 from handlers.oncall.words import Asked, read_words
-from handlers.questions import COMMAND
+from handlers.question import Question
+from handlers.understand import COMMAND
 from handlers.words import plain_text, split_words, without_mention
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest\s+(?!--)\S)", re.IGNORECASE)
@@ -115,10 +116,7 @@ class _Window:
         if named and named not in lent.clusters:
             known = ", ".join(lent.clusters) or "none"
             raise UsageError(f"there is no cluster {named[:60]!r}", hint=f"Configured clusters: {known}.")
-        cluster = lent.cluster_of(named, channel)
-        if not cluster and len(lent.clusters) > 1:
-            raise WhichCluster(lent.clusters)
-        return cluster
+        return lent.the_cluster(named, channel)
 
     # ------------------------------------------------------------------------------------------ buttons, the form
 

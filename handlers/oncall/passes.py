@@ -27,7 +27,7 @@ from bot.store import StoreError
 from bot.store.incidents import Counts, Event, Row, head_key
 from bot.triage.state import Terms, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
-from handlers.desk import Lent
+from handlers.lent import Lent
 from handlers.oncall.causes import Sorted, answer, find_causes, together, told_alone
 
 DEBOUNCE_S = 45.0

@@ -12,7 +12,8 @@ from bot.settings.schema import OncallSettings, Settings
 from bot.slack.failures import Problem, SlackFailure
 from bot.triage.state import Terms
 from bot.triage.webhook import Alert
-from handlers.desk import Desk, Lent
+from handlers.desk import Desk
+from handlers.lent import Lent
 from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Digests
 from handlers.oncall.passes import Keeper, Plan

@@ -15,7 +15,7 @@ from bot.errors import BotError
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap
 from bot.triage.webhook import Alert
-from handlers.desk import Lent
+from handlers.lent import Lent
 from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.passes import Keeper
 from playbooks._gather_waiting import gather_waiting

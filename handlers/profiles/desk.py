@@ -17,7 +17,7 @@ from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report
 from bot.store import StoreError
 from bot.texts import Texts
-from handlers.desk import DONE, Desk, Question
+from handlers.desk import DONE, Desk
 from handlers.profiles.answer import Answer, answer_to
 from handlers.profiles.kept_report import kept_report
 from handlers.profiles.room import PATIENCE_S as ROOM_S
@@ -25,8 +25,10 @@ from handlers.profiles.room import Room
 from handlers.profiles.sharing import Captures, Wanted
 from handlers.profiles.study import study
 from handlers.profiles.words import Capture, ProfileAsked, ShowKept
-from handlers.questions import Help, example, understand
+from handlers.question import Question
 from handlers.replies import PATIENCE_S, Publicly, Reply, within
+from handlers.threads import usual_cluster
+from handlers.understand import Help, example, understand
 from handlers.words import split_words
 from playbooks._profile import Snapshot, gather
 from playbooks._profile_request import Request
@@ -78,7 +80,7 @@ class ProfileDesk:
         elif not isinstance(asked, ProfileAsked):
             raise UsageError("that is no profile", hint=f"For example: {example(('profile',))}")
         else:
-            say = Texts(asked.options["lang"]) if asked.options.get("lang") else self._lent.say
+            say = self._lent.texts(asked.options.get("lang"))
             message = await self._message(key, question, asked, reply, say)
         await reply.answer(message, mark=DONE)
 
@@ -100,7 +102,7 @@ class ProfileDesk:
         request = asked.request.request(
             longest_s=settings.longest_s, limit_bytes=settings.most_bytes, namespaces=settings.namespaces
         )
-        cluster = asked.options.get("cluster") or await self._cluster(question)
+        cluster = asked.options.get("cluster") or await usual_cluster(self._lent, question)
         wanted = Wanted(cluster, str(request.target or ""), request.kind, request.seconds)
         joined = say("profile.joined") if self._captures.is_running(wanted) else ""
         waiting = self._taken(wanted, request, question.words, say)
@@ -148,14 +150,6 @@ class ProfileDesk:
             )
         except StoreError as error:
             log.warning("the profile %s is not kept: %s", answer.kept.id, error)
-
-    async def _cluster(self, question: Question) -> str:
-        """The cluster that is meant where none is named: the thread's, else the channel's, else the usual one."""
-        if question.thread_ts not in ("", question.asked_ts):
-            known = await self._lent.store.thread(question.channel, question.thread_ts)
-            if known is not None and known[1] in self._lent.clusters:
-                return known[1]
-        return self._lent.channels.get(question.channel, "")
 
 
 class _Progress:

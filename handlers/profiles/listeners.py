@@ -8,9 +8,10 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.profile import CANCEL
-from handlers.desk import DONE, Desk, Question
+from handlers.desk import DONE, Desk
 from handlers.profiles.desk import ProfileDesk
-from handlers.questions import COMMAND
+from handlers.question import Question
+from handlers.understand import COMMAND
 from handlers.words import as_delivered, without_mention
 
 _ASKING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*profile\b")

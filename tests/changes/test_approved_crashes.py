@@ -36,7 +36,7 @@ from handlers.changes.desk import ChangeDesk
 from handlers.changes.setup import Changing, LookedAfter
 from handlers.changes.terms import Person
 from handlers.changes.words import Raise
-from handlers.desk import Lent
+from handlers.lent import Lent
 from playbooks._playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer

@@ -15,7 +15,7 @@ from bot.store import Store, open_store
 from bot.texts import Texts
 from bot.triage.state import Terms
 from bot.triage.webhook import Alert
-from handlers.desk import Lent
+from handlers.lent import Lent
 from handlers.oncall.passes import Keeper, Plan
 from playbooks._playbook import Sources
 from sandbox.slack import SlackServer, VirtualClock

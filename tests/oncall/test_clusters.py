@@ -8,7 +8,7 @@ from pathlib import Path
 from bot.errors import SourceError
 from bot.settings.schema import ClusterSettings, OncallSettings
 from bot.triage.state import Act, act
-from handlers.desk import Lent
+from handlers.lent import Lent
 from handlers.oncall.passes import PATIENCE_S, Keeper
 from handlers.oncall.setup import plan
 from handlers.oncall.watcher import Patience, Watcher

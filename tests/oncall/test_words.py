@@ -7,7 +7,7 @@ import pytest
 from bot.errors import UsageError
 from handlers.oncall.listeners import _words
 from handlers.oncall.words import Asked, read_words
-from handlers.questions import understand
+from handlers.understand import understand
 
 
 @pytest.mark.parametrize(

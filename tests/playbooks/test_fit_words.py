@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import UsageError
 from bot.report import Report
-from handlers.questions import ManifestWanted, understand
+from handlers.understand import ManifestWanted, understand
 from playbooks._playbook import find
 from tests.playbooks.world import (
     Object,

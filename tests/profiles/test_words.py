@@ -8,7 +8,7 @@ from bot.errors import NotFound, UsageError
 from bot.store.profiles import Kept
 from handlers.profiles.kept import find_kept, is_reference, kind_meant
 from handlers.profiles.words import Capture, ProfileAsked, ShowKept, Study, read_profile
-from handlers.questions import understand
+from handlers.understand import understand
 from playbooks._profile_request import Address
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC).timestamp()

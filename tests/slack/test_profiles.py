@@ -21,7 +21,7 @@ from bot.serve import running
 from bot.settings.schema import ProfileSettings
 from bot.slack.render.profile import CANCEL
 from bot.store import open_profiles, open_store
-from handlers.desk import Question
+from handlers.question import Question
 from playbooks._playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.apiserver.recordings import read_recording

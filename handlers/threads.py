@@ -1,0 +1,60 @@
+"""What a thread in Slack is about: a question below an answer need not repeat its pod or its cluster."""
+
+import logging
+
+from bot.report import Report
+from bot.store import StoreError
+from handlers.lent import Lent
+from handlers.question import Question
+from handlers.sentences import from_verb, is_complete, plain_question, wants_pod
+from handlers.words import split_words
+
+log = logging.getLogger(__name__)
+
+
+async def usual_cluster(lent: Lent, question: Question) -> str:
+    """The cluster that a question is about when it names none: its thread's, else its channel's, else empty."""
+    known = await _thread(lent, question)
+    if known is not None and known[1] in lent.clusters:
+        return known[1]
+    return lent.channels.get(question.channel, "")
+
+
+async def _thread(lent: Lent, question: Question) -> tuple[str, str] | None:
+    """(words, cluster) of the thread in which it was asked; a question that begins its thread has none."""
+    if not question.in_thread:
+        return None
+    return await lent.store.thread(question.channel, question.thread_ts)
+
+
+async def words_in_thread(lent: Lent, question: Question) -> list[str]:
+    """The words; in a thread about a pod, a question that lacks one is about that pod."""
+    words = plain_question(from_verb(split_words(question.words)))
+    if words and (not question.in_thread or not wants_pod(words[0]) or is_complete(words)):
+        return words
+    known = await _thread(lent, question)
+    about = split_words(known[0]) if known else []
+    if not words:
+        return about
+    filled = [words[0], *about[1:2], *words[1:]]
+    return filled if about and wants_pod(about[0]) and is_complete(filled) else words
+
+
+async def remember(lent: Lent, key: str, question: Question, words: str, report: Report) -> None:
+    """What the thread is about: the last pod, or as long as there was none, the last question."""
+    store, thread = lent.store, question.thread_ts or key
+    try:
+        if wants_pod(report.playbook):
+            words = _about_pod(report)
+        elif (known := await store.thread(question.channel, thread)) and wants_pod(known[0].partition(" ")[0]):
+            words = known[0]
+        await store.remember_thread(question.channel, thread, words, report.cluster)
+    except StoreError as error:
+        log.warning("a thread is not remembered: %s", error)
+
+
+def _about_pod(report: Report) -> str:
+    """The verb and whom the answer was about, without the options that were typed."""
+    subject = report.subject
+    kind = "" if subject.kind == "Pod" else subject.kind.lower()
+    return f"{report.playbook} {'/'.join(filter(None, (subject.namespace, kind, subject.name)))}"
