@@ -64,7 +64,7 @@ def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture(
         posted = page.locator("#main .message:not(.ephemeral)", has_text=verdict)
         await posted.wait_for()
         await posted.get_by_role("button", name="gpus --node").first.click()
-        await posted.get_by_role("button", name="repl").click()
+        await posted.get_by_role("button", name="Reply in thread").click()
         thread = page.locator("#thread")
         picture = thread.locator("img[alt]:not([alt=''])").last
         assert await width_of(picture) > 200
@@ -79,7 +79,7 @@ def test_a_profile_is_taken_in_the_browser_with_its_table_its_flame_graph_and_it
         answer = page.locator("#main .message", has_text="560ms in 10 s")
         await answer.wait_for()
         await expect(answer.locator("table")).to_contain_text("linux.Syscall6")
-        await answer.get_by_role("button", name="repl").click()
+        await answer.get_by_role("button", name="Reply in thread").click()
         thread = page.locator("#thread")
         assert await width_of(thread.locator("img[alt^='Flame graph of']")) == 1600
         for name in ("cpu-3d1451de.top.txt", "cpu-3d1451de.html", "cpu-3d1451de.pb.gz"):

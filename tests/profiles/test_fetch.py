@@ -194,6 +194,7 @@ def test_ctrl_c_in_a_shell_ends_the_capture(tmp_path: Path) -> None:
         async with serving("hami-2.10", "profile", profile_wait=forever) as server:
             (tmp_path / "kubeconfig").write_text(server.kubeconfig())
             words = ["profile", "cpu", "60s", "--kubeconfig", str(tmp_path / "kubeconfig")]
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background have it ignored
             shell = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "bot", *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
