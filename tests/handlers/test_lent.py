@@ -1,0 +1,30 @@
+"""Which cluster is meant: the named one, else the channel's, else the usual one; no guess between several."""
+
+import pytest
+
+from bot.errors import WhichCluster
+from handlers.lent import Lent
+
+NOTHING = Lent(**dict.fromkeys(Lent._fields, None))  # type: ignore[arg-type]  # none of these is used here
+TWO = NOTHING._replace(clusters=("staging", "prod"), channels={"C1": "staging"}, usual="")
+
+
+@pytest.mark.parametrize(
+    ("lent", "named", "channel", "meant"),
+    [
+        (TWO, "prod", "C1", "prod"),
+        (TWO, "", "C1", "staging"),
+        (TWO._replace(usual="prod"), "", "C2", "prod"),
+        (TWO._replace(clusters=("prod",), channels={}, usual="prod"), "", "C2", "prod"),
+        (TWO._replace(clusters=(), channels={}), "", "C2", ""),
+    ],
+    ids=["named", "the channel's", "the usual one", "the only one", "none has a name"],
+)
+def test_the_cluster_that_is_meant_is_found(lent: Lent, named: str, channel: str, meant: str) -> None:
+    assert lent.the_cluster(named, channel) == meant
+
+
+def test_between_several_clusters_nothing_is_guessed() -> None:
+    with pytest.raises(WhichCluster) as caught:
+        TWO.the_cluster("", "C2")
+    assert list(caught.value.clusters) == ["prod", "staging"]
