@@ -1,6 +1,7 @@
 // The rich_text block: its text elements hold raw text in which nothing is parsed.
 
 import { clip, h } from "./dom.js";
+import { slackDate } from "./text-date.js";
 import { emoji, folded, link, loud, plain, userPill } from "./text-view.js";
 import { EMOJI } from "./text-emoji.js";
 import { safeUrl } from "./text-urls.js";
@@ -57,7 +58,7 @@ function content(one) {
     case "broadcast":
       return loud(`@${one.range}`);
     case "date":
-      return plain(one.fallback ?? new Date(one.timestamp * 1000).toISOString());
+      return plain(slackDate(one.timestamp, one.format) ?? one.fallback ?? new Date(one.timestamp * 1000).toISOString());
     case "color":
       return h("code", {}, plain(one.value));
     default:

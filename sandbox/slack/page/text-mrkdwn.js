@@ -3,6 +3,7 @@
 // Nodes: {t:"text",s} {t:"br"} {t:"b"|"i"|"s"|"code"|"pre"|"quote",c:[nodes]} {t:"link",url,s} {t:"emoji",name,s}
 //        {t:"user"|"channel"|"group",id,s} {t:"broadcast",s}. Every `s` is text as a person reads it, with nothing left to decode.
 
+import { slackDate } from "./text-date.js";
 import { EMOJI } from "./text-emoji.js";
 import { safeUrl } from "./text-urls.js";
 
@@ -160,7 +161,10 @@ function entity(body) {
   if (/^#C/.test(target)) return { t: "channel", id, s: label };
   if (/^!(channel|here|everyone)$/.test(target)) return { t: "broadcast", s: `@${id}` };
   if (target.startsWith("!subteam^")) return { t: "group", id: target.slice(9), s: label };
-  if (target.startsWith("!date^")) return { t: "text", s: label };
+  if (target.startsWith("!date^")) {
+    const [, seconds, format] = target.split("^");
+    return { t: "text", s: slackDate(Number(seconds || NaN), unescape(format ?? "")) ?? label };
+  }
   const url = safeUrl(unescape(target));
   return url ? { t: "link", url, s: label || unescape(target) } : { t: "text", s: unescape(`<${body}>`) };
 }

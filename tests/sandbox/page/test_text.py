@@ -53,7 +53,8 @@ MRKDWN = [
         "<@U1|ada> <#C1|general>",
         [{"t": "user", "id": "U1", "s": "ada"}, text(" "), {"t": "channel", "id": "C1", "s": "general"}],
     ),
-    ("<!date^1^{date}|yesterday>", [text("yesterday")]),
+    ("<!date^1^{date_num}|then>", [text("1970-01-01")]),
+    ("<!date^soon^{date_num}|then>", [text("then")]),
     (":eyes: :nothing_known: 12:30:45", [{"t": "emoji", "name": "eyes", "s": "👀"}, text(" :nothing_known: 12:30:45")]),
 ]
 
@@ -118,6 +119,26 @@ def test_markdown_knows_a_safe_subset(chrome: Chrome) -> None:
     kinds = [node["t"] for node in nodes[1]["c"]]
     assert kinds.count("link") == 1
     assert "[x](javascript:alert)" in json.dumps(nodes[1])
+
+
+DAY = 86400
+NOON = 1795262400  # 2026-11-21 12:00 UTC, which is the same day in every zone that a person tests in
+
+
+@pytest.mark.parametrize(
+    ("seconds", "form", "shown"),
+    [
+        (NOON, "{date_num}", "2026-11-21"),
+        (NOON, "on {date_short_pretty}", "on today"),
+        (NOON + DAY, "{date_long_pretty}", "tomorrow"),
+        (NOON - DAY, "{day_divider_pretty}", "yesterday"),
+        (NOON - 3 * DAY, "{ago}", "3 days ago"),
+        (NOON, "{date_of_birth}", None),
+        (1e300, "{date_num}", None),
+    ],
+)
+def test_a_date_is_shown_as_its_reader_would_say_it(chrome: Chrome, seconds: float, form: str, shown: str) -> None:
+    assert parsed(chrome, "text-date.js", "slackDate", seconds, form, NOON * 1000) == shown
 
 
 def test_csv_is_read_with_quotes_and_line_breaks_in_cells(chrome: Chrome) -> None:
