@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.processes import LONGEST_S, made_up_cluster, measure, measure_runs
+from benchmarks.processes import HAMI_BOT, LONGEST_S, made_up_cluster, measure, measure_runs
 from benchmarks.rows import Row
 
 RUNS, SWEEPS = 3, 5
@@ -79,7 +79,7 @@ def rows() -> list[Row]:
             command = [sys.executable, "-c", _SWEEP, str(kubeconfig), str(SWEEPS)]
             printed = subprocess.run(command, check=True, capture_output=True, timeout=LONGEST_S).stdout
             sweep = msgspec.json.decode(printed, type=Sweep)
-            process = measure_runs([sys.executable, "-m", "bot", "nodes", "--kubeconfig", str(kubeconfig)], RUNS)
+            process = measure_runs([*HAMI_BOT, "nodes", "--kubeconfig", str(kubeconfig)], RUNS)
             peer = _kubectl(kubeconfig, budget.nodes) if budget is BUDGETS[0] else "see above"
         shown = f"{sweep.cpu_s:.2f} s of CPU, {sweep.wall_s:.2f} s with the API server, {sweep.peak_mb:.0f} MB"
         limit = f"< {budget.seconds:g} s, < {budget.megabytes:g} MB"

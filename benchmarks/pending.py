@@ -11,7 +11,7 @@ BUDGET_S, BUDGET_MB = 10.0, 250.0
 def rows() -> list[Row]:
     """Time, CPU and peak memory of the same runs; the pods make ten different requests."""
     with made_up_cluster(NODES, PODS, pending=PENDING) as kubeconfig:
-        runs = measure_runs([HAMI_BOT, "pending", "--kubeconfig", str(kubeconfig)], RUNS)
+        runs = measure_runs([*HAMI_BOT, "pending", "--kubeconfig", str(kubeconfig)], RUNS)
     met = runs.median_s < BUDGET_S and runs.peak_mb < BUDGET_MB
     what = f"pending, cold process, {NODES:,} nodes, {PODS:,} pods, {PENDING:,} of them waiting"
     peer = "kubectl lists the pods, and names no cause"

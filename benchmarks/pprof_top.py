@@ -28,7 +28,7 @@ def rows() -> list[Row]:
             size = write_profile(file, samples=samples, functions=functions)
             what = f"profile top, {samples:,} samples, {functions:,} functions, {size / _MEGABYTE:.1f} MB uncompressed"
             found.append(
-                _row(what, [HAMI_BOT, "profile", "top", str(file)], go and [go, "tool", "pprof", "-top", str(file)])
+                _row(what, [*HAMI_BOT, "profile", "top", str(file)], go and [go, "tool", "pprof", "-top", str(file)])
             )
     return found
 

@@ -5,7 +5,6 @@ import select
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import time
@@ -15,7 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-HAMI_BOT = str(Path(sysconfig.get_path("scripts")) / "hami-bot")
+HAMI_BOT = (sys.executable, "-m", "bot")
+"""What `hami-bot` runs, installed or not."""
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 # Without bytecode an import is a compilation, which no installed bot pays.
 ENVIRONMENT = {

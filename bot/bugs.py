@@ -1,15 +1,12 @@
 """The one catch-all of the project: what nobody foresaw becomes an error that a person can read and report."""
 
-import logging
+import posixpath
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 
 from bot.errors import BotError
 
 REPORT = "Please report it with the command and, if you can, a recording (hami-bot record)."
-
-log = logging.getLogger(__name__)
 
 
 class Bug(BotError):  # noqa: N818  # what the person is told
@@ -28,7 +25,10 @@ def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
     except BotError:
         raise
     except Exception as error:  # the one catch-all
+        import logging  # noqa: PLC0415  # it takes longer to import than most tables of a profile take to make
+
         place = _place(error)
+        log = logging.getLogger(__name__)
         if known is None or place not in known:
             log.info("a bug", exc_info=error)  # below what Python prints by itself: a shell shows no traceback
         if known is not None:
@@ -40,5 +40,5 @@ def _place(error: Exception) -> str:
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next
-    place = f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})" if trace else ""
+    place = f" ({posixpath.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno})" if trace else ""
     return f"{type(error).__name__}: {error}{place}"

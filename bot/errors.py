@@ -12,18 +12,26 @@
 Every message says what was tried and what came back; `hint` says what to do about it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 
 class BotError(Exception):
     """An error whose text is meant for the person who asked."""
 
     exit_code = 1
+    text: tuple[str, Mapping[str, object]] | None = None
+    """Its name among the errors in `bot.texts`, for people of another language, with its values; see `worded`."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+    def worded(self, name: str, **values: object) -> Self:
+        """The same error with the name of its text; where there is a text `<name>-hint`, that is its hint."""
+        self.text = name, values
+        return self
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
@@ -43,6 +51,7 @@ class WhichCluster(UsageError):  # noqa: N818  # what the person is asked
         hint = f"Configured clusters: {names}. Add one, for example: --cluster {clusters[0]}"
         super().__init__("there is more than one cluster, and none was named", hint=hint)
         self.clusters = tuple(clusters)
+        self.worded("which-cluster", names=names, one=clusters[0])
 
 
 class NotAllowed(BotError):  # noqa: N818  # what the person is told

@@ -22,21 +22,14 @@ if TYPE_CHECKING:
 
 COLLECT_EVERY = 50_000, 20, 20
 """Python's default looks for garbage after every 700 objects: a question about 5,000 nodes makes 100,000."""
+TURN_S = 0.001
+"""How long a thread that diagnoses keeps the event loop waiting. Python's 5 ms add up: an ack waits several times."""
 
 
 def main() -> None:
-    """The console command.
-
-    It answers one question and ends, so the collector is off: all that it could do is walk the cluster's objects again
-    and again, which takes a third of the time on 5,000 nodes.
-    """
-    gc.disable()
-    sys.exit(
-        shell(
-            Wiring(open_sources, language, open_writing, write_recording, write_capture, serve, demo, open_audit),
-            sys.argv[1:],
-        )
-    )
+    """The console command. It answers one question and ends: the collector is off, see `bot.__main__`."""
+    wiring = Wiring(open_sources, language, open_writing, write_recording, write_capture, serve, demo, open_audit)
+    sys.exit(shell(wiring, sys.argv[1:]))
 
 
 @asynccontextmanager
@@ -104,6 +97,7 @@ async def serve(where: Where) -> None:
     gc.collect()
     gc.freeze()  # what is loaded now stays
     gc.set_threshold(*COLLECT_EVERY)
+    sys.setswitchinterval(TURN_S)
 
     def named(cluster: str) -> Where:
         return where._replace(cluster=cluster or where.cluster)

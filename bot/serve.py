@@ -32,6 +32,7 @@ from handlers.changes.lead import Pace
 from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
 from handlers.desk import Desk
 from handlers.lent import Lent
+from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
 from handlers.oncall.setup import Oncall, not_yet, oncall_desk
 from handlers.profiles import listeners as profiling
@@ -279,6 +280,7 @@ def listen(app: App, desk: Desk, change: ChangeDesk, oncall: Oncall) -> None:
     features = Grouped()
     listeners.register(features, desk, change)
     triage.register(features, desk, oncall.triage, oncall.digests)
+    digest_form.register(features, desk, oncall.digests)
     for feature in (command, mention, buttons, diagnose, fit_form):
         feature.register(features, desk)
     home.register(features, desk, change.access)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
+from itertools import pairwise
 
 import msgspec
 
@@ -22,7 +23,7 @@ from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
 from bot.slack.responder import Responder, Words
 from bot.slack.work import Job
-from bot.texts import Texts
+from bot.texts import LANGUAGES, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.grammar import Asked
 from handlers.lent import Lent
@@ -183,9 +184,10 @@ class Desk:
             channel_buttons=is_other or not question.public,
             words=asked_again,
             everything=question.everything,
+            direct=question.is_direct,
+            names=is_other or not question.public,
         )
-        await self.lent.work.acks_first()
-        message = await asyncio.to_thread(_with_picture, rendered, report)
+        message = await self.lent.work.beside(partial(with_picture, rendered, report))
         if is_other:
             note = say("desk.another-answer")
             raise AnotherAnswer(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
@@ -195,8 +197,7 @@ class Desk:
         async with self.reading(cluster) as sources:
             await self.lent.work.acks_first()
             snapshot = await asked.playbook.gather(asked.request, sources)
-            await self.lent.work.acks_first()
-            report = await asyncio.to_thread(asked.playbook.diagnose, snapshot, say)
+            report = await self.lent.work.beside(partial(asked.playbook.diagnose, snapshot, say))
             age_s = sources.cluster.cache_age_s
         return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
 
@@ -240,8 +241,16 @@ class Desk:
         if isinstance(error, UsageError) and "For example" not in advice:
             shown = shown or example(_words_of(question))
         told = BotError(error.message, hint=advice.strip())
-        message = render_error(told, self.lent.say, example=with_program(shown, question.program))
+        told.text = error.text
+        message = render_error(told, self._texts(question), example=with_program(shown, question.program))
         await self.reply(key, question).answer(message, mark=FAILED)
+
+    def _texts(self, question: Question) -> Texts:
+        """The words in the language that was asked for, where the question cannot be read as a whole."""
+        words = _words_of(question)
+        given = [two for one, two in pairwise([*words, ""]) if one == "--lang"]
+        given += [one.removeprefix("--lang=") for one in words if one.startswith("--lang=")]
+        return self.lent.texts(next((one for one in LANGUAGES if one in given), None))
 
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""
@@ -285,7 +294,7 @@ def _words_of(question: Question) -> list[str]:
         return []
 
 
-def _with_picture(rendered: Callable[[], Message], report: Report) -> Message:
+def with_picture(rendered: Callable[[], Message], report: Report) -> Message:
     """The message with the report's picture, if it has one. Both take a while: not for the event loop."""
     message = rendered()
     drawn = picture(report)

@@ -80,7 +80,10 @@ def unknown_verb(word: str, verbs: Sequence[str], program: str) -> UsageError:
         hint = f"Did you mean {near[0]}? For example: {program} {find(near[0]).example}"
     else:
         hint = f"Did you mean {near[0]}?" if near else f"The verbs are: {', '.join(verbs)}."
-    return UsageError(f"there is no verb {word!r}", hint=hint)
+    error = UsageError(f"there is no verb {word!r}", hint=hint)
+    if near:
+        return error.worded("no-such-verb", word=repr(word), near=near[0])
+    return error.worded("no-verb", word=repr(word), verbs=", ".join(verbs))
 
 
 def nearest(word: str, verbs: Sequence[str]) -> list[str]:

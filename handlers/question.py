@@ -33,9 +33,14 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def program(self) -> str:
         """What stands before the words of a question there: a mention in threads, nothing in direct messages."""
-        if self.channel.startswith(("D", "U", "W")):
+        if self.is_direct:
             return ""
         return f"@{BOT}" if self.asked_ts or self.thread_ts else COMMAND
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether it was asked where nobody else reads: a user's id is the channel of their direct messages."""
+        return self.channel.startswith(("D", "U", "W"))
 
     @property
     def in_thread(self) -> bool:

@@ -317,7 +317,9 @@ def _change(wiring: Wiring, asked: ChangeAsked | _Overdue) -> int:
 def _profile(wiring: Wiring, asked: ProfileAsked) -> int:
     where = _where(asked.options)
     if isinstance(asked.request, Study):
-        return run_profile(asked.request.words, where.config)
+        study, *rest = asked.request.words
+        language = [f"-lang={lang}"] if (lang := asked.options["lang"]) else []
+        return run_profile([study, *language, *rest], where.config)
     say = Texts(asked.options["lang"] or wiring.language(where))
     output = asked.options["output"] or "text"
     if isinstance(asked.request, Capture):
@@ -327,8 +329,9 @@ def _profile(wiring: Wiring, asked: ProfileAsked) -> int:
             lambda: wiring.open_sources(where), asked.request, say, out=asked.options["out"], config=where.config
         )
         report, written = asyncio.run(taking)
-        print_out(render(report, output, say))
-        tell("".join(f"wrote {path}\n" for path in written) or "the profile is not saved: --out FOLDER does that\n")
+        print_out(render(_asked_there(report, asked.options) if output == "text" else report, output, say))
+        more = "" if asked.options["out"] else "--out FOLDER writes it there, with its table and flame graph\n"
+        tell("".join(f"wrote {path}\n" for path in written) + (more if written else ""))
         return 0
     from handlers.profiles.kept_report import kept_beside_the_bot  # noqa: PLC0415
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import shlex
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -14,6 +15,8 @@ from bot.report import Finding, NextAction, Report
 from bot.texts import Texts
 
 _PATIENCE_S = 1.0
+_OF_FILES = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b")
+"""Commands that read a profile, and no cluster."""
 
 
 @asynccontextmanager
@@ -53,7 +56,9 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str], *, 
     def there(command: str) -> str:
         if command.startswith("kubectl "):
             return shlex.join(["kubectl", *kubectl]) + command.removeprefix("kubectl")
-        return f"{command} {shlex.join(ours)}".rstrip() if command else ""
+        if not command or _OF_FILES.match(command):
+            return command
+        return f"{command} {shlex.join(ours)}".rstrip()
 
     def kept(one: Finding) -> list[NextAction]:
         return [action for action in one.next_actions if may_change or not action.changes_cluster]

@@ -44,7 +44,7 @@ def understand(words: Sequence[str]) -> Asked | ChangeAsked | Help | ManifestWan
     try:
         return read(build_grammar(), list(words) or ["help"])
     except UsageError as error:
-        raise UsageError(error.message, hint=_short(error.hint, words)) from error
+        raise _plain(error, _short(error.hint, words)) from error
 
 
 def example(words: Sequence[str]) -> str:
@@ -124,6 +124,22 @@ def _help(ctx: click.Context, verb: str | None) -> Help:
     wide = max(map(len, examples))
     asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]
     return Help("\n".join(["You can ask, for example:", *asked]))
+
+
+def _plain(error: UsageError, hint: str) -> UsageError:
+    """The same in words of a person: click speaks of arguments."""
+    match error.__cause__:
+        case click.MissingParameter(param=click.Parameter() as missing, ctx=click.Context() as context):
+            verb, what = context.info_name or "", missing.make_metavar(context)
+            if missing.name == "pod":
+                return UsageError(f"{verb} needs the name of a pod", hint=hint).worded("no-pod", verb=verb)
+            return UsageError(f"{verb} lacks {what}", hint=hint).worded("missing", verb=verb, what=what)
+        case click.NoSuchOption(option_name=option):
+            return UsageError(f"there is no option {option}", hint=hint).worded("no-option", option=option)
+        case _:
+            same = UsageError(error.message, hint=hint)
+            same.text = error.text
+            return same
 
 
 def _short(hint: str, words: Sequence[str]) -> str:

@@ -23,12 +23,13 @@ def split_words(text: str) -> list[str]:
     Raises UsageError for text that is too long, or whose quotes do not match.
     """
     if len(text) > LONGEST:
-        raise UsageError(f"that is {len(text):,} characters long; a question has at most {LONGEST:,}")
+        error = UsageError(f"that is {len(text):,} characters long; a question has at most {LONGEST:,}")
+        raise error.worded("too-long", got=f"{len(text):,}", most=f"{LONGEST:,}")
     straight = plain_text(text).translate(_TYPOGRAPHIC)
     try:
         return [one.replace("’", "'") for one in shlex.split(_APOSTROPHE.sub("’", straight))]
     except ValueError as error:
-        raise UsageError(f"the quotes do not match: {error}") from error
+        raise UsageError("the quotes do not match: one opens and none closes").worded("quotes") from error
 
 
 def plain_text(text: str) -> str:

@@ -29,8 +29,10 @@ def seen_in(snapshot: Snapshot) -> View | None:
         raise SourceError(f"GET {taken.wanted}: {error.message}", hint=error.hint) from error
 
 
-def diagnose(snapshot: Snapshot, say: Texts, seen: View | None = None) -> Report:
-    """`seen` is what `seen_in` gives, which is called where it is not given. Raises what that raises."""
+def diagnose(snapshot: Snapshot, say: Texts, seen: View | None = None, file: str = "") -> Report:
+    """`seen` is what `seen_in` gives, which is called where it is not given; `file` is what commands are to name the
+    profile by, else the id that it is kept under. Raises what `seen_in` raises.
+    """
     if isinstance(snapshot.outcome, Off):
         off = _off(snapshot, snapshot.outcome, say)
         return _report(snapshot, say, verdict=off.claim, findings=(off,), subject=_about_scheduler(snapshot))
@@ -38,7 +40,7 @@ def diagnose(snapshot: Snapshot, say: Texts, seen: View | None = None) -> Report
     seen = seen or seen_in(snapshot)
     assert seen is not None  # as it was taken
     name = name_of(snapshot.request.kind, taken.content)
-    known = Known(seen.profile, name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
+    known = Known(seen.profile, file or name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
     whole = _taken(snapshot, taken, seen, known, say)
     standing_out = explain(known, say)
     subject = Subject("Profile", "", name)

@@ -4,19 +4,22 @@ It puts the other questions and reads their reports: what they say is said once,
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from bot.errors import SourceError
 from bot.kube.times import format_time
-from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, SEVERITIES, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
-from playbooks._digest_figures import COLUMNS, FIGURES_TABLE, figures_of, waiting
+from playbooks._digest_figures import COLUMNS, FIGURES_TABLE, bad, figures_of, waiting
+from playbooks._digest_owners import OWNER_COLUMNS, OWNERS_TABLE, About, owners_of
 from playbooks._playbook import Playbook, Sources, find
 from playbooks._rules import prose
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
+_WORST = 3
+"""Findings of which the owners are told."""
 
 
 class Request(NamedTuple):
@@ -60,50 +63,64 @@ async def _gather(verb: str, sources: Sources) -> Any:
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """Each question's report, of which the figures and all that is wrong are told."""
     reports = {verb: find(verb).diagnose(part, say) for verb, part in snapshot.parts.items()}
-    findings = _worst(list(reports.values()))
-    figures = figures_of(reports, snapshot.unseen)
+    ranked = _worst(reports)
+    findings = [one.finding for one in ranked]
+    figures = figures_of(reports, snapshot.parts, snapshot.unseen)
     gaps = [*snapshot.unseen.values(), *(gap for report in reports.values() for gap in report.gaps)]
     rows = tuple((*name.partition("/")[::2], value) for name, value in figures.items())
-    tables = [Table(FIGURES_TABLE, COLUMNS, rows)]
+    owners = tuple(
+        (str(place), *owner, str(pods))
+        for place, one in enumerate(ranked[:_WORST], 1)
+        if one.finding.severity != "info"
+        for owner, pods in owners_of(one, reports, snapshot.parts)
+    )
+    tables = (Table(FIGURES_TABLE, COLUMNS, rows), Table(OWNERS_TABLE, OWNER_COLUMNS, owners))
     return Report(
         schema=SCHEMA,
         playbook="digest",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", snapshot.cluster),
-        verdict=one_line(_verdict(waiting(reports), figures, snapshot.unseen, say)),
+        verdict=one_line(_verdict(reports, snapshot.unseen, say)),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
-        tables=tuple(tables),
+        tables=tuple(one for one in tables if one.rows),
         gaps=tuple(dict.fromkeys(gaps)),
     )
 
 
-def _worst(reports: Sequence[Report]) -> list[Finding]:
+def _worst(reports: Mapping[str, Report]) -> list[About]:
     """The most severe of all, each question's first before any question's second; else what tells that all is well."""
-    ranked = [(number, finding) for report in reports for number, finding in enumerate(report.findings)]
-    bad = [(number, one) for number, one in ranked if one.severity != "info"]
-    bad.sort(key=lambda pair: (-SEVERITIES.index(pair[1].severity), pair[0]))
-    distinct = {(one.code, one.scope.nodes): one for _, one in reversed(bad)}
-    found = [one for one in dict.fromkeys(one for _, one in bad) if distinct[one.code, one.scope.nodes] is one]
-    return found or [report.findings[0] for report in reports if report.findings][-1:]
+    ranked = [About(verb, at, one) for verb, report in reports.items() for at, one in enumerate(report.findings)]
+    bad = [one for one in ranked if one.finding.severity != "info"]
+    bad.sort(key=lambda one: (-SEVERITIES.index(one.finding.severity), one.number))
+    distinct = {(one.finding.code, one.finding.scope.nodes): one for one in reversed(bad)}
+    found = [one for one in bad if distinct[one.finding.code, one.finding.scope.nodes] is one]
+    return found or [one for one in ranked if one.number == 0][-1:]
 
 
-def _verdict(waits: tuple[int, int], figures: Mapping[str, str], unseen: Mapping[str, Gap], say: Texts) -> str:
+def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap], say: Texts) -> str:
     told: list[str] = []
-    if "pending" not in unseen:
-        told.append(say("digest.waiting", pods=waits[0], causes=waits[1]))
-    if "nodes" not in unseen:
-        told.append(say("digest.faults", kinds=_kinds(figures, "node faults")))
-    if "status" not in unseen:
-        told.append(say("digest.health", kinds=_kinds(figures, "hami")))
+    if "pending" in reports:
+        pods, causes = waiting(reports)
+        none = say(f"digest.waiting-{_sure(reports['pending'])}")
+        told.append(say("digest.waiting", pods=pods, causes=causes) if pods else none)
+    if "nodes" in reports:
+        nodes = {node for one in bad(reports["nodes"]) for node in one.scope.nodes}
+        none = say(f"digest.faults-{_sure(reports['nodes'])}")
+        told.append(say("digest.faults", nodes=len(nodes)) if nodes else none)
+    if "status" in reports:
+        problems = len(bad(reports["status"]))
+        none = say(f"digest.health-{_sure(reports['status'])}")
+        told.append(say("digest.health", problems=problems) if problems else none)
     if unseen:
         told.append(say("digest.unseen", what=", ".join(unseen)))
     return "; ".join(told)
 
 
-def _kinds(figures: Mapping[str, str], area: str) -> int:
-    return sum(1 for name in figures if name.startswith(f"{area}/"))
+def _sure(report: Report) -> str:
+    """That there is none follows only where everything was seen."""
+    return "unseen" if report.gaps else "none"
 
 
 PLAYBOOK = Playbook(

@@ -24,6 +24,8 @@ from sandbox.slack import SlackServer
 from sandbox.slack.seed import Room, Seed, Verb
 
 RECORDING = Path(__file__).parent / "recordings" / "hami-2.10.tar.gz"
+BUSY = RECORDING.with_name("hami-2.10.busy-cpu.pb.gz")
+"""A CPU profile of the same scheduler four minutes later: with --v=5 and 1,000 requests a second."""
 POD = "s03-card-insufficient-memory"
 _PATIENCE_S = 60.0
 
@@ -38,6 +40,7 @@ THINGS_TO_TRY = (
     "In a thread write  @hami-bot gpus  (slash commands do not work in threads, there as here).",
     "In the menu of Ada's message in #gpu-oncall choose “Diagnose with HAMi”.",
     "Type  /hami profile cpu 5s  and open its thread: the flame graph, the table, and the file for go tool pprof.",
+    "Take another one: the scheduler is busier then. /hami profile kept  lists both; compare them by their ids.",
     "As Ada type  /hami verbosity 5 for 10m because it hangs  and see what it would do before it is done.",
 )
 
@@ -96,6 +99,7 @@ async def demo(port: int = 0) -> AsyncGenerator[Demo]:
     """The sandbox with the bot connected to it."""
     now = datetime.now(UTC)  # noqa: TID251  # it plays a cluster
     cluster = ApiServer.from_recording(RECORDING, shift_to=now, timing=Timing(renew_s=5))
+    cluster.ports.alternate("profile", BUSY.read_bytes())
     async with cluster, SlackServer(port=port, seed=_seed()) as slack:
         with tempfile.TemporaryDirectory(prefix="hami-bot-demo-") as folder:
             bind = f"127.0.0.1:{_free_port()}"

@@ -10,7 +10,8 @@ import aiohttp
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from sandbox.demo import ALERT, ALERT_TOKEN, POD, RECORDING, Demo, demo
+from playbooks._profile_request import name_of
+from sandbox.demo import ALERT, ALERT_TOKEN, BUSY, POD, RECORDING, Demo, demo
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, violations_of
 
 PATIENCE_MS = 120_000
@@ -73,7 +74,7 @@ def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture(
     in_the_demo(scene)
 
 
-def test_a_profile_is_taken_in_the_browser_with_its_table_its_flame_graph_and_its_files() -> None:
+def test_profiles_are_taken_in_the_browser_with_table_flame_graph_and_files_and_are_compared() -> None:
     async def scene(page: Page, _: Demo) -> None:
         await ask(page, "/hami profile cpu 1s")
         answer = page.locator("#main .message", has_text="560ms in 10 s")
@@ -85,6 +86,10 @@ def test_a_profile_is_taken_in_the_browser_with_its_table_its_flame_graph_and_it
         for name in ("cpu-3d1451de.top.txt", "cpu-3d1451de.html", "cpu-3d1451de.pb.gz"):
             await thread.get_by_role("link", name=f"Download {name}").wait_for()
         assert await violations_of(page) == []
+        await ask(page, "/hami profile cpu 1s")
+        await page.locator("#main .message", has_text="6.09s in 10 s").wait_for()
+        await ask(page, f"/hami profile compare cpu-3d1451de {name_of('cpu', BUSY.read_bytes())}")
+        await page.locator("#main .message", has_text="5.6% → 60.9% (+988%)").wait_for()
 
     in_the_demo(scene)
 

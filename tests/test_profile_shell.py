@@ -1,23 +1,30 @@
 """`hami-bot profile` as a person types it."""
 
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from bot.errors import SourceError, UsageError
+from handlers.grammar import read
 from handlers.profiles.shell import answer, read_words
+from handlers.profiles.words import ProfileAsked, Study
+from handlers.shell import build_grammar
 from tests.pprof.cases import PROFILES
+from tests.slack.bot import RECORDING
 
 ROOT = Path(__file__).parents[1]
 CPU = str(PROFILES / "before.cpu.pb.gz")
 AFTER = str(PROFILES / "after.cpu.pb.gz")
 
 
-def hami_bot(*words: str) -> subprocess.CompletedProcess[str]:
+def hami_bot(*words: str, over: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bot", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
+    return subprocess.run(command, cwd=ROOT, env=over, capture_output=True, text=True, encoding="utf-8", check=False)
 
 
 def test_a_table_is_printed_and_nothing_else() -> None:
@@ -41,6 +48,21 @@ def test_an_error_says_what_was_tried_and_what_to_do(words: list[str], code: int
     assert done.stderr.startswith("hami-bot: ")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_table_imports_nothing_that_takes_longer_than_the_table() -> None:
+    heavy = ("click", "dataclasses", "httpx", "inspect", "kubernetes", "logging", "msgspec", "pathlib", "pydantic")
+    program = f"""
+import contextlib, sys
+from bot.__main__ import main
+sys.argv = ["hami-bot", "profile", "top", {CPU!r}]
+with contextlib.suppress(SystemExit):
+    main()
+print([name for name in {heavy} if name in sys.modules], file=sys.stderr)
+"""
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path}\n{program}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=True)
+    assert done.stderr == "[]\n"
 
 
 def test_one_dash_or_two_with_or_without_an_equals_sign_are_the_same() -> None:
@@ -91,7 +113,22 @@ def test_what_is_said_about_profiles_in_files(words: list[str], said: str) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["profile", "hints", "-lang=zh", CPU], "80.8% 用于 JSON"),
+        (["profile", "compare", CPU, AFTER, "--lang", "zh"], "并列比较"),
+        (["--lang", "zh", "profile", "compare", CPU, AFTER], "并列比较"),
+    ],
+)
+def test_what_is_said_can_be_had_in_chinese(words: list[str], said: str) -> None:
+    done = hami_bot(*words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert said in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
         (["compare", CPU], "at least two profiles"),
+        (["hints", "-lang=fr", CPU], "none of en, zh"),
         (["compare", CPU, str(PROFILES / "before.heap.pb.gz")], "different things"),
         (["hints"], "name one profile"),
         (["list", CPU], "a function and one profile"),
@@ -101,6 +138,22 @@ def test_what_is_said_about_profiles_in_files(words: list[str], said: str) -> No
 def test_questions_about_files_that_make_no_sense_are_refused(words: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         answer(words)
+
+
+@pytest.mark.parametrize("out", ["", "my folder"])
+def test_every_command_that_a_taken_profile_comes_with_can_be_run_as_it_stands(tmp_path: Path, out: str) -> None:
+    options = ["--recording", str(RECORDING), *(["--out", str(tmp_path / out)] if out else [])]
+    done = hami_bot("profile", "cpu", *options, over={"TMPDIR": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    commands = {tuple(shlex.split(one)) for one in re.findall(r"^ +(hami-bot .*)", done.stdout, re.MULTILINE)}
+    assert {words[2] for words in commands} == {"top", "list", "allocs", "mutex"}
+    for _, verb, *words in commands:
+        asked = read(build_grammar(), [verb, *words])
+        assert isinstance(asked, ProfileAsked)
+        if isinstance(asked.request, Study):
+            assert answer(asked.request.words)
+        else:
+            assert asked.options["recording"] == RECORDING
 
 
 def test_help_names_every_option() -> None:

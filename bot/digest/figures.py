@@ -8,6 +8,8 @@ Figures = Mapping[str, str]
 `unseen/AREA`, of one that was seen in part `gaps/AREA` with what was not: nothing is concluded from what is missing in
 the one, or from what differs where the other does."""
 _BLIND = ("unseen", "gaps")
+_COUNTERS = ("scheduler-restarts", "plugin-restarts")
+"""Areas whose figures count since their pod began: more is news, and a pod that is gone has restarted nothing."""
 
 
 class Difference(NamedTuple):
@@ -26,6 +28,8 @@ def differences(before: Figures, after: Figures) -> list[Difference]:
     for name in dict.fromkeys([*after, *before]):
         area, what = split(name)
         old, new = before.get(name, ""), after.get(name, "")
+        if area in _COUNTERS:
+            old, new = (old or "0", new) if int(new or "0") > int(old or "0") else ("", "")
         if area not in _BLIND and area not in blind and old != new:
             found.append(Difference(area, what, old, new))
     areas = list(dict.fromkeys(split(name)[0] for name in [*after, *before]))

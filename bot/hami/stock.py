@@ -6,6 +6,7 @@ object until it changes.
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
@@ -83,6 +84,8 @@ class Stock:
         self.terms = terms
         self.rules = rules_of(terms.version)
         self._selects = label_matcher(terms.node_selector)
+        # No method of its own: `_kept` holds it, and so the whole stock would wait for the garbage collector.
+        self._holding = partial(read_holding, version=terms.version)
         self._nodes: dict[str, _Kept] = {}
         self._kept: Kept = {}
         self._counted = list[Pod | Holder](), Ledger({})
@@ -96,9 +99,6 @@ class Stock:
         if pods != counted[0]:
             counted = self._counted = pods, add_up(of_each(self._kept, self._holding, pods))
         return counted[1]
-
-    def _holding(self, pod: Pod | Holder) -> Holding | None:
-        return read_holding(pod, self.terms.version)
 
     def verdicts(self, asked: Hashable) -> dict[Hashable, Verdict]:
         """The verdicts on what was asked before, by what is equal for nodes that get the same: to be added to."""

@@ -16,6 +16,7 @@ from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.failures import Request, StaleListError, broken, is_cut, is_status, refused
 from bot.kube.loglines import matching_lines
 from bot.kube.models import PODS, Kind, Resource
+from bot.kube.packed import beginning, whole_body
 from bot.kube.pages import Page, decoded, left_out, page_of, resource, segment
 from bot.kube.podget import PodAnswer, PodGet
 from bot.kube.podport import answer_of, is_refused_by_pod, too_slow
@@ -136,22 +137,22 @@ class LiveCluster:
     async def server_version(self) -> str:
         """The API server's version, such as `v1.34.1`."""
         request = Request("get", "version", "/version")
-        return decoded(request, await self._ask(request, _body), Version).git_version
+        return decoded(request, await self._ask(request, whole_body), Version).git_version
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         path = kind.path(segment(namespace) if namespace else "", segment(name))
         request = Request("get", resource(kind), path, namespace)
-        return decoded(request, await self._ask(request, _body), kind.type)
+        return decoded(request, await self._ask(request, whole_body), kind.type)
 
     async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
         path = kind.path(segment(namespace) if namespace else "", segment(name))
         request = Request("get", resource(kind), path, namespace)
-        return decoded(request, await self._ask(request, _body), dict[str, Any])
+        return decoded(request, await self._ask(request, whole_body), dict[str, Any])
 
     async def served(self, namespace: str, pod: str, port: int, path: str) -> bytes:
         """What the pod answers to GET `path` on a port that speaks plain HTTP, through the API server."""
         address = f"{PODS.path(segment(namespace), f'http:{segment(pod)}:{port}')}/proxy/{path}"
-        return await self._ask(Request("get", "pods/proxy", address, namespace, (), "*/*"), _body)
+        return await self._ask(Request("get", "pods/proxy", address, namespace, (), "*/*"), whole_body)
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
         """See `bot.kube.podget.PodPorts`: through the API server, which asks for `get` on `pods/proxy`."""
@@ -203,7 +204,7 @@ class LiveCluster:
         """The resourceVersion that the server is at now."""
         query = (("limit", "1"),)
         request = Request("list", resource(kind), kind.path(), "", query, METADATA_ONLY)
-        return decoded(request, await self._ask(request, _body), Page[msgspec.Raw]).metadata.version
+        return decoded(request, await self._ask(request, whole_body), Page[msgspec.Raw]).metadata.version
 
     async def watch(
         self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
@@ -290,7 +291,7 @@ class LiveCluster:
         bad: dict[str, str] = {}
         turn = request
         while True:
-            page = page_of(turn, await self._ask(turn, _body), kind, bad)
+            page = page_of(turn, await self._ask(turn, whole_body), kind, bad)
             found += map(shrink, page.items or ()) if shrink else page.items or ()
             if not page.metadata.next:
                 break
@@ -329,16 +330,13 @@ async def _exchange(
             body += piece
             if len(body) >= ERROR_BODY_LIMIT:
                 break
-        return Refusal(answer.status, bytes(body), _wait_s(answer.headers.get("Retry-After", "")))
+        said = beginning(answer, bytes(body), ERROR_BODY_LIMIT)
+        return Refusal(answer.status, said, _wait_s(answer.headers.get("Retry-After", "")))
 
 
 def _wait_s(retry_after: str) -> int:
     """Kubernetes sends whole seconds; the other legal form, a date, is not worth a parser for a wait this short."""
     return min(int(retry_after), LONGEST_WAIT_S) if retry_after.isdecimal() else 1
-
-
-async def _body(answer: aiohttp.ClientResponse) -> bytes:
-    return await answer.read()
 
 
 def _filled(query: dict[str, str]) -> tuple[tuple[str, str], ...]:

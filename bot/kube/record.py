@@ -79,7 +79,8 @@ async def write_recording(
             continue
         objects[kind.plural] = len(items)
         shown += [time for item in items for time in _times(item)]
-        files[f"objects/{kind.file_name}"] = encode_list(kind, map(redacted, items))
+        # In a thread, as the logs are masked: a bot that records meanwhile answers others.
+        files[f"objects/{kind.file_name}"] = await asyncio.to_thread(_encoded, kind, items)
         if kind.plural == PODS.plural:
             pods = [one for one in items if isinstance(one, Pod)]
     if not objects:
@@ -93,6 +94,10 @@ async def write_recording(
     except OSError as error:
         raise UsageError(f"{out} could not be written: {error}", hint="name another place with -o") from error
     return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *log_gaps))
+
+
+def _encoded(kind: Kind[Resource], items: list[Resource]) -> bytes:
+    return encode_list(kind, map(redacted, items))
 
 
 async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
@@ -134,7 +139,7 @@ async def _scheduler_logs(cluster: Cluster, pods: list[Pod], needle: bytes) -> t
                 continue
             if cut:
                 gaps.append(Gap(at, f"not all of the log was read: {len(lines):,} lines of at most {left:,} bytes"))
-            logs[name] = masked_log(lines).encode()
+            logs[name] = (await asyncio.to_thread(masked_log, lines)).encode()
             left = max(0, left - len(logs[name]))
     return logs, gaps
 

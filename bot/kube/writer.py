@@ -16,6 +16,7 @@ from bot.errors import SourceError
 from bot.kube.failures import Request, broken, refused
 from bot.kube.live import ERROR_BODY_LIMIT, METADATA_ONLY, Link
 from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
+from bot.kube.packed import whole_body
 from bot.kube.pages import UNREADABLE, Page, segment
 
 R = TypeVar("R", bound=Resource)
@@ -148,7 +149,7 @@ class Writer:
         try:
             async with await link.send(request, self._limits) as answer:
                 self._note_time(answer)
-                return answer.status, await answer.read()
+                return answer.status, await whole_body(answer)
         except (aiohttp.ClientError, OSError) as error:
             told = broken(request, error, link.server, link.credentials, self._limits)
             never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from bot.errors import SourceError
 from bot.pprof import wire
@@ -42,7 +42,10 @@ _MOST_COMMENTS = 1 << 20
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
 _CHUNK = 1 << 20
+_ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 _LEGACY = (b"heap profile:", b"goroutine profile:", b"threadcreate profile:", b"--- ", b"MAPPED_LIBRARIES:")
+_LEGACY_CPU = tuple((0).to_bytes(size, order) + (3).to_bytes(size, order) for size in (4, 8) for order in _ORDERS)
+"""How the binary CPU profiles of gperftools begin: a word of 0, then how many words of header follow."""
 _NO_MAPPING = Mapping(1, 0, 0, 0, "", "")  # what pprof gives a profile that has none: patterns are tried on its name
 _WEB_PAGE = (b"<!doctype", b"<html", b"<?xml")
 
@@ -65,6 +68,14 @@ def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
         return _Tables(message).profile()
     except _MalformedError as error:
         raise SourceError(f"malformed profile: {error}", hint="It is damaged; fetch it again.") from error
+
+
+def uncompressed_size(data: bytes) -> int:
+    """Bytes that `read` has to read; 0 for what it refuses before it does. A tenth of a second for `MAX_BYTES`."""
+    try:
+        return len(_uncompressed(data, MAX_BYTES))
+    except SourceError:
+        return 0
 
 
 def _uncompressed(data: bytes, limit: int) -> bytes:
@@ -117,6 +128,11 @@ def _not_a_profile(data: bytes) -> SourceError:
         return SourceError(
             "this is a profile in a text format (debug=1 or an old program), not profile.proto",
             hint="Fetch it without debug=1; or read it with go tool pprof.",
+        )
+    if data.startswith(_LEGACY_CPU):
+        return SourceError(
+            "this is a CPU profile in the binary format of gperftools and old Go programs, not profile.proto",
+            hint="Take it anew with a program that Go 1.10 or later built; or read it with go tool pprof.",
         )
     return SourceError(
         "this is not a profile: it cannot be read as profile.proto",

@@ -1,7 +1,6 @@
 """focus, ignore, hide, show, show_from, tagfocus and tagignore (profile/filter.go, internal/driver/driver_focus.go)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from bot.pprof.patterns import Match, matcher
@@ -67,12 +66,12 @@ def _by_name(
             lines = _unmatched(location, hide)
             emptied = not lines
         if show:
-            lines = _matched(replace(location, lines=lines), show)
+            lines = _matched(location._replace(lines=lines), show)
             emptied = not lines
         if emptied:
             hidden.add(number)
         if lines is not location.lines:
-            profile.locations[number] = replace(location, lines=lines)
+            profile.locations[number] = location._replace(lines=lines)
     profile.samples = Rewritten(profile.samples, _chooser(ignored, focused, hidden))
 
 
@@ -97,7 +96,7 @@ def _from(profile: Profile, show_from: Match) -> None:
         last = next((i for i in range(len(location.lines) - 1, -1, -1) if _named(location.lines[i], show_from)), None)
         if last is not None:
             found.add(number)
-            profile.locations[number] = replace(location, lines=location.lines[: last + 1])
+            profile.locations[number] = location._replace(lines=location.lines[: last + 1])
 
     def below(ids: Sequence[int]) -> Sequence[int] | None:
         highest = next((i for i in range(len(ids) - 1, -1, -1) if ids[i] in found), None)

@@ -1,7 +1,6 @@
 """The frames that a profile itself asks to leave out: drop_frames and keep_frames (profile/prune.go)."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from bot.errors import SourceError, UsageError
 from bot.pprof.patterns import Match, matcher
@@ -32,7 +31,7 @@ def prune(profile: Profile) -> None:
             whole.add(number)
         else:
             beneath.add(number)
-            profile.locations[number] = replace(location, lines=location.lines[dropped + 1 :])
+            profile.locations[number] = location._replace(lines=location.lines[dropped + 1 :])
     if not (whole or beneath):
         return
     either = whole | beneath

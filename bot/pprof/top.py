@@ -1,6 +1,7 @@
 """The text of `go tool pprof -top`, byte for byte."""
 
 import time
+from functools import cache
 from typing import NamedTuple
 
 from bot.pprof import filters
@@ -77,6 +78,7 @@ def total_of(profile: Profile, index: int) -> int:
 def _text(profile: Profile, graph: Graph, total: int, kind: ValueType, options: Options) -> str:
     unit = _unit(graph, total, kind, options)
 
+    @cache  # most values occur in several rows
     def value(number: int) -> str:
         return label(number, kind.unit, unit)
 

@@ -3,9 +3,12 @@
 The same numbers to the last bit: everything is int64, which wraps around as Go's does.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
+
+os.putenv("OPENBLAS_NUM_THREADS", "1")  # a quarter of numpy's import is threads for algebra that nobody does here
 
 import numpy as np
 
@@ -20,23 +23,29 @@ _Array = Any  # numpy's own types say more than a reader needs
 
 
 class VectorSums:
-    """Sums with arrays: the stacks are read once and kept as the positions of their locations, four bytes a frame."""
+    """Sums with arrays: the stacks are read once and kept as the positions of their locations, four bytes a frame.
+
+    `edges` after `weigh`, which sees which stacks hold a node more than once: calls are told apart in those alone.
+    """
 
     def __init__(self, stacks: Stacks, table: NodeTable) -> None:
         self._table = table
         self._ids = np.array(sorted(table.by_location), np.uint64)
         self._most = max(1, min(_BATCH, _MARKS // max(1, len(table.nodes))))
         self._batches = [self._gathered(batch) for batch in _batches(stacks(), self._most)]
+        self._recursive: list[_Array] = []  # for each batch, whether each of its stacks is
 
     def weigh(self) -> Weights:
         codes, count = self._codes(self._table.by_location), len(self._table.nodes)
         flat, cum = np.zeros(count, np.int64), np.zeros(count, np.int64)
         marks = np.zeros(self._most * count, np.int32)
+        self._recursive = []
         for sizes, where, values in self._batches:
             owner, nodes = codes.expanded(np.repeat(np.arange(len(sizes)), sizes), where)
             pairs, order = owner * count + nodes, np.arange(len(nodes), dtype=np.int32)
             marks[pairs] = order  # of equal pairs the last one stays, without sorting them
             once = marks[pairs] == order
+            self._recursive.append(np.bincount(owner[~once], minlength=len(sizes)) > 0)
             np.add.at(cum, nodes[once], values[owner[once]])
             leaves = np.flatnonzero(np.diff(owner, prepend=_ABSENT))
             np.add.at(flat, nodes[leaves], values[owner[leaves]])
@@ -52,7 +61,7 @@ class VectorSums:
         codes, count = self._codes(coded), max(1, len(numbers))
         wanted = np.fromiter((node in callees for node in numbers), bool, len(numbers))
         tally = _Tally()
-        for sizes, where, values in self._batches:
+        for (sizes, where, values), recursive in zip(self._batches, self._recursive, strict=True):
             owner = np.repeat(np.arange(len(sizes)), sizes)
             counted = values[owner] != 0
             owner, lines = codes.expanded(owner[counted], where[counted])
@@ -62,14 +71,19 @@ class VectorSums:
             calls = nodes[:-1][called] * count + nodes[1:][called]
             sample = owner[1:][called]
             inlined = (lines[1:][called] & 1).astype(bool)
-            _, first = np.unique(sample * (count * count) + calls, return_index=True)
-            tally.add(calls[first], values[sample[first]], inlined[first])
+            again = recursive[sample]
+            if again.any():
+                first, repeated = ~again, np.flatnonzero(again)
+                _, which = np.unique(sample[again] * (count * count) + calls[again], return_index=True)
+                first[repeated[which]] = True
+                calls, sample, inlined = calls[first], sample[first], inlined[first]
+            tally.add(calls, values[sample], inlined)
         return tally.edges([*numbers])
 
     def _gathered(self, batch: Sequence[tuple[Sequence[int], int]]) -> tuple[_Array, _Array, _Array]:
         """The length of each stack, the positions of all their locations, and their values."""
         sizes = np.fromiter((len(ids) for ids, _ in batch), np.int64, len(batch))
-        ids = np.fromiter(chain.from_iterable(ids for ids, _ in batch), np.uint64, int(sizes.sum()))
+        ids = np.fromiter(chain.from_iterable(ids[:] for ids, _ in batch), np.uint64, int(sizes.sum()))
         values = np.fromiter((value for _, value in batch), np.int64, len(batch))
         where = np.searchsorted(self._ids, ids)
         if len(ids) and (where.max() >= len(self._ids) or (self._ids[where] != ids).any()):

@@ -4,7 +4,6 @@ The root is on top. Siblings stand in the order of their names, so that pictures
 side. What is too narrow to see is left out, and said.
 """
 
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,20 +13,23 @@ DEEPEST = 40
 
 Colour = tuple[int, int, int]
 
-GROUPS: dict[str, Colour] = {
-    "garbage collection": (154, 165, 177),
-    "runtime": (195, 202, 210),
-    "encoding": (239, 176, 76),
-    "locks": (224, 123, 123),
-    "system calls": (178, 154, 214),
-    "network": (134, 205, 176),
-    "other std": (156, 195, 230),
-}
-"""What Go's own packages are drawn in; told apart by lightness too, for those who see no colours."""
 OWN = "own code"
-_OWN_HUES: tuple[Colour, ...] = (
-    (79, 163, 200), (64, 170, 165), (104, 181, 115), (147, 186, 96), (214, 137, 176), (120, 150, 214),
-)  # fmt: skip
+COLOURS: dict[str, Colour] = {
+    "garbage collection": (122, 144, 137),
+    "runtime": (222, 224, 226),
+    "encoding": (245, 205, 50),
+    "locks": (229, 119, 90),
+    "system calls": (164, 124, 185),
+    "network": (110, 218, 165),
+    "other std": (182, 211, 247),
+    OWN: (65, 140, 239),
+}
+"""What frames are drawn in, by what they belong to: Go's own packages, and the rest.
+
+Any two are at least 15 apart in CIELAB for whoever sees no red, green or blue as well, and dark text is legible on all.
+"""
+ROOT: Colour = (255, 255, 255)
+"""The frame of everything belongs to nothing."""
 
 _GC = ("runtime.gc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.scan", "runtime.greyobject", "runtime.mark")
 _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -103,7 +105,7 @@ def lay_out(samples: Iterable[Sample]) -> Flame:
 
 
 def group_of(name: str) -> str:
-    """What a Go function's name says it belongs to: a key of `GROUPS`, or `OWN`."""
+    """What a Go function's name says it belongs to: a key of `COLOURS`."""
     for group, prefixes in _PREFIXES:
         if name.startswith(prefixes):
             return group
@@ -111,12 +113,9 @@ def group_of(name: str) -> str:
     return "other std" if package != name and package.split("/")[0] in _STD_TOPS else OWN
 
 
-def colour_of(name: str) -> Colour:
-    """The colour of a frame: its group's, or for own code one by its package."""
-    group = group_of(name)
-    if group != OWN:
-        return GROUPS[group]
-    return _OWN_HUES[zlib.crc32(package_of(name).encode(errors="replace")) % len(_OWN_HUES)]
+def colour_of(box: Box) -> Colour:
+    """The colour of a frame."""
+    return COLOURS[group_of(box.name)] if box.row else ROOT
 
 
 def package_of(name: str) -> str:
@@ -134,10 +133,10 @@ def short(name: str) -> str:
     return "/".join(parts[-2:] if versioned else parts[-1:]) + name[len(package) :]
 
 
-def groups_shown(boxes: Iterable[Box]) -> Iterator[str]:
-    """The groups that occur, in the order of `GROUPS`, own code last."""
+def legend(boxes: Iterable[Box]) -> Iterator[tuple[str, Colour]]:
+    """The groups that occur with their colours, own code last."""
     found = {group_of(box.name) for box in boxes if box.row}
-    yield from (group for group in (*GROUPS, OWN) if group in found)
+    yield from ((group, colour) for group, colour in COLOURS.items() if group in found)
 
 
 _STD_TOPS = frozenset(

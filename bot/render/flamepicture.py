@@ -4,7 +4,7 @@ import io
 
 from PIL import Image, ImageDraw
 
-from bot.render.flame import GROUPS, OWN, Box, Flame, colour_of, groups_shown, short
+from bot.render.flame import OWN, Box, Flame, colour_of, group_of, legend, short
 from bot.render.lettering import Ink, fitted, wide, write
 from bot.render.words import visible
 
@@ -17,7 +17,6 @@ _PAPER: Ink = (255, 255, 255)
 _EDGE: Ink = (118, 118, 118)
 _INK: Ink = (24, 24, 24)
 _FAINT: Ink = (96, 96, 96)
-_OWN_SHOWN: Ink = (79, 163, 200)
 
 
 def flame_picture(flame: Flame, title: str, subtitle: str) -> bytes:
@@ -43,7 +42,7 @@ def flame_alt_text(flame: Flame, title: str) -> str:
     """The picture in words, for those who do not see it: the largest functions of the own code, by all they call."""
     by_name: dict[str, float] = {}
     for box in flame.boxes:
-        if box.row and colour_of(box.name) not in GROUPS.values():
+        if box.row and group_of(box.name) == OWN:
             by_name[box.name] = max(by_name.get(box.name, 0.0), box.width)
     largest = sorted(by_name.items(), key=lambda one: (-one[1], one[0]))[:3]
     told = ", ".join(f"{visible(short(name))} {part:.0%}" for name, part in largest)
@@ -54,8 +53,9 @@ def _draw(image: Image.Image, draw: ImageDraw.ImageDraw, box: Box) -> None:
     room = _WIDTH - 2 * _MARGIN
     left, right = round(_MARGIN + box.left * room), round(_MARGIN + (box.left + box.width) * room)
     top = _HEAD + box.row * _ROW
-    colour = (228, 231, 235) if box.row == 0 else colour_of(box.name)
-    draw.rectangle((left, top, max(right - 1 - _GAP, left), top + _ROW - 1 - _GAP), fill=colour)
+    edge = None if box.row else _EDGE
+    place = (left, top, max(right - 1 - _GAP, left), top + _ROW - 1 - _GAP)
+    draw.rectangle(place, fill=colour_of(box), outline=edge)
     space = right - left - 10
     if space < _LEAST_ROOM:
         return
@@ -68,8 +68,7 @@ def _draw(image: Image.Image, draw: ImageDraw.ImageDraw, box: Box) -> None:
 def _foot(image: Image.Image, draw: ImageDraw.ImageDraw, flame: Flame) -> None:
     y = image.height - _FOOT + 18
     x = _MARGIN
-    for group in groups_shown(flame.boxes):
-        colour = _OWN_SHOWN if group == OWN else GROUPS[group]
+    for group, colour in legend(flame.boxes):
         draw.rectangle((x, y + 2, x + 14, y + 16), fill=colour)
         x = write(image, (x + 20, y), group, size=_TEXT, ink=_INK) + 22
     said = [f"{flame.hidden} narrow frames left out"] if flame.hidden else []

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
-from bot.render.words import changed, heading, seen_at, shell_command, some_names, subject_name, visible, where
+from bot.render.words import changed, seen_at, shell_command, some_names, subject_name, table_heading, visible, where
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Table
 from bot.texts import Texts
 
@@ -33,7 +33,7 @@ def markdown(report: Report, say: Texts) -> str:
         *_section(say("render.findings"), list(_findings(report.findings, say))),
         *(_section(say("render.change"), list(_change(report.change, say))) if report.change else []),
         *_section(say("render.next"), [line for one in actions for line in _action(one, say)]),
-        *(part for table in report.tables for part in _section(_inert(heading(table.title)), _table(table, say))),
+        *(part for table in report.tables for part in _section(_inert(table_heading(table, say)), _table(table, say))),
         *_section(say("render.gaps"), [line for gap in report.gaps for line in _gap(gap)]),
     ]
     return "\n\n".join("\n".join(section) for section in sections) + "\n"

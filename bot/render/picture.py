@@ -67,7 +67,7 @@ class _Bar(NamedTuple):
     @property
     def says(self) -> str:
         """What stands in the bar if it fits."""
-        return _amount(self.room) if self.state == _FREE else self.state
+        return amount(self.room) if self.state == _FREE else self.state
 
 
 class _Row(NamedTuple):
@@ -189,14 +189,14 @@ def _sum(bars: Sequence[_Bar]) -> str:
     if all(bar.used is None or bar.state in _DOTTED for bar in bars):
         return "not known"
     room = sum(bar.room for bar in bars)
-    return f"{_amount(room)} free" if room else "none free"
+    return f"{amount(room)} free" if room else "none free"
 
 
 def _types(bars: Iterable[_Bar]) -> str:
     return ", ".join(f"{count} x {kind}" for kind, count in Counter(bar.type for bar in bars).items())
 
 
-def _amount(mib: int) -> str:
+def amount(mib: int) -> str:
     """`13.5 GiB`; MiB below one, whole ones from a thousand on."""
     if mib < _MIB_PER_GIB:
         return f"{mib} MiB"
@@ -233,7 +233,7 @@ def _facts(report: Report, cards: Sequence[_Bar]) -> str:
     facts = f"{sum(bar.state == _FREE for bar in known):,} of {len(known):,} cards can still take work"
     if unknown := sum(bar.state in _DOTTED for bar in known):
         facts += f" ({unknown:,} not known)"
-    return f"{facts}; the largest free slice is {_amount(largest)}" if largest else facts
+    return f"{facts}; the largest free slice is {amount(largest)}" if largest else facts
 
 
 def _draw_row(image: Image.Image, row: _Row, sizes: _Sizes, at: tuple[int, int]) -> None:

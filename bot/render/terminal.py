@@ -9,17 +9,18 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from bot.render.bars import bars
 from bot.render.words import (
     about,
     cells,
     changed,
-    heading,
     is_numeric,
     moment,
     notes,
     seen_at,
     shell_command,
     some_names,
+    table_heading,
     visible,
     where,
 )
@@ -67,6 +68,7 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> st
         _next(cause.next_actions if cause else (), say, width),
         _others([one for one in others if one and one.severity != "info"], say, width),
         _background([one for one in others if one and one.severity == "info"], say, width),
+        _bars(report, say, wide),
         *(_table(table, say, wide) for table in report.tables),
         _gaps(report.gaps, say, width),
     ]
@@ -166,6 +168,19 @@ def _gaps(gaps: Sequence[Gap], say: Texts, width: int) -> list[Line]:
     return lines
 
 
+def _bars(report: Report, say: Texts, width: int) -> list[Line]:
+    """The cards as bars, where they are the answer."""
+    found = bars(report, say)
+    if found is None:
+        return []
+    lines = [Line(say("bars.title"), lead_style=_HEADING)]
+    for one in found.lines:
+        lines += [Line("  ", text) for text in wrap(one, width - 2)]
+    if found.left_out:
+        lines.append(Line("  ", say("bars.left-out", count=found.left_out), style=_LABEL))
+    return [*lines, *(Line("  ", text, style=_LABEL) for text in wrap(found.legend, width - 2))]
+
+
 # ------------------------------------------------------------------------------------------------------- tables
 
 
@@ -175,7 +190,7 @@ def _table(table: Table, say: Texts, width: int) -> list[Line]:
     What is empty is left out: a whole column, or a cell of a paragraph.
     """
     prose = min(width, _WIDEST_PROSE)
-    lines = _prose(heading(table.title), prose, "", style=_HEADING)
+    lines = _prose(table_heading(table, say), prose, "", style=_HEADING)
     if not table.columns or not table.rows:
         return [*lines, Line("  ", say("words.none"))]
     header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]

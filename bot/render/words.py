@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from msgspec import UNSET
 
-from bot.report import Change, Evidence, Finding, NextAction, Report
+from bot.report import Change, Evidence, Finding, NextAction, Report, Table
 from bot.texts import Texts
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
@@ -61,8 +61,13 @@ def about(report: Report, say: Texts) -> str:
 
 
 def heading(title: str) -> str:
-    """A table's title as it stands among our own headings."""
+    """A word of ours as it stands among headings."""
     return title[:1].upper() + title[1:]
+
+
+def table_heading(table: Table, say: Texts) -> str:
+    """The table's title for people. In JSON, and in a file's name, it is the same in every language."""
+    return heading(say(key) if (key := f"table.{table.title}") in say else table.title)
 
 
 def some_names(names: Sequence[str], say: Texts, shown: int) -> str:
@@ -117,7 +122,7 @@ def moment(at: str, taken_at: str | None, say: Texts) -> str:
     shown = f"{date}{then:%H:%M:%S} UTC"
     if taken is None or then > taken:
         return shown
-    return say("render.earlier", moment=shown, age=_age(int((taken - then).total_seconds())))
+    return say("render.earlier", moment=shown, age=_age(int((taken - then).total_seconds()), say))
 
 
 def seen_at(report: Report, say: Texts) -> str:
@@ -137,8 +142,9 @@ def _read(text: str) -> datetime | None:
         return None
 
 
-def _age(seconds: int) -> str:
-    for unit, size, until in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172800)):
-        if seconds < until:
-            return f"{seconds // size} {unit}"
-    return f"{seconds // 86400} d"
+def _age(seconds: int, say: Texts) -> str:
+    if seconds < 120:
+        return say("age.seconds", count=seconds)
+    if seconds < 7200:
+        return say("age.minutes", count=seconds // 60)
+    return say("age.hours", count=seconds // 3600) if seconds < 172800 else say("age.days", count=seconds // 86400)

@@ -15,6 +15,7 @@ from bot.texts import Language
 PREFIX = "HAMI_BOT_"
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
+_SCHEDULE = re.compile(r"[A-Z0-9]{2,32}")
 
 Ids = Annotated[tuple[str, ...], NoDecode]
 """In the environment a JSON list, or ids with commas between them."""
@@ -61,11 +62,8 @@ class SlackSettings(BaseModel):
 
     @field_validator("api_url")
     @classmethod
-    def _never_in_clear(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
-            return url if url.endswith("/") else url + "/"
-        raise ValueError("must begin with https:// (http:// only on loopback)")
+    def _secret_stays_so(cls, url: str) -> str:
+        return _never_in_clear(url).rstrip("/") + "/"
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -113,13 +111,54 @@ class AccessSettings(BaseModel):
         return self
 
 
+class PagerDutySettings(BaseModel):
+    """Whom PagerDuty has on call: `schedules` are the ids of schedules, in the order in which they are called.
+
+    `token` is a REST API key that may read, `people` says by e-mail address who that is in Slack: the bot needs no
+    scope of Slack's for it. `url` is PagerDuty's own, https://api.eu.pagerduty.com for accounts of its EU region.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    token: SecretStr
+    schedules: Ids = Field(min_length=1)
+    people: dict[str, str] = Field(min_length=1)
+    url: str = "https://api.pagerduty.com"
+
+    @field_validator("schedules", mode="before")
+    @classmethod
+    def _list(cls, given: object) -> object:
+        return _listed(given)
+
+    @field_validator("schedules")
+    @classmethod
+    def _ids(cls, schedules: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [one for one in schedules if not _SCHEDULE.fullmatch(one)]:
+            raise ValueError(f"{', '.join(wrong)}: a schedule is named by its id, such as PI7DH85, as in its address")
+        return schedules
+
+    @field_validator("people")
+    @classmethod
+    def _by_address(cls, people: dict[str, str]) -> dict[str, str]:
+        if wrong := [one for one in people if "@" not in one]:
+            raise ValueError(f"{', '.join(wrong)}: people are named by their e-mail address in PagerDuty")
+        _named_people(tuple(people.values()))
+        return {address.casefold(): one for address, one in people.items()}
+
+    @field_validator("url")
+    @classmethod
+    def _secret_stays_so(cls, url: str) -> str:
+        return _never_in_clear(url).rstrip("/")
+
+
 class OncallSettings(BaseModel):
     """Alerts and triage threads. `channel` is where the threads are; there have to be credentials for Alertmanager:
     `token` (bearer), or `user` and `password` (basic).
 
     `cluster` is that of alerts without a `cluster` label that names one. `responders` (users and user groups) may act
     on threads, everybody if none is named; `rota` are those who are called, one after the other, each `call_minutes`
-    after the one before, while nobody has acknowledged. A cause that was gone for `settled_minutes` is resolved; when
+    after the one before, while nobody has acknowledged; whom `pagerduty` has on call then comes first, and the rota is
+    for when it does not answer. A cause that was gone for `settled_minutes` is resolved; when
     it comes back within `reopen_minutes` it is the same incident. An alert that Alertmanager has not repeated for
     `silent_hours` counts as over: let that be more than its `repeat_interval`; 0 is for ever.
 
@@ -136,6 +175,7 @@ class OncallSettings(BaseModel):
     cluster: str = ""
     responders: Ids = ()
     rota: Ids = ()
+    pagerduty: PagerDutySettings | None = None
     call_minutes: int = Field(default=15, ge=0)
     settled_minutes: int = Field(default=5, ge=0)
     reopen_minutes: int = Field(default=60, ge=0)
@@ -166,6 +206,8 @@ class OncallSettings(BaseModel):
             raise ValueError("user and password go together")
         if not self.token.get_secret_value() and not self.user:
             raise ValueError("nothing proves that an alert is Alertmanager's: set token, or user and password")
+        if self.pagerduty and not self.rota:
+            raise ValueError("rota is missing: who is called when PagerDuty does not answer")
         return self
 
 
@@ -292,6 +334,13 @@ def _named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
         text = "a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
         raise ValueError(f"{', '.join(wrong)}: {text}")
     return ids
+
+
+def _never_in_clear(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+        return url
+    raise ValueError("must begin with https:// (http:// only on loopback)")
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,7 +1,6 @@
 """What the bot is doing: every accepted question as a task that is kept, bounded in time, told when it fails."""
 
 import asyncio
-import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -17,6 +16,8 @@ LONGEST_S = 120.0
 KEEPING_S = 0.025
 """How long an ack waits until what it accepts is kept: enough for an idle machine, and in a storm, when a busy store
 would hold up every ack, little. What is acked before it is kept is lost if the process is killed in that moment."""
+BUSY_AT_ONCE = 2
+"""Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
 _UNCLAIMED_KEPT = 1000
 
 log = logging.getLogger(__name__)
@@ -42,8 +43,8 @@ class Work:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._claims = _Together(store.claim_all)
         self._ends = _Together(store.done_all)
-        self._unkept: set[asyncio.Event] = set()
         self._one_goes_on = asyncio.Lock()
+        self._busy = asyncio.Semaphore(BUSY_AT_ONCE)
         self._unclaimed: deque[str] = deque(maxlen=_UNCLAIMED_KEPT)
 
     def __len__(self) -> int:
@@ -66,11 +67,10 @@ class Work:
         While the store cannot be asked, `tell` is called with that, and the job is not done; unless `regardless`: for
         what does no harm when it is done twice. It is done then, and once by this process.
         """
-        if key in self._running:
+        if key in self._running or key in self._unclaimed:
             return
-        kept = asyncio.Event()
-        self._unkept.add(kept)
-        once = self._once(key, job, tell, payload, kept, regardless=regardless, longest_s=longest_s or self._longest_s)
+        claim = self._claims.write(key, payload)
+        once = self._once(key, job, tell, claim, regardless=regardless, longest_s=longest_s or self._longest_s)
         task = asyncio.create_task(once, name=key)
         self._running[key] = task
         task.add_done_callback(lambda _: self._running.pop(key, None))
@@ -80,9 +80,7 @@ class Work:
 
         To be called before Slack is told that it was taken; at most `keeping_s`, so that no store costs an ack.
         """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._keeping_s):
-                await self._all_kept()
+        await self._claims.written(within_s=self._keeping_s)
 
     async def acks_first(self) -> None:
         """Lets acks that wait for the store go first, and one caller go on at each turn of the event loop.
@@ -93,9 +91,15 @@ class Work:
             await asyncio.sleep(0)
             await self.kept()
 
-    async def _all_kept(self) -> None:
-        for kept in list(self._unkept):
-            await kept.wait()
+    async def beside(self, step: Callable[[], T]) -> T:
+        """What a step returns that keeps a processor busy: done in a thread, after acks, and few at once.
+
+        One thread runs Python at a time. Each that wants to makes the event loop wait for one more turn (5 ms) whenever
+        it reads or writes, and no answer is given sooner by them.
+        """
+        async with self._busy:
+            await self.acks_first()
+            return await asyncio.to_thread(step)
 
     async def room(self, most: int) -> None:
         """Waits until fewer than so many are running."""
@@ -108,7 +112,7 @@ class Work:
         if not tasks:
             return 0
         _, late = await asyncio.wait(tasks, timeout=patience_s)
-        await self._all_kept()  # a store answers or fails: what was taken is not lost because it was slow
+        await self._claims.written()  # a store answers or fails: what was taken is not lost because it was slow
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
@@ -119,8 +123,7 @@ class Work:
         key: str,
         job: Job,
         tell: Tell,
-        payload: str,
-        kept: asyncio.Event,
+        claim: Awaitable[set[str]],
         *,
         regardless: bool,
         longest_s: float,
@@ -128,7 +131,7 @@ class Work:
         try:
             with bugs_as_errors():
                 try:
-                    mine = await self._claimed(key, payload, kept, regardless=regardless)
+                    mine = await self._claimed(key, claim, regardless=regardless)
                 except StoreError as error:
                     log.warning("%s is not begun: %s", key, error)
                     await tell(error)
@@ -141,18 +144,15 @@ class Work:
         except BotError as error:
             log.warning("%s: %s", key, error)
 
-    async def _claimed(self, key: str, payload: str, kept: asyncio.Event, *, regardless: bool) -> bool:
+    async def _claimed(self, key: str, claim: Awaitable[set[str]], *, regardless: bool) -> bool:
         try:
-            return key not in self._unclaimed and key in await self._claims.write(key, payload)
+            return key in await claim
         except StoreError as error:
             if not regardless:
                 raise
             log.warning("%s is done without the store: %s", key, error)
             self._unclaimed.append(key)
             return True
-        finally:
-            self._unkept.discard(kept)
-            kept.set()
 
     async def _bounded(self, job: Job, tell: Tell, longest_s: float) -> None:
         try:
@@ -180,14 +180,22 @@ class _Together(Generic[T]):
         self._write = write
         self._waiting: dict[str, str] = {}
         self._next: asyncio.Task[T] | None = None
+        self._begun = set[asyncio.Task[T]]()
         self._one_at_a_time = asyncio.Lock()
 
-    async def write(self, key: str, value: str) -> T:
-        """What the transaction returned that has this entry. It is made whether or not the caller is cancelled."""
+    def write(self, key: str, value: str) -> Awaitable[T]:
+        """What the transaction will return that has this entry. It is made whether or not a caller is cancelled."""
         self._waiting[key] = value
         if self._next is None:
             self._next = asyncio.create_task(self._all())
-        return await asyncio.shield(self._next)
+            self._begun.add(self._next)
+            self._next.add_done_callback(self._begun.discard)
+        return asyncio.shield(self._next)
+
+    async def written(self, *, within_s: float | None = None) -> None:
+        """Waits until what was given so far is written or could not be, at most so long."""
+        if self._begun:
+            await asyncio.wait(self._begun, timeout=within_s)
 
     async def _all(self) -> T:
         async with self._one_at_a_time:

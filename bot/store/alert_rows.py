@@ -3,7 +3,7 @@
 import json
 from collections.abc import Generator, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import RowMapping, and_, bindparam, delete, exists, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -15,8 +15,26 @@ from bot.triage.webhook import Alert
 OVER = "-"
 """In the place of an incident: the alert was over when it was first heard of, and nobody has to be told."""
 _AT_ONCE = 400
+_SUBJECTS = 20
 _PLACE = ("of_source", "of_fingerprint", "of_number")
 _CHANGED = update(alerts).where(*(alerts.c[name.removeprefix("of_")] == bindparam(name) for name in _PLACE))
+
+
+class Counts(NamedTuple):
+    """Of one incident: alerts and pods that fire now, and all that ever did; `subjects` are some pods, firing first.
+
+    The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks.
+    """
+
+    firing: int = 0
+    alerts: int = 0
+    pods_firing: int = 0
+    pods: int = 0
+    names: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    severities: tuple[str, ...] = ()
+    runbooks: tuple[str, ...] = ()
 
 
 async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
@@ -53,6 +71,25 @@ async def count_once(connection: AsyncConnection, these: Any, incident_id: str) 
     newer = and_(same, later.c.number > alerts.c.number, later.c.incident == incident_id)
     again = exists(select(later.c.number).where(newer))
     await connection.execute(delete(alerts).where(these, alerts.c.incident == incident_id, again))
+
+
+def counted(rows: Sequence[Any]) -> Counts:
+    """Of the rows of one incident's alerts, grouped; `n` is how many alerts such a row stands for."""
+    firing = [row for row in rows if row.status == "firing"]
+    affected = {(row.namespace, row.pod) for row in firing if row.pod}
+    pods = {(row.namespace, row.pod) for row in rows if row.pod}
+    named = sorted(pods, key=lambda one: (one not in affected, one))
+    return Counts(
+        sum(row.n for row in firing),
+        sum(row.n for row in rows),
+        len(affected),
+        len(pods),
+        subjects=tuple(map("/".join, named[:_SUBJECTS])),
+        names=_each(rows, "name"),
+        namespaces=_each(rows, "namespace"),
+        severities=_each(rows, "severity"),
+        runbooks=_each(rows, "runbook"),
+    )
 
 
 def name_of(one: Alert) -> tuple[str, str]:
@@ -94,3 +131,7 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
 def _values(one: Alert, at: float) -> dict[str, Any]:
     texts = {"labels": json.dumps(dict(one.labels)), "annotations": json.dumps(dict(one.annotations))}
     return {**one._asdict(), **texts, "received_at": at}
+
+
+def _each(rows: Sequence[Any], what: str) -> tuple[str, ...]:
+    return tuple(sorted({str(getattr(row, what)) for row in rows} - {""}))

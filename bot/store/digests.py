@@ -1,6 +1,6 @@
-"""The rows of digests: which channel wants one when, and what became of each date's.
+"""The rows of digests: which channel wants one when, and what became of each.
 
-A date's digest is claimed by inserting its row, and taken over from a process that died; its message has one key in the
+One that is due is claimed by inserting its row, and taken over from a process that died; its message has one key in the
 outbox. So there is one, however many replicas and restarts.
 """
 
@@ -36,6 +36,13 @@ class Digest(NamedTuple):
     since: float
 
 
+class Run(NamedTuple):
+    """A digest that was posted: when it was due (unix seconds), and what it told."""
+
+    at: float
+    figures: Figures
+
+
 class DigestRows:
     """Every method is one transaction, or tries one twice, and raises only StoreError."""
 
@@ -68,14 +75,14 @@ class DigestRows:
                 return [_digest(row) for row in (await connection.execute(query)).mappings()]
 
     async def claim(self, digest: Digest, slot: Slot) -> bool:
-        """Whether that date's digest is the caller's to post, for `CLAIM_S` seconds."""
+        """Whether the digest that was due then is the caller's to post, for `CLAIM_S` seconds."""
         now = self._now()
         values = {"claimed_until": now + CLAIM_S, "state": "claimed"}
-        here = and_(digest_runs.c.digest == digest.id, digest_runs.c.day == slot.day)
+        here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
         with told("claiming a digest"):
             with contextlib.suppress(IntegrityError):
                 async with self._engine.begin() as connection:
-                    fresh = {"digest": digest.id, "day": slot.day, "at": slot.at, "figures": "{}"}
+                    fresh = {"digest": digest.id, "wall": slot.wall, "at": slot.at, "figures": "{}"}
                     await connection.execute(insert(digest_runs).values(**fresh, **values))
                 return True
             async with self._engine.begin() as connection:
@@ -84,7 +91,7 @@ class DigestRows:
 
     async def posted(self, digest: Digest, slot: Slot, figures: Figures) -> None:
         """Notes that the message is safe in the outbox, and what the next digest is compared with."""
-        here = and_(digest_runs.c.digest == digest.id, digest_runs.c.day == slot.day)
+        here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
         values = {"state": "posted", "figures": json.dumps(dict(figures))}
         with told("noting a digest"):
             async with self._engine.begin() as connection:
@@ -94,27 +101,27 @@ class DigestRows:
     async def skip(self, digest: Digest, missed: Sequence[Slot]) -> None:
         """Notes those that nobody will post: the bot was away, or could not read the cluster."""
         for slot in missed:
-            values = {"digest": digest.id, "day": slot.day, "state": "skipped", "at": slot.at}
+            values = {"digest": digest.id, "wall": slot.wall, "state": "skipped", "at": slot.at}
             with told("noting a missed digest"), contextlib.suppress(IntegrityError):
                 async with self._engine.begin() as connection:
                     await connection.execute(insert(digest_runs).values(**values, claimed_until=0.0, figures="{}"))
         if missed:
-            these = and_(digest_runs.c.digest == digest.id, digest_runs.c.day.in_([slot.day for slot in missed]))
+            these = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall.in_([slot.wall for slot in missed]))
             begun = and_(these, digest_runs.c.state == "claimed")
             with told("noting a missed digest"):
                 async with self._engine.begin() as connection:
                     await connection.execute(update(digest_runs).where(begun).values(state="skipped"))
                     await connection.execute(_since(digest, missed[-1]))
 
-    async def before(self, channel: str, cluster: str) -> Figures | None:
-        """What the channel's last digest of that cluster told; None if there was none."""
+    async def last(self, channel: str, cluster: str, most: int) -> list[Run]:
+        """What the channel's last digests of that cluster told, the oldest first."""
         ours = select(digests.c.id).where(digests.c.channel == channel, digests.c.cluster == cluster)
         here = and_(digest_runs.c.digest.in_(ours), digest_runs.c.state == "posted")
-        with told("reading the last digest"):
+        with told("reading the last digests"):
             async with self._engine.connect() as connection:
-                query = select(digest_runs.c.figures).where(here).order_by(digest_runs.c.at.desc()).limit(1)
-                found = await connection.scalar(query)
-        return _figures(found) if found else None
+                query = select(digest_runs.c.at, digest_runs.c.figures).where(here)
+                found = (await connection.execute(query.order_by(digest_runs.c.at.desc()).limit(most))).all()
+        return [Run(row.at, _figures(row.figures)) for row in reversed(found)]
 
     async def sweep(self, now: float) -> None:
         """Forgets runs of long ago."""
@@ -129,8 +136,7 @@ def _since(digest: Digest, slot: Slot) -> Any:
 
 
 def _digest(row: RowMapping) -> Digest:
-    hour, minute, zone, days = msgspec.json.decode(row["schedule"], type=tuple[int, int, str, tuple[int, ...]])
-    schedule = Schedule(hour, minute, zone, days)
+    schedule = Schedule(*msgspec.json.decode(row["schedule"], type=tuple[str, str]))
     return Digest(row["id"], row["channel"], row["cluster"], schedule, row["by"], row["since"])
 
 

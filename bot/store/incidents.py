@@ -9,20 +9,20 @@ import json
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.alert_rows import OVER, alert_of, count_once, keep, name_of, named, parts
+from bot.store.alert_rows import OVER, Counts, alert_of, count_once, counted, keep, name_of, named, parts
 from bot.store.audit import Line, audited
 from bot.store.engine import told
 from bot.store.tables import alerts, duties, incident_events, incidents, outbox
 from bot.triage.cause import Cause
 from bot.triage.outbreak import last_moment
-from bot.triage.state import Incident, News, Step, opened
+from bot.triage.state import Incident, News, Step, Turn, opened
 from bot.triage.webhook import Alert
 
 T = TypeVar("T")
@@ -31,18 +31,7 @@ KEPT_S = 90 * 86400.0
 """Seconds that an incident that ended can be looked up and exported."""
 _TRIES = 4
 _UNTOLD = frozenset({"opened", "unmuted"})
-"""What the head's edit tells well enough."""
-
-
-class Counts(NamedTuple):
-    """Of one incident: alerts and pods that fire now, and all that ever did; `subjects` are some pods, firing first."""
-
-    firing: int = 0
-    alerts: int = 0
-    pods_firing: int = 0
-    pods: int = 0
-    names: tuple[str, ...] = ()
-    subjects: tuple[str, ...] = ()
+"""What the head's edit tells well enough, unless there is more to say about it."""
 
 
 class Row(NamedTuple):
@@ -89,9 +78,16 @@ class IncidentRows:
 
     async def silence(self, source: str, before: float) -> None:
         """What fires by that source and was not heard of since then fires no more; its incidents tell so."""
-        quiet = and_(alerts.c.source == source, alerts.c.status == "firing", alerts.c.heard_at <= before)
+        await self._silence(and_(alerts.c.source == source, alerts.c.heard_at <= before), "unheard")
+
+    async def unwatch(self, source: str, watched: Collection[str]) -> None:
+        """What fires by that source in other clusters than these fires no more; its incidents tell so."""
+        await self._silence(and_(alerts.c.source == source, alerts.c.cluster.not_in(watched)), "unwatched")
+
+    async def _silence(self, which: Any, turn: Turn) -> None:
+        quiet = and_(which, alerts.c.status == "firing")
         ordered = select(alerts.c.incident).where(quiet).order_by(alerts.c.fingerprint, alerts.c.number)
-        with told("looking for alerts that are not repeated"):
+        with told("ending alerts that nobody repeats"):
             async with self._engine.begin() as connection:
                 counted = Counter((await connection.scalars(ordered.with_for_update())).all())
                 if not counted:
@@ -100,22 +96,26 @@ class IncidentRows:
                 await connection.execute(update(alerts).where(quiet).values(**values))
                 here = select(incidents.c.id).where(incidents.c.id.in_(counted)).order_by(incidents.c.id)
                 for found in (await connection.scalars(here.with_for_update())).all():
-                    await self._tell(connection, found, (News("unheard", detail=str(counted[found])),))
+                    await self._tell(connection, found, (News(turn, detail=str(counted[found])),))
 
-    async def unsorted(self, most: int) -> list[Alert]:
-        """The oldest alerts whose cause was not looked for yet."""
+    async def unsorted_labels(self) -> set[str]:
+        """The clusters' names, as alerts have them, of which there are alerts whose cause was not looked for yet."""
+        query = select(alerts.c.cluster).where(alerts.c.incident == "").distinct()
+        with told("looking for new alerts"):
+            async with self._engine.connect() as connection:
+                return set((await connection.scalars(query)).all())
+
+    async def unsorted(self, most: int, label: str = "", but: Collection[str] = ()) -> list[Alert]:
+        """The oldest alerts whose cause was not looked for yet: with that name of a cluster, or one that `but` lacks.
+
+        With an empty `but` only those of that name.
+        """
+        named_so = alerts.c.cluster == label
+        here = or_(named_so, alerts.c.cluster.not_in(but)) if but else named_so
+        query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
         with told("reading new alerts"):
             async with self._engine.connect() as connection:
-                query = select(alerts).where(alerts.c.incident == "").order_by(alerts.c.received_at).limit(most)
                 return [alert_of(row) for row in (await connection.execute(query)).mappings()]
-
-    async def alerts_of(self, incident_id: str) -> list[Alert]:
-        """The alerts of one incident, the oldest first."""
-        with told("reading the alerts of an incident"):
-            async with self._engine.connect() as connection:
-                query = select(alerts).where(alerts.c.incident == incident_id)
-                ordered = query.order_by(alerts.c.received_at, alerts.c.fingerprint)
-                return [alert_of(row) for row in (await connection.execute(ordered)).mappings()]
 
     async def firing_of(self, source: str, cluster: str) -> list[Alert]:
         """What fires now by that source in that cluster."""
@@ -194,16 +194,15 @@ class IncidentRows:
     async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
         """How many alerts and pods these incidents have."""
         here = alerts.c.incident.in_(incident_ids)
-        pod = alerts.c.namespace + "/" + alerts.c.pod
-        query = select(alerts.c.incident, alerts.c.status, alerts.c.name, pod.label("pod"), func.count().label("n"))
-        grouped = query.where(here).group_by(alerts.c.incident, alerts.c.status, alerts.c.name, pod)
+        said = [alerts.c[name] for name in ("incident", "status", "name", "namespace", "pod", "severity", "runbook")]
+        grouped = select(*said, func.count().label("n")).where(here).group_by(*said)
         with told("counting alerts"):
             async with self._engine.connect() as connection:
                 found = (await connection.execute(grouped)).all()
         by_incident: defaultdict[str, list[Any]] = defaultdict(list)
         for row in found:
             by_incident[row.incident].append(row)
-        return {incident: _counted(rows) for incident, rows in by_incident.items()}
+        return {incident: counted(rows) for incident, rows in by_incident.items()}
 
     async def change(
         self,
@@ -299,7 +298,7 @@ class IncidentRows:
         seq = int(await connection.scalar(last) or 0)
         for number, one in enumerate(news, seq + 1):
             values = {"incident": incident_id, "seq": number, "at": self._now(), "turn": one.turn, "by": one.by[:64]}
-            told_by_head = int(one.turn in _UNTOLD)
+            told_by_head = int(one.turn in _UNTOLD and not one.detail)
             await connection.execute(
                 insert(incident_events).values(**values, detail=json.dumps(one.detail), told=told_by_head)
             )
@@ -375,18 +374,4 @@ def _row(row: RowMapping) -> Row:
         row["shown"],
         row["shown_at"],
         row["created_at"],
-    )
-
-
-def _counted(rows: Sequence[Any]) -> Counts:
-    firing = [row for row in rows if row.status == "firing"]
-    pods = {row.pod: None for row in sorted(rows, key=lambda row: (row.status != "firing", row.pod))}
-    named = [one for one in pods if not one.endswith("/")]
-    return Counts(
-        sum(row.n for row in firing),
-        sum(row.n for row in rows),
-        len({row.pod for row in firing if not row.pod.endswith("/")}),
-        len(named),
-        tuple(sorted({cast(str, row.name) for row in rows})),
-        tuple(named[:20]),
     )

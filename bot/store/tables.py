@@ -160,6 +160,8 @@ alerts = Table(
     Column("namespace", String(255), nullable=False),
     Column("pod", String(255), nullable=False),
     Column("node", String(255), nullable=False),
+    Column("severity", String(64), nullable=False),
+    Column("runbook", String(500), nullable=False),
     Column("labels", Text, nullable=False),  # JSON in ASCII
     Column("annotations", Text, nullable=False),  # JSON in ASCII
     Column("incident", String(32), nullable=False),  # "" until its cause was looked for, "-" if it was over before
@@ -216,7 +218,7 @@ digests = Table(
     Column("id", String(32), primary_key=True),
     Column("channel", String(64), nullable=False),
     Column("cluster", String(255), nullable=False),
-    Column("schedule", String(255), nullable=False),  # JSON: hour, minute, zone, days
+    Column("schedule", String(255), nullable=False),  # JSON: cron, zone
     Column("by", String(64), nullable=False),
     Column("since", Double, nullable=False),  # no slot before that is due: when it was asked for, or its last slot
     Column("stopped", Integer, nullable=False),
@@ -227,7 +229,7 @@ digest_runs = Table(
     "digest_runs",
     metadata,
     Column("digest", String(32), primary_key=True),
-    Column("day", String(16), primary_key=True),  # the local date: one digest each, whatever the clock does
+    Column("wall", String(16), primary_key=True),  # the local date and time: one digest each, whatever the clock does
     Column("state", String(16), nullable=False),  # claimed, posted, skipped
     Column("at", Double, nullable=False),  # when it was due
     Column("claimed_until", Double, nullable=False),

@@ -6,34 +6,33 @@
 One that has ended is history: the same cause begins another.
 """
 
-import math
+from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 import msgspec
+
+from bot.triage.mute import WHILE_IT_LASTS, Until, is_over, written
 
 State = Literal["open", "acknowledged", "muted", "resolved", "closed"]
 Deed = Literal["ack", "take", "handover", "mute", "note", "close"]
 Turn = Literal[
     "opened", "acknowledged", "taken", "handed-over", "muted", "unmuted", "noted", "closed", "resolved", "reopened",
-    "called", "unheard",
+    "called", "unheard", "unwatched",
 ]  # fmt: skip
-WHILE_IT_LASTS = math.inf
-"""A mute without an end: until the cause is gone, after which it is new again."""
 
 
 class Incident(msgspec.Struct, frozen=True):
     """`since` is when the state began. `quiet_since`: since when nothing fires, 0 while something does.
 
-    `muted_until` is meant while it is muted; None lasts while the cause does. `called`: so many of the rota were
-    called since it was opened, the last at `called_at`.
+    `muted_until` is meant while it is muted. `called` are those who were since it was opened, the last at `called_at`.
     """
 
     state: State
     since: float
     owner: str = ""
     quiet_since: float = 0.0
-    muted_until: float | None = None
-    called: int = 0
+    muted_until: Until = WHILE_IT_LASTS
+    called: tuple[str, ...] = ()
     called_at: float = 0.0
     ended: bool = False
 
@@ -60,7 +59,7 @@ class Act(NamedTuple):
     at: float
     text: str = ""
     to: str = ""
-    until: float = WHILE_IT_LASTS
+    until: Until = WHILE_IT_LASTS
 
 
 class News(NamedTuple):
@@ -113,29 +112,39 @@ def _worked_on(incident: Incident, done: Act) -> Step | str:
             after = _into(incident, "acknowledged", done.at, owner=done.to)
             return Step(after, (News("handed-over", done.by, done.to),))
         case _:
-            until = None if math.isinf(done.until) else done.until
-            after = msgspec.structs.replace(_into(incident, "muted", done.at, owner=owner), muted_until=until)
-            return Step(after, (News("muted", done.by, "" if until is None else f"{until:.0f}"),))
+            after = msgspec.structs.replace(_into(incident, "muted", done.at, owner=owner), muted_until=done.until)
+            return Step(after, (News("muted", done.by, written(done.until)),))
 
 
-def passed(incident: Incident, at: float, terms: Terms, *, firing: bool) -> Step:
-    """What follows from time alone, and from whether anything fires now. Done again at the same time it is nothing."""
+def passed(
+    incident: Incident, at: float, terms: Terms, *, firing: bool, registered: Collection[str] = frozenset()
+) -> Step:
+    """What follows from time, from whether anything fires now, and from the nodes that were just seen to be registered.
+
+    Done again at the same time it is nothing.
+    """
     if incident.ended:
         return Step(incident)
-    return _firing(incident, at, terms) if firing else _quiet(incident, at, terms)
+    return _firing(incident, at, terms, registered) if firing else _quiet(incident, at, terms)
 
 
-def _firing(incident: Incident, at: float, terms: Terms) -> Step:
+def wants_call(incident: Incident, at: float, terms: Terms, *, firing: bool) -> bool:
+    """Whether the next of the rota is due to be called."""
+    waited = at - max(incident.since, incident.called_at)
+    return firing and incident.state == "open" and terms.call_s > 0 and waited >= terms.call_s
+
+
+def _firing(incident: Incident, at: float, terms: Terms, registered: Collection[str]) -> Step:
     was_gone = incident.quiet_since > 0
     now = msgspec.structs.replace(incident, quiet_since=0.0)
     if now.state == "resolved" or (now.state == "closed" and was_gone):
         return Step(_anew(now, at), (News("reopened"),))
-    if now.state == "muted" and now.muted_until is not None and at >= now.muted_until:
-        return Step(_anew(now, at), (News("unmuted"),))
-    waited = at - max(now.since, now.called_at)
-    if now.state == "open" and terms.call_s > 0 and now.called < len(terms.rota) and waited >= terms.call_s:
-        called = msgspec.structs.replace(now, called=now.called + 1, called_at=at)
-        return Step(called, (News("called", detail=terms.rota[now.called]),))
+    if now.state == "muted" and is_over(now.muted_until, at, registered):
+        return Step(_anew(now, at), (News("unmuted", detail=now.muted_until.node),))
+    whom = next((one for one in terms.rota if one not in now.called), "")
+    if whom and wants_call(now, at, terms, firing=True):
+        called = msgspec.structs.replace(now, called=(*now.called, whom), called_at=at)
+        return Step(called, (News("called", detail=whom),))
     return Step(now)
 
 
@@ -150,9 +159,9 @@ def _quiet(incident: Incident, at: float, terms: Terms) -> Step:
 
 def _into(incident: Incident, state: State, at: float, *, owner: str | None = None) -> Incident:
     kept = incident.owner if owner is None else owner
-    return msgspec.structs.replace(incident, state=state, since=at, owner=kept, muted_until=None)
+    return msgspec.structs.replace(incident, state=state, since=at, owner=kept, muted_until=WHILE_IT_LASTS)
 
 
 def _anew(incident: Incident, at: float) -> Incident:
     """Open again: whoever owned it still does, but nobody has said that they saw it."""
-    return msgspec.structs.replace(_into(incident, "open", at), called=0, called_at=0.0)
+    return msgspec.structs.replace(_into(incident, "open", at), called=(), called_at=0.0)

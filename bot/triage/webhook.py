@@ -16,9 +16,12 @@ LARGEST_BODY = 4 * 1024 * 1024
 MOST_ALERTS = 10_000
 _LONGEST_TEXT = 2000
 _LABEL = 255
+_LONGEST_SEVERITY = 64
 _FINGERPRINT = re.compile(r"[0-9A-Za-z]{1,64}")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
-_KEPT_ANNOTATIONS = ("summary", "description", "message", "runbook_url")
+_KEPT_ANNOTATIONS = ("summary", "description", "message")
+_LONGEST_LINK = 500
+_LINK = re.compile(rf"https?://[\x21-\x7e]{{1,{_LONGEST_LINK - 8}}}")
 
 # Of whom the alert is, the first of these that is there: an exporter's own pod stands in `pod`, and the pod that it
 # measured in `exported_pod`, unless the scrape has honorLabels; HAMi before 2.9 has names of its own for it.
@@ -34,7 +37,8 @@ Level = Literal["critical", "warning", "info"]
 
 class Alert(NamedTuple):
     """One alert. `starts_at` and `ends_at` are RFC 3339 in UTC or empty, the latter of one that is over;
-    `namespace`, `pod` and `node` are names of Kubernetes or empty.
+    `namespace`, `pod` and `node` are names of Kubernetes or empty. `severity` is the label as it is, `level` what it is
+    taken for; `runbook` is an http(s) address or empty.
 
     `source` and `fingerprint` name it, whoever sends it and however often; see `bot.triage.outbreak`.
     """
@@ -52,6 +56,8 @@ class Alert(NamedTuple):
     annotations: Mapping[str, str]
     source: str = ALERTMANAGER
     ends_at: str = ""
+    severity: str = ""
+    runbook: str = ""
 
 
 class WrongBody(ValueError):  # noqa: N818  # what it is
@@ -129,7 +135,14 @@ def _read(one: _Alert) -> Alert:
         labels,
         kept,
         ends_at=_moment(one.endsAt) if one.status == "resolved" else "",
+        severity=labels.get("severity", "")[:_LONGEST_SEVERITY],
+        runbook=_link(one.annotations.get("runbook_url", "")),
     )
+
+
+def _link(text: str) -> str:
+    """The address if it is one that a browser may be sent to: http or https, in printable ASCII, not too long."""
+    return text if _LINK.fullmatch(text) else ""
 
 
 def _storable(text: str, most: int) -> str:

@@ -150,7 +150,7 @@ class _Window:
         return await self._changes.revert(who, cluster, found.target, record.id)
 
     def _report(self, report: Report) -> Message:
-        return render_report(report, self._say, channel_buttons=False, words="")
+        return render_report(report, self._say, channel_buttons=False, words="", names=True)
 
     # ------------------------------------------------------------------------------------- shown and confirmed
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from bot.errors import UsageError
 from bot.kube.models import Pod
@@ -13,6 +13,7 @@ from bot.triage.webhook import Alert
 from playbooks._gather import InstallSeen
 from playbooks._gather_waiting import Scene, gather_scene, gather_waiting
 from playbooks._judgement import Judge, Surroundings, said_about
+from playbooks._node_tables import CARDS_TABLE
 from playbooks._playbook import Playbook, Sources, find
 from playbooks._rules.case import World
 from playbooks._rules.signature import cause_signature
@@ -23,6 +24,8 @@ about the others stand for themselves: a crowd must keep no other alert waiting.
 
 FINDING = "hami_bot_finding"
 """The label that names the finding an alert of our own is about."""
+LOST = ("node-unregistered", "handshake-stale", "handshake-deleted")
+"""A node of which that is found is none that HAMi counts on."""
 _TOO_MANY = f"alerts about more than {ONE_BY_ONE} of them came at once"
 _EXPLAINS_NOTHING = ("not-found", "not-enough-evidence")
 """What is known of a pod that runs, or of what is gone, is not why an alert about it fires."""
@@ -147,6 +150,25 @@ async def answer(sources: Sources, verb: str, subject: str, say: Texts) -> Repor
     except UsageError as error:  # the name came with an alert, nobody typed it
         raise UsageError(f"{subject[:120]!r} cannot be asked about: {error.message}") from error
     return await _diagnosed(playbook, request, sources, say)
+
+
+async def cards_of(sources: Sources, node: str, say: Texts) -> Report:
+    """What `gpus` says of the node, or of all."""
+    playbook = find("gpus")
+    return await _diagnosed(playbook, playbook.request(node=node), sources, say)
+
+
+async def standing_of(sources: Sources, node: str, say: Texts) -> Literal["registered", "lost", "unknown"]:
+    """Whether HAMi counts on the node: its cards are registered, and nothing says that they are not any more.
+
+    `unknown`: there is no such node. Raises BotError when the cluster cannot be read.
+    """
+    report = await answer(sources, "nodes", node, say)
+    codes = {one.code for one in report.findings}
+    if "not-found" in codes:
+        return "unknown"
+    shows_cards = any(table.title == CARDS_TABLE for table in report.tables)
+    return "registered" if shows_cards and codes.isdisjoint(LOST) else "lost"
 
 
 async def _diagnosed(playbook: Playbook, request: Any, sources: Sources, say: Texts) -> Report:

@@ -1,42 +1,46 @@
 """Where people act on incidents: who may, what comes of it, and what they are told."""
 
+import asyncio
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from bot.access import Denied
 from bot.errors import BotError
 from bot.slack.groups import Groups
 from bot.slack.message import Message
-from bot.slack.render.prose import progress, render_help
-from bot.slack.render.triage import Happened, Head, render_timeline
+from bot.slack.render.prose import progress
+from bot.slack.render.triage import Happened, Head, render_open, render_timeline
+from bot.store.alert_rows import Counts
 from bot.store.audit import Line
-from bot.store.incidents import Counts, Row
+from bot.store.incidents import Row
+from bot.triage.mute import Until
 from bot.triage.state import Act, Deed, act
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.lent import Lent
-from handlers.oncall.passes import Keeper, head_of
+from handlers.oncall.causes import standing_of
+from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
 
 
 class Wanted(NamedTuple):
-    """A deed and what belongs to it; see `bot.triage.state.Act`."""
+    """A deed and what belongs to it; see `handlers.oncall.words.Asked`."""
 
     deed: Deed
     text: str = ""
     to: str = ""
     seconds: float = 0.0
+    node: str = ""
 
 
 class TriageDesk:
     """Every method is safe to call with whatever a client made up, and raises only BotError."""
 
-    def __init__(self, lent: Lent, keeper: Keeper, responders: Collection[str], rota: Sequence[str]) -> None:
+    def __init__(self, lent: Lent, keeper: Keeper, responders: Collection[str]) -> None:
         self._lent = lent
         self._rows = lent.store.incidents
         self._keeper = keeper
-        self._rota = rota
         self._responders = frozenset(responders)
         self._groups = Groups(lent.gateway, tuple(sorted(one for one in responders if one.startswith("S"))))
 
@@ -53,12 +57,19 @@ class TriageDesk:
             raise Refused(self._lent.say("triage.unknown"), hint="oncall lists those that are open")
         return row
 
+    async def is_thread(self, channel: str, thread_ts: str) -> bool:
+        """Whether that is an incident's thread. Raises StoreError."""
+        return await self._rows.of_thread(channel, thread_ts) is not None
+
     async def act(self, who: Person, row: Row, wanted: Wanted) -> str:
         """Does it, once; what the person is told. The thread tells everybody."""
         await self._check(who, row, wanted.deed)
         self._check_complete(wanted)
+        if wanted.node:
+            await self._check_lost(row, wanted.node)
         now = self._lent.now()
-        done = Act(wanted.deed, who.user, now, wanted.text, wanted.to, now + wanted.seconds)
+        until = Until(now + wanted.seconds if wanted.seconds else 0.0, wanted.node)
+        done = Act(wanted.deed, who.user, now, wanted.text, wanted.to, until)
         step = await self._rows.change(
             row.id,
             lambda incident, _: act(incident, done),
@@ -87,26 +98,11 @@ class TriageDesk:
         return progress(file.title)._replace(files=(file,))
 
     async def listed(self) -> Message:
-        """The open incidents, one a line."""
-        say = self._lent.say
+        """The open incidents, and who is called."""
         rows = [row for row in await self._rows.opened() if not row.incident.ended]
-        if not rows:
-            return progress(say("triage.none-open"))
         counts = await self._rows.counts([row.id for row in rows])
-        told = [self._line(row, counts.get(row.id, Counts())) for row in rows]
-        called = [self._lent.say("triage.rota", who=", ".join(self._rota))] if self._rota else []
-        return render_help("\n".join([*told, *called]))
-
-    def _line(self, row: Row, counts: Counts) -> str:
-        say = self._lent.say
-        return say(
-            "triage.list-line",
-            id=row.id,
-            state=say(f"triage.state-{row.incident.state}"),
-            count=f"{counts.pods_firing or counts.firing}/{counts.pods or counts.alerts}",
-            owner=row.incident.owner or "-",
-            verdict=row.cause.claim[:100],
-        )
+        heads = [head_of(row, counts.get(row.id, Counts())) for row in rows]
+        return render_open(heads, await self._keeper.rota.now(), self._lent.say)
 
     async def refuse_forged(self, who: Person, name: str) -> BotError:
         """A button or form that is none of ours: written down, and what the person is told."""
@@ -128,9 +124,29 @@ class TriageDesk:
     def _check_complete(self, wanted: Wanted) -> None:
         """What a client sent need not be what its form asks for."""
         if wanted.deed == "handover" and not _PERSON.fullmatch(wanted.to):
-            raise Refused("it can be handed over to a person or a user group", hint="@hami-bot triage handover @ada")
+            raise Refused(
+                "it can be handed over to a person or a user group", hint="For example: @hami-bot triage handover @ada"
+            )
+        if wanted.to == self._lent.bot_user:
+            raise Refused(self._lent.say("triage.not-me"), hint="For example: @hami-bot triage handover @ada")
         if wanted.deed == "note" and not wanted.text.strip():
-            raise Refused("a note needs its text", hint="triage note rebooted gpu-7")
+            raise Refused("a note needs its text", hint="For example: @hami-bot triage note rebooted gpu-7")
+
+    async def _check_lost(self, row: Row, node: str) -> None:
+        """That there is something to wait for. Raises BotError where there is not, or the cluster cannot be read."""
+        try:
+            async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(row.cluster) as sources:
+                standing = await standing_of(sources, node, self._lent.say)
+        except TimeoutError as error:
+            raise Refused(
+                f"node {node}: no answer within {PATIENCE_S:g} s", hint="Mute it for a time: @hami-bot triage mute 2h"
+            ) from error
+        if standing == "unknown":
+            raise Refused(self._lent.say("triage.no-node", node=node), hint="@hami-bot nodes --all shows their names")
+        if standing == "registered":
+            raise Refused(
+                self._lent.say("triage.is-registered", node=node), hint="Mute it for a time: @hami-bot triage mute 2h"
+            )
 
 
 def _line(who: Person, row: Row, deed: Deed, outcome: str) -> Line:

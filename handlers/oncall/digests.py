@@ -1,25 +1,29 @@
-"""Digests: posted when they are due, by whichever replica claims the date first; asked for and ended in Slack."""
+"""Digests: posted when they are due, by whichever replica claims them first; asked for and ended in Slack."""
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from bot.bugs import bugs_as_errors
 from bot.digest.figures import Figures
-from bot.digest.schedule import Schedule, Slot, due, next_of, read_schedule
+from bot.digest.schedule import Schedule, Slot, due, next_of, read_cron, read_schedule
+from bot.digest.trend import rooms, trends
 from bot.errors import BotError, UsageError
 from bot.render.picture import alt_text, picture
+from bot.render.trend import trend_picture, trend_words
 from bot.report import Report, one_line
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
-from bot.slack.render.digest import Told, render_digest
-from bot.slack.render.prose import progress, render_help
+from bot.slack.render.digest import Owner, Owners, Told, render_digest
+from bot.slack.render.digest_form import render_added, render_list
+from bot.slack.render.prose import progress
 from bot.store import StoreError
-from bot.store.digests import Digest
+from bot.store.digests import Digest, Run
 from handlers.changes.terms import Person, Refused
 from handlers.lent import Lent
+from handlers.understand import COMMAND
 from playbooks._playbook import find
 
 TICK_S = 20.0
@@ -27,8 +31,11 @@ READING_S = 120.0
 """Less than a claim lasts (`bot.store.digests.CLAIM_S`)."""
 MOST = 10
 """Digests in one channel."""
+TREND = 14
+"""Digests that the trend is drawn of."""
 _LATE_S = 600.0
 _REASON = 200
+EXAMPLE, CRON_EXAMPLE = "digest daily 09:00 Asia/Shanghai", "digest 0 9 * * 1-5 Europe/Berlin"
 
 log = logging.getLogger(__name__)
 
@@ -38,13 +45,13 @@ class Post(NamedTuple):
 
 
 class Add(NamedTuple):
-    """`digest daily 09:00 Asia/Shanghai`."""
+    """`digest daily 09:00 Asia/Shanghai`, or `digest "0 9 * * 1-5" Europe/Berlin`, with or without quotes."""
 
     schedule: Schedule
 
 
 class ListAll(NamedTuple):
-    """`digest list`."""
+    """`digest list`, or `digest` alone."""
 
 
 class Stop(NamedTuple):
@@ -58,19 +65,26 @@ def read_digest(words: Sequence[str]) -> Post | Add | ListAll | Stop:
     match words:
         case ["now"]:
             return Post()
-        case ["list"]:
+        case [] | ["list"]:
             return ListAll()
         case ["stop", one]:
             return Stop(one)
-        case [days, at, zone]:
-            schedule = read_schedule(days, at, zone)
-            if isinstance(schedule, Schedule):
-                return Add(schedule)
-            raise _wrong(schedule)
         case ["stop", *_]:
             raise _wrong("stop needs the id of one digest: digest list shows them", "digest stop 3fa29c")
+        case [days, at, zone]:
+            return _add(read_schedule(days, at, zone), EXAMPLE)
+        case [cron, zone] if len(cron.split()) > 1:
+            return _add(read_cron(cron, zone), CRON_EXAMPLE)
+        case [_, _, _, _, _, zone]:
+            return _add(read_cron(" ".join(words[:5]), zone), CRON_EXAMPLE)
         case _:
             raise _wrong("a digest needs its days, its time and its time zone")
+
+
+def _add(schedule: Schedule | str, example: str) -> Add:
+    if isinstance(schedule, Schedule):
+        return Add(schedule)
+    raise _wrong(schedule, example)
 
 
 class Digests:
@@ -110,13 +124,13 @@ class Digests:
         newest = found.post or (found.skipped[-1] if found.skipped else None)
         if newest is None or not await self._rows.claim(digest, newest):
             return
-        key = f"digest:{digest.id}:{newest.day}"
+        key = f"digest:{digest.id}:{newest.wall}"
         if found.post is None:
             await self._lent.outbox.put(key, digest.channel, progress(self._missed(digest, newest)))
         await self._rows.skip(digest, found.skipped)
         if found.post is None:
             return
-        late = newest.day if now - newest.at > _LATE_S else ""
+        late = newest.wall if now - newest.at > _LATE_S else ""
         told, files = await self._told(digest.channel, digest.cluster, late)
         await self._put(key, digest.channel, told, files)
         await self._rows.posted(digest, newest, told.after)
@@ -125,7 +139,7 @@ class Digests:
     def _missed(self, digest: Digest, slot: Slot) -> str:
         """What the channel is told in the place of a digest; why, if it was tried here."""
         why = self._failed.pop(digest.id, "") or self._lent.say("digest.away")
-        return self._lent.say("digest.missed", day=slot.day, cluster=self._cluster(digest.cluster), why=why)
+        return self._lent.say("digest.missed", day=slot.wall, cluster=self._cluster(digest.cluster), why=why)
 
     # -------------------------------------------------------------------------------------------------- people
 
@@ -142,7 +156,7 @@ class Digests:
             case Add(schedule):
                 return await self._add(who, cluster, schedule)
             case ListAll():
-                return await self._listed(who.channel)
+                return await self._listed(who.channel, cluster)
             case Stop(one):
                 if not await self._rows.stop(one, who.channel):
                     raise Refused(say("digest.unknown", id=one[:20]), hint="digest list shows those of this channel")
@@ -158,26 +172,35 @@ class Digests:
                 hint = "/invite me to this channel, or ask where I am a member"
                 raise Refused("I may not post here", hint=hint) from failure
 
-    async def _add(self, who: Person, cluster: str, schedule: Schedule) -> str:
+    async def _add(self, who: Person, cluster: str, schedule: Schedule) -> Message:
         if len(await self._rows.wanted(who.channel)) >= MOST:
             raise Refused(f"there are {MOST} digests in this channel already", hint="digest stop ID ends one")
         added = await self._rows.add(who.channel, cluster, schedule, who.user)
         await self._audit(who, "digest-add", f"{added.id} {schedule}")
         coming = next_of(schedule, self._lent.now())
-        return self._lent.say(
+        told = self._lent.say(
             "digest.added", id=added.id, schedule=str(schedule), cluster=self._cluster(cluster), next=_moment(coming)
         )
+        return render_added(told)
 
-    async def _listed(self, channel: str) -> Message:
-        say = self._lent.say
+    async def _listed(self, channel: str, cluster: str) -> Message:
+        """What is posted there and when next, how to have more, and the button of a form for it."""
+        say, now = self._lent.say, self._lent.now()
         found = await self._rows.wanted(channel)
-        if not found:
-            return progress(say("digest.none"))
-        told = (
-            say("digest.line", id=one.id, schedule=str(one.schedule), cluster=self._cluster(one.cluster), by=one.by)
+        told = [
+            say(
+                "digest.line",
+                id=one.id,
+                schedule=str(one.schedule),
+                cluster=self._cluster(one.cluster),
+                next=_moment(next_of(one.schedule, now)),
+            )
             for one in found
-        )
-        return render_help("\n".join(told))
+        ]
+        words = (EXAMPLE, CRON_EXAMPLE, "digest now", f"digest stop {found[0].id if found else 'ID'}")
+        means = (say("digest.how-days"), say("digest.how-cron"), say("digest.how-now"), say("digest.how-stop"))
+        ways = [(f"{COMMAND} {one}", does) for one, does in zip(words, means, strict=True)]
+        return render_list(told, ways, cluster, say)
 
     def _cluster(self, name: str) -> str:
         return name or self._lent.say("digest.usual")
@@ -198,29 +221,50 @@ class Digests:
         except TimeoutError as error:
             raise BotError(f"the cluster was not read within {READING_S:g} s") from error
         report: Report = await asyncio.to_thread(playbook.diagnose, snapshot, self._lent.say)
-        gpus = snapshot.parts.get("gpus")
-        files = await asyncio.to_thread(self._picture, gpus) if gpus is not None else []
-        before = await self._rows.before(channel, cluster)
-        opened = len(await self._lent.store.changes(meant).opened())
-        return Told(report, before, _figures(report), opened, late), files
+        earlier = await self._rows.last(channel, cluster, TREND - 1)
+        opened = [one.record for one in await self._lent.store.changes(meant).opened()]
+        after = {**_figures(report), **{f"changes/{one.target} {one.flag} {one.new}": "1" for one in opened}}
+        now = self._lent.now()
+        files = await asyncio.to_thread(self._pictures, snapshot.parts.get("gpus"), [*earlier, Run(now, after)])
+        before = earlier[-1].figures if earlier else None
+        return Told(report, before, after, len(opened), late, _owners(report), rooms(after, now)), files
 
-    def _picture(self, gpus: object) -> list[File]:
-        report = find("gpus").diagnose(gpus, self._lent.say)
-        drawn = picture(report)
-        return [File("gpus.png", drawn, report.verdict, alt_text(report))] if drawn else []
+    def _pictures(self, gpus: object, runs: Sequence[Run]) -> list[File]:
+        say, files = self._lent.say, list[File]()
+        points = trends(runs)
+        if trend := trend_picture(points):
+            title = say("digest.trend", count=len(runs))
+            went = (
+                say("digest.trend-kind", type=one, memory=had, largest=left) for one, had, left in trend_words(points)
+            )
+            files.append(File("trend.png", trend, title, ". ".join([title, *went])))
+        report = find("gpus").diagnose(gpus, say) if gpus is not None else None
+        if report is not None and (drawn := picture(report)):
+            files.append(File("gpus.png", drawn, report.verdict, alt_text(report)))
+        return files
 
     async def _put(self, key: str, channel: str, told: Told, files: Sequence[File]) -> None:
         await self._lent.outbox.put(key, channel, render_digest(told, self._lent.say, files))
 
 
 def _figures(report: Report) -> Figures:
-    table = next(one for one in report.tables if one.title == "figures")
-    return {f"{area}/{what}": value for area, what, value in table.rows}
+    return {f"{area}/{what}": value for area, what, value in _rows(report, "figures")}
+
+
+def _owners(report: Report) -> Owners:
+    found: dict[int, list[Owner]] = {}
+    for number, kind, namespace, name, team, pods in _rows(report, "owners"):
+        found.setdefault(int(number), []).append(Owner(kind, namespace, name, team, int(pods)))
+    return found
+
+
+def _rows(report: Report, title: str) -> Iterator[tuple[str, ...]]:
+    return (row for one in report.tables if one.title == title for row in one.rows)
 
 
 def _moment(slot: Slot | None) -> str:
     return datetime.fromtimestamp(slot.at, UTC).strftime("%Y-%m-%d %H:%M UTC") if slot else "-"
 
 
-def _wrong(message: str, example: str = "digest daily 09:00 Asia/Shanghai") -> UsageError:
+def _wrong(message: str, example: str = EXAMPLE) -> UsageError:
     return UsageError(message, hint=f"For example: {example}")

@@ -1,5 +1,6 @@
 """Triage threads in Slack: the buttons of heads, their form, and `triage` and `oncall` in words."""
 
+import logging
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,22 +13,27 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
-from bot.slack.render.triage import ACT, FORM, MUTE_S, NOTE, PERSON, TEXT, form, read_button, read_form, render_head
+from bot.slack.render.triage import ACT, FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form, render_head
+from bot.store import StoreError
 from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
 from handlers.desk import DONE, Desk
+from handlers.oncall.causes import LOST
 from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.digests import Digests, read_digest
-from handlers.oncall.words import Asked, read_words
+from handlers.oncall.words import DEEDS, Asked, read_mute, read_words
 from handlers.question import Question
 from handlers.understand import COMMAND
 from handlers.words import plain_text, split_words, without_mention
 
-_OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest\s+(?!--)\S)", re.IGNORECASE)
+_OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
+_IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
 _FREE_TEXT = re.compile(r"\s*(triage)\s+(note|close)((?:\s+[0-9a-f]{8})?)\s+(.*)", re.IGNORECASE | re.DOTALL)
 _MENTIONED = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>|<!subteam\^(S[A-Z0-9]+)(?:\|[^>]*)?>")
 _LONGEST_NOTE = 1500
+
+log = logging.getLogger(__name__)
 
 Said = Callable[[], Awaitable[str | Message]]
 
@@ -40,7 +46,7 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
         return bool(_OURS.match(body.get("text") or ""))
 
     async def mentioned(event: dict[str, Any]) -> bool:
-        return _from_person(event) and bool(_OURS.match(window.words_of(event)))
+        return _from_person(event) and (bool(_OURS.match(window.words_of(event))) or await window.is_in_short(event))
 
     async def said_directly(event: dict[str, Any]) -> bool:
         return event.get("channel_type") == "im" and await mentioned(event)
@@ -53,7 +59,7 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
 
 
 class _Window:
-    """Where people act on incidents; every method but `words_of` is a listener."""
+    """Where people act on incidents; its listeners, and what tells them which messages are theirs."""
 
     def __init__(self, desk: Desk, triage: TriageDesk | None, digests: Digests) -> None:
         self._desk = desk
@@ -70,6 +76,17 @@ class _Window:
     def words_of(self, event: dict[str, Any]) -> str:
         return without_mention(event.get("text") or "", self._desk.lent.bot_user)
 
+    async def is_in_short(self, event: dict[str, Any]) -> bool:
+        """Whether it acts on the incident of its thread without the word `triage`. Elsewhere that means nothing."""
+        thread = event.get("thread_ts", "")
+        if self._given is None or not thread or not _IN_SHORT.match(self.words_of(event)):
+            return False
+        try:
+            return await self._given.is_thread(event["channel"], thread)
+        except StoreError as error:
+            log.warning("whether a thread is an incident's: %s", error.message)
+            return False
+
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         question = self._question(body["user_id"], body["channel_id"], body.get("text") or "")
@@ -77,7 +94,8 @@ class _Window:
         self._ask(body["trigger_id"], question)
 
     async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        question = self._question(event["user"], event["channel"], self.words_of(event))
+        words = self.words_of(event)
+        question = self._question(event["user"], event["channel"], words if _OURS.match(words) else f"triage {words}")
         self._ask(body["event_id"], msgspec.structs.replace(question, thread_ts=event.get("thread_ts", "")))
 
     def _ask(self, key: str, question: Question) -> None:
@@ -100,7 +118,7 @@ class _Window:
             return render_head(await self._triage.head(row), self._say)
         if asked.what == "export":
             return await self._exported(key, who, row)
-        return await self._triage.act(who, row, Wanted(asked.what, asked.text, asked.to, asked.seconds))
+        return await self._triage.act(who, row, Wanted(asked.what, asked.text, asked.to, asked.seconds, asked.node))
 
     async def _exported(self, key: str, who: Person, row: Row) -> str:
         """Into the thread, where everybody concerned sees it; a file cannot be shown to one person alone."""
@@ -123,7 +141,7 @@ class _Window:
     async def pressed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         action = _action(body)
-        deed = str(action.get("action_id", "")).removeprefix(ACT)
+        deed: Any = str(action.get("action_id", "")).removeprefix(ACT)
         incident_id = read_button(str(action.get("value", "")))
         question, key = self._clicked(body), body["trigger_id"]
         who = Person(question.user, question.channel)
@@ -132,17 +150,18 @@ class _Window:
             if deed not in ("ack", "take", "note", "handover", "mute", "close") or not incident_id:
                 raise await self._triage.refuse_forged(who, deed)
             row = await self._triage.find(who, incident_id)
-            return await self._triage.act(who, row, Wanted(deed, seconds=MUTE_S))
+            return await self._triage.act(who, row, Wanted(deed))
 
         async def asked() -> None:
-            view = form("handover" if deed == "handover" else "note", incident_id, question.channel, self._say)
+            row = await self._triage.find(who, incident_id) if deed == "mute" else None
+            lost = row.cause.nodes if row and row.cause.code in LOST else ()
+            view = form(deed, incident_id, question.channel, self._say, lost)
             await self._desk.lent.gateway.open_view(key, view)
 
-        wants_form = deed in ("note", "handover") and bool(incident_id)
+        wants_form = deed in ("note", "handover", "mute") and bool(incident_id)
         self._desk.do(key, asked if wants_form else partial(self._reply, key, question, said), question)
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
-        await ack()
         view: dict[str, Any] = body["view"]
         about = read_form(view.get("private_metadata") or "")
         user: str = body["user"]["id"]
@@ -150,6 +169,10 @@ class _Window:
         who = Person(user, question.channel)
         state: dict[str, Any] = view.get("state") or {}
         values: dict[str, Any] = state.get("values") or {}
+        if str(_input(values, PERSON).get("selected_user") or "") == self._desk.lent.bot_user:
+            await ack(response_action="errors", errors={PERSON: self._say("triage.not-me")})
+            return
+        await ack()
 
         async def said() -> str | Message:
             if about is None:
@@ -188,6 +211,10 @@ def _typed(deed: Deed, values: dict[str, Any]) -> Wanted:
     """What stands in the form that was submitted."""
     if deed == "handover":
         return Wanted(deed, to=str(_input(values, PERSON).get("selected_user") or ""))
+    if deed == "mute":
+        chosen: dict[str, Any] = _input(values, MUTE).get("selected_option") or {}
+        seconds, node = read_mute(str(chosen.get("value") or "").split())
+        return Wanted(deed, seconds=seconds, node=node)
     text = plain_text(str(_input(values, NOTE).get("value") or ""))
     return Wanted(deed, " ".join(text.split())[:_LONGEST_NOTE])
 

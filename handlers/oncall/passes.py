@@ -8,27 +8,30 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import math
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from bot.bugs import bugs_as_errors
-from bot.errors import BotError
+from bot.errors import BotError, SourceError
+from bot.settings.schema import PagerDutySettings
 from bot.slack.message import Message
 from bot.slack.outbox import Severity
-from bot.slack.render.prose import render_error
-from bot.slack.render.report import render_report
 from bot.slack.render.triage import Head, render_head, render_news
 from bot.store import StoreError
-from bot.store.incidents import Counts, Event, Row, head_key
-from bot.triage.state import Terms, passed
+from bot.store.alert_rows import Counts
+from bot.store.incidents import Event, Row, head_key
+from bot.triage.state import Terms, passed, wants_call
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.lent import Lent
-from handlers.oncall.causes import Sorted, answer, find_causes, together, told_alone
+from handlers.oncall.causes import Sorted, find_causes, standing_of, together, told_alone
+from handlers.oncall.evidence import Asked, evidence
+from handlers.oncall.pagerduty import Rota
 
 DEBOUNCE_S = 45.0
 """Seconds between two edits of a head in which nothing but counts changed."""
@@ -40,7 +43,10 @@ PATIENCE_S = 60.0
 LISTENED_S = 900.0
 """So long after its start a process has heard what Alertmanager could not send before: that tries again for as long
 as it fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
+LOOKED_S = 60.0
+"""Between two looks at a node whose registration ends a mute."""
 SORTED_AT_ONCE = 2000
+"""Alerts of one cluster."""
 DUTY = "triage"
 DUTY_S = 30.0
 
@@ -48,17 +54,29 @@ log = logging.getLogger(__name__)
 
 
 class Plan(NamedTuple):
-    """How incidents are looked after. `cluster_of` gives the cluster that an alert is about, `pass_s` is in seconds.
+    """How incidents are looked after. An alert is about the one of `clusters` that it names, else about `usual`.
 
-    `owner` is this process's name and no other's.
+    `owner` is this process's name and no other's, `pass_s` is in seconds; for `pagerduty` see `Rota`.
     """
 
     channel: str
     terms: Terms
-    cluster_of: Callable[[Alert], str]
+    clusters: tuple[str, ...]
+    usual: str
     owner: str
     pass_s: float = 5.0
     clock: Callable[[], float] = time.monotonic
+    pagerduty: PagerDutySettings | None = None
+
+
+class _Looked(NamedTuple):
+    """When a look at nodes began, and which of them were registered."""
+
+    at: float
+    registered: frozenset[str] = frozenset()
+
+
+_NEVER = _Looked(-math.inf)
 
 
 class Keeper:
@@ -68,6 +86,8 @@ class Keeper:
         self._lent = lent
         self._rows = lent.store.incidents
         self._plan = plan
+        self.rota = Rota(plan.terms.rota, plan.pagerduty, plan.clock)
+        self._looked: dict[str, _Looked] = {}
         self._wake = asyncio.Event()
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self._unread_since: dict[str, float] = {}
@@ -113,6 +133,7 @@ class Keeper:
 
     async def look(self, patience_s: float | None = None) -> None:
         """One pass. Clusters are waited for so long, None: until they answered; then they are asked on beside it."""
+        self._asking = {key: task for key, task in self._asking.items() if not task.done()}
         await self._notice_silence()
         asking = await self._ask(await self._threads())
         if not asking:
@@ -137,40 +158,76 @@ class Keeper:
             return rows
         counts = await self._rows.counts([row.id for row in rows])
         untold = await self._rows.untold()
+        terms = self._terms(rows, counts)
         for row in rows:
             try:
                 with bugs_as_errors():
-                    await self._keep(row, counts.get(row.id, Counts()), untold.get(row.id, ()))
+                    await self._keep(row, terms, counts.get(row.id, Counts()), untold.get(row.id, ()))
             except StoreError:
                 raise
             except BotError as error:  # of one incident: the others are looked after
                 log.warning("the incident %s: %s", row.id, error)
         return rows
 
+    def _terms(self, rows: Sequence[Row], counts: Mapping[str, Counts]) -> Terms:
+        """With the rota of now. While that has to be asked for, beside the threads, nobody is called."""
+        terms, now = self._plan.terms, self._lent.now()
+        rota = self.rota.known()
+        if rota is None and any(
+            wants_call(row.incident, now, terms, firing=counts.get(row.id, Counts()).firing > 0) for row in rows
+        ):
+            self._begin("the rota", "", self._ask_rota)
+        return terms._replace(rota=rota or ())
+
+    async def _ask_rota(self) -> bool:
+        await self.rota.now()
+        self._wake.set()
+        return True
+
     # ------------------------------------------------------------------------------------------ asking clusters
 
     async def _ask(self, rows: Sequence[Row]) -> list[asyncio.Task[bool]]:
         """Begins what needs a cluster, for each by itself: one that hangs holds up no other, and no person."""
-        unsorted: defaultdict[str, list[Alert]] = defaultdict(list)
-        for one in await self._rows.unsorted(SORTED_AT_ONCE):
-            unsorted[self._plan.cluster_of(one)].append(one)
+        labels = await self._rows.unsorted_labels()
+        for cluster in {one if one in self._plan.clusters else self._plan.usual for one in labels}:
+            self._begin("causes", cluster, partial(self._sort, cluster))
         unproven: defaultdict[str, list[Row]] = defaultdict(list)
+        lost: defaultdict[str, set[str]] = defaultdict(set)
         for row in rows:
             if row.thread_ts and not row.proven:
                 unproven[row.cluster].append(row)
-        for cluster, some in unsorted.items():
-            self._begin("causes", cluster, partial(self._sort, cluster, some))
+            if row.incident.state == "muted" and row.incident.muted_until.node:
+                lost[row.cluster].add(row.incident.muted_until.node)
         for cluster, these in unproven.items():
             self._begin("evidence", cluster, partial(self._prove, these))
-        self._asking = {key: task for key, task in self._asking.items() if not task.done()}
+        for cluster, nodes in lost.items():
+            if self._lent.now() - self._looked.get(cluster, _NEVER).at >= LOOKED_S:
+                self._begin("nodes", cluster, partial(self._look_for, cluster, nodes))
         return list(self._asking.values())
 
     def _begin(self, what: str, cluster: str, work: Callable[[], Awaitable[bool]]) -> None:
         if (what, cluster) not in self._asking or self._asking[what, cluster].done():
-            self._asking[what, cluster] = asyncio.create_task(_guarded(f"{what} in {cluster or 'the cluster'}", work))
+            told = f"{what} in {cluster}" if cluster else what
+            self._asking[what, cluster] = asyncio.create_task(_guarded(told, work))
 
-    async def _sort(self, cluster: str, some: Sequence[Alert]) -> bool:
+    async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
+        """Which of the nodes are registered by now; whether any is."""
+        began, say = self._lent.now(), self._lent.say
+        self._looked[cluster] = _Looked(began)
+        try:
+            async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(cluster) as sources:
+                found = [one for one in sorted(nodes) if await standing_of(sources, one, say) == "registered"]
+        except TimeoutError as error:
+            raise SourceError(f"no answer within {PATIENCE_S:g} s") from error
+        self._looked[cluster] = _Looked(began, frozenset(found))
+        if found:
+            self._wake.set()
+        return bool(found)
+
+    async def _sort(self, cluster: str) -> bool:
         """Whether there are causes; without any the alerts stay as they are."""
+        others = self._plan.clusters if cluster == self._plan.usual else ()
+        some = await self._rows.unsorted(SORTED_AT_ONCE, cluster, others)
         found = await self._causes(cluster, some)
         for cause, members in found:
             await self._rows.sort(cluster, cause, members, self._plan.channel)
@@ -196,13 +253,16 @@ class Keeper:
 
     # ----------------------------------------------------------------------------------------------- one incident
 
-    async def _keep(self, row: Row, counts: Counts, untold: Sequence[Event]) -> None:
+    async def _keep(self, row: Row, terms: Terms, counts: Counts, untold: Sequence[Event]) -> None:
         now = self._lent.now()
         incident = row.incident
-        due = passed(incident, now, self._plan.terms, firing=counts.firing > 0)
+        looked = self._looked.get(row.cluster, _NEVER)
+        seen = looked.registered if looked.at >= incident.since else frozenset[str]()  # else it was before the mute
+        due = passed(incident, now, terms, firing=counts.firing > 0, registered=seen)
         if due.incident != incident or due.news:
-            terms = self._plan.terms
-            step = await self._rows.change(row.id, lambda one, firing: passed(one, now, terms, firing=firing))
+            step = await self._rows.change(
+                row.id, lambda one, firing: passed(one, now, terms, firing=firing, registered=seen)
+            )
             if step is not None and not isinstance(step, str):
                 incident = step.incident
                 if step.news:
@@ -232,21 +292,11 @@ class Keeper:
         """The evidence, once: what a person who asked about the first pod would be answered."""
         if row.cause.code and row.cause.subject:
             verb = "why" if "/" in row.cause.subject else "nodes"
-            message = await self._evidence(row.cluster, verb, row.cause.subject)
+            asked = Asked(verb, row.cause.subject, f"incident-{row.id}.tar.gz", row.cause.nodes)
+            message = await evidence(self._lent, row.cluster, asked)
             await self._put(row, f"{head_key(row.id)}:why", message, thread_ts=row.thread_ts)
         await self._rows.proven(row.id)
         return False
-
-    async def _evidence(self, cluster: str, verb: str, subject: str) -> Message:
-        say = self._lent.say
-        try:
-            async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(cluster) as sources:
-                report = await answer(sources, verb, subject, say)
-        except TimeoutError:
-            return render_error(BotError(f"{verb} {subject}: no answer within {PATIENCE_S:g} s"), say)
-        except BotError as error:
-            return render_error(error, say)
-        return render_report(report, say, channel_buttons=False, words=f"{verb} {subject}")
 
     async def _reply(self, row: Row, untold: Sequence[Event]) -> None:
         for event in untold:
@@ -283,6 +333,9 @@ def head_of(row: Row, counts: Counts) -> Head:
         counts.subjects,
         counts.names,
         row.created_at,
+        counts.namespaces,
+        counts.severities,
+        counts.runbooks,
     )
 
 

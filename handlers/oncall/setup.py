@@ -50,7 +50,7 @@ async def oncall_desk(
         watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
         works = keeper.run(), watcher.run(), _told_if_no_member(lent, given.channel)
         working += map(asyncio.create_task, works)
-        triage = TriageDesk(lent, keeper, given.responders, given.rota)
+        triage = TriageDesk(lent, keeper, given.responders)
         yield Oncall(digests, triage, intake_of(given, keeper.take, stopping))
     finally:
         for task in working:
@@ -90,8 +90,5 @@ def plan(given: OncallSettings, lent: Lent, identity: str, pass_s: float) -> Pla
         given.rota,
         given.silent_hours * 3600.0,
     )
-
-    def cluster_of(one: Alert) -> str:
-        return one.cluster if one.cluster in lent.clusters else given.cluster or lent.usual
-
-    return Plan(given.channel, terms, cluster_of, identity, pass_s)
+    usual = given.cluster or lent.usual
+    return Plan(given.channel, terms, lent.clusters, usual, identity, pass_s, pagerduty=given.pagerduty)

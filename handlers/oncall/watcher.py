@@ -16,7 +16,7 @@ from bot.kube.times import parse_time
 from bot.report import Finding, Gap
 from bot.triage.webhook import Alert
 from handlers.lent import Lent
-from handlers.oncall.causes import FINDING, all_findings
+from handlers.oncall.causes import FINDING, LOST, all_findings
 from handlers.oncall.passes import Keeper
 from playbooks._gather_waiting import gather_waiting
 from playbooks._playbook import Sources
@@ -24,9 +24,7 @@ from playbooks._playbook import Sources
 WATCHED = {
     "status": ("scheduler-down", "scheduler-no-leader"),
     "nodes": (
-        "node-unregistered",
-        "handshake-stale",
-        "handshake-deleted",
+        *LOST,
         "node-lock-dangling",
         "node-lock-malformed",
     ),
@@ -74,7 +72,8 @@ class Watcher:
                 log.warning("a look at the clusters ended early: %s", error)
 
     async def look(self) -> None:
-        """One look at every cluster."""
+        """One look at every cluster. Of others, of which the settings told once, nothing is known any more."""
+        await self._rows.unwatch(SOURCE, self._clusters)
         for cluster in self._clusters:
             try:
                 async with asyncio.timeout(_READING_S), self._lent.open_sources(cluster) as sources:

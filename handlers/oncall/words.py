@@ -9,7 +9,7 @@ import click
 
 from bot.changes.durations import read_duration
 from bot.errors import UsageError
-from bot.triage.state import WHILE_IT_LASTS, Deed
+from bot.triage.state import Deed
 
 Verb = Literal["list", "export", "show"]
 EXAMPLES = {"triage": "triage note rebooted gpu-7", "oncall": "oncall"}
@@ -17,7 +17,7 @@ SUMMARIES = {
     "triage": "Act on an incident, in its thread: ack, take, note TEXT, handover @WHO, mute 2h, close, export.",
     "oncall": "Which incidents are open, whose they are, and who is called.",
 }
-_DEEDS: dict[str, Deed] = {
+DEEDS: dict[str, Deed] = {
     "ack": "ack",
     "acknowledge": "ack",
     "take": "take",
@@ -26,20 +26,26 @@ _DEEDS: dict[str, Deed] = {
     "mute": "mute",
     "close": "close",
 }
+"""By word, what it does to an incident."""
 _OTHERS: dict[str, Verb] = {"open": "list", "list": "list", "export": "export", "show": "show"}
 _INCIDENT = re.compile(r"[0-9a-f]{8}")
+_NODE = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _PERSON = re.compile(r"<?[@]?([UWS][A-Z0-9]{2,})(?:\|[^>]*)?>?")
 _LONGEST_MUTE_S = 7 * 86400.0
 
 
 class Asked(NamedTuple):
-    """What is wanted of which incident; `incident` is empty for that of the thread. `seconds` is a mute's length."""
+    """What is wanted of which incident; `incident` is empty for that of the thread.
+
+    A mute lasts for `seconds`, or until `node` is registered, or with neither as long as its cause.
+    """
 
     what: Deed | Verb
     incident: str = ""
     text: str = ""
     to: str = ""
-    seconds: float = WHILE_IT_LASTS
+    seconds: float = 0.0
+    node: str = ""
 
 
 def oncall_commands(program: str) -> list[click.Command]:
@@ -75,7 +81,7 @@ def read_words(words: Sequence[str]) -> Asked:
     incident = ""
     if rest and _INCIDENT.fullmatch(rest[0]):
         incident, *rest = rest
-    known: dict[str, Deed | Verb] = {**_DEEDS, **_OTHERS}
+    known: dict[str, Deed | Verb] = {**DEEDS, **_OTHERS}
     what = known.get(word.casefold())
     if what is None:
         near = difflib.get_close_matches(word.casefold(), known, n=1)
@@ -93,29 +99,36 @@ def _with_rest(asked: Asked, rest: list[str]) -> Asked:
         case "handover":
             found = _PERSON.fullmatch(rest[0]) if len(rest) == 1 else None
             if found is None:
-                why = "handover needs one person or user group, and who @ada is I am told only where I am mentioned"
-                raise _wrong(why, "triage handover @ada")
+                why = "handover needs one person or user group, and in a command I am not told who @ada is"
+                raise _wrong(f"{why}: press Hand over, or mention me", "triage handover @ada")
             return asked._replace(to=found[1])
         case "mute":
-            return asked._replace(seconds=_mute(rest))
+            seconds, node = read_mute(rest)
+            return asked._replace(seconds=seconds, node=node)
         case _ if rest:
             raise _wrong(f"{rest[0]!r} is too much")
         case _:
             return asked
 
 
-def _mute(rest: list[str]) -> float:
-    """`2h`, `for 2h`, `until gone`; without words as long as it lasts."""
-    match rest:
-        case [] | ["until", "gone"]:
-            return WHILE_IT_LASTS
+def read_mute(words: Sequence[str]) -> tuple[float, str]:
+    """For how many seconds, and until which node is registered; neither: as long as its cause. Raises UsageError.
+
+    `2h`, `for 2h`, `until gone`, `until resolved`, `until node gpu-7 registers`; no words are as long as its cause.
+    """
+    match words:
+        case [] | ["until", "gone" | "resolved"]:
+            return 0.0, ""
+        case ["until", "node", name] | ["until", "node", name, "registers" | "re-registers"] if _NODE.fullmatch(name):
+            return 0.0, name
         case ["for", text] | [text]:
             seconds = read_duration(text)
             if seconds is not None and 0 < seconds <= _LONGEST_MUTE_S:
-                return seconds
+                return seconds, ""
         case _:
             pass
-    raise _wrong("a mute lasts at most 7 days, or until gone", "triage mute 2h")
+    why = "a mute lasts at most 7 days, or until gone, or until node NODE registers"
+    raise _wrong(why, "triage mute 2h")
 
 
 def _wrong(message: str, example: str = "triage ack") -> UsageError:

@@ -1,6 +1,7 @@
-"""`hami-bot profile cpu 30s` in a terminal: takes the profile, answers with its report, writes files if asked to."""
+"""`hami-bot profile cpu 30s` in a terminal: takes the profile, saves it, answers with its report."""
 
 import asyncio
+import tempfile
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -16,6 +17,7 @@ from playbooks._playbook import Sources
 
 OpenSources = Callable[[], AbstractAsyncContextManager[Sources]]
 
+_SUFFIX = ".pb.gz"
 _LONGEST_S, _MOST_BYTES = 120, 32 * 1024 * 1024
 """What the settings say unless they say something else: importing them takes half a second."""
 
@@ -23,7 +25,10 @@ _LONGEST_S, _MOST_BYTES = 120, 32 * 1024 * 1024
 async def take(
     open_sources: OpenSources, asked: Capture, say: Texts, *, out: Path | None, config: Path | None
 ) -> tuple[Report, list[Path]]:
-    """The report, and the files that were written into the folder `out`, which is made if need be.
+    """The report, whose commands read the saved profile, and the files that were written.
+
+    They are in the folder `out`, which is made if need be; without it the profile alone is, in a new one for temporary
+    files.
 
     Cancelled, it closes the request. Raises SourceError for what came instead of a profile, UsageError for a folder
     that cannot be written.
@@ -39,16 +44,21 @@ async def take(
     async with progress(what), open_sources() as sources:
         snapshot = await gather(request, sources)
     seen = await asyncio.to_thread(seen_in, snapshot)
-    report = await asyncio.to_thread(diagnose, snapshot, say, seen)
     taken = snapshot.outcome
-    if out is None or seen is None or not isinstance(taken, Taken):
-        return report, []
+    if seen is None or not isinstance(taken, Taken):
+        return await asyncio.to_thread(diagnose, snapshot, say, seen), []
     from handlers.profiles.files import profile_files  # noqa: PLC0415
     from playbooks._profile_request import name_of  # noqa: PLC0415
 
     name = name_of(asked.kind, taken.content)
-    files = profile_files(name, asked.kind, taken.wanted.pod, taken.content, seen.profile, say)
-    return report, await asyncio.to_thread(_written, out, files)
+    if out is None:
+        files = (File(f"{name}{_SUFFIX}", taken.content, ""),)
+    else:
+        files = profile_files(name, asked.kind, taken.wanted.pod, taken.content, seen.profile, say)
+    folder = out or Path(tempfile.mkdtemp(prefix="hami-bot-"))
+    written = await asyncio.to_thread(_written, folder, files)
+    file = str(folder / f"{name}{_SUFFIX}")
+    return await asyncio.to_thread(diagnose, snapshot, say, seen, file), written
 
 
 def _written(folder: Path, files: tuple[File, ...]) -> list[Path]:

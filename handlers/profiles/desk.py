@@ -19,6 +19,7 @@ from bot.store import StoreError
 from bot.texts import Texts
 from handlers.desk import DONE, Desk
 from handlers.profiles.answer import Answer, answer_to
+from handlers.profiles.audited import audited
 from handlers.profiles.kept_report import kept_report
 from handlers.profiles.room import PATIENCE_S as ROOM_S
 from handlers.profiles.room import Room
@@ -30,13 +31,14 @@ from handlers.replies import PATIENCE_S, Publicly, Reply, within
 from handlers.threads import usual_cluster
 from handlers.understand import Help, example, understand
 from handlers.words import split_words
-from playbooks._profile import Snapshot, gather
+from playbooks._profile import Snapshot, Taken, gather
 from playbooks._profile_request import Request
 
 _EVERY_S = 10.0
 """How often a message is edited that tells how long it takes: Slack allows about 50 edits a minute."""
 _AFTERWARDS_S = 90.0
-"""What finding the pod, decoding, drawing and keeping may take beside the capture itself."""
+"""What finding the pod, decoding, drawing and keeping may take beside the capture itself, and beside waiting for room
+and for another large profile."""
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +63,7 @@ class ProfileDesk:
             question = msgspec.structs.replace(question, public=True, beside=True)
             seconds = min(capture.seconds, self._settings.longest_s)
         job = partial(self._answer, key, question)
-        self._desk.do(key, job, question, resumed=True, longest_s=seconds + ROOM_S + _AFTERWARDS_S)
+        self._desk.do(key, job, question, resumed=True, longest_s=seconds + 2 * ROOM_S + _AFTERWARDS_S)
 
     def cancel(self, key: str, user: str) -> bool:
         """Whether that capture was waited for here, and is not any more."""
@@ -105,7 +107,7 @@ class ProfileDesk:
         cluster = asked.options.get("cluster") or await usual_cluster(self._lent, question)
         wanted = Wanted(cluster, str(request.target or ""), request.kind, request.seconds)
         joined = say("profile.joined") if self._captures.is_running(wanted) else ""
-        waiting = self._taken(wanted, request, question.words, say)
+        waiting = self._taken(wanted, request, question, say)
         async with _showing(reply, key, _Progress(request, joined, say)):
             answer = await self._awaited(key, asyncio.create_task(waiting))
         if answer is None:
@@ -113,11 +115,14 @@ class ProfileDesk:
         await self._keep(answer)
         return answer.message
 
-    async def _taken(self, wanted: Wanted, request: Request, words: str, say: Texts) -> Answer:
+    async def _taken(self, wanted: Wanted, request: Request, question: Question, say: Texts) -> Answer:
         """Who shares what is being taken needs no room for another one."""
         async with nullcontext() if self._captures.is_running(wanted) else self._room.capture():
-            snapshot = await self._captures.take(wanted, partial(self._gather, wanted.cluster, request))
-            return await self._room.run(partial(answer_to, snapshot, words, say))
+            async with audited(self._lent.store.audit, question, wanted.cluster, request):
+                snapshot = await self._captures.take(wanted, partial(self._gather, wanted.cluster, request))
+            taken = snapshot.outcome
+            contents = [taken.content] if isinstance(taken, Taken) else []
+            return await self._room.run(partial(answer_to, snapshot, question.words, say), contents)
 
     async def _awaited(self, key: str, waiting: asyncio.Task[Answer]) -> Answer | None:
         """None when somebody cancelled it."""

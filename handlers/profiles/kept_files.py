@@ -50,7 +50,7 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
     return {word: Content(one.id, await rows.content(one.id), one.version) for word, one in named.items()}
 
 
-def answer_about(words: Sequence[str], contents: Contents) -> str:
+def answer_about(words: Sequence[str], contents: Contents, config: Path | None = None) -> str:
     """What `handlers.profiles.shell.answer` says, with kept profiles in the place of the words that name them."""
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         paths: dict[str, str] = {}
@@ -58,7 +58,7 @@ def answer_about(words: Sequence[str], contents: Contents) -> str:
             path = Path(folder) / one.id
             path.write_bytes(one.content)
             paths[word] = str(path)
-        text = answer([*(_replaced(word, paths) for word in words), *_versions(words, contents)])
+        text = answer([*(_replaced(word, paths) for word in words), *_versions(words, contents)], config)
     return text.replace(f"{folder}/", "")
 
 
@@ -83,8 +83,8 @@ def answer_beside_the_bot(words: Sequence[str], missing: Sequence[str], config: 
     """The same from the store that the settings name; `missing` are the words that are no files."""
     wanted = [word for word in missing if is_reference(word)]
     if not wanted:
-        return answer(words)
-    return answer_about(words, asyncio.run(_from_store(wanted, config)))
+        return answer(words, config)
+    return answer_about(words, asyncio.run(_from_store(wanted, config)), config)
 
 
 async def _from_store(words: Sequence[str], config: Path | None) -> Contents:

@@ -13,7 +13,7 @@ from bot.texts import Texts
 if TYPE_CHECKING:
     from bot.store.profiles import Kept
 
-COLUMNS = ("id", "kind", "taken at", "seconds", "version", "cluster", "target", "bytes")
+COLUMNS = ("id", "kind", "taken-at", "seconds", "version", "cluster", "target", "bytes")
 
 
 def kept_report(kept: "Sequence[Kept]", now: float, say: Texts) -> Report:
@@ -31,7 +31,7 @@ def kept_report(kept: "Sequence[Kept]", now: float, say: Texts) -> Report:
         verdict=claim,
         severity="info",
         findings=(finding,),
-        tables=(Table("profiles", COLUMNS, rows),) if rows else (),
+        tables=(Table(say("kept.title"), tuple(say(f"kept.{one}") for one in COLUMNS), rows),) if rows else (),
     )
 
 

@@ -19,7 +19,8 @@ from bot.pprof.top import Options, prepared, top, total_of
 from bot.pprof.versions import comparison_tables, explain_change
 from bot.render.terminal import terminal
 from bot.report import SCHEMA, Finding, Report, Subject, Table, one_line, worst
-from bot.texts import Texts
+from bot.settings import load_settings
+from bot.texts import Language, Texts
 from handlers.profiles.shell import HINT, Words, read_file
 
 _ROWS = 10
@@ -33,7 +34,7 @@ def list_text(asked: Words) -> str:
     function, file = asked.plain
     options = asked.options
     versions, folders = read_versions(options.get("versions", "")), options.get("source", "")
-    profile = prepared(read_file(Path(file), read))
+    profile = prepared(read_file(file, read))
     index = sample_index(profile, options.get("sample_index", ""))
     if folders:
         for one in profile.functions:
@@ -60,15 +61,22 @@ def _reader(folders: str) -> Source:
     return lines
 
 
-def compare_text(asked: Words) -> str:
+def texts(asked: Words, config: Path | None) -> Texts:
+    """The words in the language that was asked for, else in that of the settings."""
+    language: Language | None = asked.options.get("lang")
+    settings = None if language else load_settings(config)
+    return Texts(language or (settings.language if settings else "en"))
+
+
+def compare_text(asked: Words, say: Texts) -> str:
     """What changed between the first and the last profile, oldest first. Raises UsageError and SourceError."""
     if len(asked.plain) < 2:
         raise UsageError("name at least two profiles, the oldest first", hint=HINT)
-    kind, say = asked.options.get("sample_index", ""), Texts("en")
+    kind = asked.options.get("sample_index", "")
     versions = [_taken(file) for file in asked.plain]
     findings = explain_change(versions, say, sample_index_name=kind)
     tables = comparison_tables(versions, say, sample_index_name=kind)
-    text = terminal(_report(versions, findings, tables), say, width=_WIDTH, colour=sys.stdout.isatty())
+    text = terminal(_report(versions, findings, tables, say), say, width=_WIDTH, colour=sys.stdout.isatty())
     if len(versions) != 2:
         return text
     before, after = (one.profile for one in versions)
@@ -77,21 +85,21 @@ def compare_text(asked: Words) -> str:
     return f"{text}\ngo tool pprof -top -cum -nodecount={_ROWS} -diff_base:\n{difference}"
 
 
-def hints_text(asked: Words) -> str:
+def hints_text(asked: Words, say: Texts) -> str:
     """What stands out in one profile. Raises UsageError and SourceError."""
     if len(asked.plain) != 1:
         raise UsageError("name one profile", hint=HINT)
-    say, taken = Texts("en"), _taken(asked.plain[0])
+    taken = _taken(asked.plain[0])
     findings = explain(taken, say, sample_index_name=asked.options.get("sample_index", ""))
-    report = _report([taken], findings, () if findings else (symptom_table(say),))
+    report = _report([taken], findings, () if findings else (symptom_table(say),), say)
     return terminal(report, say, width=_WIDTH, colour=sys.stdout.isatty())
 
 
 def _taken(file: str) -> Taken:
-    return Taken(read_file(Path(file), read), file, Path(file).name)
+    return Taken(read_file(file, read), file, Path(file).name)
 
 
-def _report(versions: Sequence[Taken], findings: tuple[Finding, ...], tables: tuple[Table, ...]) -> Report:
+def _report(versions: Sequence[Taken], findings: tuple[Finding, ...], tables: tuple[Table, ...], say: Texts) -> Report:
     names = ", ".join(one.object for one in versions)
     return Report(
         schema=SCHEMA,
@@ -99,7 +107,7 @@ def _report(versions: Sequence[Taken], findings: tuple[Finding, ...], tables: tu
         cluster="",
         taken_at=format_time(datetime.fromtimestamp(time.time(), UTC)),
         subject=Subject("Profile", "", names),
-        verdict=one_line(findings[0].claim if findings else Texts("en")("profile-hint.none")),
+        verdict=one_line(findings[0].claim if findings else say("profile-hint.none")),
         severity=worst(findings),
         findings=findings,
         tables=tables,

@@ -1,12 +1,13 @@
 """How many profiles the bot has in its memory at once: one may take a gigabyte and a minute of computing."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from bot.errors import SourceError
+from bot.pprof.decode import MAX_BYTES, uncompressed_size
 
 T = TypeVar("T")
 
@@ -14,6 +15,9 @@ AT_ONCE = 2
 """Profiles that are taken, and questions about kept ones that are answered, at the same time."""
 PATIENCE_S = 60.0
 """How long one waits until another has been answered."""
+LARGE = 4 << 20
+"""Bytes, uncompressed, from which on profiles are read one after another: two at once take twice as long each, and the
+largest takes most of the time that there is for an answer."""
 
 
 class Room:
@@ -25,12 +29,43 @@ class Room:
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._patience_s = patience_s
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="profile")
+        self._large = ThreadPoolExecutor(1, thread_name_prefix="large-profile")
         self._captures = asyncio.Semaphore(AT_ONCE)
         self._studies = asyncio.Semaphore(AT_ONCE)
 
-    async def run(self, job: Callable[[], T]) -> T:
-        """What the job gives, from a thread; cancelled before its turn has come it is not begun."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, job)
+    async def run(self, job: Callable[[], T], contents: Sequence[bytes]) -> T:
+        """What the job gives, from a thread; cancelled before its turn has come it is not begun.
+
+        `contents` are the profiles that it reads. Raises SourceError where they are too much for one answer, and where
+        they are large and another large one is not done in time.
+        """
+        loop = asyncio.get_running_loop()
+        size = await loop.run_in_executor(self._threads, lambda: sum(map(uncompressed_size, contents)))
+        if len(contents) > 1 and size > MAX_BYTES:
+            text = f"these profiles hold {size >> 20} MiB together, and one answer reads at most {MAX_BYTES >> 20} MiB"
+            raise SourceError(text, hint="save their files and ask in a shell: hami-bot profile compare BEFORE AFTER")
+        if size < LARGE:
+            return await loop.run_in_executor(self._threads, job)
+        return await self._in_turn(job)
+
+    async def _in_turn(self, job: Callable[[], T]) -> T:
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def begin() -> T:
+            loop.call_soon_threadsafe(begun.set)
+            return job()
+
+        queued = self._large.submit(begin)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await begun.wait()
+        except TimeoutError as error:
+            text = "another large profile is being read, and two at once would take too long"
+            raise SourceError(text, hint="ask again in a minute, or take a shorter one") from error
+        finally:
+            if not begun.is_set():
+                queued.cancel()
+        return await asyncio.wrap_future(queued)
 
     @asynccontextmanager
     async def capture(self) -> AsyncGenerator[None]:

@@ -5,13 +5,16 @@ click would take longer than the answer.
 """
 
 import gc
+import os.path
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bot.bugs import bugs_as_errors
 from bot.errors import BotError, SourceError, UsageError
+
+if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
+    from pathlib import Path
 
 PROGRAM = "hami-bot"
 USAGE = f"""Usage: {PROGRAM} profile top [OPTIONS] FILE
@@ -31,7 +34,7 @@ Options of list:
   -versions LIST            Whose source the links lead to, where the profile does not say:
                             github.com/Project-HAMi/HAMi@v2.9.0,go@1.25.3
 
-Options of top, with one dash or two; list, compare and hints take -sample_index:
+Options of top, with one dash or two; list, compare and hints take -sample_index, and the last two -lang en or zh:
   -cum                      Sort by cumulative weight; else by flat.
   -nodecount N              Show at most N rows; all by default.
   -nodefraction F           Leave out rows below this share of the total; 0.005 by default.
@@ -74,13 +77,20 @@ class Words(NamedTuple):
     options: dict[str, Any]
 
 
-def main(words: Sequence[str], config: Path | None = None) -> int:
+def main(words: Sequence[str], config: "Path | None" = None) -> int:
     """Do what stands behind `profile`; the exit code. The table goes to stdout as bytes, errors to stderr.
 
     A profile that is no file may be one that the bot keeps: `config` is the settings file that says where, as by
     `load_settings`.
     """
     gc.disable()  # it answers and ends, and nothing that it makes goes in circles
+    try:
+        return _done(words, config)
+    finally:
+        gc.freeze()  # else Python looks through all of it when it ends
+
+
+def _done(words: Sequence[str], config: "Path | None") -> int:
     try:
         with bugs_as_errors():
             _print(_answer_with_kept(words, config))
@@ -94,20 +104,22 @@ def main(words: Sequence[str], config: Path | None = None) -> int:
     return 0
 
 
-def _answer_with_kept(words: Sequence[str], config: Path | None) -> str:
+def _answer_with_kept(words: Sequence[str], config: "Path | None") -> str:
     values = [word.partition("=")[2] if word.startswith("-") else word for word in words[1:]]
-    saved = {one: f"{one}{_SUFFIX}" for one in values if Path(f"{one}{_SUFFIX}").is_file()}
+    saved = {one: f"{one}{_SUFFIX}" for one in values if os.path.isfile(f"{one}{_SUFFIX}")}  # noqa: PTH113
     words = [saved.get(word, word) for word in words]
-    missing = [one for one in values if one and one not in saved and not Path(one).exists()]
+    missing = [one for one in values if one and one not in saved and not os.path.exists(one)]  # noqa: PTH110
     if not missing:
-        return answer(words)
+        return answer(words, config)
     from handlers.profiles.kept_files import answer_beside_the_bot  # noqa: PLC0415  # few ask for those
 
     return answer_beside_the_bot(words, missing, config)
 
 
-def answer(words: Sequence[str]) -> str:
-    """The text for the words behind `profile`. Raises UsageError and SourceError."""
+def answer(words: Sequence[str], config: "Path | None" = None) -> str:
+    """The text for the words behind `profile`; `config` as in `main`, for its language. Raises what they are wrong in:
+    UsageError and SourceError.
+    """
     if not words or any(word in ("-h", "-help", "--help") for word in words):
         return USAGE
     asked = read_words(words[1:])
@@ -116,8 +128,10 @@ def answer(words: Sequence[str]) -> str:
     if words[0] in ("list", "compare", "hints"):
         from handlers.profiles import more  # noqa: PLC0415
 
-        texts = {"list": more.list_text, "compare": more.compare_text, "hints": more.hints_text}
-        return texts[words[0]](asked)
+        if words[0] == "list":
+            return more.list_text(asked)
+        told = more.compare_text if words[0] == "compare" else more.hints_text
+        return told(asked, more.texts(asked, config))
     raise UsageError(f"there is no profile command {words[0]!r}", hint=HINT)
 
 
@@ -176,14 +190,14 @@ def top_text(asked: Words) -> str:
         filters=Filters(**{name: given[name] for name in _FILTERS if name in given}),
     )
     base = given.get("diff_base") or given.get("base")
-    profiles = [read_file(Path(path), read) for path in (files[0], base) if path]
+    profiles = [read_file(path, read) for path in (files[0], base) if path]
     return top(*profiles, diff=bool(given.get("diff_base")), options=options)
 
 
-def read_file(path: Path, read: Callable[[bytes], Any]) -> Any:
+def read_file(path: str, read: Callable[[bytes], Any]) -> Any:
     """What `read` makes of the file, whose name goes into every SourceError."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:  # noqa: PTH123
             data = file.read(_MAX_FILE + 1)
     except OSError as error:
         raise SourceError(f"cannot read {path}: {error.strerror}", hint="Is the path right?") from error
@@ -224,6 +238,14 @@ def _text(name: str, value: str) -> str:  # noqa: ARG001  # one shape for all
     return value
 
 
+def _language(name: str, value: str) -> str:
+    from bot.texts import LANGUAGES  # noqa: PLC0415  # tables need no texts
+
+    if value not in LANGUAGES:
+        raise UsageError(f"-{name} {value!r} is none of {', '.join(LANGUAGES)}", hint=HINT)
+    return value
+
+
 def _count(name: str, value: str) -> int:
     try:
         return int(value)
@@ -243,6 +265,7 @@ def _fraction(name: str, value: str) -> float:
 
 _VALUES: dict[str, Callable[[str, str], Any]] = {
     **dict.fromkeys((*_FILTERS, "sample_index", "unit", "diff_base", "base", "source", "versions"), _text),
+    "lang": _language,
     "nodecount": _count,
     "nodefraction": _fraction,
 }

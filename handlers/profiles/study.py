@@ -34,7 +34,8 @@ _EXAMPLES = {
     "hints": "profile hints cpu-1a2b3c4d",
 }
 
-Run = Callable[[Callable[[], Message]], Awaitable[Message]]
+Run = Callable[[Callable[[], Message], Sequence[bytes]], Awaitable[Message]]
+"""Computes the message; beside the job it is given the profiles that it reads."""
 
 
 async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts, run: Run) -> Message:
@@ -59,9 +60,11 @@ async def _studied(words: Sequence[str], rows: ProfileRows, now: float, say: Tex
         hint = f"Name one by its id: profile kept lists them. Or take one: profile {KINDS[0]} 30s"
         raise NotFound(f"no profile {unknown[0]!r} is kept", hint=hint)
     contents = await contents_of(named, rows, now)
+    say = Texts(asked.options["lang"]) if "lang" in asked.options else say
+    read_there = [one.content for one in contents.values()]
     if words[0] in ("compare", "hints") and named:
-        return await run(partial(_explained, words, asked, contents, now, say))
-    return await run(partial(_text, list(words), contents))
+        return await run(partial(_explained, words, asked, contents, now, say), read_there)
+    return await run(partial(_text, list(words), contents), read_there)
 
 
 def _text(words: list[str], contents: Contents) -> Message:

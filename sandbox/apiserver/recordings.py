@@ -1,11 +1,13 @@
 """Recordings as seed of the API server. They are ours: nothing here guards against a hostile archive."""
 
-import json
 import tarfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+
+import msgspec
 
 from sandbox.apiserver.timeshift import shift_log, shift_objects, whole_seconds
 
@@ -28,8 +30,8 @@ def read_recording(path: Path, shift_to: datetime | None = None) -> Seed:
 
     With `shift_to` every time in it is moved, as if it had been taken then.
     """
-    files = dict(_files(path))
-    meta = json.loads(files.get(PurePosixPath("meta.json"), b"{}"))
+    files = _archived(path, path.stat().st_mtime_ns) if path.is_file() else dict(_in_folder(path))
+    meta = msgspec.json.decode(files.get(PurePosixPath("meta.json"), b"{}"))
     offset, year = timedelta(), 0
     if shift_to is not None:
         taken_at = datetime.fromisoformat(meta["taken_at"])
@@ -39,7 +41,7 @@ def read_recording(path: Path, shift_to: datetime | None = None) -> Seed:
         match name.parts:
             case ("objects", file):
                 text = shift_objects(content, offset) if offset else content
-                seed.objects[file.removesuffix(".json")] = json.loads(text)["items"]
+                seed.objects[file.removesuffix(".json")] = msgspec.json.decode(text)["items"]
             case ("logs", namespace, pod, file):
                 container = file.removesuffix(".log")
                 seed.logs[namespace, pod, container] = shift_log(content, offset, year) if offset else content
@@ -52,17 +54,19 @@ def read_recording(path: Path, shift_to: datetime | None = None) -> Seed:
     return seed
 
 
-def _files(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+def _in_folder(path: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Every file of the recording by its path inside it."""
-    if path.is_dir():
-        for file in sorted(path.rglob("*")):
-            if file.is_file():
-                yield PurePosixPath(file.relative_to(path).as_posix()), file.read_bytes()
-        return
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            yield PurePosixPath(file.relative_to(path).as_posix()), file.read_bytes()
+
+
+@lru_cache(maxsize=8)
+def _archived(path: Path, changed_at: int) -> dict[PurePosixPath, bytes]:
+    """The same of an archive, which is read once for all servers of a process. The caller changes nothing in it."""
+    del changed_at
     with tarfile.open(path) as archive:
         names = [PurePosixPath(name) for name in archive.getnames()]
         root = next((name.parent for name in names if name.name == "meta.json"), PurePosixPath())
-        for member in archive:
-            content = archive.extractfile(member)
-            if content and PurePosixPath(member.name).is_relative_to(root):
-                yield PurePosixPath(member.name).relative_to(root), content.read()
+        read = ((PurePosixPath(member.name), archive.extractfile(member)) for member in archive)
+        return {name.relative_to(root): file.read() for name, file in read if file and name.is_relative_to(root)}

@@ -62,10 +62,19 @@ def _bundled(name: str, level: int) -> bytes:
 
 def _with_uids(text: bytes, uid_of: Callable[[str, str], str | None]) -> bytes:
     """The log as it would be about the pods of this cluster."""
-    for uid, (namespace, name) in {
-        match["uid"]: (match["namespace"].decode(), match["name"].decode()) for match in _UID.finditer(text)
-    }.items():
-        served = uid_of(namespace, name)
-        if served:
-            text = text.replace(uid, served.encode())
+    served = ((uid, uid_of(namespace, name)) for uid, namespace, name in _told_about(text))
+    return _renamed(text, tuple((uid, other.encode()) for uid, other in served if other))
+
+
+@lru_cache
+def _told_about(text: bytes) -> list[tuple[bytes, str, str]]:
+    """The pods of a recorded log: uid, namespace and name."""
+    named = {match["uid"]: (match["namespace"].decode(), match["name"].decode()) for match in _UID.finditer(text)}
+    return [(uid, *name) for uid, name in named.items()]
+
+
+@lru_cache(maxsize=16)
+def _renamed(text: bytes, uids: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    for uid, served in uids:
+        text = text.replace(uid, served)
     return text

@@ -12,7 +12,7 @@ from aiohttp import web
 from sandbox.slack.clock import Clock, sleep
 
 RequestFault = Literal[
-    "rate_limited", "status", "html", "error", "slow", "hang", "reset", "reset_after", "outage", "revoked"
+    "rate_limited", "status", "html", "error", "slow", "hang", "hang_after", "reset", "reset_after", "outage", "revoked"
 ]
 SocketFault = Literal["refuse", "dead_ticket", "silent"]
 DeliveryFault = Literal["duplicate", "replay"]
@@ -32,9 +32,10 @@ class Fault:
     clock.
 
     Requests: "rate_limited" (429 with `retry_after` as it stands, also "1.5"), "status" (`status` with a web page),
-    "html" (200 with a web page), "error" (200, ok false, `error`), "slow" (answered after `seconds`), "hang", "reset"
-    (the connection; nothing happened), "reset_after" (what was asked happened, the answer is lost), "outage" (every
-    connection is reset, sockets are cut), "revoked" (token_revoked everywhere).
+    "html" (200 with a web page), "error" (200, ok false, `error`), "slow" (answered after `seconds`), "hang" (nothing
+    happened, no answer comes), "hang_after" (what was asked happened, no answer comes), "reset" (the connection;
+    nothing happened), "reset_after" (what was asked happened, the answer is lost), "outage" (every connection is reset,
+    sockets are cut), "revoked" (token_revoked everywhere).
     Sockets: "refuse" (the handshake gets 503, its ticket is spent), "dead_ticket" (408), "silent" (a socket swallows
     frames and pings). Deliveries: "duplicate" (sent twice), "replay" (again `seconds` later, byte for byte).
     """
@@ -133,6 +134,9 @@ async def spoil(
             await sleep(clock, fault.seconds)
             return await answer()
         case "hang":
+            await closing.wait()
+        case "hang_after":
+            await answer()
             await closing.wait()
         case "reset_after":
             await answer()

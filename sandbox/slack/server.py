@@ -162,7 +162,7 @@ class SlackServer:
         containing: str = "",
         user: str = "",
         thread_ts: str = "",
-        seconds: float = 10,
+        seconds: float = 60,
     ) -> Any:
         """The first true value of `look`, asked again at every change of anything in the workspace or the journal.
 

@@ -1,5 +1,8 @@
 """What is kept from question to question: quicker, and never another answer."""
 
+import gc
+import weakref
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,3 +102,15 @@ def test_a_node_that_is_offered_again_is_judged_again():
     kept = Stock(terms(waits.facts, V210))
     assert view([gpu_node("n1", card(), allocatable=0)], stock=kept).judge("n1", request()).fits is None
     assert view([gpu_node("n1", card())], stock=kept).judge("n1", request()).fits
+
+
+def test_what_is_kept_goes_with_its_last_user_and_leaves_nothing_to_the_garbage_collector():
+    stock = Stock(terms(view([]).facts, V210))
+    stock.ledger([holder("h", "n1", "n1-0,NVIDIA,100,0:;")])
+    gone = weakref.ref(stock)
+    gc.disable()
+    try:
+        del stock
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -9,6 +9,7 @@ from typing import Any
 
 from bot.errors import SourceError
 from bot.kube.recording import RecordedCluster
+from bot.settings.schema import PagerDutySettings
 from bot.slack.outbox import Outbox
 from bot.slack.work import Work
 from bot.store import Store, open_store
@@ -67,9 +68,15 @@ class Rig:
             now=self.bot.clock.now,
         )
 
-    def keeper(self, owner: str = "one", steps: Steps | None = None, terms: Terms = TERMS) -> Keeper:
+    def keeper(
+        self,
+        owner: str = "one",
+        steps: Steps | None = None,
+        terms: Terms = TERMS,
+        pagerduty: PagerDutySettings | None = None,
+    ) -> Keeper:
         """A process; with `steps` one that may be killed at any call of its store or outbox."""
-        plan = Plan(ONCALL, terms, lambda one: one.cluster, owner, clock=self.bot.clock.now)
+        plan = Plan(ONCALL, terms, (), "", owner, clock=self.bot.clock.now, pagerduty=pagerduty)
         if steps is None:
             return Keeper(self.lent(), plan)
         return Keeper(self.lent(_Store(self.store, steps), steps.of(self.outbox)), plan)

@@ -9,10 +9,11 @@ from bot.errors import SourceError
 from bot.settings.schema import ClusterSettings, OncallSettings
 from bot.triage.state import Act, act
 from handlers.lent import Lent
-from handlers.oncall.passes import PATIENCE_S, Keeper
+from handlers.oncall.passes import PATIENCE_S, SORTED_AT_ONCE, Keeper
 from handlers.oncall.setup import plan
 from handlers.oncall.watcher import Patience, Watcher
 from playbooks._playbook import Sources
+from tests.conftest import NewDatabase
 from tests.oncall.bot import GIVEN, ROOM, World, played
 from tests.oncall.rig import Rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
@@ -80,7 +81,7 @@ def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(databas
             keeper.soon()
             while not any("Acknowledged" in one for one in rig.replies(rig.heads()[0])):
                 await rig.send()
-        assert [one.cluster for one in await rig.store.incidents.unsorted(5)] == ["hangs"]
+        assert [one.cluster for one in await rig.store.incidents.unsorted(5, "hangs")] == ["hangs"]
 
     with_rig(database, busy_cluster(tmp_path, 4), scene)
 
@@ -95,5 +96,51 @@ def test_alerts_of_a_cluster_that_cannot_be_read_stand_for_themselves_after_a_mi
         await rig.passes(PATIENCE_S, keeper, step_s=PATIENCE_S)
         [head] = rig.heads()
         assert "5 alerts" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_held_up(
+    new_database: NewDatabase, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        @contextlib.asynccontextmanager
+        async def sources(cluster: str) -> AsyncGenerator[Sources]:
+            if cluster == "hangs":
+                await asyncio.Event().wait()
+            async with rig.sources(cluster) as opened:
+                yield opened
+
+        lent = rig.lent()._replace(clusters=("hangs", "well"), open_sources=sources)
+        keeper = Keeper(lent, plan(HERE, lent, "one", 0.01)._replace(clock=rig.bot.clock.now))
+        crowd = [pending(pod=f"stuck-{number}", cluster="hangs") for number in range(SORTED_AT_ONCE)]
+        await rig.store.incidents.take(crowd)
+        async with running(keeper):
+            await keeper.take([pending(0, cluster="well")])
+            while not rig.heads():
+                await rig.send()
+        [head] = rig.heads()
+        assert "1 of 1 pods still affected" in text(head)
+
+    with_rig(new_database(), busy_cluster(tmp_path, 1), scene)
+
+
+def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_over(
+    database: str, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        both = rig.lent()._replace(clusters=("prod", "old"))
+        before = Keeper(both, plan(HERE, both, "one", 60.0)._replace(clock=rig.bot.clock.now))
+        await Watcher(both, before, both.clusters, Patience(minutes=1), "one").look()
+        await rig.passes(10, before)
+        lent, keeper = one_cluster(rig)
+        assert len(await rig.store.incidents.firing_of("watch", "old")) == 1
+        await Watcher(lent, keeper, ("prod",), Patience(minutes=1), "one").look()
+        await rig.passes(400, keeper, step_s=100)
+        assert await rig.store.incidents.firing_of("watch", "old") == []
+        assert len(await rig.store.incidents.firing_of("watch", "prod")) == 1
+        [gone] = [one for one in rig.heads() if "Resolved" in text(one)]
+        assert "old" in text(gone)
+        assert [one for one in rig.replies(gone) if "Its cluster is not in the settings any more" in one]
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)

@@ -23,10 +23,11 @@ from tests.changes.rig import Killed, Steps, When
 from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, _Store, a_rig, text, with_rig
 from tests.oncall.scenes import busy_cluster
+from tests.records import RECORD
 from tests.slack.outbox_support import ONCALL
 
 WHO = Person("U0ADA00001", ONCALL)
-NINE = Schedule(9, 0, "Asia/Shanghai")  # 01:00 UTC; START is 2027-01-15 08:00 UTC
+NINE = Schedule("0 9 * * *", "Asia/Shanghai")  # 01:00 UTC; START is 2027-01-15 08:00 UTC
 DAY = 86400.0
 TO_NINE = 17 * 3600.0
 
@@ -44,10 +45,10 @@ class _Digests(_Store):
 
 
 async def runs(rig: Rig, digest_id: str) -> list[tuple[str, str]]:
-    """(local date, state) of each, the oldest first."""
-    query = select(digest_runs.c.day, digest_runs.c.state).where(digest_runs.c.digest == digest_id)
+    """(local time, state) of each, the oldest first."""
+    query = select(digest_runs.c.wall, digest_runs.c.state).where(digest_runs.c.digest == digest_id)
     async with rig.store._engine.connect() as connection:
-        return [(row.day, row.state) for row in await connection.execute(query.order_by(digest_runs.c.at))]
+        return [(row.wall, row.state) for row in await connection.execute(query.order_by(digest_runs.c.at))]
 
 
 async def after(rig: Rig, seconds: float, *desks: Digests) -> None:
@@ -82,10 +83,71 @@ def test_it_says_what_changed(database: str, tmp_path: Path) -> None:
         rig.recording = busy_cluster(tmp_path / "later", 7)
         await after(rig, DAY)
         told = text(rig.heads()[-1])
-        assert "card-insufficient-memory: 2 → 3 (+1) (pending)" in told
+        assert "Waiting pods" in told
+        assert "card-insufficient-memory 2 → 3 (+1)" in told
         assert "The worst" in told
 
     with_rig(database, busy_cluster(tmp_path / "before", 4), scene)
+
+
+def test_its_pictures_are_the_trend_since_there_is_one_and_the_cards(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        def pictures() -> list[tuple[str, str]]:
+            said = rig.bot.slack.workspace.everything(ONCALL)
+            return [(file["name"], file["alt_txt"]) for _, one in said for file in one.get("files", ())]
+
+        await digests(rig).do("k", WHO, Add(NINE), "")
+        await after(rig, TO_NINE + 60)
+        assert [name for name, _ in pictures()] == ["gpus.png"]
+        await after(rig, DAY)  # nothing has changed
+        assert len(pictures()) == 1
+        rig.recording = busy_cluster(tmp_path / "later", 7)
+        await after(rig, DAY)
+        (name, words), cards = pictures()[1:]
+        assert (name, cards[0]) == ("trend.png", "gpus.png")
+        assert words.startswith("Memory, and the largest free slice, over the last 3 digests. NVIDIA-Tesla T4: 16 GiB")
+
+    with_rig(database, busy_cluster(tmp_path / "before", 4), scene)
+
+
+def test_a_temporary_change_that_was_begun_since_is_news(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k", WHO, Add(NINE), "")
+        await after(rig, TO_NINE + 60)
+        await rig.store.changes(rig.lent().cluster_of("")).planned(RECORD, "u-1")
+        await after(rig, DAY)
+        told = text(rig.heads()[-1])
+        assert f"Temporary changes: new: {RECORD.target} {RECORD.flag} {RECORD.new}" in told
+        assert "Open temporary changes: 1" in told
+
+    with_rig(database, busy_cluster(tmp_path, 2), scene)
+
+
+def test_the_worst_are_told_with_whose_they_are_and_the_room_that_is_left(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k", WHO, Post(), "")
+        await rig.send()
+        told = text(rig.heads()[-1])
+        assert "Whose: HAMi hami-system/hami-scheduler" in told
+        assert "Whose: Namespace ml (2 pods)" in told
+        assert "NVIDIA-Tesla T4: 11.7 GiB of 16 GiB given, the largest free slice is 4.3 GiB" in told
+
+    with_rig(database, busy_cluster(tmp_path, 4), scene)
+
+
+def test_a_cron_expression_is_kept_and_comes_on_its_days(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        asked = read_digest(["0", "9,17", "*", "*", "1-5", "Europe/Berlin"])
+        told = await digests(rig).do("k", WHO, asked, "")
+        assert '"0 9,17 * * 1-5" Europe/Berlin' in str(told)
+        assert "2027-01-15 16:00 UTC" in str(told)  # a Friday, at 09:00 there
+        [wanted] = await rig.store.digests.wanted()
+        for _ in range(8 * 3):
+            await after(rig, 4 * 3600.0)
+        found = [wall for wall, _ in await runs(rig, wanted.id)]
+        assert found == [f"2027-01-{wall}:00" for wall in ("15 17", "18 09", "18 17", "19 09")]
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
 
 
 def test_what_is_late_says_so_and_what_is_too_late_is_marked_as_skipped(database: str, tmp_path: Path) -> None:
@@ -133,7 +195,7 @@ def test_one_that_could_not_be_made_in_time_is_said_in_one_line_once(database: s
         rig.down = None
         await after(rig, 301, two, one)
         assert len(rig.heads()) == 1
-        assert await runs(rig, wanted.id) == [("2027-01-16", "skipped")]
+        assert await runs(rig, wanted.id) == [("2027-01-16 09:00", "skipped")]
 
     with_rig(database, busy_cluster(tmp_path, 2), scene)
 
@@ -194,7 +256,7 @@ def test_killed_at_any_step_there_is_one(
             [one] = rig.heads()
             assert "2 pods wait" in text(one), (at, when)
             [wanted] = await rig.store.digests.wanted()
-            assert await runs(rig, wanted.id) == [("2027-01-16", "posted")]
+            assert await runs(rig, wanted.id) == [("2027-01-16 09:00", "posted")]
             return []
 
     async def run() -> int:
@@ -214,7 +276,7 @@ def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(database: s
         await desk.do("k", WHO, Post(), "")
         await rig.send()
         assert len(rig.heads()) == 1
-        assert await rig.store.digests.before(ONCALL, "") is None
+        assert await rig.store.digests.last(ONCALL, "", 1) == []
 
     with_rig(database, busy_cluster(tmp_path, 2), scene)
 
@@ -227,8 +289,9 @@ def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path
         elsewhere = Person(WHO.user, "C0GENERAL1")
         with pytest.raises(Exception, match="no digest"):
             await desk.do("k", elsewhere, Stop(one.id), "")
-        listed = await desk.do("k", WHO, ListAll(), "")
-        assert one.id in str(listed)
+        listed = str(await desk.do("k", WHO, ListAll(), ""))
+        assert f"{one.id}: daily 09:00 Asia/Shanghai, about the usual cluster; next 2027-01-16 01:00 UTC" in listed
+        assert f"digest stop {one.id}" in listed
         assert one.id in str(await desk.do("k", WHO, Stop(one.id), ""))
         await after(rig, TO_NINE + DAY)
         assert rig.heads() == []
@@ -236,7 +299,22 @@ def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path
     with_rig(database, busy_cluster(tmp_path, 2), scene)
 
 
-@pytest.mark.parametrize("words", [["soon"], ["daily"], ["daily", "9", "UTC"], ["stop"], ["now", "x"], []])
+@pytest.mark.parametrize(
+    "words",
+    [["0 9 * * 1-5", "Europe/Berlin"], ["0", "9", "*", "*", "1-5", "Europe/Berlin"]],
+    ids=["quoted", "bare"],
+)
+def test_a_cron_expression_needs_no_quotes(words: list[str]) -> None:
+    assert read_digest(words) == Add(Schedule("0 9 * * 1-5", "Europe/Berlin"))
+
+
+def test_what_is_wrong_with_a_cron_expression_is_said_with_an_example_of_one() -> None:
+    with pytest.raises(UsageError, match="more than once an hour") as caught:
+        read_digest(["*/5 * * * *", "UTC"])
+    assert "digest 0 9 * * 1-5 Europe/Berlin" in caught.value.hint
+
+
+@pytest.mark.parametrize("words", [["soon"], ["daily"], ["daily", "9", "UTC"], ["stop"], ["now", "x"]])
 def test_what_is_not_understood_gets_an_example(words: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         read_digest(words)

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.digest.trend import rooms
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Subject
-from bot.slack.render.digest import Told, render_digest
+from bot.slack.render.digest import Owner, Told, render_digest
 from bot.slack.render.limits import validate_view
 from bot.slack.render.triage import (
     Happened,
@@ -18,10 +19,12 @@ from bot.slack.render.triage import (
     read_form,
     render_head,
     render_news,
+    render_open,
     render_timeline,
 )
 from bot.texts import LANGUAGES, Texts
 from bot.triage.cause import Cause
+from bot.triage.mute import Until
 from bot.triage.state import Incident, News, State, Turn
 from sandbox.slack.content import strings_of
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
@@ -31,8 +34,21 @@ CAUSE = Cause("s", HOSTILE, HOSTILE, "critical", HOSTILE, (HOSTILE,) * 50, HOSTI
 
 
 def head(state: State) -> Head:
-    incident = Incident(state, 1.0, owner=HOSTILE, muted_until=1_800_000_000.0)
-    return Head("0123abcd", HOSTILE, CAUSE, incident, 3, 500, 1000, (HOSTILE,) * 20, (HOSTILE,) * 20, 1.8e9)
+    incident = Incident(state, 1.0, owner=HOSTILE, muted_until=Until(1_800_000_000.0))
+    return Head(
+        "0123abcd",
+        HOSTILE,
+        CAUSE,
+        incident,
+        3,
+        500,
+        1000,
+        (HOSTILE,) * 20,
+        (HOSTILE,) * 20,
+        1.8e9,
+        (HOSTILE,) * 9,
+        (HOSTILE,),
+    )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -57,7 +73,7 @@ def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language) -> None:
 def test_a_mute_ends_at_a_time_that_can_be_read_and_is_the_same_everywhere(ends: str, shown: str) -> None:
     say = Texts("en")
     news = render_news(News("muted", "U0ADA00001", f"{float(ends):.0f}"), say)
-    muted = head("muted")._replace(incident=Incident("muted", 1.0, muted_until=float(ends)))
+    muted = head("muted")._replace(incident=Incident("muted", 1.0, muted_until=Until(float(ends))))
     happened = [Happened(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
     assert news.text == "Muted until 2027-01-15T08:00:00Z"
     assert shown in "".join(strings_of(list(news.blocks)))
@@ -70,11 +86,31 @@ def test_a_head_that_is_closed_invites_nobody_to_act() -> None:
     assert "mention me" not in "".join(strings_of(list(render_head(head("closed"), Texts("en")).blocks)))
 
 
-@pytest.mark.parametrize("deed", ["note", "handover"])
+@pytest.mark.parametrize("deed", ["note", "handover", "mute"])
 def test_a_form_is_one_that_slack_takes_and_says_what_it_is_about(deed) -> None:
     view = form(deed, "0123abcd", "C0GPUONC01", Texts("en"))
     assert validate_view(view) == []
     assert read_form(view["private_metadata"]) == ("0123abcd", deed, "C0GPUONC01")
+
+
+def test_a_mute_may_wait_for_each_node_that_was_lost() -> None:
+    view = form("mute", "0123abcd", "C0GPUONC01", Texts("en"), ["gpu-7", "x" * 200])
+    offered = {one["value"]: one["text"]["text"] for one in view["blocks"][0]["element"]["options"]}
+    assert offered["until node gpu-7 registers"] == "until node gpu-7 is registered again"
+    assert list(offered) == ["1h", "4h", "24h", "until node gpu-7 registers", "until gone"]
+
+
+@pytest.mark.parametrize("turn", ["called", "handed-over"])
+def test_a_notification_says_who_is_meant(turn: Turn) -> None:
+    assert render_news(News(turn, "U0ADA00001", "U0GRACE001"), Texts("en")).text.endswith(" <@U0GRACE001>")
+    assert render_news(News(turn, "U0ADA00001", "S0ONCALL01"), Texts("en")).text.endswith(" <!subteam^S0ONCALL01>")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_list_of_what_is_open_lets_nobodys_words_act_and_fits(language) -> None:
+    message = render_open([head("open")] * 40, (HOSTILE,), Texts(language))
+    assert_fits(message)
+    assert all(read(text) == NOTHING for text in parsed(message))
 
 
 @given(st.text(max_size=300) | st.just(button_value("x")[:-1]) | st.just('{"v":1,"incident":7}') | st.just("[" * 9999))
@@ -105,8 +141,11 @@ def test_a_digest_lets_nobodys_words_act_and_fits(before, language) -> None:
     report = Report(
         SCHEMA, "digest", HOSTILE, "2026-11-21T05:00:00Z", Subject("Cluster", "", ""), "v", "warning", (finding,) * 9
     )
-    after = {f"{HOSTILE}/{HOSTILE}": HOSTILE, "gaps/hami": HOSTILE}
-    message = render_digest(Told(report, before, after, 3, "2026-11-20"), Texts(language))
+    kinds = {f"memory-MiB/{HOSTILE}{n}": HOSTILE for n in range(9)}
+    after = {f"{HOSTILE}/{HOSTILE}": HOSTILE, "gaps/hami": HOSTILE, **kinds}
+    owners = {number: [Owner(HOSTILE, HOSTILE, HOSTILE, HOSTILE, 3)] * 9 for number in range(1, 4)}
+    told = Told(report, before, after, 3, "2026-11-20 09:00", owners, rooms(after, 0.0))
+    message = render_digest(told, Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
     assert texts(message)

@@ -2,28 +2,34 @@
 
 import itertools
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.digest.schedule import EVERY_DAY, Schedule, Slot, due, next_of, read_schedule, slot_of, slots
+from bot.digest.schedule import Schedule, Slot, due, next_of, read_cron, read_schedule, slots
 
 ZONES = ("Asia/Shanghai", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/St_Johns")
-HOURS = ((9, 0), (2, 30), (0, 0))
+CRONS = ("0 9 * * *", "30 2 * * *", "0 0 * * *", "15 1 * * 0-6")
+
+
+def on(schedule: Schedule, day: str) -> list[Slot]:
+    """Its slots of a local date, and of no other."""
+    noon = at(f"{day}T12:00:00+00:00")
+    return [slot for slot in slots(schedule, noon - 3 * 86400, noon + 3 * 86400) if slot.wall.startswith(day)]
 
 
 def at(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-@pytest.mark.parametrize(("hour", "minute"), HOURS)
+@pytest.mark.parametrize("cron", CRONS)
 @pytest.mark.parametrize("zone", ZONES)
-def test_a_year_has_one_digest_for_each_local_date(zone: str, hour: int, minute: int) -> None:
+def test_a_year_has_one_digest_for_each_local_date(zone: str, cron: str) -> None:
     """Ticking every two hours through a whole year of virtual time."""
-    schedule = Schedule(hour, minute, zone)
+    schedule = Schedule(cron, zone)
     start = datetime(2026, 1, 1, tzinfo=ZoneInfo(zone)).timestamp() - 1
     end = datetime(2027, 1, 1, tzinfo=ZoneInfo(zone)).timestamp() - 1
     last, now, posted = start, start, []
@@ -34,51 +40,71 @@ def test_a_year_has_one_digest_for_each_local_date(zone: str, hour: int, minute:
         if found.post:
             posted.append(found.post)
             last = found.post.at
-    counted = Counter(slot.day for slot in posted)
+    counted = Counter(slot.wall[:10] for slot in posted)
     assert set(counted.values()) == {1}
     assert len(counted) == 365
     gaps = {later.at - earlier.at for earlier, later in itertools.pairwise(posted)}
     assert gaps <= {86400.0, 82800.0, 90000.0, 84600.0, 88200.0}
 
 
-def test_a_time_that_the_clock_skips_comes_when_it_has_moved_on() -> None:
-    schedule = Schedule(2, 30, "Europe/Berlin")
-    assert slot_of(schedule, date(2027, 3, 28)) == Slot("2027-03-28", at("2027-03-28T01:30:00+00:00"))
+@pytest.mark.parametrize(
+    ("cron", "zone", "wall", "moment"),
+    [
+        ("30 2 * * *", "Europe/Berlin", "2027-03-28 02:30", "2027-03-28T03:00:00+02:00"),
+        ("0 2 * * 0", "America/New_York", "2027-03-14 02:00", "2027-03-14T03:00:00-04:00"),
+        ("15 2 * * *", "Australia/Lord_Howe", "2027-10-03 02:15", "2027-10-03T02:30:00+11:00"),
+    ],
+)
+def test_a_time_that_the_clock_skips_comes_at_the_moment_after(cron: str, zone: str, wall: str, moment: str) -> None:
+    assert on(Schedule(cron, zone), wall[:10]) == [Slot(wall, at(moment))]
+
+
+def test_times_of_one_gap_come_once() -> None:
+    """Every hour: 02:00 and 03:00 are the same moment when the clock goes from 01:59 to 03:00."""
+    found = on(Schedule("0 * * * *", "Europe/Berlin"), "2027-03-28")
+    assert [slot.wall[11:] for slot in found[:4]] == ["00:00", "01:00", "02:00", "04:00"]
+    assert len(found) == len({slot.at for slot in found}) == 23
+
+
+def test_of_an_hour_that_comes_twice_the_first_counts() -> None:
+    found = on(Schedule("0 * * * *", "Europe/Berlin"), "2026-10-25")
+    assert [slot.wall[11:] for slot in found] == [f"{hour:02}:00" for hour in range(24)]
+    assert {later.at - earlier.at for earlier, later in itertools.pairwise(found)} == {3600.0, 7200.0}
 
 
 @pytest.mark.parametrize("zone", ["America/Nuuk", "America/Scoresbysund"])
 def test_a_date_that_loses_its_last_hour_has_one_when_the_clock_has_moved_on(zone: str) -> None:
     """There 23:00 of the 28th is followed by 00:00 of the 29th."""
-    found = slots(Schedule(23, 30, zone), at("2026-03-27T12:00:00+00:00"), at("2026-03-30T12:00:00+00:00"))
-    assert [slot.day for slot in found] == ["2026-03-27", "2026-03-28", "2026-03-29"]
+    found = slots(Schedule("30 23 * * *", zone), at("2026-03-27T12:00:00+00:00"), at("2026-03-30T12:00:00+00:00"))
+    assert [slot.wall[:10] for slot in found] == ["2026-03-27", "2026-03-28", "2026-03-29"]
     moved_on = datetime.fromtimestamp(found[1].at, ZoneInfo(zone))
-    assert moved_on.strftime("%Y-%m-%d %H:%M") == "2026-03-29 00:30"
+    assert moved_on.strftime("%Y-%m-%d %H:%M") == "2026-03-29 00:00"
 
 
 def test_a_time_that_the_clock_shows_twice_comes_once_the_first_time() -> None:
-    schedule = Schedule(2, 30, "Europe/Berlin")
+    schedule = Schedule("30 2 * * *", "Europe/Berlin")
     midnight, noon = at("2026-10-24T22:00:00+00:00"), at("2026-10-25T11:00:00+00:00")
-    assert slots(schedule, midnight, noon) == [Slot("2026-10-25", at("2026-10-25T00:30:00+00:00"))]
+    assert slots(schedule, midnight, noon) == [Slot("2026-10-25 02:30", at("2026-10-25T00:30:00+00:00"))]
 
 
 def test_a_date_that_a_zone_left_out_has_none() -> None:
-    schedule = Schedule(9, 0, "Pacific/Apia")
-    assert slot_of(schedule, date(2011, 12, 30)) is None
-    assert slot_of(schedule, date(2011, 12, 31)) is not None
+    schedule = Schedule("0 9 * * *", "Pacific/Apia")
+    assert not on(schedule, "2011-12-30")
+    assert on(schedule, "2011-12-31")
 
 
 def test_weekdays_are_days_of_the_zone() -> None:
-    schedule = Schedule(0, 30, "Asia/Shanghai", EVERY_DAY[:5])
+    schedule = Schedule("30 0 * * 1-5", "Asia/Shanghai")
     found = slots(schedule, at("2026-11-20T00:00:00+00:00"), at("2026-11-24T00:00:00+00:00"))
-    assert [slot.day for slot in found] == ["2026-11-23", "2026-11-24"]
+    assert [slot.wall for slot in found] == ["2026-11-23 00:30", "2026-11-24 00:30"]
 
 
 def test_of_what_was_missed_the_newest_is_posted_late_or_all_of_it_is_skipped() -> None:
-    schedule = Schedule(9, 0, "UTC")
+    schedule = Schedule("0 9 * * *", "UTC")
     since, nine = at("2026-11-18T09:00:00+00:00"), at("2026-11-21T09:00:00+00:00")
     late = due(schedule, since, nine + 3600)
-    assert late.post == Slot("2026-11-21", nine)
-    assert [slot.day for slot in late.skipped] == ["2026-11-19", "2026-11-20"]
+    assert late.post == Slot("2026-11-21 09:00", nine)
+    assert [slot.wall[:10] for slot in late.skipped] == ["2026-11-19", "2026-11-20"]
     too_late = due(schedule, since, nine + 5 * 3600)
     assert too_late.post is None
     assert len(too_late.skipped) == 3
@@ -102,30 +128,94 @@ def test_a_schedule_is_read_or_what_is_wrong_with_it_said(words: tuple[str, str,
     assert told in str(read_schedule(*words))
 
 
+@pytest.mark.parametrize(
+    ("weekday", "days"),
+    [
+        ("0", "sun"), ("7", "sun"), ("1-5", "mon tue wed thu fri"), ("5-7", "sun fri sat"), ("sun,3", "sun wed"),
+        ("*/2", "sun tue thu sat"), ("1-5/2", "mon wed fri"), ("fri-sun", "sun fri sat"), ("4/2", "thu sat"),
+    ],
+)  # fmt: skip
+def test_the_days_of_a_cron_expression_are_numbered_as_crontab_numbers_them(weekday: str, days: str) -> None:
+    schedule = read_cron(f"0 9 * * {weekday}", "UTC")
+    assert isinstance(schedule, Schedule)
+    found = slots(schedule, at("2026-11-22T00:00:00+00:00"), at("2026-11-28T23:00:00+00:00"))  # from a Sunday on
+    assert " ".join(f"{datetime.fromtimestamp(slot.at, UTC):%a}".lower() for slot in found) == days
+
+
+def test_a_day_of_the_month_or_of_the_week_is_enough_as_crontab_has_it() -> None:
+    schedule = Schedule("0 9 1,15 * 1", "UTC")
+    found = slots(schedule, at("2026-11-01T00:00:00+00:00"), at("2026-11-30T23:00:00+00:00"))
+    assert [slot.wall[8:10] for slot in found] == ["01", "02", "09", "15", "16", "23", "30"]
+
+
+@pytest.mark.parametrize(
+    ("cron", "told"),
+    [
+        ("0 9 * * 1-5", '"0 9 * * 1-5" UTC'),
+        ("  0   9  *  *  MON,Thu ", "mon,thu 09:00 UTC"),
+        ("0 */6 1 jan-mar *", '"0 */6 1 jan-mar *" UTC'),
+        ("*/30 * * * *", "comes more than once an hour"),
+        ("0,1 9 * * *", "comes more than once an hour"),
+        ("0 9 31 2 *", "never comes"),
+        ("0 9 * *", "it needs five fields"),
+        ("@daily", "it needs five fields"),
+        ("0 24 * * *", "no cron expression"),
+        ("0 9 * * 8", "'8' is no day of the week"),
+        ("0 9 * * 5-1", "ends before it begins"),
+        ("0 9 * * yes", "'yes' is no day of the week"),
+        ("0 ٩ * * *", "'٩' is no field"),
+        ("0 9 * * " + ",".join(["1"] * 90), "is not kept"),
+    ],
+)
+def test_a_cron_expression_is_read_or_what_is_wrong_with_it_said(cron: str, told: str) -> None:
+    assert told in str(read_cron(cron, "UTC"))
+
+
+@given(st.lists(st.text("0123456789*,-/montuefrilasjd", min_size=1, max_size=6), min_size=4, max_size=6))
+def test_whatever_is_typed_is_a_schedule_that_comes_or_is_said_to_be_none(fields: list[str]) -> None:
+    found = read_cron(" ".join(fields), "Europe/Berlin")
+    if isinstance(found, Schedule):
+        assert next_of(found, at("2026-11-21T10:00:00+00:00"))
+    else:
+        assert found
+
+
+@pytest.mark.parametrize("field", ["*/0", "1--5", "-1", ",", "1,", "/2", "1-", "*-5"])
+@pytest.mark.parametrize("place", range(5))
+def test_a_field_that_is_none_is_refused_wherever_it_stands(field: str, place: int) -> None:
+    fields = ["0", "9", "*", "*", "*"]
+    fields[place] = field
+    assert "is no cron expression" in str(read_cron(" ".join(fields), "UTC"))
+
+
+def test_the_next_one_of_a_rare_schedule_is_told() -> None:
+    found = next_of(Schedule("0 9 29 2 *", "UTC"), at("2026-11-21T10:00:00+00:00"))
+    assert found == Slot("2028-02-29 09:00", at("2028-02-29T09:00:00+00:00"))
+
+
 @given(
     st.sampled_from([*ZONES, "UTC", "Pacific/Apia", "Africa/Casablanca", "America/Nuuk"]),
-    st.integers(0, 23),
-    st.integers(0, 59),
+    st.sampled_from(["30 2 * * *", "0 0 * * *", "59 23 * * *", "0 * * * *", "0 */5 1-7 * 1", "30 1 last * *"]),
     st.integers(0, 20 * 365 * 86400),
     st.lists(st.integers(1, 200_000), min_size=1, max_size=15),
 )
-def test_whatever_the_ticks_no_date_comes_twice_and_none_is_forgotten(
-    zone: str, hour: int, minute: int, start: int, ticks: list[int]
+def test_whatever_the_ticks_no_time_comes_twice_and_none_is_forgotten(
+    zone: str, cron: str, start: int, ticks: list[int]
 ) -> None:
-    schedule = Schedule(hour, minute, zone)
+    schedule = Schedule(cron, zone)
     now = first = last = float(1_000_000_000 + start)
     seen: list[str] = []
     for tick in ticks:
         now += tick
         found = due(schedule, last, now)
         passed = [*found.skipped, *([found.post] if found.post else [])]
-        seen += [slot.day for slot in passed]
+        seen += [slot.wall for slot in passed]
         last = max([last, *(slot.at for slot in passed)])
     assert seen == sorted(set(seen))
-    assert seen == [slot.day for slot in slots(schedule, first, now)]
+    assert seen == [slot.wall for slot in slots(schedule, first, now)]
 
 
 def test_the_next_one_is_told() -> None:
     now = datetime(2026, 11, 21, 10, tzinfo=UTC)
-    found = next_of(Schedule(9, 0, "UTC"), now.timestamp())
-    assert found == Slot("2026-11-22", (now + timedelta(hours=23)).timestamp())
+    found = next_of(Schedule("0 9 * * *", "UTC"), now.timestamp())
+    assert found == Slot("2026-11-22 09:00", (now + timedelta(hours=23)).timestamp())

@@ -1,6 +1,7 @@
 """People and triage threads, with the real bot: an alert comes in by HTTP, everything else happens in Slack."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -49,6 +50,50 @@ def test_an_alert_becomes_a_thread_that_people_work_on(tmp_path: Path) -> None:
     played(tmp_path, busy_cluster(tmp_path / "cluster", 6), scene)
 
 
+def test_until_when_it_is_muted_is_asked_for_and_shown(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0")
+        head = await world.head(CAUSES[0])
+        await world.click("ada", head, "mute")
+        [view] = await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+        options = {one["value"]: one["text"]["text"] for one in view["blocks"][0]["element"]["options"]}
+        assert list(options) == ["1h", "4h", "24h", "until gone"]
+        await world.slack.submit("ada", chosen("until node gpu-1 registers"))
+        await world.told("ada", "node gpu-1 is registered: there is nothing to wait for")
+        await world.click("ada", head, "mute")
+        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+        await world.slack.submit("ada", chosen("until gone"))
+        await world.reply(head, "Muted until the cause is gone")
+        await world.head("Muted, warning")
+        await world.slack.mention("ada", ROOM, "triage mute until node gpu-9 registers", thread_ts=head["ts"])
+        await world.told("ada", "there is no node gpu-9")
+
+    def chosen(words: str) -> dict[str, Any]:
+        option = {"text": {"type": "plain_text", "text": words}, "value": words}
+        return {"mute": {"text": {"type": "radio_buttons", "selected_option": option}}}
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+
+
+def test_it_is_handed_over_to_no_bot_and_a_command_says_how_to_name_a_person(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0")
+        head = await world.head(CAUSES[0])
+        bot = world.slack.workspace.app.bot_user_id
+        await world.click("ada", head, "handover")
+        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+        answer = await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": bot}}})
+        assert "I cannot look after it" in str(answer)
+        await world.slack.mention("ada", ROOM, f"triage handover <@{bot}>", thread_ts=head["ts"])
+        await world.told("ada", "I cannot look after it")
+        incident = text(head).split("Incident ")[1][:8]
+        await world.slack.command("ada", ROOM, f"triage handover {incident} @grace")
+        told = await world.told("ada", "press Hand over")
+        assert "@hami-bot triage handover @ada" in told["text"]
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+
+
 def _shared(world: World, beginning: str) -> list[str]:
     """The files in the channel whose names begin so."""
     everything = world.slack.workspace.everything(CHANNEL)
@@ -61,7 +106,8 @@ def test_words_in_the_thread_do_what_buttons_do(tmp_path: Path) -> None:
         await world.alert("trainer-0")
         head = await world.head(CAUSES[0])
         for words, told in (
-            ("triage mute 2h", "Muted until"),
+            ("mute 2h", "Muted until"),
+            ("triage note it's known", "it's known"),
             ("triage close it's replaced", "it's replaced"),
         ):
             await world.slack.mention("ada", ROOM, words, thread_ts=head["ts"])
@@ -160,7 +206,7 @@ def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(tmp_path: Path) 
         await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai")
         added = await world.told("ada", "The next one comes")
         await world.slack.command("ada", ROOM, "digest list")
-        await world.told("ada", "daily 09:00 Asia/Shanghai |")
+        await world.told("ada", "daily 09:00 Asia/Shanghai, about the usual cluster")
         await world.slack.mention("grace", ROOM, "digest now")
         digest = await world.head("pods wait for")
         assert "Nothing to compare with yet" in text(digest)

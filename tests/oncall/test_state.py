@@ -1,12 +1,11 @@
 """What becomes of an incident, in any order of events."""
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.triage.state import WHILE_IT_LASTS, Act, Deed, Incident, Step, Terms, act, opened, passed
+from bot.triage.mute import WHILE_IT_LASTS, Until, read_until, written
+from bot.triage.state import Act, Deed, Incident, News, Step, Terms, act, opened, passed
 
 ROTA = ("U1", "U2")
 TERMS = Terms(settled_s=300, reopen_s=3600, call_s=900, rota=ROTA)
@@ -78,13 +77,36 @@ def test_what_fires_on_after_somebody_closed_it_stays_closed() -> None:
 
 
 def test_a_mute_ends_at_its_time_or_with_its_cause() -> None:
-    for_an_hour = done(opened(0), "mute", until=3610.0)
+    for_an_hour = done(opened(0), "mute", until=Until(3610.0))
     assert after(for_an_hour, 3609, firing=True)[1] == []
     assert after(for_an_hour, 3610, firing=True)[1] == ["unmuted"]
     while_it_lasts = done(opened(0), "mute", until=WHILE_IT_LASTS)
     assert after(while_it_lasts, 1e9, firing=True)[1] == []
     gone, _ = after(while_it_lasts, 100, firing=False)
     assert after(gone, 400, firing=False)[1] == ["resolved"]
+
+
+def test_a_mute_until_a_node_registers_ends_with_that_and_says_so() -> None:
+    waiting = done(opened(0), "mute", until=Until(node="gpu-7"))
+    assert after(waiting, 1e9, firing=True)[1] == []
+    assert passed(waiting, 20.0, TERMS, firing=True, registered={"gpu-8"}).news == ()
+    step = passed(waiting, 20.0, TERMS, firing=True, registered={"gpu-7", "gpu-8"})
+    assert (step.incident.state, step.news) == ("open", (News("unmuted", detail="gpu-7"),))
+    gone, _ = after(waiting, 100, firing=False)
+    assert after(gone, 400, firing=False)[1] == ["resolved"]
+
+
+@pytest.mark.parametrize("until", [WHILE_IT_LASTS, Until(1_800_000_000.0), Until(node="1800000000")])
+def test_until_when_is_the_same_after_it_was_written_down(until: Until) -> None:
+    assert read_until(written(until)) == until
+
+
+def test_who_is_on_call_by_now_is_called_if_they_were_not_before() -> None:
+    waiting, _ = after(opened(0), 900, firing=True)
+    waiting, news = after(waiting, 1800, firing=True, terms=TERMS._replace(rota=()))
+    assert (waiting.called, news) == (("U1",), [])
+    step = passed(waiting, 1801, TERMS._replace(rota=("U1", "U3", "U2")), firing=True)
+    assert step.news == (News("called", detail="U3"),)
 
 
 def test_the_rota_is_called_one_after_the_other_while_nobody_acknowledges() -> None:
@@ -125,11 +147,13 @@ def test_in_any_order_of_events_what_must_hold_holds(events: list[tuple[int, boo
         if incident.ended and not before.ended:
             assert not firing
             assert incident.state in ("resolved", "closed")
-        assert incident.called <= len(ROTA)
+        assert len(incident.called) <= len(ROTA)
         if "called" in turns:
             assert (before.state, firing) == ("open", True)
-        if deed is not None and isinstance(step := act(incident, Act(deed, "ada", at, to="bob", until=at + 60)), Step):
+        if deed is not None and isinstance(
+            step := act(incident, Act(deed, "ada", at, to="bob", until=Until(at + 60))), Step
+        ):
             assert not incident.ended or deed == "note"
             incident = step.incident
-            assert incident.state != "muted" or incident.muted_until is None or math.isfinite(incident.muted_until)
+            assert incident.state != "muted" or incident.muted_until == Until(at + 60)
     assert reopened <= resolved + sum(deed == "close" for *_, deed in events)

@@ -5,11 +5,19 @@ from pathlib import Path
 from bot.errors import SourceError
 from bot.triage.state import Act, act
 from handlers.oncall.causes import told_alone
+from handlers.oncall.passes import Keeper
 from sandbox.slack import Fault
 from tests.conftest import NewDatabase
 from tests.oncall.rig import TERMS, Rig, pending, text, with_rig
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.slack.outbox_support import ONCALL
+
+
+async def come_and_gone(rig: Rig, keeper: Keeper) -> None:
+    """An alert that fires, opens a thread, and is resolved."""
+    await keeper.take([pending(0)])
+    await rig.passes(5, keeper)
+    await keeper.take([pending(0, status="resolved")])
 
 
 def test_alerts_of_one_cause_are_one_thread_whatever_they_are_called(database: str, tmp_path: Path) -> None:
@@ -25,6 +33,20 @@ def test_alerts_of_one_cause_are_one_thread_whatever_they_are_called(database: s
         assert "GPUPodPending, KubePodNotReady" in text(head)
 
     with_rig(database, busy_cluster(tmp_path, 12), scene)
+
+
+def test_the_head_shows_what_its_alerts_say_of_place_severity_and_runbook(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        link = "https://example.com/runbooks/gpu?a=b"
+        await keeper.take([pending(0, severity="page", runbook=link), pending(3), pending(6, runbook=link)])
+        await rig.passes(10, keeper)
+        [head] = rig.heads()
+        assert "Namespace \ntext\nml\n" in text(head)
+        assert "Severity: page" in text(head)
+        assert str(head["blocks"]).count(str({"type": "link", "url": link})) == 1
+
+    with_rig(database, busy_cluster(tmp_path, 9), scene)
 
 
 def test_each_cause_has_a_thread_and_its_evidence_once(database: str, tmp_path: Path) -> None:
@@ -68,9 +90,7 @@ def test_a_cause_that_is_gone_for_five_minutes_resolves_its_thread_and_reopens_i
 ) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        await keeper.take([pending(0)])
-        await rig.passes(5, keeper)
-        await keeper.take([pending(0, status="resolved")])
+        await come_and_gone(rig, keeper)
         await rig.passes(290, keeper, step_s=58)
         assert "Resolved" not in text(rig.heads()[0])
         await rig.passes(20, keeper)
@@ -89,9 +109,7 @@ def test_a_cause_that_is_gone_for_five_minutes_resolves_its_thread_and_reopens_i
 def test_after_the_hour_it_is_a_new_thread(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        await keeper.take([pending(0)])
-        await rig.passes(5, keeper)
-        await keeper.take([pending(0, status="resolved")])
+        await come_and_gone(rig, keeper)
         await rig.passes(5000, keeper, step_s=300)
         await keeper.take([pending(3)])
         await rig.passes(10, keeper)
@@ -109,7 +127,7 @@ def test_a_replay_of_what_was_resolved_fires_nothing(database: str, tmp_path: Pa
         assert await rig.store.incidents.take([pending(3, status="resolved")]) == 1
         await rig.passes(10, keeper)
         [head] = rig.heads()
-        assert "none of 1 pods affected any more, 1 alerts" in text(head)
+        assert "none of 1 pods affected any more, 1 alert" in text(head)
 
     with_rig(database, busy_cluster(tmp_path, 6), scene)
 
@@ -166,7 +184,7 @@ def test_an_alert_without_a_pod_is_a_thread_of_its_name(database: str, tmp_path:
         await keeper.take([pending(0, name="DiskFull", pod="x")._replace(namespace="", pod="")])
         await rig.passes(10, keeper)
         [head] = rig.heads()
-        assert "1 alerts" in text(head)
+        assert "1 alert that names no pod" in text(head)
         assert rig.replies(head) == []
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
@@ -236,7 +254,7 @@ def test_an_alert_about_a_node_is_about_what_is_wrong_with_the_node(database: st
         await keeper.take([on_node])
         await rig.passes(10, keeper)
         [head] = rig.heads()
-        assert "alerts that name no pod" in text(head)
+        assert "1 alert that names no pod" in text(head)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -292,15 +310,13 @@ def test_an_alert_that_resolved_because_its_prometheus_was_cut_off_fires_again_w
 ) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        await keeper.take([pending(0)])
-        await rig.passes(5, keeper)
-        await keeper.take([pending(0, status="resolved")])
+        await come_and_gone(rig, keeper)
         await rig.passes(1200, keeper, step_s=300)
         await keeper.take([pending(0)])
         await rig.passes(5, keeper)
         [head] = rig.heads()
         assert "Open, warning" in text(head)
-        assert "1 of 1 pods still affected, 1 alerts" in text(head)
+        assert "1 of 1 pods still affected, 1 alert" in text(head)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -313,7 +329,7 @@ def test_an_alert_whose_start_moves_while_it_fires_is_one_alert_and_resolves(dat
         await rig.passes(5, keeper)
         await keeper.take([pending(0, **earlier)])
         await rig.passes(60, keeper, step_s=30)
-        assert "1 of 1 pods still affected, 1 alerts" in text(rig.heads()[0])
+        assert "1 of 1 pods still affected, 1 alert" in text(rig.heads()[0])
         await keeper.take([pending(0, status="resolved", **earlier)])
         await rig.passes(600, keeper, step_s=150)
         assert "Resolved" in text(rig.heads()[0])

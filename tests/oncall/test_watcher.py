@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+from bot.triage.mute import Until
+from bot.triage.state import Act, act
+from handlers.oncall.passes import LOOKED_S
 from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.rig import Rig, text, with_rig
 from tests.playbooks.world import Object, cluster, gpu, gpu_node, none_of, pod, record, refused, running
@@ -33,7 +36,7 @@ def test_a_pod_that_waits_for_too_long_is_a_thread(database: str, tmp_path: Path
     async def scene(rig: Rig) -> None:
         await looked(rig, watcher(rig), watcher(rig))
         [head] = rig.heads()
-        assert "1 of 1 pods still affected, 1 alerts" in text(head)
+        assert "1 of 1 pods still affected, 1 alert" in text(head)
         assert "ml/old" in text(head)
 
     with_rig(database, seen(tmp_path / "c", waiting("old", 11), waiting("new", 9)), scene)
@@ -79,6 +82,32 @@ def test_trouble_has_to_be_there_twice_and_is_over_only_for_who_sees_as_much(dat
         rig.recording = seen(tmp_path / "well")
         await looked(rig, one)
         assert await _quiet(rig)
+
+    bare = gpu_node("gpu-2")
+    bare["metadata"]["annotations"].clear()
+    with_rig(database, seen(tmp_path / "c", bare), scene)
+
+
+def test_a_mute_until_a_node_is_registered_ends_when_a_look_shows_it(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        one, keeper = watcher(rig), rig.keeper()
+        await looked(rig, one)
+        await looked(rig, one)
+        [row] = await rig.store.incidents.opened()
+        muted = Act("mute", "U0ADA00001", rig.now, until=Until(node="gpu-2"))
+        await rig.store.incidents.change(row.id, lambda incident, _: act(incident, muted))
+        await rig.passes(200, keeper, step_s=50)
+        [head] = rig.heads()
+        assert "Muted, warning" in text(head)
+        assert "node gpu-2 is registered again" in text(head)
+        read = rig.read
+        await rig.passes(LOOKED_S / 2, keeper)
+        assert rig.read <= read + 1
+        rig.recording = seen(tmp_path / "well", gpu_node("gpu-2"))
+        await rig.passes(200, keeper, step_s=50)
+        [head] = rig.heads()
+        assert "Open, " in text(head)
+        assert [one for one in rig.replies(head) if "The mute has ended: node gpu-2 is registered again" in one]
 
     bare = gpu_node("gpu-2")
     bare["metadata"]["annotations"].clear()

@@ -111,3 +111,18 @@ def test_any_labels_become_something_that_every_database_takes(labels: dict[str,
 def test_a_thousand_alerts_of_usual_size_are_within_the_limit_of_a_body() -> None:
     long = {"summary": "s" * 300, "description": "d" * 1500}
     assert len(body(*(alert(annotations=long, fingerprint=f"{n:016x}") for n in range(1000)))) < LARGEST_BODY
+
+
+def test_the_severity_is_kept_as_it_is_labelled_and_a_runbook_as_a_link() -> None:
+    read = one(
+        labels={**LABELS, "severity": "page"}, annotations={"runbook_url": "https://example.com/runbooks/gpu?a=b"}
+    )
+    assert (read.severity, read.level, read.runbook) == ("page", "critical", "https://example.com/runbooks/gpu?a=b")
+    assert (one(labels={}).severity, one().runbook) == ("", "")
+
+
+@pytest.mark.parametrize(
+    "link", ["javascript:alert(1)", "https://", "//example.com", "https://a b", "https://a\n", "https://x/" + "x" * 500]
+)
+def test_what_no_browser_should_be_sent_to_is_no_runbook(link: str) -> None:
+    assert not one(annotations={"runbook_url": link}).runbook

@@ -1,7 +1,5 @@
 """What people write to a triage thread is understood, or answered with an example."""
 
-import math
-
 import pytest
 
 from bot.errors import UsageError
@@ -23,8 +21,11 @@ from handlers.understand import understand
         ("triage close", Asked("close")),
         ("triage handover <@U0GRACE001|grace>", Asked("handover", to="U0GRACE001")),
         ("triage handover <!subteam^S0ONCALL01|@oncall>", Asked("handover", to="S0ONCALL01")),
-        ("triage mute", Asked("mute", seconds=math.inf)),
-        ("triage mute until gone", Asked("mute", seconds=math.inf)),
+        ("triage mute", Asked("mute")),
+        ("triage mute until gone", Asked("mute")),
+        ("triage mute until resolved", Asked("mute")),
+        ("triage mute until node gpu-7 registers", Asked("mute", node="gpu-7")),
+        ("triage mute until node gpu-7.example", Asked("mute", node="gpu-7.example")),
         ("triage mute 2h", Asked("mute", seconds=7200)),
         ("triage mute for 90m", Asked("mute", seconds=5400)),
         ("triage export 0123abcd", Asked("export", "0123abcd")),
@@ -37,7 +38,8 @@ def test_it_is_understood(words: str, asked: Asked) -> None:
 @pytest.mark.parametrize(
     "words",
     ["triage akc", "triage note", "triage handover", "triage handover grace", "triage mute soon", "triage mute 8d",
-     "triage mute 200h", "triage ack now please", "triage mute 0s"],
+     "triage mute 200h", "triage mute until node", "triage mute until node GPU/7",
+     "triage ack now please", "triage mute 0s"],
 )  # fmt: skip
 def test_what_is_not_understood_gets_an_example(words: str) -> None:
     with pytest.raises(UsageError) as caught:

@@ -9,17 +9,14 @@ import pytest
 
 from bot.errors import SourceError
 from bot.kube.connect import open_cluster
-from bot.kube.models import Pod
 from bot.kube.recording import RecordedCluster
-from bot.report import Evidence, Finding, Report, Scope
-from bot.texts import LANGUAGES, Texts
-from playbooks._judgement import Judge, Surroundings, said_about
+from bot.report import Report
+from bot.texts import Texts
 from playbooks._playbook import Sources, find
-from playbooks._rules.case import World
-from playbooks._rules.signature import cause_signature
 from sandbox.apiserver import ApiServer, Fault
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS
+from tests.playbooks.pending_support import FULL, full, too_large
 from tests.playbooks.world import (
     LOCK,
     Object,
@@ -44,8 +41,6 @@ from tests.playbooks.world import (
 )
 from tests.playbooks.world import ask as why
 
-FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
-
 
 def ask(tmp_path: Path, *objects: Object, version: str = "2.10.0", **more: Any) -> Report:
     """What `pending` says. `more`: namespace; `missing` and `logs` go to the recording."""
@@ -60,15 +55,6 @@ def rows(report: Report, title: str = "pending") -> list[dict[str, str]]:
 
 def names(report: Report) -> list[str]:
     return [row["pod"] for row in rows(report)]
-
-
-def too_large(name: str, memory: int = 15000, **fields: Any) -> Object:
-    """A pod that asks for more memory than the node of `full` has free."""
-    return pod(name, gpu(memory=memory), said=FULL, **fields)
-
-
-def full(name: str = "gpu-1", **fields: Any) -> list[Object]:
-    return [gpu_node(name, **fields), running(f"holder-{name}", name, (f"GPU-{name}", 10000, 0))]
 
 
 # --------------------------------------------------------------------------------------------- as `why` judges
@@ -330,80 +316,3 @@ def test_a_live_cluster_gives_the_same_answer_as_its_recording(tmp_path: Path) -
     pods = [too_large(f"p{number:02}", age=100 + number) for number in range(25)]
     report = live(tmp_path, *full(), *pods, faults=[])
     assert (codes(report), names(report)) == (["card-insufficient-memory"], names(ask(tmp_path, *full(), *pods)))
-
-
-def judge_of(tmp_path: Path, *objects: Object, most_verdicts: int) -> tuple[Judge, list[Pod]]:
-    """A judge with room for so many verdicts, and the pods that wait."""
-    playbook = find("pending")
-    sources = Sources(RecordedCluster.open(record(tmp_path, cluster(*objects))))
-    seen = asyncio.run(playbook.gather(playbook.request(), sources))
-    world = World(seen.scene.capacity, seen.install.install, seen.install.config, seen.scene.as_of)
-    return Judge(Surroundings(seen.install, world, {}, {}), Texts("en"), most_verdicts=most_verdicts), seen.waiting.pods
-
-
-def test_pods_that_are_alike_take_the_room_of_one(tmp_path: Path) -> None:
-    alike = [too_large(f"p{number}", age=900 - number) for number in range(5)]
-    other = too_large("other", 14000, age=10)
-    judge, pods = judge_of(tmp_path, *full(), *alike, other, most_verdicts=1)
-    judged = [judge.cause(one, said_about(one, (), ())) for one in pods]
-    assert [one.code if one else None for one in judged] == ["card-insufficient-memory"] * 5 + [None]
-    assert len({id(one) for one in judged[:5]}) == 1
-
-
-@pytest.mark.parametrize(
-    "different",
-    [
-        {"limits": gpu(memory=14000)},
-        {"nodeSelector": {"gpu": "on"}},
-        {"annotations": {"nvidia.com/use-gputype": "T4"}},
-        {"tolerations": [{"key": "a", "operator": "Exists"}]},
-        {"schedulerName": "other"},
-        {"schedulingGates": [{"name": "later"}]},
-        {"labels": {"hami.io/webhook": "ignore"}},
-        {"annotations": given("gpu-1", ("GPU-gpu-1", 1, 0))},
-    ],
-    ids=lambda one: next(iter(one)),
-)
-def test_pods_that_differ_in_what_decides_are_not_alike(tmp_path: Path, different: Any) -> None:
-    fields = {"limits": gpu(memory=15000), "said": FULL} | different
-    judge, pods = judge_of(tmp_path, *full(), too_large("a", age=900), pod("b", age=10, **fields), most_verdicts=1)
-    first, second = (judge.cause(one, said_about(one, (), ())) for one in pods)
-    assert first is not None
-    assert second is None
-
-
-# --------------------------------------------------------------------------------------------------- signatures
-
-
-def told(code: str = "card-insufficient-memory", nodes: tuple[str, ...] = ("n1",), *quotes: str) -> Finding:
-    about = [Evidence("pod", "Pod ml/a", None, one, "kubectl get pod a -o jsonpath={.spec}") for one in quotes]
-    return Finding(code, "claim", "warning", "confirmed", Scope(nodes), tuple(about))
-
-
-def test_a_signature_is_the_same_in_every_language(tmp_path: Path) -> None:
-    recording = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
-    playbook = find("pending")
-    snapshot = asyncio.run(playbook.gather(playbook.request(), Sources(recording)))
-    answers = [playbook.diagnose(snapshot, Texts(language)) for language in LANGUAGES]
-    first, *others = ([cause_signature(one) for one in report.findings] for report in answers)
-    assert len(set(first)) == len(first)
-    assert all(one == first for one in others)
-
-
-def test_a_signature_tells_codes_and_nodes_apart() -> None:
-    signatures = {cause_signature(one) for one in (told(), told("card-cordoned"), told(nodes=("n1", "n2")))}
-    assert len(signatures) == 3
-
-
-def test_a_signature_leaves_out_whom_and_when_it_is_about() -> None:
-    proof = Evidence("event", "Pod ml/b", ago(9), "1 nodes CardInsufficientMemory(n1)", "kubectl get events")
-    other = Finding("card-insufficient-memory", "else", "info", "suspected", Scope(("n1",)), (proof,))
-    assert cause_signature(told()) == cause_signature(other)
-
-
-def test_a_signature_tells_kube_scheduler_s_filters_apart() -> None:
-    def lost(reason: str, total: int = 3) -> str:
-        return cause_signature(told("kubernetes-filter", (), f"0/{total} nodes are available: {total} {reason}."))
-
-    assert lost("Insufficient cpu") != lost("node(s) had untolerated taint {a: b}")
-    assert lost("Insufficient cpu") == lost("Insufficient cpu", 5)

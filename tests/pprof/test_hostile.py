@@ -96,6 +96,13 @@ def test_a_text_format_is_named(name: str) -> None:
     assert "text format" in refusal((DATA / "upstream" / name).read_bytes()).message
 
 
+@pytest.mark.parametrize("name", ["gobench.cpu", "cppbench.cpu", "java.cpu"])
+def test_the_binary_format_of_old_is_named_with_what_to_do(name: str) -> None:
+    told = refusal((DATA / "upstream" / name).read_bytes())
+    assert "binary format" in told.message
+    assert "go tool pprof" in told.hint
+
+
 def test_goroutines_as_text_are_named() -> None:
     assert "text format" in refusal(b"goroutine profile: total 3\n1 @ 0x43a 0x44b\n").message
 

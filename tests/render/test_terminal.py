@@ -153,6 +153,11 @@ def test_a_time_says_how_long_before_the_report_it_was(at, told):
     assert f"  event, Pod ml/trainer-0, {told}\n" in plain(report(finding(evidence=(evidence(at=at),))))
 
 
+def test_an_age_is_told_in_the_reader_s_language():
+    told = terminal(report(finding(evidence=(evidence(at="2026-11-21T04:57:00Z"),))), Texts("zh"), colour=False)
+    assert "  event, Pod ml/trainer-0, 04:57:00 UTC（3 分钟前）\n" in told
+
+
 def test_a_command_is_one_line_however_long():
     command = "kubectl get pod " + "x" * 300 + " -o yaml"
     told = plain(report(finding(evidence=(evidence(command=command),), next_actions=(NextAction("Look", command),))))

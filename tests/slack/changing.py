@@ -230,7 +230,7 @@ async def a_bot(
     wanted = settings(world.slack, world.folder, mode).model_copy(
         update={"access": access, "http": HttpSettings(bind=bind), "oncall": oncall}
     )
-    limits = Limits(now=world.now, pace=Pace(pass_s=0.2, again_s=0.2))
+    limits = Limits(now=world.now, pace=Pace(pass_s=0.5, again_s=0.2))
     async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture)) as address:
         if mode == "http":
             world.slack.delivery, world.slack.request_url = "http", f"{address}/slack/events"

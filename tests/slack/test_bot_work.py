@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from pathlib import Path
 
 from bot.errors import BotError
@@ -74,6 +75,29 @@ def test_an_answer_goes_on_when_what_was_taken_is_in_the_store(tmp_path: Path) -
     asyncio.run(main())
     assert order[0] == "the second is acked"
     assert sorted(order[1:]) == ["the first goes on", "the second begins"]
+
+
+def test_only_two_steps_at_once_keep_a_processor_busy(tmp_path: Path) -> None:
+    entered, go_on = threading.Semaphore(0), threading.Event()
+
+    def step() -> int:
+        entered.release()
+        go_on.wait(60)
+        return 1
+
+    async def main() -> list[int]:
+        async with asyncio.timeout(60), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+            work = Work(store)
+            steps = [asyncio.create_task(work.beside(step)) for _ in range(5)]
+            for _ in range(2):
+                assert await asyncio.to_thread(entered.acquire, timeout=60)
+            for _ in range(100):  # turns of the loop, in which a third would be handed to a thread
+                await asyncio.sleep(0)
+            assert not entered.acquire(blocking=False)
+            go_on.set()
+            return await asyncio.gather(*steps)
+
+    assert asyncio.run(main()) == [1] * 5
 
 
 class Registered:

@@ -1,11 +1,13 @@
 """A temporary change in Slack from the command to its end, over the real bot, a pretended Slack and cluster."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.slack.bot import Mode
-from tests.slack.changing import World, actions, played, text_of
+from tests.slack.changing import ADA, World, actions, played, text_of
 
 
 @pytest.fixture(params=["socket", "http"])
@@ -35,3 +37,23 @@ def test_a_change_is_shown_confirmed_made_and_reverted(tmp_path: Path, mode: Mod
         assert outcomes == ["requested", "planned", "raised", "effective", "reverted"]
 
     played(tmp_path, scene, mode=mode)
+
+
+def test_who_asked_for_an_open_change_is_shown_by_name_and_nobody_is_called(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.raised()
+        await world.slack.command("grace", "gpu-oncall", "verbosity")
+        shown = (await world.told("grace", "is set on"))["blocks"]
+        assert {"type": "user", "user_id": ADA} in list(_objects_in(shown))
+        assert [one for one in _objects_in(shown) if ADA in str(one.get("text", ""))] == []
+
+    played(tmp_path, scene)
+
+
+def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from _objects_in(one)

@@ -20,7 +20,7 @@ from bot.pprof.top import top
 from bot.serve import running
 from bot.settings.schema import ProfileSettings
 from bot.slack.render.profile import CANCEL
-from bot.store import open_profiles, open_store
+from bot.store import open_audit, open_profiles, open_store
 from handlers.question import Question
 from playbooks._playbook import Sources
 from sandbox.apiserver import ApiServer
@@ -71,6 +71,12 @@ class World:
         """The ids, the newest first."""
         async with open_profiles(f"sqlite:///{self.folder / 'bot.db'}") as rows:
             return [one.id for one in await rows.listed()]
+
+    async def audited(self) -> list[tuple[str, ...]]:
+        """What the log says of profiles: outcome, who, of what, and which kind."""
+        async with open_audit(f"sqlite:///{self.folder / 'bot.db'}") as audit:
+            found = [one for one in await audit.read(10) if one.action == "profile"]
+        return [(one.outcome, one.actor, one.target, one.detail["kind"]) for one in found[::-1]]
 
     def captures(self) -> list[str]:
         return [one.path for one in self.cluster.requests if one.path.endswith("debug/pprof/profile")]
@@ -236,6 +242,21 @@ def test_no_pod_outside_hamis_namespace_is_asked_for_who_asks_in_slack(tmp_path:
         told = await world.answer("no profiles are taken of pods in namespace kube-system")
         assert "profiles.namespaces" in text_of(told)
         assert not any("etcd-0" in one.path for one in world.cluster.requests)
+        ada, etcd = world.slack.workspace.user_id("ada"), "http://kube-system/etcd-0:2379"
+        assert await world.audited() == [("requested", ada, etcd, "heap"), ("refused", ada, etcd, "heap")]
+
+    played(tmp_path, scene)
+
+
+def test_who_takes_a_profile_of_another_program_is_in_the_audit_log_and_of_hamis_own_nothing(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "profile heap")
+        await world.answer("Memory of")
+        place = f"https://{NAMESPACE}/{POD}:443"
+        await world.slack.command("ada", ROOM, f"profile cpu 5s --target {place}")
+        await world.answer("CPU of")
+        ada = world.slack.workspace.user_id("ada")
+        assert await world.audited() == [("requested", ada, place, "cpu"), ("taken", ada, place, "cpu")]
 
     played(tmp_path, scene)
 

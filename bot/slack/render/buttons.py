@@ -81,18 +81,27 @@ def action_button(action: NextAction, cluster: str, number: int, say: Texts) -> 
 
 
 def closing_buttons(
-    words: str, cluster: str, number: int, say: Texts, *, read: str, private: bool, everything: bool = False
+    words: str,
+    cluster: str,
+    number: int,
+    say: Texts,
+    *,
+    read: str,
+    private: bool,
+    everything: bool = False,
+    direct: bool = False,
 ) -> list[blocks.Element]:
     """[Look again]; where only the asker sees the answer also [Show everything], unless it does, and [Post to channel].
 
-    `read` is the answer's gist. None where the question does not fit into a button.
+    `direct`: there is no channel to post it to. `read` is the answer's gist. None where the question does not fit into
+    a button.
     """
     value, posted = ask_value(words, cluster), ask_value(words, cluster, read)
     if not words.strip() or len(posted) > BUTTON_VALUE:
         return []
     offered = [blocks.button(say("slack.again"), f"{ASK}{number}", value)]
-    if private and not everything:
+    if (private or direct) and not everything:
         offered.append(blocks.button(say("slack.everything"), EVERYTHING, value))
-    if private:
+    if private and not direct:
         offered.append(blocks.button(say("slack.post"), POST, posted))
     return offered

@@ -1,9 +1,12 @@
-"""A digest as a message: the verdict, what changed since the last one, the worst things; one line if nothing did."""
+"""A digest as a message: the verdict, what changed since the last one, the room, the worst; one line if nothing did."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from bot.digest.figures import Difference, Figures, differences, not_compared, step
+from bot.digest.trend import Point
+from bot.render.picture import amount
 from bot.report import Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
@@ -12,18 +15,43 @@ from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
 
-_SHOWN, _WORST = 12, 3
-_NAME, _CLAIM = 200, 400
+_WORST, _OWNERS, _KINDS = 3, 2, 4
+_NAMED = 4
+"""Of what changed in one area: a phone shows ten lines."""
+_NAME, _CLAIM, _LINE = 200, 400, 300
+_WORD = 80
+"""Of a card's type, an owner's name or a team."""
+_PROMISED = "1.00"
+"""Once: what there is."""
+
+
+class Owner(NamedTuple):
+    """Whose so many pods are; `namespace` and `team` may be empty."""
+
+    kind: str
+    namespace: str
+    name: str
+    team: str
+    pods: int
+
+
+Owners = Mapping[int, Sequence[Owner]]
+"""Whom a finding concerns, most first, by its place in the report from 1 on."""
 
 
 class Told(NamedTuple):
-    """What a digest tells. `before` is None for the first one; `late` is the date it was due, if that is past."""
+    """What a digest tells. `before` is None for the first one; `late` is the time it was due, if that is past.
+
+    `rooms` is the memory by type of card, the last point of each the newest.
+    """
 
     report: Report
     before: Figures | None
     after: Figures
-    changes_open: int = 0
-    late: str = ""
+    changes_open: int
+    late: str
+    owners: Owners
+    rooms: Mapping[str, Point]
 
 
 def render_digest(told: Told, say: Texts, files: Sequence[File] = ()) -> Message:
@@ -34,45 +62,119 @@ def render_digest(told: Told, say: Texts, files: Sequence[File] = ()) -> Message
     notes += [say("digest.changes-open", count=told.changes_open)] if told.changes_open else []
     changed = differences(told.before, told.after) if told.before is not None else []
     blind = not_compared(told.before, told.after) if told.before is not None else []
-    notes += [say("digest.not-compared", what=", ".join(blind))] if blind else []
+    notes += [say("digest.not-compared", what=", ".join(_area(one, say) for one in blind))] if blind else []
     if told.before is not None and not changed:
         aloud = f"{title}. {say('digest.unchanged')}"
         small = [blocks.context(*notes)] if notes else []
         return Message(escape(aloud, 3 * _NAME), (rich_text(line(span(inert(aloud, 3 * _NAME)))), *small))
     built: list[Block] = [rich_text(line(span(inert(title, 3 * _NAME), "bold")))]
-    if changed:
-        built.append(rich_text(line(span(say("digest.changes"), "bold")), _changes(changed, say)))
-    built += _worst(report, say)
+    by_area = {area: list(some) for area, some in groupby(changed, key=lambda one: one.area)}
+    if by_area:
+        shown = [_changes(area, some, say) for area, some in by_area.items()]
+        built.append(rich_text(line(span(say("digest.changes"), "bold")), bullets(*shown)))
+    built += _worst(told, say)
+    built += _rooms(told, say)
     if told.before is None:
         notes.append(say("digest.first"))
     if notes:
         built.append(blocks.context(*notes))
-    aloud = [escape(title, 3 * _NAME), *(escape(_words(one, say), _NAME) for one in changed[:3])]
-    return Message(lines(aloud), tuple(built), tuple(files))
+    aloud = [escape(f"{_area(area, say)}: {_items(some, say)}", _NAME) for area, some in by_area.items()]
+    return Message(lines([escape(title, 3 * _NAME), *aloud[:3]]), tuple(built), tuple(files))
 
 
-def _changes(changed: Sequence[Difference], say: Texts) -> Part:
-    shown = [line(span(inert(_words(one, say), _CLAIM))) for one in changed[:_SHOWN]]
-    if more := len(changed) - len(shown):
-        shown.append(line(span(say("digest.more", count=more))))
-    return bullets(*shown)
+# --------------------------------------------------------------------------------------------------- what changed
 
 
-def _words(one: Difference, say: Texts) -> str:
-    if one.before and one.after:
-        grown = step(one.before, one.after)
-        told = {"before": one.before, "after": one.after, "step": f"({grown})" if grown else ""}
-        return say("digest.changed", what=one.what, area=one.area, **told)
-    value = one.after or one.before
-    what = f"{one.what}: {value}" if value != "1" else one.what
-    return say("digest.new" if one.after else "digest.gone", what=what, area=one.area)
+def _area(area: str, say: Texts) -> str:
+    """Its name; as it is where another version of ours kept the figures."""
+    key = f"digest-area.{area}"
+    return say(key) if key in say else inert(area, _NAME)
 
 
-def _worst(report: Report, say: Texts) -> list[Block]:
+def _changes(area: str, changed: Sequence[Difference], say: Texts) -> Part:
+    name, told = span(_area(area, say), "bold"), _items(changed, say)
+    return line(name, span(f": {inert(told, _LINE)}"))
+
+
+def _items(changed: Sequence[Difference], say: Texts) -> str:
+    """What grew or shrank, then what is new, then what is gone."""
+    moved = [_moved(one, say) for one in changed if one.before and one.after]
+    new = [_named(one) for one in changed if not one.before]
+    gone = [one.what for one in changed if not one.after]
+    parts = [_few(moved, "; ", say)] if moved else []
+    parts += [say("digest.new", what=_few(new, ", ", say))] if new else []
+    parts += [say("digest.gone", what=_few(gone, ", ", say))] if gone else []
+    return "; ".join(parts)
+
+
+def _few(told: Sequence[str], between: str, say: Texts) -> str:
+    more = len(told) - _NAMED
+    return between.join([*told[:_NAMED], *([say("digest.more", count=more)] if more > 0 else [])])
+
+
+def _moved(one: Difference, say: Texts) -> str:
+    grown = "" if one.area.endswith("MiB") else step(one.before, one.after)
+    told = {"before": _value(one.area, one.before), "after": _value(one.area, one.after)}
+    return say("digest.changed", what=one.what, step=f" ({grown})" if grown else "", **told)
+
+
+def _named(one: Difference) -> str:
+    return one.what if one.after == "1" else f"{one.what} ({_value(one.area, one.after)})"
+
+
+def _value(area: str, value: str) -> str:
+    if area.endswith("MiB") and value.isdecimal():
+        return amount(int(value))
+    return f"{value} %" if area == "quotas" else f"x{value}" if area == "over-subscription" else value
+
+
+# ------------------------------------------------------------------------------------------- the worst, the room
+
+
+def _worst(told: Told, say: Texts) -> list[Block]:
+    report = told.report
     found: list[Block] = []
     bad = [one for one in report.findings if one.severity != "info"]
     for number, one in enumerate(bad[:_WORST]):
         action = next((each for each in one.next_actions if is_ours(each)), None)
         button = action_button(action, report.cluster, number, say) if action else None
+        whose = _whose(told.owners.get(number + 1, ()), say)
         found.append(blocks.plain_section(f"{number + 1}. {inert(one.claim, _CLAIM)}", accessory=button))
+        found += [blocks.context(inert(whose, _LINE))] if whose else []
     return [rich_text(line(span(say("digest.worst"), "bold"))), *found] if found else []
+
+
+def _whose(owners: Sequence[Owner], say: Texts) -> str:
+    if not owners:
+        return ""
+    told = [_owner(one, say) for one in owners[:_OWNERS]]
+    told += [say("digest.more", count=len(owners) - _OWNERS)] if len(owners) > _OWNERS else []
+    return say("digest.whose", owners=", ".join(told))
+
+
+def _owner(one: Owner, say: Texts) -> str:
+    name = f"{one.namespace}/{one.name}" if one.namespace else one.name
+    told = f"{one.kind} {inert(name, _WORD)}"
+    details = [say("digest.team", team=inert(one.team, _WORD))] if one.team else []
+    details += [say("digest.pods", count=one.pods)] if one.pods > 1 else []
+    return f"{told} ({', '.join(details)})" if details else told
+
+
+def _rooms(told: Told, say: Texts) -> list[Block]:
+    """By type of card what is given and what is left; by how much it is promised, if by more than there is."""
+    shown = [line(span(inert(one, _LINE))) for one in _room_words(told, say)]
+    return [rich_text(line(span(say("digest.room"), "bold")), bullets(*shown))] if shown else []
+
+
+def _room_words(told: Told, say: Texts) -> Iterable[str]:
+    for kind, room in list(told.rooms.items())[:_KINDS]:
+        given, memory, largest = (
+            "?" if one is None else amount(one) for one in (room.given, room.memory, room.largest)
+        )
+        factor = told.after.get(f"over-subscription/{kind} memory", _PROMISED)
+        promised = say("digest.promised", factor=factor) if factor != _PROMISED else ""
+        yield say(
+            "digest.kind", type=inert(kind, _WORD), given=given, memory=memory, largest=largest, promised=promised
+        )
+    if len(told.rooms) > _KINDS:
+        yield say("digest.more", count=len(told.rooms) - _KINDS)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bot.render.markdown import markdown
-from bot.render.words import heading, visible
+from bot.render.words import table_heading, visible
 from bot.report import Report, Table
 from bot.slack.message import File
 from bot.slack.render.text import inert
@@ -28,7 +28,7 @@ def whole_answer(report: Report, say: Texts) -> File:
     return File(f"{WHOLE_ANSWER}.md", markdown(report, say).encode("utf-8"), say("slack.whole"))
 
 
-def table_files(tables: Sequence[Table]) -> list[File]:
+def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
     """Each table with all its rows, for a spreadsheet (RFC 4180, UTF-8); no cell can be taken for a formula there."""
     stems = [_NOT_IN_NAMES.sub("-", table.title[:_NAME].lower()).strip("-") or "table" for table in tables]
     again = Counter[str]()
@@ -38,7 +38,7 @@ def table_files(tables: Sequence[Table]) -> list[File]:
         name = stem if again[stem] == 1 else f"{stem}-{again[stem]}"
         text = io.StringIO()
         csv.writer(text).writerows([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
-        title = inert(heading(table.title), _TITLE).strip() or name
+        title = inert(table_heading(table, say), _TITLE).strip() or name
         files.append(File(f"{name}.csv", text.getvalue().encode("utf-8-sig"), title))
     return files
 

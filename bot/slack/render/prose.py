@@ -15,8 +15,9 @@ _HELP = 6000
 
 def render_error(error: BotError, say: Texts, example: str = "") -> Message:
     """What was wrong, what to do about it, and an example as it is typed (`/hami why ml/trainer-0`)."""
-    message = _sentence(inert(error.message, _MESSAGE).strip() or type(error).__name__)
-    hint = inert(error.hint, _HINT).strip()
+    told, advice = in_words(error, say)
+    message = _sentence(inert(told, _MESSAGE).strip() or type(error).__name__)
+    hint = inert(advice, _HINT).strip()
     example = inert(example, _EXAMPLE).strip()
     pieces = [span(message, "bold"), *([span(f"\n{hint}")] if hint else [])]
     parts = [line(*pieces, *([span(f"\n{say('slack.example')}")] if example else []))]
@@ -25,9 +26,20 @@ def render_error(error: BotError, say: Texts, example: str = "") -> Message:
     return Message(lines([escape(one, _ALOUD) for one in aloud if one]), (rich_text(*parts),))
 
 
+def in_words(error: BotError, say: Texts) -> tuple[str, str]:
+    """The message and the hint, in the language where they have a text."""
+    if error.text is None:
+        return error.message, error.hint
+    name, values = error.text
+    message = say(f"error.{name}", **values)
+    return message, say(f"error.{name}-hint", **values) if f"error.{name}-hint" in say else error.hint
+
+
 def _sentence(text: str) -> str:
     """With its full stop, or it runs into the next one where it is read aloud."""
     last = text[-1]
+    if "一" <= last <= "鿿":
+        return f"{text}。"
     return f"{text}." if last.isascii() and (last.isalnum() or last in "'\")") else text
 
 

@@ -6,7 +6,7 @@ theirs first. What is not shown is counted in the message and is in its files, s
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 from bot.render.words import about, changed, heading, moment, seen_at, some_names, where
@@ -16,7 +16,7 @@ from bot.slack.render import blocks, rules
 from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, gist, is_ours
 from bot.slack.render.files import table_files, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
-from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span
+from bot.slack.render.rich import Part, bullets, line, people, preformatted, quote, rich_text, span
 from bot.slack.render.room import Room
 from bot.slack.render.tables import show_tables
 from bot.slack.render.text import Mrkdwn, escape, lines
@@ -41,22 +41,38 @@ _TEXT_ACTIONS = 3
 
 
 def render_report(
-    report: Report, say: Texts, *, channel_buttons: bool, words: str, everything: bool = False
+    report: Report,
+    say: Texts,
+    *,
+    channel_buttons: bool,
+    words: str,
+    everything: bool = False,
+    direct: bool = False,
+    names: bool = False,
 ) -> Message:
     """The report as a message within Slack's limits; what it does not show is in its files.
 
     `words` is the question as typed after the command, for the buttons that ask it again; without it there are none.
     `channel_buttons` is for an answer that only the asker sees, which cannot carry files: it adds [Post to channel]
     and, in the place of files, [Show everything], which asks for the answer with `everything`: that has its files.
+    `direct` is for one in a direct message: it has [Show everything] alone. `names`: users of Slack in the verdict and
+    its detail are shown by name, which calls them unless one person alone sees it.
     """
     room = Room(TOTAL_BUDGET - _FRAME)
     closing = closing_buttons(
-        words, report.cluster, _CLOSING, say, read=gist(report), private=channel_buttons, everything=everything
+        words,
+        report.cluster,
+        _CLOSING,
+        say,
+        read=gist(report),
+        private=channel_buttons,
+        everything=everything,
+        direct=direct,
     )
     room.take(closing)
     cause, *others = report.findings or (None,)
 
-    head = _head(report, cause, room, say)
+    head = _head(report, cause, room, say, people if names else _as_it_is)
     proof = _evidence(report, room, say)
     change = _change(report.change, room, say) if report.change else []
     following = _next(report, room, say)
@@ -68,7 +84,7 @@ def render_report(
     closing = [one for one in closing if room.overflowed or one["action_id"] != EVERYTHING]
     files: list[File] = []
     if room.overflowed and not by_button:
-        files = [whole_answer(report, say), *table_files(tables.not_whole)]
+        files = [whole_answer(report, say), *table_files(tables.not_whole, say)]
     seen = say("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
     small_print = blocks.context(*_left_out(room, files, say), seen)
     asking = [blocks.actions(*closing)] if closing else []
@@ -79,8 +95,14 @@ def render_report(
 # ----------------------------------------------------------------------------------------------------------- head
 
 
-def _head(report: Report, cause: Finding | None, room: Room, say: Texts) -> list[Block]:
-    """The verdict and what it is about."""
+def _as_it_is(text: str, *styles: str) -> list[Part]:
+    return [span(text, *styles)]
+
+
+def _head(
+    report: Report, cause: Finding | None, room: Room, say: Texts, told: Callable[..., list[Part]]
+) -> list[Block]:
+    """The verdict and what it is about. `told` gives text as pieces of rich text."""
     verdict = room.text(report.verdict, _VERDICT)
     title = say("slack.verdict", severity=heading(say(f"render.{report.severity}")), verdict=verdict)
     facts = [("about", room.text(about(report, say), _NAME))]
@@ -94,9 +116,10 @@ def _head(report: Report, cause: Finding | None, room: Room, say: Texts) -> list
     pieces: list[Part] = []
     for number, (key, text) in enumerate(facts):
         label = say("slack.fact", name=heading(say(f"render.{key}")))
-        pieces += [span(f"\n{label} " if number else f"{label} ", "bold"), span(text or say("render.empty"))]
-    fits = _escaped_length(title) <= rules.HEADER
-    first = blocks.header(title) if fits else rich_text(line(span(title, "bold")))
+        pieces += [span(f"\n{label} " if number else f"{label} ", "bold"), *told(text or say("render.empty"))]
+    bold = told(title, "bold")
+    fits = _escaped_length(title) <= rules.HEADER and len(bold) == 1
+    first = blocks.header(title) if fits else rich_text(line(*bold))
     return [room.take(first), room.take(rich_text(line(*pieces)))]
 
 

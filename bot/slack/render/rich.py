@@ -9,11 +9,13 @@ from typing import Any
 
 from bot.kube.times import format_time
 from bot.slack.message import Block
+from bot.slack.render.text import escape
 
 Part = dict[str, Any]
 
 _USER, _GROUP = re.compile(r"[UW][A-Z0-9]{2,}"), re.compile(r"S[A-Z0-9]{2,}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,}")
+_ID = re.compile(r"(\b[UW](?=[A-Z]*[0-9])[A-Z0-9]{7,}\b)")
 _WHEN = "{date_short_pretty} {time_secs}"
 
 
@@ -51,6 +53,24 @@ def somebody(who: str) -> Part:
     if _USER.fullmatch(who):
         return {"type": "user", "user_id": who}
     return {"type": "usergroup", "usergroup_id": who} if _GROUP.fullmatch(who) else span(who)
+
+
+def mention(who: str) -> str:
+    """The same as `somebody` in mrkdwn; a name that is no id of Slack's is escaped."""
+    if _USER.fullmatch(who):
+        return f"<@{who}>"
+    return f"<!subteam^{who}>" if _GROUP.fullmatch(who) else escape(who)
+
+
+def people(text: str, *styles: str) -> list[Part]:
+    """Text with each user of Slack in it, by id, as who that is: for one person alone, or each would be called."""
+    pieces = [one for one in _ID.split(text) if one]
+    return [{"type": "user", "user_id": one} if _ID.fullmatch(one) else span(one, *styles) for one in pieces]
+
+
+def link(url: str) -> Part:
+    """An http(s) address, shown as it is."""
+    return {"type": "link", "url": url}
 
 
 def channel(name: str) -> Part:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bot.render.words import heading, is_numeric
+from bot.render.words import is_numeric, table_heading
 from bot.report import Report, Table
 from bot.slack.message import Block
 from bot.slack.render import blocks, rules
@@ -38,7 +38,7 @@ def show_tables(report: Report, room: Room, say: Texts) -> Shown:
         return Shown([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
     has_rows = False
     for table in report.tables:
-        title = span(room.text(heading(table.title), _TITLE).strip() or say("render.empty"), "bold")
+        title = span(room.text(table_heading(table, say), _TITLE).strip() or say("render.empty"), "bold")
         if not table.columns or not table.rows:
             empty = rich_text(line(title, span(f"\n{say('words.none')}")))
             shown += room.fill(

@@ -8,24 +8,32 @@ from bot.report import VERDICT_LIMIT, one_line
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in
-from bot.slack.render.rich import Part, bullets, line, moment, rich_text, somebody, span, utc
+from bot.slack.render.rich import Part, bullets, line, link, mention, moment, rich_text, somebody, span, utc
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
 from bot.triage.cause import Cause
+from bot.triage.mute import WHILE_IT_LASTS, Until, read_until
 from bot.triage.state import Deed, Incident, News
 
 ACT = "triage:"
 FORM = "triage"
-NOTE, PERSON, TEXT = "note", "person", "text"
-MUTE_S = 3600.0
+NOTE, PERSON, MUTE, TEXT = "note", "person", "mute", "text"
 _NAME, _LONGEST = 200, 1500
 _SHOWN_NAMES = 5
+_SHOWN_LINKS = 3
+_SHOWN_OPEN = 15
+_MUTES = ("1h", "4h", "24h")
+_OPTION = 150
+"""Characters of an option's value."""
 _VERSION = 1
 _BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
 
 
 class Head(NamedTuple):
-    """What a head tells. `firing` of `pods` pods still fire; of alerts that name no pod, the alerts count."""
+    """What a head tells. `firing` of `total` pods still fire; of alerts that name no pod, the alerts count.
+
+    `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say.
+    """
 
     id: str
     cluster: str
@@ -37,6 +45,9 @@ class Head(NamedTuple):
     subjects: tuple[str, ...]
     names: tuple[str, ...]
     opened_at: float
+    namespaces: tuple[str, ...] = ()
+    severities: tuple[str, ...] = ()
+    runbooks: tuple[str, ...] = ()
 
 
 class Happened(NamedTuple):
@@ -61,22 +72,49 @@ def render_head(head: Head, say: Texts) -> Message:
     return Message(lines([escape(title, 3 * _NAME), escape(count, _NAME)]), tuple(built))
 
 
+def render_open(heads: Sequence[Head], rota: Sequence[str], say: Texts) -> Message:
+    """The incidents that are open, for the eyes of who asked, and who is called."""
+    said = [line(span(say("triage.none-open")))] if not heads else []
+    if shown := heads[:_SHOWN_OPEN]:
+        said.append(bullets(*(line(*_in_short(one, say)) for one in shown)))
+    if more := len(heads) - len(shown):
+        said.append(line(span(say("triage.more-open", count=more))))
+    if rota:
+        people = [part for one in rota[:_SHOWN_OPEN] for part in (span(" "), somebody(inert(one, _NAME)))]
+        said.append(line(span(say("triage.rota")), *people))
+    first = "; ".join(f"{one.id}: {one_line(one.cause.claim, _NAME)}" for one in heads[:_SHOWN_NAMES])
+    return Message(escape(first or say("triage.none-open")), (rich_text(*said),))
+
+
+def _in_short(head: Head, say: Texts) -> list[Part]:
+    state, owner = say(f"triage.state-{head.incident.state}"), inert(head.incident.owner, _NAME)
+    cluster = f", {inert(head.cluster, _NAME // 4)}" if head.cluster else ""
+    whose = [span(f", {say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))]
+    verdict = inert(one_line(head.cause.claim, VERDICT_LIMIT), VERDICT_LIMIT)
+    return [span(head.id, "code"), span(f" {state}{cluster}, {_count(head, say)}"), *whose, span(f": {verdict}")]
+
+
 def render_news(news: News, say: Texts) -> Message:
     """A reply: what happened, by whom. Only a call is for the whole channel to see."""
     detail = news.detail
     by = [span(" ("), somebody(news.by), span(")")] if news.by else []
     if news.turn == "muted":
-        ends = utc(float(detail)) if detail else say("triage.while-it-lasts")
-        pieces = [span(f"{_who(news, say)} "), moment(float(detail)) if detail else span(ends)]
-        return Message(escape(f"{_who(news, say)} {ends}"), (rich_text(line(*pieces, *by)),))
+        until = read_until(detail)
+        pieces = [span(f"{_who(news, say)} "), _end(until, say)]
+        return Message(escape(f"{_who(news, say)} {_end_in_words(until, say)}"), (rich_text(line(*pieces, *by)),))
+    told, whom = _who(news, say), ""
     if news.turn == "called":
-        pieces = [somebody(detail), span(f" {say('triage.called')}")]
+        pieces, whom = [somebody(detail), span(f" {say('triage.called')}")], detail
+    elif news.turn == "unmuted" and detail:
+        told = f"{told}: {say('triage.registered', node=inert(detail, _NAME))}"
+        pieces = [span(told)]
     elif news.turn == "handed-over":
-        pieces = [span(f"{_who(news, say)} "), somebody(detail)]
+        pieces, whom = [span(f"{told} "), somebody(detail)], detail
     else:
-        text = f": {inert(detail, _LONGEST)}" if detail else ""
-        pieces = [span(f"{_who(news, say)}{text}")]
-    return Message(escape(_who(news, say)), (rich_text(line(*pieces, *by)),), broadcast=news.turn == "called")
+        told += f": {inert(detail, _LONGEST)}" if detail else ""
+        pieces = [span(told)]
+    text = f"{escape(told)} {mention(inert(whom, _NAME))}" if whom else escape(told)
+    return Message(text, (rich_text(line(*pieces, *by)),), broadcast=news.turn == "called")
 
 
 def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> File:
@@ -86,6 +124,7 @@ def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> Fil
         f"# {_plain(one_line(cause.claim, 300))}",
         "",
         f"- {say('triage.md-id')}: `{head.id}`",
+        f"- {say('triage.cluster')}: {_plain(head.cluster) or '-'}",
         f"- {say('triage.md-cause')}: {_plain(cause.code) or '-'} ({cause.signature})",
         f"- {say('triage.md-scope')}: {_plain(_count(head, say))}",
         f"- {say('triage.md-nodes')}: {_plain(', '.join(cause.nodes)) or '-'}",
@@ -98,8 +137,8 @@ def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> Fil
     for one in happened:
         what = say(f"triage.did-{one.news.turn}")
         detail = _plain(one.news.detail)
-        if one.news.turn == "muted" and detail:
-            detail = utc(float(detail))
+        if one.news.turn == "muted":
+            detail = _plain(_end_in_words(read_until(one.news.detail), say))
         rows.append(f"| {utc(one.at)} | {_plain(what)} | {_plain(one.news.by) or 'hami-bot'} | {detail} |")
     text = "\n".join([*rows, ""])
     return File(f"incident-{head.id}.md", text.encode("utf-8"), say("triage.md-title", id=head.id))
@@ -120,10 +159,14 @@ def read_button(text: str) -> str:
     return found if given.get("v") == _VERSION and len(given) == 2 and isinstance(found, str) else ""
 
 
-def form(deed: Deed, incident_id: str, channel: str, say: Texts) -> blocks.Element:
-    """The modal that asks for a note, or to whom it is handed over."""
+def form(deed: Deed, incident_id: str, channel: str, say: Texts, nodes: Sequence[str] = ()) -> blocks.Element:
+    """The modal that asks for a note, to whom it is handed over, or until when it is muted: until one of `nodes` is
+    registered, too. What is chosen there are words, as they would be typed.
+    """
     if deed == "handover":
         asked = blocks.asking(say("triage.to-whom"), {"type": "users_select", "action_id": TEXT}, PERSON)
+    elif deed == "mute":
+        asked = blocks.asking(say("triage.how-long"), _mutes(nodes, say), MUTE)
     else:
         asked = blocks.asking(say("triage.note"), blocks.text_input(TEXT, multiline=True), NOTE)
     metadata = json.dumps({"v": _VERSION, "incident": incident_id, "deed": deed, "channel": channel})
@@ -135,6 +178,16 @@ def form(deed: Deed, incident_id: str, channel: str, say: Texts) -> blocks.Eleme
         callback_id=FORM,
         private_metadata=metadata,
     )
+
+
+def _mutes(nodes: Sequence[str], say: Texts) -> blocks.Element:
+    fitting = [one for one in nodes if len(one) < _OPTION // 2][:_SHOWN_NAMES]
+    ends = [(f"until node {one} registers", Until(node=one)) for one in fitting]
+    ends.append(("until gone", WHILE_IT_LASTS))
+    offered = [(one, one) for one in _MUTES]
+    offered += [(words, say("triage.until", end=_end_in_words(until, say))) for words, until in ends]
+    options = [{"text": blocks.plain(text, _OPTION // 2), "value": words} for words, text in offered]
+    return {"type": "radio_buttons", "action_id": TEXT, "options": options, "initial_option": options[0]}
 
 
 def read_form(metadata: str) -> tuple[str, Deed, str] | None:
@@ -170,22 +223,24 @@ def _buttons(head: Head, say: Texts) -> list[blocks.Element]:
 
 def _count(head: Head, say: Texts) -> str:
     if not head.total:
-        return say("triage.count-alerts", alerts=head.alerts)
+        return say("triage.count-alert") if head.alerts == 1 else say("triage.count-alerts", count=head.alerts)
     key = "triage.count-gone" if not head.firing else "triage.count"
-    return say(key, firing=head.firing, total=head.total, alerts=head.alerts)
+    alerts = say("triage.one-alert") if head.alerts == 1 else say("triage.some-alerts", count=head.alerts)
+    return say(key, firing=head.firing, total=head.total, alerts=alerts)
 
 
 def _facts(head: Head, count: str, say: Texts) -> list[list[Part]]:
     incident, cause = head.incident, head.cause
     facts: list[list[Part]] = [[span(inert(count, _NAME))]]
-    if head.subjects:
-        more = len(head.subjects) > _SHOWN_NAMES
-        shown = ", ".join(head.subjects[:_SHOWN_NAMES]) + (", …" if more else "")
-        facts.append([span(f"{say('triage.pods')} "), span(inert(shown, 2 * _NAME), "code")])
-    if cause.nodes:
-        shown = ", ".join(cause.nodes[:_SHOWN_NAMES]) + (", …" if len(cause.nodes) > _SHOWN_NAMES else "")
-        facts.append([span(f"{say('triage.nodes')} "), span(inert(shown, 2 * _NAME), "code")])
+    places = (("pods", head.subjects), ("namespaces", head.namespaces), ("nodes", cause.nodes))
+    for what, names in places:
+        if names:
+            shown = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
+            facts.append([span(f"{say(f'triage.{what}')} "), span(inert(shown, 2 * _NAME), "code")])
     facts.append([span(f"{say('triage.alerts')} {inert(', '.join(head.names) or '-', _NAME)}")])
+    if head.severities:
+        facts.append([span(f"{say('triage.severity')} {inert(', '.join(head.severities), _NAME)}")])
+    facts += [[span(f"{say('triage.runbook')} "), link(url)] for url in head.runbooks[:_SHOWN_LINKS]]
     if cause.code:
         facts.append([span(f"{say('triage.finding')} "), span(inert(cause.code, _NAME), "code")])
     if cause.why_not:
@@ -194,12 +249,21 @@ def _facts(head: Head, count: str, say: Texts) -> list[list[Part]]:
     facts.append([span(f"{say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))])
     facts.append([span(f"{say('triage.since')} "), moment(head.opened_at)])
     if incident.state == "muted":
-        until = incident.muted_until
-        end = span(say("triage.while-it-lasts")) if until is None else moment(until)
-        facts.append([span(f"{say('triage.muted-until')} "), end])
+        facts.append([span(f"{say('triage.muted')} "), _end(incident.muted_until, say)])
     if head.cluster:
         facts.append([span(f"{say('triage.cluster')} {inert(head.cluster, _NAME)}")])
     return facts
+
+
+def _end(until: Until, say: Texts) -> Part:
+    return moment(until.at) if until.at else span(_end_in_words(until, say))
+
+
+def _end_in_words(until: Until, say: Texts) -> str:
+    if until.at:
+        return utc(until.at)
+    node = inert(until.node, _NAME)
+    return say("triage.until-registered", node=node) if node else say("triage.while-it-lasts")
 
 
 def _who(news: News, say: Texts) -> str:

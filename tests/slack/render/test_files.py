@@ -22,7 +22,7 @@ def test_the_whole_answer_is_the_markdown_of_the_report():
 
 
 def table_file(table):
-    (file,) = table_files([table])
+    (file,) = table_files([table], SAY)
     return file
 
 
@@ -52,7 +52,7 @@ def test_lines_end_as_rfc_4180_has_it():
 
 def test_two_tables_with_one_title_are_two_files():
     table = Table("nodes", ("a",), ())
-    assert [one.name for one in table_files([table, table])] == ["nodes.csv", "nodes-2.csv"]
+    assert [one.name for one in table_files([table, table], SAY)] == ["nodes.csv", "nodes-2.csv"]
 
 
 @given(any_text(), st.lists(any_text(), min_size=1, max_size=3))

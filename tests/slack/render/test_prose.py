@@ -46,3 +46,7 @@ def test_long_help_is_cut():
 
 def test_progress_is_a_line_of_plain_words():
     assert progress("Looking at <b> …") == Message("Looking at &lt;b&gt; …")
+
+
+def test_a_chinese_error_ends_with_a_full_stop_of_its_own():
+    assert texts(render_error(BotError("没有这个动词"), SAY)) == ["没有这个动词。"]

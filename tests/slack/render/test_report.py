@@ -217,6 +217,27 @@ def test_one_person_gets_a_button_for_it_and_no_file():
     assert [one["action_id"] for one in buttons(message)][1:] == ["ask:100", "show-everything", "post-to-channel"]
 
 
+def test_an_answer_in_a_direct_message_has_files_only_when_asked_and_no_channel_to_be_posted_to():
+    long = report(finding(evidence=tuple(evidence(f"line {number}") for number in range(9))))
+
+    def directly(*, everything: bool) -> Message:
+        return render_report(long, SAY, channel_buttons=False, words="why ml/x", direct=True, everything=everything)
+
+    message = directly(everything=False)
+    assert message.files == ()
+    assert [one["action_id"] for one in buttons(message)][-2:] == ["ask:100", "show-everything"]
+    assert names(directly(everything=True)) == ["whole-answer.md"]
+
+
+def test_users_of_slack_are_shown_by_name_to_one_person_and_call_nobody_elsewhere():
+    one = report(finding(claim="v=5 is set by U0ADA00001, because USERS1 wait"))
+    private = render_report(one, SAY, channel_buttons=True, words="status", names=True)
+    assert {"type": "user", "user_id": "U0ADA00001"} in list(objects(private.blocks))
+    assert "U0ADA00001" not in "".join(texts(private))
+    assert "USERS1 wait" in "".join(texts(private))
+    assert [found for found in objects(shown(one).blocks) if found.get("type") == "user"] == []
+
+
 def test_who_asked_for_everything_gets_the_file_and_no_such_button():
     message = shown(typical(), everything=True)
     assert names(message) == ["answer.md"]

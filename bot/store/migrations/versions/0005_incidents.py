@@ -64,6 +64,8 @@ def _add_alerts() -> None:
         Column("namespace", String(255), nullable=False),
         Column("pod", String(255), nullable=False),
         Column("node", String(255), nullable=False),
+        Column("severity", String(64), nullable=False),
+        Column("runbook", String(500), nullable=False),
         Column("labels", Text, nullable=False),
         Column("annotations", Text, nullable=False),
         Column("incident", String(32), nullable=False),

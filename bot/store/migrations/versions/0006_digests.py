@@ -24,7 +24,7 @@ def upgrade() -> None:
     op.create_table(
         "digest_runs",
         Column("digest", String(32), primary_key=True),
-        Column("day", String(16), primary_key=True),
+        Column("wall", String(16), primary_key=True),
         Column("state", String(16), nullable=False),
         Column("at", Double, nullable=False),
         Column("claimed_until", Double, nullable=False),

@@ -1,0 +1,63 @@
+"""Which digests a channel has, and the form that adds one."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from bot.slack.message import Message
+from bot.slack.render import blocks
+from bot.slack.render.rich import bullets, line, rich_text, span
+from bot.slack.render.rules import SECTION
+from bot.slack.render.text import escape, inert
+from bot.texts import Texts
+
+OPEN = FORM = "digest_add"
+WHEN, ZONE, INPUT = "when", "zone", "text"
+_USUAL, _SOMEWHERE = "weekdays 09:00", "Asia/Shanghai"
+
+
+class Place(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a digest is to be posted, and about which cluster; what the button and the form carry."""
+
+    cluster: str = ""
+    channel: str = ""
+
+
+def read_place(value: str) -> Place:
+    """What a button or a form carries; nothing where it is none of ours."""
+    try:
+        return msgspec.json.decode(value, type=Place)
+    except msgspec.DecodeError:
+        return Place()
+
+
+def render_list(digests: Sequence[str], ways: Sequence[tuple[str, str]], cluster: str, say: Texts) -> Message:
+    """The digests, what may be typed with what it does, and the button that opens the form."""
+    told = [line(span(inert(one, SECTION))) for one in digests or [say("digest.none")]]
+    typed = [line(span(inert(words, SECTION), "code"), span(f" {inert(does, SECTION)}")) for words, does in ways]
+    button = blocks.button(say("digest.form-open"), OPEN, msgspec.json.encode(Place(cluster)).decode())
+    aloud = escape(digests[0] if digests else say("digest.none"))
+    shown = rich_text(bullets(*told) if digests else told[0]), rich_text(bullets(*typed))
+    return Message(aloud, (*shown, blocks.actions(button)))
+
+
+def render_added(text: str) -> Message:
+    """As rich text, where the asterisks of a cron expression stay what they are and can be copied."""
+    return Message(escape(text), (rich_text(line(span(inert(text, SECTION)))),))
+
+
+def form(place: Place, say: Texts) -> blocks.Element:
+    """The form."""
+    when = blocks.text_input(INPUT, initial=_USUAL)
+    zone = blocks.text_input(INPUT, placeholder=_SOMEWHERE)
+    return blocks.modal(
+        say("digest.form-open"),
+        [
+            blocks.asking(say("digest.form-when"), when, WHEN, hint=say("digest.form-hint")),
+            blocks.asking(say("digest.form-zone"), zone, ZONE),
+        ],
+        close=say("desk.cancel"),
+        submit=say("digest.form-open"),
+        callback_id=FORM,
+        private_metadata=msgspec.json.encode(place).decode(),
+    )

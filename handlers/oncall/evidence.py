@@ -1,0 +1,100 @@
+"""What a thread gets once: what `why` answers about the first pod, its picture, and a recording that replays it."""
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from bot.errors import BotError, SourceError
+from bot.kube.models import PODS
+from bot.kube.record import record
+from bot.report import one_line
+from bot.slack.message import File, Message
+from bot.slack.render import blocks
+from bot.slack.render.prose import render_error
+from bot.slack.render.report import render_report
+from bot.texts import Texts
+from handlers.desk import with_picture
+from handlers.lent import Lent
+from handlers.oncall.causes import answer, cards_of
+from playbooks._playbook import Sources
+
+ANSWERED_S = 60.0
+RECORDED_S = 60.0
+
+
+class Bounds(NamedTuple):
+    """Of a recording that is attached, and so is kept in the store until Slack has it; `largest` is in bytes.
+
+    It holds all pods, since what a node has left depends on every one: of too many none is made.
+    """
+
+    most_pods: int = 10_000
+    largest: int = 8 * 1024 * 1024
+
+
+_BOUNDS = Bounds()
+
+
+class Asked(NamedTuple):
+    """What was asked about, the name that its recording has, and the nodes whose cards are shown."""
+
+    verb: str
+    subject: str
+    recording: str
+    nodes: tuple[str, ...] = ()
+
+
+async def evidence(lent: Lent, cluster: str, asked: Asked, bounds: Bounds = _BOUNDS) -> Message:
+    """The answer with its files. Raises nothing: what could not be found, or not be recorded, the message says."""
+    say = lent.say
+    try:
+        async with asyncio.timeout(ANSWERED_S), lent.open_sources(cluster) as sources:
+            report = await answer(sources, asked.verb, asked.subject, say)
+    except TimeoutError:
+        return render_error(BotError(f"{asked.verb} {asked.subject}: no answer within {ANSWERED_S:g} s"), say)
+    except BotError as error:
+        return render_error(error, say)
+    words = f"{asked.verb} {asked.subject}"
+    rendered = partial(render_report, report, say, channel_buttons=False, words=words)
+    try:
+        async with asyncio.timeout(ANSWERED_S), lent.open_sources(cluster) as sources:
+            cards = await cards_of(sources, asked.nodes[0] if len(asked.nodes) == 1 else "", say)
+        message = await asyncio.to_thread(with_picture, rendered, cards)
+    except TimeoutError:
+        message = _noted(rendered(), say("triage.no-picture", why=f"not finished within {ANSWERED_S:g} s"))
+    except BotError as error:
+        message = _noted(rendered(), say("triage.no-picture", why=error.message))
+    try:
+        async with asyncio.timeout(RECORDED_S), lent.open_sources(cluster) as sources:
+            recorded, unread = await _recording(sources, asked, bounds, say)
+    except TimeoutError:
+        return _noted(message, say("triage.no-recording", why=f"not finished within {RECORDED_S:g} s"))
+    except BotError as error:
+        return _noted(message, say("triage.no-recording", why=error.message))
+    told = [say("triage.recording", words=f"{words} --recording {recorded.name}")]
+    if unread:
+        told.append(say("triage.recording-lacks", what=one_line(", ".join(unread), 300)))
+    return _noted(message, *told, files=[recorded])
+
+
+def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message:
+    return message._replace(blocks=(*message.blocks, blocks.context(*texts)), files=(*message.files, *files))
+
+
+async def _recording(sources: Sources, asked: Asked, bounds: Bounds, say: Texts) -> tuple[File, list[str]]:
+    """The cluster as `hami-bot record` writes it, redacted, and what could not be read. Raises BotError."""
+    pods = len(await sources.cluster.list(PODS))
+    if pods > bounds.most_pods:
+        raise SourceError(f"the cluster has {pods:,} pods")
+    namespace, _, pod = asked.subject.rpartition("/")
+    with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
+        out = Path(folder) / asked.recording
+        summary = await record(sources.cluster, out, pod=(namespace, pod) if namespace else None, server_version="")
+        content = await asyncio.to_thread(out.read_bytes)
+    if len(content) > bounds.largest:
+        raise SourceError(f"it has {len(content):,} bytes")
+    file = File(asked.recording, content, say("triage.recording-title", subject=asked.subject))
+    return file, [gap.source for gap in summary.gaps]

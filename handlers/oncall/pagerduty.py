@@ -1,0 +1,143 @@
+"""Who is called: whom PagerDuty's schedules have on call, then the rota of the settings, which needs nobody's answer.
+
+GET /oncalls as PagerDuty's REST API v2 documents it: entries with `user` (`email` only with `include[]=users`),
+`schedule` and `escalation_level`; `more` says that there is another page. A key that may only read is enough.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import httpx
+import msgspec
+
+from bot.errors import SourceError
+from bot.kube.podport import bounded
+from bot.report import one_line
+from bot.settings.schema import PagerDutySettings
+from bot.slack.calls import proxy_for
+
+KEPT_S = 60.0
+"""So long an answer is held for true, and a failure for lasting."""
+WITHIN_S = 10.0
+"""A whole answer, all of its pages."""
+LARGEST_PAGE = 2 * 1024 * 1024
+_PAGE, _MOST_PAGES = 100, 20
+_MEANINGS = {
+    401: "it does not know oncall.pagerduty.token",
+    403: "oncall.pagerduty.token may not read who is on call",
+    404: "it knows no such schedules: see oncall.pagerduty.schedules and url",
+    429: "it was asked too often",
+}
+
+log = logging.getLogger(__name__)
+
+
+class _User(msgspec.Struct):
+    id: str
+    email: str | None = ""
+    summary: str | None = ""
+
+
+class _Schedule(msgspec.Struct):
+    id: str
+
+
+class _OnCall(msgspec.Struct):
+    user: _User
+    schedule: _Schedule | None = None
+    escalation_level: int = 0
+
+
+class _Page(msgspec.Struct):
+    oncalls: list[_OnCall]
+    more: bool = False
+
+
+class Rota:
+    """Who is called, in this order. It is asked for when somebody has to be, and kept for a minute."""
+
+    def __init__(self, usual: Sequence[str], pagerduty: PagerDutySettings | None, clock: Callable[[], float]) -> None:
+        self._usual = tuple(usual)
+        self._pagerduty = pagerduty
+        self._clock = clock
+        self._kept: tuple[float, tuple[str, ...]] | None = None
+
+    def known(self) -> tuple[str, ...] | None:
+        """Slack's ids of people and user groups; None: that has to be asked first (`now`)."""
+        if self._pagerduty is None:
+            return self._usual
+        return self._kept[1] if self._kept and self._clock() - self._kept[0] < KEPT_S else None
+
+    async def now(self) -> tuple[str, ...]:
+        """The same, asked for if need be. Without PagerDuty's answer, which is logged, the rota of the settings."""
+        known = self.known()
+        if known is not None or self._pagerduty is None:
+            return known or self._usual
+        try:
+            first = await on_call(self._pagerduty)
+        except SourceError as error:
+            log.warning("whom PagerDuty has on call is not known, the rota of the settings is called: %s", error)
+            first = ()
+        found = tuple(dict.fromkeys((*first, *self._usual)))
+        self._kept = self._clock(), found
+        return found
+
+
+async def on_call(settings: PagerDutySettings) -> tuple[str, ...]:
+    """Slack's ids of those whom the schedules have on call now, in the schedules' order. Raises SourceError."""
+    try:
+        async with asyncio.timeout(WITHIN_S):
+            entries = await _entries(settings)
+    except TimeoutError as error:
+        raise _failed(settings, f"no answer within {WITHIN_S:g} s") from error
+    except httpx.HTTPError as error:
+        raise _failed(settings, one_line(str(error), 200) or type(error).__name__) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _failed(settings, "the answer is none of PagerDuty's") from error
+    order = {schedule: number for number, schedule in enumerate(settings.schedules)}
+    wanted = [one for one in entries if one.schedule and one.schedule.id in order]
+    wanted.sort(key=lambda one: (order[one.schedule.id] if one.schedule else 0, one.escalation_level))
+    found = [_in_slack(one.user, settings) for one in wanted]
+    if not wanted:
+        log.warning("PagerDuty has nobody on call now in the schedules %s", ", ".join(settings.schedules))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+async def _entries(settings: PagerDutySettings) -> list[_OnCall]:
+    headers = {
+        "Authorization": f"Token token={settings.token.get_secret_value()}",
+        "Accept": "application/vnd.pagerduty+json;version=2",
+    }
+    asked = {"schedule_ids[]": settings.schedules, "include[]": "users", "earliest": "true", "limit": _PAGE}
+    found: list[_OnCall] = []
+    async with httpx.AsyncClient(headers=headers, proxy=proxy_for(settings.url), trust_env=False) as client:
+        for number in range(_MOST_PAGES):
+            params = {**asked, "offset": number * _PAGE}
+            async with client.stream("GET", f"{settings.url}/oncalls", params=params, timeout=WITHIN_S) as answer:
+                if answer.status_code != 200:
+                    what = _MEANINGS.get(answer.status_code, "")
+                    raise _failed(settings, f"HTTP {answer.status_code}{': ' if what else ''}{what}")
+                body, cut = await bounded(answer.aiter_bytes(), LARGEST_PAGE)
+            if cut:
+                raise _failed(settings, f"more than {LARGEST_PAGE:,} bytes")
+            page = msgspec.json.decode(body, type=_Page)
+            found += page.oncalls
+            if not page.more:
+                break
+    return found
+
+
+def _in_slack(user: _User, settings: PagerDutySettings) -> str:
+    found = settings.people.get((user.email or "").casefold(), "")
+    if not found:
+        log.error("%s is on call, but oncall.pagerduty.people does not say who that is in Slack", _named(user))
+    return found
+
+
+def _named(user: _User) -> str:
+    return one_line(f"PagerDuty's user {user.summary or ''} ({user.id})", 100)
+
+
+def _failed(settings: PagerDutySettings, what: str) -> SourceError:
+    return SourceError(f"GET {settings.url}/oncalls: {what}")

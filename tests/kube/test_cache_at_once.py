@@ -1,0 +1,77 @@
+"""Questions that come at once: who shares a list, and who is told what went wrong with it."""
+
+import asyncio
+
+from bot.errors import SourceError
+from bot.kube.cache import CachedCluster
+from bot.kube.models import NODES, PODS
+from sandbox.apiserver import Fault
+from tests.kube.cache_lab import NODES_PATH, QUICK, THREE, lab, until
+from tests.kube.live_servers import pod
+
+
+def test_questions_at_once_while_the_cache_is_cold_share_one_list(tmp_path):
+    async def read() -> None:
+        async with lab(tmp_path) as here:
+            clusters = [CachedCluster(here.cache) for _ in range(5)]
+            found = await asyncio.gather(*(one.list(NODES) for one in clusters))
+            assert [[one.name for one in some] for some in found] == [THREE] * 5
+            assert here.requests("list") == 1
+            assert [one.cache_age_s is None for one in clusters] == [True, False, False, False, False]
+
+    asyncio.run(read())
+
+
+def test_questions_at_once_on_a_silent_watch_share_one_list_and_later_ones_are_answered_by_it(tmp_path):
+    async def read() -> None:
+        async with lab(tmp_path) as here:
+            await here.begun()
+            while here.nodes.age_s() is not None:  # the server has been silent for longer than is trusted
+                here.nodes._told_at -= QUICK.silence_s
+            found = await asyncio.gather(*(here.names() for _ in range(5)))
+            assert [*found, await here.names()] == [THREE] * 6
+            assert here.requests("list") == 2
+            await here.tells("new")
+
+    asyncio.run(read())
+
+
+def test_a_list_that_fails_is_told_to_all_who_wait_for_it_and_read_anew_for_the_next(tmp_path):
+    async def read() -> None:
+        async with lab(tmp_path, Fault(NODES_PATH, "status", status=403, verb="list", times=1)) as here:
+            found = await asyncio.gather(*(here.names() for _ in range(3)), return_exceptions=True)
+            assert all(isinstance(one, SourceError) for one in found)
+            assert await here.names() == THREE
+
+    asyncio.run(read())
+
+
+def test_a_question_that_is_given_up_takes_no_list_from_the_others(tmp_path):
+    async def read() -> None:
+        async with lab(tmp_path) as here:
+            first = asyncio.create_task(here.names())
+            others = [asyncio.create_task(here.names()) for _ in range(2)]
+            await until(lambda: here.requests("list") == 1)
+            first.cancel()
+            assert await asyncio.gather(*others) == [THREE] * 2
+            assert here.requests("list") == 1
+
+    asyncio.run(read())
+
+
+def test_an_object_that_cannot_be_read_is_told_to_those_who_asked_for_its_list_only(tmp_path):
+    async def read() -> None:
+        async with lab(tmp_path) as here:
+            odd = pod("odd")
+            odd["metadata"]["namespace"], odd["spec"] = "team-a", {"nodeName": 7}
+            here.server.write("pods", odd)
+            first = CachedCluster(here.cache)
+            await first.list(PODS, "team-a")
+            assert [one.partition(":")[0] for one in first.undecodable] == ["pods team-a/odd"]
+            second = first.anew()
+            await second.list(PODS, "ml")
+            assert list(second.undecodable) == []
+
+    asyncio.run(read())
+
+    asyncio.run(read())

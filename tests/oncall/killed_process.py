@@ -1,0 +1,77 @@
+"""The whole bot in a process of its own, to be killed for good (SIGKILL) by whoever reads its pid.
+
+Each line of standard input is one life, as JSON: {"api_url", "bot_token", "app_token", "store", "recording",
+"ahead_s"}. A life is forked from here, so that none has to import anything again; once it takes alerts it tells
+{"pid", "url"} on a line. Told to stop (SIGTERM), it ends as the bot does; how each life ended is a line as well.
+
+The time of day is `ahead_s` seconds ahead and passes `SPEED` times as fast: nobody waits for what is edited every 45 s.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from bot.kube.recording import RecordedCluster
+from bot.serve import Limits, running
+from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSettings
+from playbooks._playbook import Sources
+from tests.oncall.bot import GIVEN
+
+SPEED = 30.0
+BEGAN = time.time()
+WATCHING_NOTHING = GIVEN.model_copy(update={"pending_minutes": 0})
+
+
+async def live(life: dict[str, Any]) -> None:
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    recording = Path(life["recording"])
+
+    @asynccontextmanager
+    async def recorded(cluster: str) -> AsyncGenerator[Sources]:
+        del cluster
+        yield Sources(RecordedCluster.open(recording))
+
+    slack = SlackSettings(**{name: life[name] for name in ("api_url", "bot_token", "app_token")})
+    wanted = Settings(
+        slack=slack,
+        http=HttpSettings(bind="127.0.0.1:0"),
+        store=StoreSettings(url=SecretStr(life["store"])),
+        oncall=WATCHING_NOTHING,
+    )
+
+    def now() -> float:
+        return BEGAN + SPEED * (time.time() - BEGAN) + life["ahead_s"]
+
+    limits = Limits(oncall=0.05, now=now)
+    async with running(wanted, slack, recorded, limits) as url:
+        print(json.dumps({"pid": os.getpid(), "url": url}), flush=True)  # noqa: T201
+        await stopped.wait()
+
+
+def main() -> None:
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                asyncio.run(live(json.loads(line)))
+                status = 0
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        print(json.dumps(os.waitstatus_to_exitcode(status)), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

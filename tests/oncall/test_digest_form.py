@@ -1,0 +1,49 @@
+"""Digests are managed in Slack: what there is, how to have one more, a form for it; with the real bot."""
+
+from pathlib import Path
+from typing import Any
+
+from bot.slack.render.digest_form import OPEN
+from tests.oncall.bot import ROOM, World, played
+from tests.oncall.rig import text
+from tests.oncall.scenes import busy_cluster
+
+
+def typed(when: str, zone: str) -> dict[str, Any]:
+    fields = {"when": when, "zone": zone}
+    return {name: {"text": {"type": "plain_text_input", "value": value}} for name, value in fields.items()}
+
+
+def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_adds_one(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "digest")
+        told = await world.told("ada", "No digest is posted here")
+        assert "digest daily 09:00 Asia/Shanghai" in text(told)
+        assert "digest 0 9 * * 1-5 Europe/Berlin" in text(told)
+
+        await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
+        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+        wrong = await world.slack.submit("ada", typed("daily 09:00", "Asia/Beijing"))
+        assert "is no time zone" in wrong.payload["errors"]["zone"]
+        wrong = await world.slack.submit("ada", typed("* * * * *", "UTC"))
+        assert "more than once an hour" in wrong.payload["errors"]["when"]
+
+        await world.slack.submit("ada", typed("0 9 * * 1-5", "Europe/Berlin"))
+        await world.told("ada", '"0 9 * * 1-5" Europe/Berlin')
+        await world.slack.command("grace", ROOM, "digest list")
+        await world.told("grace", '"0 9 * * 1-5" Europe/Berlin, about the usual cluster; next')
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None)
+
+
+def test_a_form_that_asks_for_no_time_of_day_says_what_is_missing(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "digest")
+        told = await world.told("ada", "No digest is posted here")
+        await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
+        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+        for words, field in ((("now", "UTC"), "when"), (("daily 09:00", "utc+8"), "zone")):
+            wrong = await world.slack.submit("ada", typed(*words))
+            assert "For example: digest" in wrong.payload["errors"][field], words
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None)

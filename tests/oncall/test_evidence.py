@@ -1,0 +1,97 @@
+"""The evidence of a thread: the answer with its recording, which says the same offline and tells no secret."""
+
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from bot.kube.recording import RecordedCluster
+from bot.texts import Texts
+from handlers.oncall.causes import answer
+from handlers.oncall.evidence import Asked, Bounds, evidence
+from playbooks._playbook import Sources
+from sandbox.slack.content import strings_of
+from tests.conftest import NewDatabase
+from tests.oncall.rig import Rig, pending, with_rig
+from tests.oncall.scenes import busy_cluster
+from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
+from tests.slack.outbox_support import ONCALL
+
+SECRET = "hunter2secret"
+
+
+def files(rig: Rig) -> list[dict[str, Any]]:
+    everything = rig.bot.slack.workspace.everything(ONCALL)
+    return [file for only_for, one in everything if not only_for for file in one.get("files", [])]
+
+
+async def content(file: dict[str, Any]) -> bytes:
+    async with aiohttp.ClientSession() as session, session.get(file["url_private"]) as answered:
+        return await answered.read()
+
+
+def test_the_evidence_brings_a_recording_that_gives_the_same_answer_offline(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0), pending(3)])
+        await rig.passes(100, keeper, step_s=50)
+        [head] = rig.heads()
+        [reply] = rig.replies(head)
+        [row] = await rig.store.incidents.opened()
+        assert [one["name"] for one in files(rig) if one["name"].endswith(".png")] == ["gpus.png"]
+        [file] = [one for one in files(rig) if one["name"].endswith(".tar.gz")]
+        assert file["name"] == f"incident-{row.id}.tar.gz"
+        assert f"hami-bot why ml/trainer-0 --recording {file['name']}" in reply
+        packed = await content(file)
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            read = [archive.extractfile(one) for one in archive if one.isfile()]
+            assert read
+            assert not [one for one in read if one and SECRET.encode() in one.read()]
+        saved = tmp_path / file["name"]
+        saved.write_bytes(packed)
+        told = [
+            (await answer(Sources(RecordedCluster.open(one)), "why", "ml/trainer-0", Texts("en"))).findings
+            for one in (saved, rig.recording)
+        ]
+        assert told[0] == told[1]
+
+    with_rig(database, recorded(tmp_path), scene)
+
+
+def recorded(folder: Path, **more: Any) -> Path:
+    """Two pods that wait for memory, one of which was annotated with a secret."""
+    full = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
+    holder = running("holder", "gpu-1", ("GPU-gpu-1", 12_000, 10), namespace="other")
+    spoken = {"annotations": {"example.com/note": f"password={SECRET}"}}
+    pods = [pod("trainer-0", gpu(memory=8000), said=full, **spoken), pod("trainer-3", gpu(memory=8000), said=full)]
+    (folder / "c").mkdir()
+    return record(folder / "c", cluster(gpu_node("gpu-1"), holder, *pods), **more)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"), [(Bounds(most_pods=4), "the cluster has 5 pods"), (Bounds(largest=99), "bytes")]
+)
+def test_what_is_too_large_is_not_attached_and_the_evidence_says_so(
+    new_database: NewDatabase, tmp_path: Path, bounds: Bounds, told: str
+) -> None:
+    async def scene(rig: Rig) -> None:
+        message = await evidence(rig.lent(), "", Asked("why", "ml/trainer-0", "x.tar.gz"), bounds)
+        said = "".join(strings_of(list(message.blocks)))
+        assert "No recording is attached: " in said
+        assert told in said
+        assert "Evidence" in said
+        assert [one.name for one in message.files if one.name.endswith(".tar.gz")] == []
+
+    with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+
+
+def test_what_a_recording_lacks_is_said_beside_it(new_database: NewDatabase, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        message = await evidence(rig.lent(), "", Asked("why", "ml/trainer-0", "x.tar.gz"))
+        assert "What could not be read is missing in it: " in "".join(strings_of(list(message.blocks)))
+        assert "x.tar.gz" in [one.name for one in message.files]
+
+    with_rig(new_database(), recorded(tmp_path, missing=("configmaps",)), scene)

@@ -1,0 +1,233 @@
+"""kill -9 of the whole bot while it takes alerts, posts a thread, edits it, posts a digest: another one goes on.
+
+The moments are what Slack is asked at, which then does it or does it not, and answers nobody. Whatever was killed:
+every alert that got its 200 is counted in one thread, and no thread, reply or digest is there twice.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+
+from bot.digest.schedule import Schedule
+from bot.store import Store, open_store
+from sandbox.slack import Fault, SlackServer
+from tests.conftest import NewDatabase
+from tests.oncall.bot import CHANNEL, ROOM, World
+from tests.oncall.rig import text
+from tests.oncall.scenes import CAUSES, busy_cluster
+
+ROOT = Path(__file__).parents[2]
+HOUR = 3600.0
+LATER_S = 400.0
+"""So much later the next life begins: what the killed one had claimed has lapsed."""
+FIRST, MORE = ("trainer-0", "trainer-3"), ("trainer-6",)
+
+
+class Process:
+    """The one that lives are forked from; one life at a time."""
+
+    def __init__(self, process: asyncio.subprocess.Process, told: dict[str, Any]) -> None:
+        self._process = process
+        self._told = told
+        self._lives = 0
+
+    @contextlib.asynccontextmanager
+    async def life(self, slack: SlackServer, session: aiohttp.ClientSession) -> AsyncGenerator["Life"]:
+        told = self._told | {"ahead_s": self._lives * LATER_S}
+        self._lives += 1
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(told).encode() + b"\n")
+        begun = await self._line()
+        assert isinstance(begun, dict), begun
+        life = Life(begun["pid"], World(slack, begun["url"], session))
+        try:
+            yield life
+        except BaseException:
+            os.kill(life.pid, signal.SIGKILL)  # else whoever forked it would wait for it
+            raise
+
+    async def ended(self, life: "Life", how: signal.Signals) -> int:
+        """Sends the signal; the exit status, negative for a signal."""
+        os.kill(life.pid, how)
+        return await self._line()
+
+    async def _line(self) -> Any:
+        assert self._process.stdout
+        return json.loads(await self._process.stdout.readline())
+
+
+class Life(NamedTuple):
+    pid: int
+    world: World
+
+
+@contextlib.asynccontextmanager
+async def processes(slack: SlackServer, store: str, recording: Path) -> AsyncGenerator[Process]:
+    told = {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token}
+    told |= {"store": store, "recording": str(recording)}
+    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*arguments, cwd=ROOT, stdin=pipe, stdout=pipe)
+    assert process.stdin
+    try:
+        yield Process(process, told)
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+class Moment(NamedTuple):
+    """Slack's method at which the bot is killed, after so many calls of it; empty: right after the last 200."""
+
+    method: str
+    skip: int = 0
+
+
+async def killed(life: Life, process: Process, hung: Callable[[], bool]) -> None:
+    await life.world.slack.wait_for(lambda: hung() or None, seconds=60)
+    assert await process.ended(life, signal.SIGKILL) == -signal.SIGKILL
+    life.world.slack.faults.clear()
+
+
+def hanging(slack: SlackServer, moment: Moment, kind: Any) -> Callable[[], bool]:
+    """Slack does it, or does not, and answers nobody; whether that has happened. What follows is not done either."""
+    slack.faults.append(Fault(kind, f"^api/{moment.method}", skip=moment.skip))
+    return lambda: (
+        any(one.error == f"fault: {kind}" for one in slack.journal.of("api", moment.method))
+        and (kind == "hang" or len([one for one in slack.journal.of("api", moment.method) if one.ok]) > moment.skip)
+    )
+
+
+async def settled(store: Store, read: Callable[[], str], *wanted: str) -> None:
+    """Until all that is wanted is said and nothing waits: of the store the workspace does not tell."""
+    async with asyncio.timeout(60):
+        while any(one not in read() for one in wanted) or await store.outbox.channels():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert await store.incidents.unsorted_labels() == set()
+
+
+THREAD = [
+    Moment(""),
+    Moment("chat.postMessage"),
+    Moment("chat.postMessage", skip=1),
+    Moment("chat.update"),
+]
+
+
+@pytest.mark.parametrize("kind", ["hang", "hang_after"])
+@pytest.mark.parametrize("moment", THREAD, ids=["intake", "head", "evidence", "edit"])
+def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
+    moment: Moment,
+    kind: str,
+    new_database: NewDatabase,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    database, recording = new_database(), busy_cluster(tmp_path / "cluster", 7)
+
+    async def run() -> None:
+        async with (
+            asyncio.timeout(120),
+            SlackServer() as slack,
+            aiohttp.ClientSession() as session,
+            processes(slack, database, recording) as process,
+            open_store(database) as store,
+        ):
+
+            def heads() -> list[dict[str, Any]]:
+                return [one for one in slack.messages(ROOM, "ada") if one.get("bot_id")]
+
+            def thread() -> list[dict[str, Any]]:
+                return [one for head in heads() for one in slack.messages(ROOM, "ada", head["ts"])]
+
+            def said() -> list[str]:
+                return [text(one) for one in thread() if not one.get("files") and not one.get("ephemeral")]
+
+            async with process.life(slack, session) as life:
+                stuck = hanging(slack, moment if moment.method else Moment("chat.postMessage"), kind)
+                await life.world.alert(*FIRST)
+                if moment.method == "chat.update":
+                    head = await life.world.head(CAUSES[0])
+                    await life.world.reply(head, "Evidence")
+                    await life.world.click("ada", head, "ack")
+                elif moment.method:
+                    await slack.wait_for(lambda: stuck() or None, seconds=60)
+                await life.world.alert(*MORE)
+                await killed(life, process, stuck if moment.method else lambda: True)
+            async with process.life(slack, session) as life:
+                await life.world.alert(*FIRST)  # Alertmanager repeats what fires
+                edited = moment.method == "chat.update"
+                told = ["Acknowledged, " if edited else "Open, ", "Evidence", *(["Acknowledged"] if edited else [])]
+                await settled(store, lambda: "\n".join(said()), "3 of 3 pods still affected, 3 alerts", *told)
+                assert await process.ended(life, signal.SIGTERM) == 0
+
+            assert len(heads()) == 1
+            assert [want for want, one in zip(told, said(), strict=False) if want in one] == told, said()
+            assert len(said()) == len(told), said()
+            attached = [file["name"] for one in thread() for file in one.get("files", [])]
+            assert len(attached) == len(set(attached))
+            counts = await store.incidents.counts([row.id for row in await store.incidents.opened()])
+            assert [one.alerts for one in counts.values()] == [3]
+            assert slack.unknown_methods == []
+
+    asyncio.run(run())
+    record_property("killed_processes", 1)
+
+
+@pytest.mark.parametrize("kind", ["hang", "hang_after"])
+@pytest.mark.parametrize("method", ["files.completeUploadExternal", "chat.postMessage"])
+def test_there_is_one_digest(
+    method: str,
+    kind: str,
+    new_database: NewDatabase,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    database, recording = new_database(), busy_cluster(tmp_path / "cluster", 4)
+    due = datetime.fromtimestamp(time.time() - 120, UTC)
+
+    async def run() -> None:
+        async with (
+            asyncio.timeout(120),
+            SlackServer() as slack,
+            aiohttp.ClientSession() as session,
+            processes(slack, database, recording) as process,
+            open_store(database) as store,
+        ):
+            async with open_store(database, now=lambda: time.time() - HOUR) as before:
+                await before.digests.add(CHANNEL, "", Schedule(f"{due.minute} {due.hour} * * *", "UTC"), "U0ADA00001")
+
+            def digests() -> list[dict[str, Any]]:
+                said = [one for one in slack.messages(ROOM, "ada") if one.get("bot_id")]
+                return [one for one in said if "pods wait for" in text(one)]
+
+            def files() -> list[str]:
+                everything = slack.workspace.everything(CHANNEL)
+                return [file["name"] for _, one in everything for file in one.get("files", [])]
+
+            stuck = hanging(slack, Moment(method), kind)
+            async with process.life(slack, session) as life:
+                await killed(life, process, stuck)
+            async with process.life(slack, session) as life:
+                await settled(
+                    store, lambda: "\n".join([*map(text, digests()), *files()]), "4 pods wait for 3 causes", ".png"
+                )
+                assert await process.ended(life, signal.SIGTERM) == 0
+
+            assert len(digests()) == 1
+            assert len(files()) == len(set(files()))
+            [posted] = await store.digests.last(CHANNEL, "", 9)
+            assert posted.at == due.replace(second=0, microsecond=0).timestamp()
+
+    asyncio.run(run())
+    record_property("killed_processes", 1)

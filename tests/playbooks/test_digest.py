@@ -1,0 +1,168 @@
+"""`digest`: the figures that one day is compared with the next by, and whose the worst things are."""
+
+from pathlib import Path
+from typing import Any
+
+from bot.digest.figures import differences, not_compared
+from bot.report import Report
+from tests.playbooks.world import (
+    LOCK,
+    Object,
+    ago,
+    answer,
+    card,
+    cluster,
+    codes,
+    gpu,
+    gpu_node,
+    none_of,
+    owner,
+    plugin_pod,
+    pod,
+    record,
+    refused,
+    running,
+    scheduler,
+)
+
+A100 = "NVIDIA-A100-SXM4-40GB"
+FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
+
+
+def ask(folder: Path, *objects: Object, **recorded: Any) -> Report:
+    return answer("digest", record(folder, [*objects], **recorded), {})
+
+
+def figures(report: Report) -> dict[str, str]:
+    return {f"{area}/{what}": value for area, what, value in rows(report, "figures")}
+
+
+def rows(report: Report, title: str) -> list[tuple[str, ...]]:
+    return [row for table in report.tables if table.title == title for row in table.rows]
+
+
+def of(area: str, report: Report) -> dict[str, str]:
+    return {name.partition("/")[2]: value for name, value in figures(report).items() if name.startswith(f"{area}/")}
+
+
+def limited(name: str, key: str, limit: int, used: int | None = None) -> Object:
+    """A ResourceQuota of namespace `name`; `used` is what Kubernetes counts."""
+    hard = {key: str(limit)}
+    status = {"hard": hard} | ({} if used is None else {"used": {key: str(used)}})
+    metadata = {"name": "cards", "namespace": name}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}, "status": status}
+
+
+def restarted(on: str, times: int) -> Object:
+    one = plugin_pod(on)
+    one["status"]["containerStatuses"] = [{"name": "device-plugin", "restartCount": times, "state": {}}]
+    return one
+
+
+def held(name: str, age: float, by: str) -> Object:
+    return gpu_node(name, annotations={LOCK: f"{ago(age)},ml,{by}"})
+
+
+def test_locks_that_dangle_and_locks_that_are_held_are_figures_with_their_nodes(tmp_path: Path) -> None:
+    found = ask(tmp_path, *cluster(held("gpu-1", 90, "gone"), held("gpu-2", 90, "wl"), gpu_node("gpu-3"), pod("wl")))
+    assert of("locks", found) == {"dangling": "1", "held": "1"}
+    assert of("locked-nodes", found) == {"dangling gpu-1": "1", "held gpu-2": "1"}
+    assert not [name for name in of("faulty-nodes", found) if "lock" in name]
+
+
+def test_restarts_are_counted_for_each_pod_of_the_scheduler_and_of_the_device_plugin(tmp_path: Path) -> None:
+    statuses = [{"name": "kube-scheduler", "restartCount": 1}, {"name": "vgpu-scheduler-extender", "restartCount": 2}]
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": statuses}
+    hami = scheduler(statuses=(ready,))
+    found = ask(tmp_path, *hami, gpu_node(), restarted("gpu-1", 4), restarted("gpu-2", 0))
+    assert of("scheduler-restarts", found) == {"hami-scheduler-0": "3"}
+    assert of("plugin-restarts", found) == {"hami-device-plugin-gpu-1": "4"}
+
+
+def test_how_often_memory_and_cores_are_promised_is_told_by_type(tmp_path: Path) -> None:
+    scaled = gpu_node("gpu-1", card("GPU-1", 61440, type=A100, devcore=150), card("GPU-2", 40960, type=A100))
+    found = ask(tmp_path, *scheduler(config="nvidia:\n  deviceMemoryScaling: 2\n"), scaled, gpu_node("gpu-2"))
+    assert of("over-subscription", found) == {
+        f"{A100} memory": "1.25",
+        f"{A100} cores": "1.25",
+        "NVIDIA-Tesla T4 memory": "2.00",  # its name does not say how large it is: the setting does
+        "NVIDIA-Tesla T4 cores": "1.00",
+    }
+
+
+def test_capacity_what_is_given_and_the_largest_slice_are_told_by_type(tmp_path: Path) -> None:
+    node = gpu_node("gpu-1", card("GPU-1", 40960, type=A100), card("GPU-2", 40960, type=A100))
+    found = ask(tmp_path, *cluster(node, running("a", "gpu-1", ("GPU-1", 30_000, 10))))
+    assert of("memory-MiB", found) == {A100: "81920"}
+    assert of("memory-given-MiB", found) == {A100: "30000"}
+    assert of("largest-slice-MiB", found) == {A100: "40960"}
+
+
+def test_quotas_are_told_from_nine_tenths_of_their_limit_on_whoever_counts(tmp_path: Path) -> None:
+    node = gpu_node("gpu-1", card("GPU-1"), card("GPU-2"))
+    holders = running("a", "gpu-1", ("GPU-1", 9_000, 0)), running("b", "gpu-1", ("GPU-2", 8_900, 0), namespace="web")
+    quotas = (limited(one, "limits.nvidia.com/gpumem", 10_000) for one in ("ml", "web"))
+    counted = limited("batch", "requests.nvidia.com/gpu", 8, used=8)
+    found = ask(tmp_path, *cluster(node, *holders, *quotas, counted))
+    assert of("quotas", found) == {"ml nvidia.com/gpumem HAMi": "90", "batch nvidia.com/gpu Kubernetes": "100"}
+
+
+def test_the_worst_have_the_controllers_of_their_pods_and_the_team(tmp_path: Path) -> None:
+    labels = {"pod-template-hash": "6d5f7c9b8", "example.com/team": "vision"}
+    made_by = owner("ReplicaSet", "trainer-6d5f7c9b8")
+    replicas = (pod(f"trainer-6d5f7c9b8-{i}", gpu(memory=8000), said=FULL, labels=labels, owner=made_by) for i in "ab")
+    job = pod("sweep-1", gpu(memory=8000), said=FULL, owner=owner("Job", "sweep"))
+    bare = pod("alone", gpu(memory=8000), said=FULL)
+    full = running("holder", "gpu-1", ("GPU-gpu-1", 12_000, 10), namespace="other")
+    found = ask(tmp_path, *cluster(gpu_node(), full, *replicas, job, bare))
+    place = str(codes(found).index("card-insufficient-memory") + 1)
+    assert [row[1:] for row in rows(found, "owners") if row[0] == place] == [
+        ("Deployment", "ml", "trainer", "vision", "2"),
+        ("Job", "ml", "sweep", "", "1"),
+        ("Namespace", "", "ml", "", "1"),
+    ]
+
+
+def test_a_faulty_node_concerns_whoever_holds_its_cards(tmp_path: Path) -> None:
+    ill = gpu_node("gpu-1", card("GPU-1", health=False), card("GPU-2"))
+    holder = running("job-1", "gpu-1", ("GPU-2", 1000, 0), namespace="web", owner=owner("Job", "job", namespace="web"))
+    found = ask(tmp_path, *cluster(ill, holder))
+    place = str(codes(found).index("card-not-healthy") + 1)
+    assert [row for row in rows(found, "owners") if row[0] == place] == [(place, "Job", "web", "job", "", "1")]
+
+
+def test_a_quota_concerns_its_namespace_and_hami_itself_has_its_own(tmp_path: Path) -> None:
+    holder = running("a", "gpu-1", ("GPU-gpu-1", 9_500, 0))
+    found = ask(tmp_path, *cluster(gpu_node(), holder, limited("ml", "limits.nvidia.com/gpumem", 10_000)))
+    whose = {codes(found)[int(row[0]) - 1]: row[1:5] for row in rows(found, "owners")}
+    assert whose["quota-near-limit"] == ("Namespace", "", "ml", "")
+    assert whose["scheduler-leader-mismatch"] == ("HAMi", "hami-system", "hami-scheduler", "")
+
+
+def test_nodes_that_are_too_many_to_name_are_not_taken_to_have_recovered(tmp_path: Path) -> None:
+    def ill(count: int) -> Report:
+        nodes = (gpu_node(f"gpu-{number}", card(f"GPU-{number}", health=False)) for number in range(count))
+        return ask(tmp_path / str(count), *cluster(*nodes))
+
+    before, after = figures(ill(50)), figures(ill(51))
+    assert [(one.area, one.before, one.after) for one in differences(before, after) if "nodes" in one.area] == []
+    assert not_compared(before, after) == ["faulty-nodes"]
+
+
+def test_that_all_is_well_is_said_only_where_everything_was_seen(tmp_path: Path) -> None:
+    seen = ask(tmp_path / "seen", *cluster(gpu_node(), plugin_pod("gpu-1")))
+    assert seen.verdict.startswith("no pod waits; no faulty node;")
+    blind = ask(tmp_path / "blind", *cluster(gpu_node(), plugin_pod("gpu-1")), missing=["configmaps"])
+    assert blind.verdict.startswith("no waiting pod seen; no faulty node seen;")
+
+
+def test_more_restarts_are_news_and_a_pod_that_is_gone_is_none() -> None:
+    before = {"plugin-restarts/a": "3", "plugin-restarts/b": "5", "scheduler-restarts/old": "7"}
+    after = {
+        "plugin-restarts/a": "4",
+        "plugin-restarts/b": "5",
+        "plugin-restarts/new": "2",
+        "scheduler-restarts/s": "0",
+    }
+    found = [(one.what, one.before, one.after) for one in differences(before, after)]
+    assert found == [("a", "3", "4"), ("new", "0", "2")]

@@ -1,0 +1,50 @@
+"""`status`: the nodes that the device plugin does not cover."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.playbooks.status_support import ask, healthy, plugin_pod, without
+from tests.playbooks.world import cause, codes, gpu_node, node
+
+
+def test_a_plugin_pod_that_is_down_is_found_with_its_node(tmp_path: Path) -> None:
+    down = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "False"}],
+        "containerStatuses": [{"name": "device-plugin", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+    }
+    report = ask(tmp_path, [*without(healthy(), "Pod", "plugin-gpu-2"), plugin_pod("gpu-2", down)])
+    assert codes(report) == ["plugin-not-ready"]
+    assert cause(report).scope.nodes == ("gpu-2",)
+    assert "CrashLoopBackOff" in report.verdict
+
+
+def test_a_gpu_node_without_a_plugin_pod_is_found(tmp_path: Path) -> None:
+    report = ask(tmp_path, without(healthy(), "Pod", "plugin-gpu-2"))
+    assert codes(report) == ["plugin-missing"]
+    assert cause(report).scope.nodes == ("gpu-2",)
+
+
+def test_a_taint_that_keeps_the_plugin_away_is_named(tmp_path: Path) -> None:
+    tainted = gpu_node("gpu-3", taints=[{"key": "team", "value": "ml", "effect": "NoSchedule"}])
+    assert "untolerated taint(s): team" in ask(tmp_path, [*healthy(), tainted]).verdict
+
+
+def test_a_node_that_hami_has_nothing_to_do_with_is_only_mentioned(tmp_path: Path) -> None:
+    other = node("other-1", allocatable={"nvidia.com/gpu": "8"})
+    report = ask(tmp_path, [*healthy(), other])
+    assert codes(report) == ["healthy", "plugin-missing"]
+    assert report.severity == "info"
+
+
+def test_a_cordoned_node_and_one_without_gpus_need_no_word(tmp_path: Path) -> None:
+    cordoned = gpu_node("gpu-3", unschedulable=True)
+    assert codes(ask(tmp_path, [*healthy(), cordoned, plugin_pod("gpu-3"), node("cpu-1")])) == ["healthy"]
+
+
+@pytest.mark.parametrize("kind", ["nodes", "daemonsets"])
+def test_coverage_is_not_judged_without_what_decides_it(tmp_path: Path, kind: str) -> None:
+    report = ask(tmp_path, without(healthy(), "Pod", "plugin-gpu-2"), missing=[kind])
+    assert codes(report) == ["healthy"]
+    assert cause(report).confidence == "suspected"

@@ -1,0 +1,179 @@
+"""`status`: what is wrong with the scheduler, its leader and kube-scheduler's configuration."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.playbooks.status_support import (
+    CONFIG,
+    ROLE,
+    ask,
+    changed,
+    component,
+    configured,
+    endpoints,
+    healthy,
+    only,
+    without,
+)
+from tests.playbooks.world import EXTENDER, READY, Object, ago, cause, codes, quotes, refused
+
+FORBIDDEN = (
+    'E1121 04:59:00.000000       1 scheduler.go:100] "Failed" err="nodes \\"gpu-1\\" is forbidden: '
+    'User \\"system:serviceaccount:hami-system:hami-scheduler\\" cannot patch resource \\"nodes\\" in API group"\n'
+)
+
+
+# ------------------------------------------------------------------------------------------------ scheduler
+
+
+def test_a_scheduler_that_is_down_comes_first(tmp_path: Path) -> None:
+    crashing = {
+        "phase": "Running",
+        "containerStatuses": [{"name": EXTENDER, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+    }
+    report = ask(tmp_path, [*without(healthy(statuses=(crashing,)), "EndpointSlice"), endpoints()])
+    assert codes(report)[:2] == ["scheduler-down", "webhook-unreachable"]
+    assert report.severity == "critical"
+
+
+def test_the_last_crash_of_a_day_is_told_and_an_older_one_stands_in_the_table(tmp_path: Path) -> None:
+    def crashed(seconds: float) -> Object:
+        ended = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": ago(seconds)}
+        status = {"name": EXTENDER, "ready": True, "restartCount": 3, "lastState": {"terminated": ended}}
+        return READY | {"containerStatuses": [status]}
+
+    def fix_counts(one: Object) -> None:
+        one["status"] = {"replicas": 1, "readyReplicas": 1}
+
+    recent = ask(tmp_path / "a", changed(healthy(statuses=(crashed(7200),)), "Deployment", fix_counts))
+    assert codes(recent) == ["scheduler-degraded"]
+    assert "OOMKilled" in recent.verdict
+    old = ask(tmp_path / "b", changed(healthy(statuses=(crashed(200_000),)), "Deployment", fix_counts))
+    assert codes(old) == ["healthy"]
+    assert "restarts: 3, last OOMKilled" in component(old, "scheduler pod")["details"]
+
+
+def test_a_lease_that_nobody_renews_is_no_leader(tmp_path: Path) -> None:
+    assert cause(ask(tmp_path, healthy(renewed=300))).code == "scheduler-no-leader"
+
+
+def test_a_lease_that_never_was_is_no_leader(tmp_path: Path) -> None:
+    assert codes(ask(tmp_path, without(healthy(), "Lease"))) == ["scheduler-no-leader"]
+
+
+def test_a_lease_that_could_not_be_read_is_a_gap(tmp_path: Path) -> None:
+    report = ask(tmp_path, healthy(), missing=["leases"])
+    assert codes(report) == ["healthy"]
+    assert cause(report).confidence == "suspected"
+    assert any("lease" in gap.source for gap in report.gaps)
+
+
+def test_a_leader_without_its_label_leaves_the_webhook_without_endpoints(tmp_path: Path) -> None:
+    objects = changed(healthy(), "Pod", lambda one: one["metadata"]["labels"].pop(*ROLE), "hami-scheduler-0")
+    report = ask(tmp_path, [*without(objects, "EndpointSlice"), endpoints()])
+    assert codes(report) == ["scheduler-leader-mismatch", "webhook-unreachable"]
+    assert cause(report).severity == "critical"
+
+
+def test_a_label_on_a_replica_that_does_not_lead_is_found(tmp_path: Path) -> None:
+    objects = healthy(statuses=(READY, READY), replicas=2)
+    objects = changed(objects, "Lease", lambda one: one["spec"].update(holderIdentity="hami-scheduler-1_7"))
+    report = ask(tmp_path, objects)
+    assert codes(report) == ["scheduler-leader-mismatch"]
+    assert "hami-scheduler-1_7" in quotes(report)
+
+
+def test_endpoints_of_a_replica_that_does_not_lead_are_found(tmp_path: Path) -> None:
+    objects = healthy(statuses=(READY, READY), replicas=2)
+    report = ask(tmp_path, [*without(objects, "EndpointSlice"), endpoints("hami-scheduler-1")])
+    assert codes(report) == ["scheduler-leader-mismatch"]
+    assert "sends to hami-scheduler-1" in report.verdict
+
+
+def test_a_lease_that_a_stranger_renews_is_suspected(tmp_path: Path) -> None:
+    objects = changed(healthy("2.8.1"), "Lease", lambda one: one["spec"].update(holderIdentity="somebody_1"))
+    assert only(ask(tmp_path, objects), "scheduler-leader-mismatch").confidence == "suspected"
+
+
+def test_a_rollout_that_does_not_finish_says_why(tmp_path: Path) -> None:
+    pending = {"phase": "Pending", "conditions": [refused("0/1 nodes: didn't match pod anti-affinity rules", 3000)]}
+    ended = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}
+    objects = changed(
+        healthy(statuses=(READY, pending)), "Deployment", lambda one: one["status"].update(conditions=[ended])
+    )
+    report = ask(tmp_path, objects)
+    assert cause(report).code == "rollout-stuck"
+    assert "anti-affinity" in report.verdict
+
+
+def test_what_the_api_server_refuses_the_scheduler_is_found_in_its_log(tmp_path: Path) -> None:
+    report = ask(tmp_path, healthy(), logs=FORBIDDEN * 3)
+    assert codes(report) == ["scheduler-forbidden"]
+    assert "patch nodes" in report.verdict
+
+
+def test_a_pod_that_a_quota_forbids_is_no_fault_of_the_roles(tmp_path: Path) -> None:
+    line = 'E1121 04:59:00.000000       1 x.go:1] "Failed" err="pods \\"a\\" is forbidden: exceeded quota: cards"\n'
+    assert codes(ask(tmp_path, healthy(), logs=line)) == ["healthy"]
+
+
+# --------------------------------------------------------------------------------------------- configuration
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("schedulerName: hami-scheduler", "schedulerName: other", "no profile is called hami-scheduler"),
+        ("filterVerb: filter", "filterVerb: predicates", "filterVerb is 'predicates'"),
+        ("bindVerb: bind", "", "bindVerb is ''"),
+        ("127.0.0.1:443", "127.0.0.1:8443", "asks https://127.0.0.1:8443"),
+        ("https://127", "http://127", "asks http://127.0.0.1:443"),
+        ("nodeCacheCapable: true", "nodeCacheCapable: false", "nodeCacheCapable is not true"),
+        ("  bindVerb: bind", "  bindVerb: bind\n  ignorable: true", "ignorable"),
+        ("httpTimeout: 30s", "httpTimeout: 10s", "httpTimeout 10s"),
+        ("  httpTimeout: 30s\n", "", "httpTimeout 5s"),
+        ("  - name: nvidia.com/gpumem\n    ignoredByScheduler: true\n", "", "nvidia.com/gpumem"),
+        (CONFIG[CONFIG.index("extenders:") :], "", "no extender"),
+    ],
+)
+def test_a_configuration_that_keeps_hami_from_deciding_is_found(
+    tmp_path: Path, before: str, after: str, said: str
+) -> None:
+    objects = configured(healthy(), CONFIG.replace(before, after))
+    report = ask(tmp_path, objects)
+    assert codes(report) == ["extender-misconfigured"]
+    assert said in cause(report).claim
+
+
+def test_the_timeout_matters_only_where_binds_wait_for_locks(tmp_path: Path) -> None:
+    text = CONFIG.replace("httpTimeout: 30s", "httpTimeout: 10s")
+    older = configured(healthy("2.5.1"), text)
+    assert codes(ask(tmp_path / "a", older)) == ["healthy"]
+    never = healthy(flags=["--node-lock-retry-timeout=0"])
+    newer = configured(never, text)
+    assert codes(ask(tmp_path / "b", newer)) == ["healthy"]
+
+
+def test_a_policy_of_old_kubernetes_is_read_too(tmp_path: Path) -> None:
+    names = ("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/gpumem-percentage")
+    extender = {
+        "urlPrefix": "https://127.0.0.1:443",
+        "filterVerb": "filter",
+        "bindVerb": "bind",
+        "nodeCacheCapable": True,
+        "httpTimeout": 30_000_000_000,
+        "managedResources": [{"name": name, "ignoredByScheduler": True} for name in names],
+    }
+    text = json.dumps({"kind": "Policy", "apiVersion": "v1", "extenders": [extender]})
+    objects = configured(healthy(), text, "config.json")
+    assert codes(ask(tmp_path, objects)) == ["healthy"]
+
+
+def test_a_configuration_that_is_no_yaml_is_a_gap(tmp_path: Path) -> None:
+    text = "kind: KubeSchedulerConfiguration\nextenders: [}"
+    objects = configured(healthy(), text)
+    report = ask(tmp_path, objects)
+    assert codes(report) == ["healthy"]
+    assert [gap.source for gap in report.gaps] == ["kube-scheduler config"]

@@ -1,0 +1,90 @@
+"""The cards of `gpus` as bars of text, as a terminal shows them."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bot.render.bars import MOST_LINES, bars
+from bot.render.terminal import terminal
+from bot.report import Report, Table
+from bot.texts import LANGUAGES, Texts
+from tests import cases_support
+from tests.cases_support import CASES, VERSIONS
+from tests.render import SAY, typical
+
+COLUMNS = ("node", "card", "type", "memory used", "memory total", "cores used", "slots", "state", "holders")
+
+
+def card(used: str, *, node: str = "gpu-1", name: str = "GPU-a", total: str = "1000", state: str = "free") -> Any:
+    return node, name, "T4", used, total, "0", "0/10", state, ""
+
+
+def report_of(*cards: Any, playbook: str = "gpus") -> Report:
+    return msgspec.structs.replace(typical(), playbook=playbook, tables=(Table("cards", COLUMNS, cards),))
+
+
+def lines(*cards: Any) -> list[str]:
+    found = bars(report_of(*cards), SAY)
+    assert found
+    return found.lines
+
+
+@pytest.mark.parametrize(
+    ("used", "state", "shown"),
+    [
+        ("0", "free", "·"),
+        ("1", "free", "▁"),
+        ("500", "free", "▅"),
+        ("999", "free", "▇"),
+        ("1000", "no-memory", "█"),
+        ("1500", "no-memory", "█"),
+        ("0", "cordoned", "x"),
+        ("500", "no-slots", "x"),
+        ("?", "unknown", "?"),
+        ("0", "unregistered", "?"),
+    ],
+)
+def test_a_card_among_nodes_is_one_character(used: str, state: str, shown: str) -> None:
+    first, _ = lines(card(used, state=state), card("0", node="gpu-2"))
+    assert first.split()[:2] == ["gpu-1", shown]
+
+
+def test_a_node_says_what_is_free_on_it() -> None:
+    cards = [card("250"), card("0", name="GPU-b"), card("0", name="GPU-c", state="cordoned")]
+    assert lines(*cards, card("1000", node="node-2", state="no-memory"), card("?", node="n3", state="unknown")) == [
+        "gpu-1   ▃·x  1,750 MiB free",
+        "node-2  █    none free",
+        "n3      ?    not known",
+    ]
+
+
+def test_one_node_s_cards_have_a_line_each() -> None:
+    assert lines(card("500"), card("250", name="GPU-longer", state="unhealthy")) == [
+        "GPU-a       ████████········  500 MiB free",
+        "GPU-longer  ████xxxxxxxxxxxx  none free",
+    ]
+
+
+def test_of_very_many_nodes_those_with_the_most_room_are_shown() -> None:
+    found = bars(report_of(*(card(str(number), node=f"gpu-{number}") for number in range(100))), SAY)
+    assert found
+    assert (len(found.lines), found.left_out) == (MOST_LINES, 40)
+    assert found.lines[0].startswith("gpu-0 ")
+
+
+def test_only_cards_that_are_the_answer_are_drawn() -> None:
+    assert bars(report_of(card("1"), playbook="nodes"), SAY) is None
+    assert bars(report_of(), SAY) is None
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_terminal_shows_every_recorded_node_as_one_line_of_bars(version: str, language: Any) -> None:
+    report = cases_support.ask(CASES / version / "recording.tar.gz", verb="gpus")
+    say = Texts(language)
+    shown = terminal(report, say, width=80, colour=False)
+    title, legend = say("bars.title"), say("bars.legend").split()[0]
+    (section,) = (part for part in shown.split("\n\n") if part.startswith(title))
+    nodes = dict.fromkeys(row[0] for table in report.tables if table.title == "cards" for row in table.rows)
+    assert [line.split()[0] for line in section.splitlines()[1:]] == [*nodes, legend]

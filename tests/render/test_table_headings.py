@@ -1,0 +1,35 @@
+"""The titles of tables: for people in their own language, in JSON the same for all."""
+
+import json
+
+import msgspec
+import pytest
+
+from bot.render.markdown import markdown
+from bot.render.terminal import terminal
+from bot.report import Report, Table
+from bot.texts import LANGUAGES, Texts
+from tests.cases_support import CASES
+from tests.render import typical
+
+
+def with_table(title: str) -> Report:
+    return msgspec.structs.replace(typical(), tables=(Table(title, ("node",), (("gpu-1",),)),))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_table_of_the_recorded_answers_has_a_title_in_every_language(language):
+    reports = [json.loads(file.read_text(encoding="utf-8")) for file in CASES.glob("*/expected/**/*.json")]
+    titles = {table["title"] for report in reports for table in report["tables"]}
+    assert "candidate nodes" in titles
+    assert {title for title in titles if f"table.{title}" not in Texts(language)} == set()
+
+
+def test_a_title_is_told_in_the_reader_s_language():
+    report, say = with_table("nodes"), Texts("zh")
+    assert "\n节点\n" in terminal(report, say, colour=False)
+    assert "节点" in markdown(report, say)
+
+
+def test_a_title_that_is_told_already_stays_as_it_is():
+    assert "\nFirst 25 rows of heap\n" in terminal(with_table("first 25 rows of heap"), Texts("zh"), colour=False)

@@ -1,0 +1,61 @@
+"""Mistakes that people make: each is told in their language, and English says what the code says."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.errors import UsageError, WhichCluster
+from bot.slack.render.prose import in_words
+from bot.texts import Texts
+from handlers.sentences import plain_question
+from handlers.understand import understand
+from handlers.words import LONGEST, split_words
+from sandbox.slack.content import strings_of
+from tests.slack.bot import a_bot
+
+MISTAKES = {
+    "wy pod": "您是想用 why 吗",
+    "\N{GRINNING FACE}": "可用的动词",
+    "why": "why 需要一个 Pod 的名称",
+    "why --foo": "没有选项 --foo",
+    "why trainer-0 trainer-1": "哪个词是 Pod",
+    'why "ml/x': "引号不成对",
+    "why " + "x" * LONGEST: "2,004 个字符",
+    "verbosity extend": "缺少",
+}
+
+
+def wrong(words: str) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        understand(plain_question(split_words(words)))
+    return caught.value
+
+
+@pytest.mark.parametrize("words", MISTAKES, ids=lambda one: one[:20])
+def test_a_mistake_is_told_in_chinese_and_in_english_as_it_was_raised(words: str) -> None:
+    error = wrong(words)
+    advice, _, _ = error.hint.partition("For example: ")
+    assert MISTAKES[words] in " ".join(in_words(error, Texts("zh")))
+    said, hint = in_words(error, Texts("en"))
+    assert said == error.message
+    assert hint.removesuffix(".") in (error.hint, advice.strip().removesuffix("."))
+
+
+def test_the_question_which_cluster_is_meant_reads_the_same_in_english() -> None:
+    error = WhichCluster(["prod", "lab"])
+    assert in_words(error, Texts("en")) == (error.message, error.hint)
+
+
+def test_a_pod_that_is_missing_is_no_argument() -> None:
+    assert wrong("why").message == "why needs the name of a pod"
+
+
+def test_a_mistake_in_slack_is_told_in_the_language_that_was_asked_for(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(60), a_bot(tmp_path) as here:
+            await here.slack.command("ada", "gpu-oncall", "wy pod --lang zh")
+            told = await here.slack.wait_for(channel="gpu-oncall", containing="没有动词", user="ada")
+            assert "/hami why" in "\n".join(strings_of(told))
+
+    asyncio.run(play())
