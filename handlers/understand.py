@@ -129,11 +129,8 @@ def _help(ctx: click.Context, verb: str | None) -> Help:
 def _plain(error: UsageError, hint: str) -> UsageError:
     """The same in words of a person: click speaks of arguments."""
     match error.__cause__:
-        case click.MissingParameter(param=click.Parameter() as missing, ctx=click.Context() as context):
-            verb, what = context.info_name or "", missing.make_metavar(context)
-            if missing.name == "pod":
-                return UsageError(f"{verb} needs the name of a pod", hint=hint).worded("no-pod", verb=verb)
-            return UsageError(f"{verb} lacks {what}", hint=hint).worded("missing", verb=verb, what=what)
+        case click.MissingParameter(param=click.Parameter(name="pod"), ctx=click.Context(info_name=str(verb))):
+            return UsageError(f"{verb} needs the name of a pod", hint=hint).worded("no-pod", verb=verb)
         case click.NoSuchOption(option_name=option):
             return UsageError(f"there is no option {option}", hint=hint).worded("no-option", option=option)
         case _:

@@ -57,7 +57,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     every = [number for number in range(len(table.nodes)) if _shown(flat[number], cum[number], trim)]
     total = int64(sum(flat[number] for number in every))
     cutoff = fraction_of(total, trim.nodefraction)
-    kept = [number for number in every if magnitude(cum[number]) >= cutoff]
+    kept = [number for number in every if cutoff <= 0 or magnitude(cum[number]) >= cutoff]
     order = _by_cum if trim.cum else _by_flat
     top = _first(
         kept,

@@ -168,7 +168,7 @@ async def rig(folder: Path, words: list[str] | None = None, *, database: str = "
     async with ApiServer({"deployments.apps": [deployment]}) as server, contextlib.AsyncExitStack() as stack:
         config = folder / "kubeconfig"
         config.write_text(server.kubeconfig())
-        writer = await stack.enter_async_context(await open_writer(kubeconfig=config, timeout_s=2))
+        writer = await stack.enter_async_context(await open_writer(kubeconfig=config, timeout_s=60))
         store = await stack.enter_async_context(open_store(database or await new_store(folder / "store.db")))
         made = Rig(server, writer, store)
         made.before = (await made.live())["spec"]

@@ -104,11 +104,12 @@ async def undone(here: Rig) -> None:
     await until(is_so)
 
 
-@pytest.mark.parametrize("error", [None, StoreError("locked")], ids=["a database that hangs", "one that fails"])
-def test_what_is_due_is_undone_whatever_happens_beside(error: Exception | None, tmp_path: Path) -> None:
+def undone_beside(error: Exception | None, folder: Path) -> None:
+    """What is due is undone, while what happens beside a pass hangs or raises that error."""
+
     async def run() -> None:
         beside = Beside(error)
-        async with rig(tmp_path) as here:
+        async with rig(folder) as here:
             await here.raise_(here.bot())
             async with leading(watched(here, beside)):
                 await asyncio.wait_for(beside.happened.wait(), 60)
@@ -116,6 +117,11 @@ def test_what_is_due_is_undone_whatever_happens_beside(error: Exception | None, 
                 await undone(here)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("error", [None, StoreError("locked")], ids=["a database that hangs", "one that fails"])
+def test_what_is_due_is_undone_whatever_happens_beside(error: Exception | None, tmp_path: Path) -> None:
+    undone_beside(error, tmp_path)
 
 
 @pytest.mark.parametrize("method", ["annotated", "deployment", "patch_deployment", "lease", "create_lease"])
@@ -173,16 +179,7 @@ def test_where_another_leads_an_earlier_trouble_is_over(tmp_path: Path, bugs: li
 
 
 def test_a_bug_beside_a_pass_ends_nothing(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
-    async def run() -> None:
-        beside = Beside(KeyError("a bug"))
-        async with rig(tmp_path) as here:
-            await here.raise_(here.bot())
-            async with leading(watched(here, beside)):
-                await asyncio.wait_for(beside.happened.wait(), 60)
-                here.now += 3600
-                await undone(here)
-
-    asyncio.run(run())
+    undone_beside(KeyError("a bug"), tmp_path)
     assert len(bugs) == 1
 
 

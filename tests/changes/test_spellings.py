@@ -90,7 +90,7 @@ async def served(folder: Path, objects: dict[str, list[Any]]) -> AsyncGenerator[
     async with ApiServer(objects, timing=AT_ONCE) as server:
         config = folder / "kubeconfig"
         config.write_text(server.kubeconfig())
-        async with await open_writer(kubeconfig=config, timeout_s=5) as writer:
+        async with await open_writer(kubeconfig=config, timeout_s=60) as writer:
             yield writer
 
 
@@ -348,7 +348,7 @@ def test_over_real_sockets_what_may_not_be_set_leaves_nothing_behind(tmp_path: P
         async with ApiServer(recorded("hami-2.10"), timing=AT_ONCE, faults=[proxy]) as server:
             config = tmp_path / "kubeconfig"
             config.write_text(server.kubeconfig())
-            async with await open_writer(kubeconfig=config, timeout_s=5) as writer:
+            async with await open_writer(kubeconfig=config, timeout_s=60) as writer:
                 bot = Changer(writer, MemoryJournal(), now=lambda: NOW)
                 plan = await bot.plan(*SCHEDULER, RUNNING, NEWEST, "c1")
                 assert isinstance(plan, Plan), plan

@@ -121,6 +121,16 @@ def test_words_in_the_thread_do_what_buttons_do(tmp_path: Path) -> None:
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
 
 
+def test_a_word_that_acts_in_an_incidents_thread_means_nothing_in_another(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.say("ada", ROOM, "look at this")
+        [said] = [one for one in world.slack.messages(ROOM, "ada") if one.get("text") == "look at this"]
+        await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=said["ts"])
+        await world.reply(said, "there is no verb 'mute'")
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene)
+
+
 def test_in_a_thread_about_one_pod_it_need_not_be_named(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.alert("trainer-0")

@@ -96,6 +96,13 @@ def test_a_text_format_is_named(name: str) -> None:
     assert "text format" in refusal((DATA / "upstream" / name).read_bytes()).message
 
 
+def test_without_a_cutoff_not_even_the_smallest_int64_is_left_out() -> None:
+    writer = Writer().function(1, "f").function(2, "g").location(1, 1).location(2, 2)
+    text = top(read(writer.sample([1], -(1 << 63)).sample([2], (1 << 63) - 1).bytes()))
+    assert "Dropped" not in text
+    assert [line.rpartition(" ")[2] for line in text.splitlines()[-2:]] == ["g", "f"]
+
+
 @pytest.mark.parametrize("name", ["gobench.cpu", "cppbench.cpu", "java.cpu"])
 def test_the_binary_format_of_old_is_named_with_what_to_do(name: str) -> None:
     told = refusal((DATA / "upstream" / name).read_bytes())

@@ -1,6 +1,8 @@
 """What is due is undone, and told when it can be, whatever is out of reach when the bot starts."""
 
 import asyncio
+import contextlib
+import random
 import socket
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
@@ -66,8 +68,11 @@ async def running(world: World, bind: str, started: asyncio.Event, ended: asynci
 
 
 def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"127.0.0.1:{free.getsockname()[1]}"
+    """Below the ports that the kernel gives to whoever takes any, so that no other test gets it meanwhile."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return f"127.0.0.1:{port}"
 
 
 async def readiness(bind: str) -> str:

@@ -22,7 +22,6 @@ MISTAKES = {
     "why trainer-0 trainer-1": "哪个词是 Pod",
     'why "ml/x': "引号不成对",
     "why " + "x" * LONGEST: "2,004 个字符",
-    "verbosity extend": "缺少",
 }
 
 

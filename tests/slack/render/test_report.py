@@ -217,8 +217,14 @@ def test_one_person_gets_a_button_for_it_and_no_file():
     assert [one["action_id"] for one in buttons(message)][1:] == ["ask:100", "show-everything", "post-to-channel"]
 
 
+def test_a_table_with_memory_says_its_unit():
+    cards = Table("cards", ("card", "memory used"), (("GPU-1", "9728"), ("GPU-2", "0")))
+    message = shown(report(finding(), subject=CARDS, tables=(cards,)))
+    assert "Cards (memory in MiB)" in texts(message)
+
+
 def test_an_answer_in_a_direct_message_has_files_only_when_asked_and_no_channel_to_be_posted_to():
-    long = report(finding(evidence=tuple(evidence(f"line {number}") for number in range(9))))
+    long = typical()
 
     def directly(*, everything: bool) -> Message:
         return render_report(long, SAY, channel_buttons=False, words="why ml/x", direct=True, everything=everything)
@@ -226,7 +232,7 @@ def test_an_answer_in_a_direct_message_has_files_only_when_asked_and_no_channel_
     message = directly(everything=False)
     assert message.files == ()
     assert [one["action_id"] for one in buttons(message)][-2:] == ["ask:100", "show-everything"]
-    assert names(directly(everything=True)) == ["whole-answer.md"]
+    assert names(directly(everything=True)) == ["answer.md"]
 
 
 def test_users_of_slack_are_shown_by_name_to_one_person_and_call_nobody_elsewhere():
