@@ -123,7 +123,7 @@ def _webhook(parts: Parts) -> Iterator[Row]:
         yield "webhook", hook.config.name, "by URL", "", ", ".join([masked(address or "?"), *details])
         return
     ready = components.ready_targets(service.namespace, service.name)
-    state = "endpoints not seen" if ready is None else f"{len(ready)} ready endpoint(s)"
+    state = "endpoints not seen" if ready is None else f"ready endpoints: {len(ready)}"
     trusted = hook.webhook.client_config and hook.webhook.client_config.ca_bundle
     details = [f"Service {service.namespace}/{service.name}", "caBundle set" if trusted else "no caBundle", *details]
     yield "webhook", hook.config.name, state, "", ", ".join(details)

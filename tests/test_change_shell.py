@@ -284,7 +284,7 @@ def test_a_person_is_shown_what_it_brings_and_asked(answer: str, code: int, tmp_
     with cluster(tmp_path) as here, typed(answer) as terminal:
         done = here.process("verbosity", "5", stdin=terminal)
         assert done.returncode == code, done.stderr
-        assert "1 pod(s) restart" in done.stderr
+        assert "1 pod restarts" in done.stderr
         assert "Do it? [y/N]" in done.stderr
         assert (here.words()[-1] == "-v=5") == (code == 0)
 
@@ -346,7 +346,7 @@ def test_what_is_overdue_is_undone_by_the_dead_mans_pass(tmp_path: Path) -> None
         assert (nothing.returncode, nothing.stdout) == (0, "no change is open\n")
         assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
         waiting = here.hami_bot("revert-overdue", "-n", "hami-system")
-        assert (waiting.returncode, waiting.stdout) == (0, "1 change(s) open, nothing overdue\n")
+        assert (waiting.returncode, waiting.stdout) == (0, "changes open: 1, nothing overdue\n")
         overdue(here)
         late = here.hami_bot("verbosity", "-o", "json")
         assert report_of(late)["severity"] == "warning"

@@ -53,7 +53,8 @@ class Call(NamedTuple):
 
 
 def _fields(template: str) -> set[str]:
-    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+    """The names of the values; a word that goes with a number names that number."""
+    return {name.partition("(")[0] for _, name, _, _ in Formatter().parse(template) if name is not None}
 
 
 def _patterns(expression: ast.expr, assigned: dict[str, list[ast.expr]]) -> list[str]:
@@ -225,3 +226,11 @@ def test_every_bad_handshake_has_a_claim(state):
 @pytest.mark.parametrize("what", get_args(What))
 def test_every_change_that_can_be_advised_has_a_text(what):
     assert f"change.{what}" in ENGLISH
+
+
+def test_words_go_with_their_number():
+    one, two = (ENGLISH("card-not-healthy.kept", count=count, nodes="gpu-1", version="2.10") for count in (1, "2"))
+    assert one.startswith("1 card on gpu-1 is registered")
+    assert "gives it to" in one
+    assert two.startswith("2 cards on gpu-1 are registered")
+    assert "gives them to" in two

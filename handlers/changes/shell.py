@@ -195,7 +195,7 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
         events = await Changer(writer, NoJournal(), namespace=where).passes.reconcile() if carriers else []
     told = [event for event in events if event.kind not in _QUIET]
     lines = [f"{event.kind} {event.target}: {_detail(event, tools.say)}" for event in told]
-    left = f"{len(carriers)} change(s) open, nothing overdue" if carriers else "no change is open"
+    left = f"changes open: {len(carriers)}, nothing overdue" if carriers else "no change is open"
     failed = any(event.kind in ("failed", "unreadable") for event in told)
     return "\n".join(lines) or left, FAILED if failed else 0
 

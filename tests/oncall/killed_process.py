@@ -52,7 +52,7 @@ async def live(life: dict[str, Any]) -> None:
     def now() -> float:
         return BEGAN + SPEED * (time.time() - BEGAN) + life["ahead_s"]
 
-    limits = Limits(oncall=0.05, now=now)
+    limits = Limits(oncall=0.3, now=now)
     async with running(wanted, slack, recorded, limits) as url:
         print(json.dumps({"pid": os.getpid(), "url": url}), flush=True)  # noqa: T201
         await stopped.wait()

@@ -9,9 +9,10 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +38,7 @@ FIRST, MORE = ("trainer-0", "trainer-3"), ("trainer-6",)
 class Process:
     """The one that lives are forked from; one life at a time."""
 
-    def __init__(self, process: asyncio.subprocess.Process, told: dict[str, Any]) -> None:
+    def __init__(self, process: subprocess.Popen[str], told: dict[str, Any]) -> None:
         self._process = process
         self._told = told
         self._lives = 0
@@ -47,14 +48,15 @@ class Process:
         told = self._told | {"ahead_s": self._lives * LATER_S}
         self._lives += 1
         assert self._process.stdin
-        self._process.stdin.write(json.dumps(told).encode() + b"\n")
+        self._process.stdin.write(json.dumps(told) + "\n")
+        self._process.stdin.flush()
         begun = await self._line()
         assert isinstance(begun, dict), begun
         life = Life(begun["pid"], World(slack, begun["url"], session))
         try:
             yield life
         except BaseException:
-            os.kill(life.pid, signal.SIGKILL)  # else whoever forked it would wait for it
+            await self.ended(life, signal.SIGKILL)  # else whoever forked it would wait for it
             raise
 
     async def ended(self, life: "Life", how: signal.Signals) -> int:
@@ -64,7 +66,7 @@ class Process:
 
     async def _line(self) -> Any:
         assert self._process.stdout
-        return json.loads(await self._process.stdout.readline())
+        return json.loads(await asyncio.to_thread(self._process.stdout.readline))
 
 
 class Life(NamedTuple):
@@ -72,18 +74,18 @@ class Life(NamedTuple):
     world: World
 
 
-@contextlib.asynccontextmanager
-async def processes(slack: SlackServer, store: str, recording: Path) -> AsyncGenerator[Process]:
-    told = {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token}
-    told |= {"store": store, "recording": str(recording)}
-    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*arguments, cwd=ROOT, stdin=pipe, stdout=pipe)
-    assert process.stdin
-    try:
-        yield Process(process, told)
-    finally:
-        process.stdin.close()
-        await process.wait()
+@pytest.fixture(scope="module")
+def forking() -> Iterator[subprocess.Popen[str]]:
+    """Started once: what it imports takes longer than a life."""
+    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), subprocess.PIPE
+    with subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        yield process
+
+
+def told(slack: SlackServer, store: str, recording: Path) -> dict[str, Any]:
+    """What a life is told."""
+    tokens = {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token}
+    return tokens | {"store": store, "recording": str(recording)}
 
 
 class Moment(NamedTuple):
@@ -112,23 +114,29 @@ async def settled(store: Store, read: Callable[[], str], *wanted: str) -> None:
     """Until all that is wanted is said and nothing waits: of the store the workspace does not tell."""
     async with asyncio.timeout(60):
         while any(one not in read() for one in wanted) or await store.outbox.channels():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
     assert await store.incidents.unsorted_labels() == set()
 
 
-THREAD = [
-    Moment(""),
-    Moment("chat.postMessage"),
-    Moment("chat.postMessage", skip=1),
-    Moment("chat.update"),
-]
+INTAKE, HEAD, EDIT = Moment(""), Moment("chat.postMessage"), Moment("chat.update")
+EVIDENCE = Moment("chat.postMessage", skip=1)
+MOMENTS = {
+    "intake": (INTAKE, "hang"),
+    "head not posted": (HEAD, "hang"),
+    "head posted": (HEAD, "hang_after"),
+    "evidence not posted": (EVIDENCE, "hang"),
+    "evidence posted": (EVIDENCE, "hang_after"),
+    "not edited": (EDIT, "hang"),
+    "edited": (EDIT, "hang_after"),
+}
 
 
-@pytest.mark.parametrize("kind", ["hang", "hang_after"])
-@pytest.mark.parametrize("moment", THREAD, ids=["intake", "head", "evidence", "edit"])
+@pytest.mark.parametrize(("moment", "kind"), MOMENTS.values(), ids=MOMENTS)
 def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
     moment: Moment,
     kind: str,
+    *,
+    forking: subprocess.Popen[str],
     new_database: NewDatabase,
     tmp_path: Path,
     record_property: Callable[[str, object], None],
@@ -140,9 +148,9 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
             asyncio.timeout(120),
             SlackServer() as slack,
             aiohttp.ClientSession() as session,
-            processes(slack, database, recording) as process,
             open_store(database) as store,
         ):
+            process = Process(forking, told(slack, database, recording))
 
             def heads() -> list[dict[str, Any]]:
                 return [one for one in slack.messages(ROOM, "ada") if one.get("bot_id")]
@@ -167,13 +175,13 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
             async with process.life(slack, session) as life:
                 await life.world.alert(*FIRST)  # Alertmanager repeats what fires
                 edited = moment.method == "chat.update"
-                told = ["Acknowledged, " if edited else "Open, ", "Evidence", *(["Acknowledged"] if edited else [])]
-                await settled(store, lambda: "\n".join(said()), "3 of 3 pods still affected, 3 alerts", *told)
+                wanted = ["Acknowledged, " if edited else "Open, ", "Evidence", *(["Acknowledged"] if edited else [])]
+                await settled(store, lambda: "\n".join(said()), "3 of 3 pods still affected, 3 alerts", *wanted)
                 assert await process.ended(life, signal.SIGTERM) == 0
 
             assert len(heads()) == 1
-            assert [want for want, one in zip(told, said(), strict=False) if want in one] == told, said()
-            assert len(said()) == len(told), said()
+            assert [want for want, one in zip(wanted, said(), strict=False) if want in one] == wanted, said()
+            assert len(said()) == len(wanted), said()
             attached = [file["name"] for one in thread() for file in one.get("files", [])]
             assert len(attached) == len(set(attached))
             counts = await store.incidents.counts([row.id for row in await store.incidents.opened()])
@@ -189,6 +197,8 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
 def test_there_is_one_digest(
     method: str,
     kind: str,
+    *,
+    forking: subprocess.Popen[str],
     new_database: NewDatabase,
     tmp_path: Path,
     record_property: Callable[[str, object], None],
@@ -201,9 +211,9 @@ def test_there_is_one_digest(
             asyncio.timeout(120),
             SlackServer() as slack,
             aiohttp.ClientSession() as session,
-            processes(slack, database, recording) as process,
             open_store(database) as store,
         ):
+            process = Process(forking, told(slack, database, recording))
             async with open_store(database, now=lambda: time.time() - HOUR) as before:
                 await before.digests.add(CHANNEL, "", Schedule(f"{due.minute} {due.hour} * * *", "UTC"), "U0ADA00001")
 

@@ -94,14 +94,14 @@ def test_pods_without_a_name_get_one(tmp_path: Path) -> None:
 def test_a_pod_that_fits_is_told_where(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node("gpu-1"), gpu_node("gpu-2", taints=[TAINT])), pod())
     assert (codes(report), report.severity) == (["fits"], "info")
-    assert report.verdict == "wl fits now on 1 node(s): gpu-1."
+    assert report.verdict == "wl fits now on 1 node: gpu-1."
     assert cause(report).scope.nodes == ("gpu-1",)
 
 
 def test_a_pod_that_fits_only_where_kubernetes_drops_the_node_does_not_fit(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(taints=[TAINT])), pod())
     assert (codes(report), report.severity) == (["kubernetes-filter"], "warning")
-    assert "HAMi would give wl cards on 1 node(s) (gpu-1)" in report.verdict
+    assert "HAMi would give wl cards on 1 node (gpu-1)" in report.verdict
 
 
 def test_a_pod_that_fits_nowhere_is_told_the_smallest_change(tmp_path: Path) -> None:

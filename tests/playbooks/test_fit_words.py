@@ -125,7 +125,7 @@ def test_in_slack_words_are_answered_and_fit_alone_opens_the_form() -> None:
 
 def test_the_request_is_shown_as_it_was_read(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node("gpu-1")), "1x4Gi", cores=30, type="t4", namespace="ml")
-    assert report.verdict == "1x4Gi (1 x 4,096 MiB, 30% of the cores) fits now on 1 node(s): gpu-1."
+    assert report.verdict == "1x4Gi (1 x 4,096 MiB, 30% of the cores) fits now on 1 node: gpu-1."
     (row,) = table(report, "request as read")
     assert (row["namespace"], row["memory"], row["cores"], row["only"]) == ("ml", "4,096 MiB", "30%", "use_type: t4")
     assert (report.subject.kind, report.subject.namespace, report.subject.name) == ("Cards", "ml", "1x4Gi")
@@ -215,7 +215,7 @@ def test_room_only_behind_a_taint_is_told_with_the_taint(tmp_path: Path) -> None
 def test_never_is_said_plainly_with_the_largest_there_is(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node("gpu-1", card("a"), card("b"))), "1x80Gi")
     assert codes(report) == ["impossible-anywhere"]
-    assert report.verdict.endswith("even an empty one: at most 2 card(s) of 16,384 MiB.")
+    assert report.verdict.endswith("even an empty one: at most 2 cards of 16,384 MiB.")
 
 
 def test_cards_of_the_asked_type_that_are_too_small_even_empty_are_told_as_that(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_a_node_that_is_not_ready_has_no_room(tmp_path: Path) -> None:
     one["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     report = ask(tmp_path, one)
     assert states(report) == ["node-not-ready"]
-    assert report.verdict == "None of 1 card(s) is known to have room: 1 on nodes that are not ready."
+    assert report.verdict == "No card of 1 is known to have room: 1 on nodes that are not ready."
 
 
 def test_a_mig_card_gives_its_largest_profile_that_has_a_place(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_registration_as_text_is_quoted_card_by_card(tmp_path: Path) -> None:
 
 def test_full_cards_are_a_warning_that_says_what_they_lack(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node(), running("holder", "gpu-1", ("GPU-gpu-1", 16384, 0)))
-    assert report.verdict == "None of 1 card(s) is known to have room: 1 without free memory."
+    assert report.verdict == "No card of 1 is known to have room: 1 without free memory."
     assert (codes(report), report.severity) == (["capacity"], "warning")
     assert "GPU-gpu-1,NVIDIA,16384,0:;" in quotes(report)
 
@@ -317,7 +317,7 @@ def test_cards_of_other_vendors_are_said_not_to_be_counted(tmp_path: Path) -> No
     ]
     report = ask(tmp_path, gpu_node(annotations={"hami.io/node-register-Ascend910B3": json.dumps(ascend)}))
     assert [gap.why for gap in report.gaps] == [
-        "1 Ascend910B3 card(s): how HAMi counts this vendor's cards is not modelled"
+        "1 Ascend910B3 card: how HAMi counts this vendor's cards is not modelled"
     ]
 
 

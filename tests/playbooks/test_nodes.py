@@ -31,7 +31,7 @@ from tests.playbooks.world import (
 def test_a_healthy_cluster_gives_one_finding_that_is_no_warning(tmp_path: Path) -> None:
     report = ask(tmp_path, *healthy("gpu-1"), *healthy("gpu-2"), node("cpu-1"))
     assert (codes(report), report.severity, report.gaps) == (["nodes-healthy"], "info", ())
-    assert report.verdict == "All 2 GPU node(s) are registered with HAMi (2 cards), and nothing is wrong with them."
+    assert report.verdict == "2 GPU nodes are registered with HAMi (2 cards), and nothing is wrong with them."
     assert report.tables == ()
 
 
@@ -64,7 +64,7 @@ def test_without_all_only_nodes_with_problems_have_rows(tmp_path: Path) -> None:
     sick = gpu_node("gpu-2", card(health=False))
     report = ask(tmp_path, *healthy("gpu-1"), sick, plugin("gpu-2"))
     assert list(rows(report)) == ["gpu-2"]
-    assert only(report, "nodes-healthy").claim == "1 of 2 GPU node(s) have nothing wrong with them."
+    assert only(report, "nodes-healthy").claim == "1 of 2 GPU nodes has nothing wrong with it."
 
 
 def test_the_memory_scaling_of_a_card_whose_name_tells_no_size_is_the_one_that_is_set(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_unhealthy_cards_are_counted_and_quoted(tmp_path: Path) -> None:
     sick = {key: value for key, value in card("GPU-b").items() if key != "health"}
     report = ask(tmp_path, gpu_node("gpu-1", card("GPU-a"), sick), plugin("gpu-1"))
     assert faults(report) == ["card-not-healthy"]
-    assert cause(report).claim.startswith("1 card(s) on gpu-1")
+    assert cause(report).claim.startswith("1 card on gpu-1")
     assert quotes(report) == [json.dumps(sick)]
     assert rows(report)["gpu-1"]["healthy"] == "1/2"
 
@@ -151,7 +151,7 @@ def test_a_card_registered_on_two_nodes_is_one_finding(tmp_path: Path) -> None:
     report = ask(tmp_path, *nodes, *healthy("gpu-3"), plugin("gpu-1"), plugin("gpu-2"))
     assert faults(report) == ["duplicate-card-uuid"]
     assert cause(report).scope.nodes == ("gpu-1", "gpu-2")
-    assert only(report, "nodes-healthy").claim == "1 of 3 GPU node(s) have nothing wrong with them."
+    assert only(report, "nodes-healthy").claim == "1 of 3 GPU nodes has nothing wrong with it."
     assert faults(ask(tmp_path / "one", *nodes, plugin("gpu-1"), plugin("gpu-2"), node="gpu-1")) == [
         "duplicate-card-uuid"
     ]

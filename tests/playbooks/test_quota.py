@@ -74,7 +74,7 @@ def test_every_card_counts_with_what_was_given_of_it(tmp_path: Path) -> None:
     )
     assert row["most used by"] == "pair 6000, one 500"
     assert codes(report) == ["quota", "quota-differs"]
-    assert report.verdict.startswith("1 namespace(s) have a quota on HAMi's resources, the fullest is ml at 32%")
+    assert report.verdict.startswith("1 namespace has a quota on HAMi's resources, the fullest is ml at 32%")
     assert commands(ask(tmp_path, cluster(NODE, quota({"limits/gpumem": 20000}), *pods))) == ["quota ml"]
 
 
@@ -97,9 +97,9 @@ def test_kubernetes_counts_what_is_written_and_the_difference_is_explained_pod_b
     assert codes(report) == ["quota", "quota-differs"]
     assert report.findings[1].claim == (
         "Of nvidia.com/gpumem in ml HAMi counts 14,292, Kubernetes 3,800: "
-        "1 pod(s) with several cards, which HAMi multiplies (+3,000); "
-        "1 pod(s) that name no amount, of which HAMi counts what they were given (+8,192); "
-        "1 pod(s) without cards yet, which only Kubernetes counts (-700)."
+        "1 pod with several cards, which HAMi multiplies (+3,000); "
+        "1 pod that names no amount, of which HAMi counts what it was given (+8,192); "
+        "1 pod without cards yet, which only Kubernetes counts (-700)."
     )
     row = rows(report)["ml", "gpumem"]
     assert (row["Kubernetes limit"], row["Kubernetes counts"], row["HAMi limit"]) == ("20000", "3800", "none")
@@ -121,7 +121,7 @@ def test_namespaces_without_a_quota_come_last_and_are_said_to_have_none(tmp_path
     report = ask(tmp_path, objects)
     assert [key for key in rows(report) if key[1] == "gpumem"] == [("ml", "gpumem"), ("dev", "gpumem")]
     assert rows(report)["dev", "gpumem"]["HAMi limit"] == "none"
-    assert "1 more use cards without one" in report.verdict
+    assert "1 more uses cards without one" in report.verdict
     alone = ask(tmp_path, objects, "dev")
     assert alone.verdict == "dev has no quota on HAMi's resources; its pods hold 500 MiB of card memory."
 

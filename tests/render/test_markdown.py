@@ -96,7 +96,7 @@ def test_many_nodes_are_abbreviated():
 
 
 def test_a_table_without_rows_says_so():
-    assert told(report(tables=(Table("cards", ("node",), ()),))).endswith("### Cards\n\nnone\n")
+    assert told(report(tables=(Table("nodes", ("node",), ()),))).endswith("### Nodes\n\nnone\n")
 
 
 @pytest.mark.parametrize(

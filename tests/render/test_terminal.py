@@ -224,8 +224,8 @@ def test_cells_of_a_table_wrap_between_words():
 
 def test_a_table_too_wide_for_its_names_is_told_row_by_row():
     columns, row = ("node", "uuid", "pod"), ("gpu-node-01", "GPU-0acbfc59-25eb-401f-8419-23d39872f971", "x" * 38)
-    told = plain(report(tables=(Table("cards", columns, (row, row)),)))
-    assert told.split("Cards\n")[1] == f"  - node: {row[0]}; uuid: {row[1]}; pod:\n    {row[2]}\n" * 2
+    told = plain(report(tables=(Table("nodes", columns, (row, row)),)))
+    assert told.split("Nodes\n")[1] == f"  - node: {row[0]}; uuid: {row[1]}; pod:\n    {row[2]}\n" * 2
 
 
 def test_what_is_empty_in_a_table_is_left_out():
@@ -235,7 +235,7 @@ def test_what_is_empty_in_a_table_is_left_out():
 
 
 def test_a_table_without_rows_says_so():
-    assert plain(report(tables=(Table("cards", ("node",), ()),))).endswith("\nCards\n  none\n")
+    assert plain(report(tables=(Table("nodes", ("node",), ()),))).endswith("\nNodes\n  none\n")
 
 
 # --------------------------------------------------------------------------------------------------- any text

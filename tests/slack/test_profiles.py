@@ -150,7 +150,7 @@ def test_a_cpu_profile_is_answered_with_all_its_files_and_looked_at_again_withou
 
         asked = len(world.cluster.requests)
         await world.slack.command("ada", ROOM, "profile kept")
-        listed = await world.answer("1 profile(s) are kept", "ada")
+        listed = await world.answer("1 profile is kept", "ada")
         assert listed["ephemeral"]
         assert "cpu-3d1451de" in text_of(listed)
         await world.slack.command("ada", ROOM, "profile top -nodecount=3 cpu-3d1451de")

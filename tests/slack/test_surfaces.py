@@ -302,7 +302,7 @@ def test_a_forged_button_can_ask_no_more_than_its_sender_may_type(tmp_path: Path
         forged = json.dumps({"v": 1, "ask": "fit -f /etc/passwd", "cluster": ""})
         where = {"channel": "gpu-oncall", "message_ts": answer["ts"]}
         await here.slack.click("grace", button(answer, "ask:"), **where, value=forged)
-        refused = await here.slack.wait_for(channel="gpu-oncall", containing="No such option", thread_ts=asked.ts)
+        refused = await here.slack.wait_for(channel="gpu-oncall", containing="there is no option", thread_ts=asked.ts)
         assert "root:" not in text_of(refused)
 
     played(tmp_path, mode, scene)
