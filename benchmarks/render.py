@@ -8,6 +8,7 @@ import msgspec
 
 from benchmarks.recorded_why import RECORDING
 from benchmarks.rows import Row
+from bot.render.picture import picture
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table
 from bot.slack.render.degrade import degraded
 from bot.slack.render.report import render_report
@@ -15,7 +16,8 @@ from bot.texts import Texts
 
 USUAL = RECORDING.parent / "expected" / "ml.s03-card-insufficient-memory.json"
 ROUNDS = 21
-USUAL_MS, HOSTILE_MS = 10.0, 2000.0
+CARDS = RECORDING.parent / "expected" / "gpus" / "all.json"
+USUAL_MS, HOSTILE_MS, PICTURE_MS = 10.0, 2000.0, 150.0
 _NODES, _FINDINGS, _QUOTES = 5_000, 500, 20
 _TEXT = "\u202e<!channel> *`:x:` " * 500
 """10,000 characters; each of several findings, quotes and rows has them, all else is in proportion."""
@@ -31,7 +33,9 @@ def rows() -> list[Row]:
         for _ in degraded(_rendered(hostile)):
             pass
 
+    many = _many_cards()
     return [
+        _row(f"Picture of {len(many.tables[0].rows)} cards", lambda: picture(many), PICTURE_MS, 5),
         _row("Slack message of a usual answer, with its files", lambda: _rendered(usual), USUAL_MS, ROUNDS),
         _row(f"Slack message of a hostile report of {size:.0f} MB, with all simpler forms", ladder, HOSTILE_MS, 5),
     ]
@@ -50,6 +54,15 @@ def _row(what: str, work: Callable[[], object], budget_ms: float, rounds: int) -
         took.append((time.perf_counter() - started) * 1e3)
     ours = f"{median(took):.1f} ms (fastest {min(took):.1f} ms of {rounds})"
     return Row(what, ours, f"< {budget_ms:g} ms", median(took) < budget_ms, "none")
+
+
+def _many_cards() -> Report:
+    """The recorded cluster ten times, under other names."""
+    report = msgspec.json.decode(CARDS.read_bytes(), type=Report)
+    cards = next(table for table in report.tables if table.title == "cards")
+    node = cards.columns.index("node")
+    rows = tuple((*row[:node], f"{row[node]}-{number}", *row[node + 1 :]) for number in range(10) for row in cards.rows)
+    return msgspec.structs.replace(report, tables=(msgspec.structs.replace(cards, rows=rows),))
 
 
 def _hostile() -> Report:

@@ -66,7 +66,7 @@ class Cluster:
                     await task
 
 
-async def within(event: asyncio.Event, seconds: float = 8) -> None:
+async def within(event: asyncio.Event, seconds: float = 60) -> None:
     await asyncio.wait_for(event.wait(), seconds)
 
 

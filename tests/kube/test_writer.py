@@ -24,7 +24,11 @@ PATCH = r"/deployments/hami-scheduler"
 
 
 def written(
-    folder: Path, talk: Callable[[Writer, ApiServer], Awaitable[Any]], *faults: Fault, version: str = "hami-2.10"
+    folder: Path,
+    talk: Callable[[Writer, ApiServer], Awaitable[Any]],
+    *faults: Fault,
+    version: str = "hami-2.10",
+    timeout_s: float = 60,
 ) -> Any:
     """What `talk` gives, with a writer of a served recording."""
 
@@ -33,8 +37,8 @@ def written(
         async with ApiServer.from_recording(recording, faults=list(faults)) as server:
             config = folder / "kubeconfig"
             config.write_text(server.kubeconfig())
-            async with await open_writer(kubeconfig=config, timeout_s=2) as writer:
-                return await asyncio.wait_for(talk(writer, server), 20)
+            async with await open_writer(kubeconfig=config, timeout_s=timeout_s) as writer:
+                return await asyncio.wait_for(talk(writer, server), 120)
 
     return asyncio.run(run())
 
@@ -103,7 +107,7 @@ def test_a_write_that_was_not_answered_may_have_been_done_and_is_not_repeated(tm
         done = KEY in ((await writer.deployment(*SCHEDULER))["metadata"].get("annotations") or {})
         assert done is (fault.kind == "cut")
 
-    written(tmp_path, talk)
+    written(tmp_path, talk, timeout_s=2 if fault.kind == "hang" else 60)
 
 
 def test_a_server_that_cannot_be_reached_has_done_nothing(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def fetched(
         async with server:
             config = folder / "kubeconfig"
             config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config, read_timeout_s=5) as cluster:
+            async with await open_cluster(kubeconfig=config, read_timeout_s=60) as cluster:
                 return await meanwhile(request, Sources(cluster, ports=cluster))
 
     return asyncio.run(run())

@@ -2,7 +2,6 @@
 
 import io
 import random
-import time
 from itertools import pairwise
 
 import pytest
@@ -152,16 +151,6 @@ def test_a_frame_parts_the_picture_from_a_dark_page() -> None:
     corners = [(0, 0), (image.width - 1, 0), (0, image.height - 1), (image.width - 1, image.height - 1)]
     assert all(80 < part < 160 for corner in corners for part in image.getpixel(corner))
     assert image.getpixel((10, 10)) == PAPER
-
-
-def test_the_picture_is_in_time_for_a_hundred_nodes() -> None:
-    report = many(100)
-    spent: list[float] = []
-    for _ in range(5):
-        started = time.process_time()
-        picture(report)
-        spent.append(time.process_time() - started)
-    assert min(spent) < 0.15
 
 
 def test_hostile_names_are_drawn_as_text() -> None:
