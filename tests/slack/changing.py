@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bot.changes.plan import unfinished_rollout
 from bot.changes.record import KEY
 from bot.kube.connect import open_cluster, open_writer
 from bot.kube.writer import Writer
@@ -117,7 +118,10 @@ class World:
     # ---------------------------------------------------------------------------------------------- people
 
     async def offered(self, words: str, user: str = "ada") -> dict[str, Any]:
-        """The form that a command opens, once it shows what would be done."""
+        """The form that a command opens, once it shows what would be done: during a rollout it would refuse."""
+        async with asyncio.timeout(60):
+            while unfinished_rollout(await self.deployment()) is not None:  # noqa: ASYNC110  # only the Deployment can tell
+                await asyncio.sleep(0.02)
         await self.slack.command(user, ROOM, words)
 
         def forms() -> list[dict[str, Any]]:
