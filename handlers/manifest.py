@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.slack.app import NEEDED_SCOPES
 from handlers import diagnose
-from handlers.understand import BOT, COMMAND
+from handlers.understand import BOT, COMMAND, build_grammar
 from playbooks._playbook import load
 
 EVENTS = ("app_home_opened", "app_mention", "message.im")
@@ -33,7 +33,7 @@ def manifest() -> dict[str, Any]:
                 {
                     "command": COMMAND,
                     "description": "Ask about pods that wait for GPUs",
-                    "usage_hint": f"why <pod> | {' | '.join(verb for verb in sorted(load()) if verb != 'why')} | help",
+                    "usage_hint": _usage(),
                     "should_escape": False,
                 }
             ],
@@ -55,6 +55,10 @@ def manifest() -> dict[str, Any]:
             "token_rotation_enabled": False,
         },
     }
+
+
+def _usage() -> str:
+    return f"why <pod> | {' | '.join(sorted({*load(), *build_grammar().commands} - {'why', 'help'}))} | help"
 
 
 if __name__ == "__main__":

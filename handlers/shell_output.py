@@ -50,7 +50,7 @@ async def _count(what: str) -> None:
 def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str], *, may_change: bool = True) -> Report:
     """The report with commands that ask the same cluster: the options that named it, of kubectl's and of ours.
 
-    Without `may_change`, as for a recording, no action is left that would change it.
+    Without `may_change`, as for a recording, what would change it is told without a command: that would change another.
     """
 
     def there(command: str) -> str:
@@ -60,13 +60,12 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str], *, 
             return command
         return f"{command} {shlex.join(ours)}".rstrip()
 
-    def kept(one: Finding) -> list[NextAction]:
-        return [action for action in one.next_actions if may_change or not action.changes_cluster]
+    def told(action: NextAction) -> NextAction:
+        return replace(action, command=there(action.command) if may_change or not action.changes_cluster else "")
 
     def finding(one: Finding) -> Finding:
         evidence = tuple(replace(quote, command=there(quote.command)) for quote in one.evidence)
-        actions = tuple(replace(action, command=there(action.command)) for action in kept(one))
-        return replace(one, evidence=evidence, next_actions=actions)
+        return replace(one, evidence=evidence, next_actions=tuple(map(told, one.next_actions)))
 
     return replace(report, findings=tuple(map(finding, report.findings)))
 

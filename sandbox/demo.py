@@ -39,7 +39,7 @@ THINGS_TO_TRY = (
     f"In #gpu-oncall type  /hami why {POD}  and press Enter: only you see the answer; “Post to channel” shares it.",
     "In a thread write  @hami-bot gpus  (slash commands do not work in threads, there as here).",
     "In the menu of Ada's message in #gpu-oncall choose “Diagnose with HAMi”.",
-    "Type  /hami profile cpu 5s  and open its thread: the flame graph, the table, and the file for go tool pprof.",
+    "Type  /hami profile cpu 5s  and open its thread: flame graph, table and file of a recorded profile.",
     "Take another one: the scheduler is busier then. /hami profile kept  lists both; compare them by their ids.",
     "As Ada type  /hami verbosity 5 for 10m because it hangs  and see what it would do before it is done.",
 )

@@ -261,3 +261,10 @@ def test_whatever_takes_longer_than_a_second_shows_a_line_of_progress(tmp_path: 
             assert process.stderr is not None
             assert process.stderr.readline().startswith("reading the cluster")
             process.kill()
+
+
+def test_what_a_recording_advises_to_change_has_no_command_that_would_change_another_cluster():
+    done = hami_bot("nodes", "--recording", RECORDING)
+    assert "Restart the device plugin on gpu-node-16" in done.stdout
+    assert "delete pod" not in done.stdout
+    assert "kubectl -n hami-system logs" in done.stdout
