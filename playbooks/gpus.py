@@ -43,7 +43,7 @@ from playbooks._rules.gaps import capacity_gaps, confidence_in
 CARDS_TABLE = "cards"
 SLICES_TABLE = "largest free slice by type"
 CARD_COLUMNS = ("node", "card", "type", "memory used", "memory total", "cores used", "slots", "state", "holders")
-SLICE_COLUMNS = ("type", "cards", "free", "memory used", "memory total", "memory stranded", "largest slice", "node")
+SLICE_COLUMNS = ("type", "largest slice", "node", "free", "cards", "memory total", "memory used", "memory stranded")
 
 _NOTABLE = 0.2
 """From this part of a type's memory on, what nobody can get is worth a warning."""
@@ -266,7 +266,7 @@ def _slices(cards: Sequence[CardSeen]) -> Table:
     by_type: dict[str, list[CardSeen]] = {}
     for card in cards:
         by_type.setdefault(card.card.type, []).append(card)
-    rows = sorted((_slice_row(kind, some) for kind, some in by_type.items()), key=lambda row: (-int(row[4]), row[0]))
+    rows = sorted((_slice_row(kind, some) for kind, some in by_type.items()), key=lambda row: (-int(row[5]), row[0]))
     return Table(SLICES_TABLE, SLICE_COLUMNS, tuple(rows))
 
 
@@ -276,13 +276,13 @@ def _slice_row(kind: str, cards: Sequence[CardSeen]) -> tuple[str, ...]:
     nobody = "?" if any(card.state == UNKNOWN for card in cards) else "0"
     return (
         kind,
-        str(len(cards)),
-        str(sum(1 for card in cards if card.state == FREE)) if known else "?",
-        str(sum(card.used.memory_mib for card in cards if card.used)) if known else "?",
-        str(sum(card.card.memory_mib for card in cards)),
-        str(sum(card.stranded_mib for card in cards)) if known else "?",
         str(largest.slice_mib) if largest else nobody,
         largest.node if largest else "",
+        str(sum(1 for card in cards if card.state == FREE)) if known else "?",
+        str(len(cards)),
+        str(sum(card.card.memory_mib for card in cards)),
+        str(sum(card.used.memory_mib for card in cards if card.used)) if known else "?",
+        str(sum(card.stranded_mib for card in cards)) if known else "?",
     )
 
 

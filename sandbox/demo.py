@@ -163,7 +163,13 @@ async def _connected(bot: asyncio.subprocess.Process, slack: SlackServer) -> Non
 
 
 def _seed() -> Seed:
-    usage = {verb: find(verb).example for verb in load()} | {"why": f"why {POD}", "fit": "fit", "gpus": "gpus"}
+    usage = {verb: find(verb).example for verb in load()} | {
+        "why": f"why {POD}",
+        "logs": f"logs {POD}",
+        "nodes": "nodes",
+        "fit": "fit",
+        "gpus": "gpus",
+    }
     verbs = tuple(Verb(verb, usage[verb], find(verb).summary) for verb in sorted(usage, reverse=True))
     verbs = (*verbs, Verb("profile", "profile cpu 5s", "Take a profile of HAMi's scheduler."))
     return replace(Seed(), channels=(*Seed().channels, INCIDENTS), verbs=verbs, welcome=WELCOME)
