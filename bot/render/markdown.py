@@ -102,9 +102,15 @@ def _inert(text: str) -> str:
     """The text on one line, each word that means something to Markdown or GitHub as code."""
     words = visible(text).split()
     return " ".join(
-        _code(word) if _MEANS_SOMETHING.search(word) or (not at and _STARTS_A_BLOCK.fullmatch(word)) else word
+        _word(word) if _MEANS_SOMETHING.search(word) or (not at and _STARTS_A_BLOCK.fullmatch(word)) else word
         for at, word in enumerate(words)
     )
+
+
+def _word(text: str) -> str:
+    """As code, but for what ends the sentence or its part."""
+    bare = text.rstrip(".,;") or text
+    return _code(bare) + text[len(bare) :]
 
 
 def _cell(text: str) -> str:

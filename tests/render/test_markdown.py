@@ -112,6 +112,7 @@ def test_a_table_without_rows_says_so():
         ("one\n\n---\n", r"`one\n\n---\n`"),
         ("`a` **b** _c_ :+1: $x$", "`` `a` `` `**b**` `_c_` `:+1:` `$x$`"),
         ("5406720 bytes since 1a2b3c4", "5406720 bytes since `1a2b3c4`"),
+        ("of f.(*T).Fit, x_y. And ...", "of `f.(*T).Fit`, `x_y`. And ..."),
         ("node(s) at 06:11:21 want 100%, gpu-1.", "node(s) at 06:11:21 want 100%, gpu-1."),
     ],
 )
