@@ -2,7 +2,8 @@
 
     BotError
     ├── UsageError      the command was wrong                       exit code 2
-    │   └── WhichCluster    there are several, and none was named
+    │   ├── WhichCluster    there are several, and none was named
+    │   └── NoSuchCluster   there is none of that name
     ├── NotAllowed      who asks may not do that                    exit code 4
     └── SourceError     a source could not be read                  exit code 3
         ├── Troubled    what answers is out of order, or is no such source
@@ -12,8 +13,10 @@
 Every message says what was tried and what came back; `hint` says what to do about it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Self
+
+_SHOWN_NAME = 60
 
 
 class BotError(Exception):
@@ -52,6 +55,16 @@ class WhichCluster(UsageError):  # noqa: N818  # what the person is asked
         super().__init__("there is more than one cluster, and none was named", hint=hint)
         self.clusters = tuple(clusters)
         self.worded("which-cluster", names=names, one=clusters[0])
+
+
+class NoSuchCluster(UsageError):  # noqa: N818  # what the person is told
+    """None of the clusters that there are has that name."""
+
+    def __init__(self, name: str, clusters: Collection[str]) -> None:
+        shown = repr(name[:_SHOWN_NAME])
+        names = ", ".join(sorted(clusters)) or "-"
+        super().__init__(f"there is no cluster {shown}", hint=f"Configured clusters: {names}")
+        self.worded("no-cluster", cluster=shown, names=names)
 
 
 class NotAllowed(BotError):  # noqa: N818  # what the person is told

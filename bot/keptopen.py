@@ -1,10 +1,11 @@
 """The clusters of a bot that stays: each opened once, for all questions."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Self
 
+from bot.errors import NoSuchCluster
 from bot.kube.cache import CachedCluster
 from playbooks._playbook import Sources
 
@@ -14,12 +15,14 @@ Opener = Callable[[str], AbstractAsyncContextManager[Sources]]
 class KeptOpen:
     """Every cluster is opened at its first question and stays open: a login can take seconds.
 
-    Who asks while it is being opened waits for the same attempt, and shares its error. `usual` is the cluster without a
-    name. What is kept of a cluster is one for all questions; how old it was is told to each question by itself.
+    Who asks while it is being opened waits for the same attempt, and shares its error. `known` are the names that there
+    are, `usual` is the cluster without a name. What is kept of a cluster is one for all questions; how old it was is
+    told to each question by itself.
     """
 
-    def __init__(self, open_sources: Opener, usual: str) -> None:
+    def __init__(self, open_sources: Opener, known: Collection[str], usual: str) -> None:
         self._open = open_sources
+        self._known = known
         self._usual = usual
         self._stack = AsyncExitStack()
         self._sources: dict[str, asyncio.Task[Sources]] = {}
@@ -35,7 +38,9 @@ class KeptOpen:
 
     @asynccontextmanager
     async def get(self, cluster: str) -> AsyncGenerator[Sources]:
-        """Raises BotError when the cluster cannot be opened."""
+        """Raises BotError when the cluster cannot be opened, NoSuchCluster for a name that is not known."""
+        if cluster and cluster not in self._known:
+            raise NoSuchCluster(cluster, self._known)
         kept = await asyncio.shield(self._attempt(cluster or self._usual))
         yield kept._replace(cluster=kept.cluster.anew()) if isinstance(kept.cluster, CachedCluster) else kept
 

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bot.errors import SourceError, UsageError, WhichCluster
+from bot.errors import NoSuchCluster, SourceError, UsageError, WhichCluster
 from bot.kube.podget import PodPorts
 from bot.kube.recordedports import RecordedPorts
 from bot.kube.recording import RecordedCluster
@@ -177,10 +177,7 @@ def _with_settings(where: Where) -> tuple[Where, tuple[str, str]]:
     clusters = settings.clusters if settings else {}
     typed = where.recording or where.kubeconfig or where.context
     if where.cluster and where.cluster not in clusters and (where.recording or not typed):
-        known = ", ".join(sorted(clusters)) or "none"
-        raise UsageError(
-            f"there is no cluster {where.cluster!r} in the settings", hint=f"Configured clusters: {known}."
-        )
+        raise NoSuchCluster(where.cluster, clusters)
     if len(clusters) > 1 and not (where.cluster or typed):
         raise WhichCluster(sorted(clusters))
     name = where.cluster or ("" if typed or not clusters else next(iter(clusters)))

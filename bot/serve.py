@@ -138,8 +138,9 @@ async def running(
         store_url = settings.store.url.get_secret_value()
         sender = stack.enter_context(_sender(store_url))
         meant = usual or _only(settings)
-        clusters = await stack.enter_async_context(KeptOpen(open_sources, meant))
-        looked_after = LookedAfter(settings, clusters.get, changing, limits.now)
+        names = tuple(settings.clusters) if not meant else tuple({**dict.fromkeys(settings.clusters), meant: None})
+        clusters = await stack.enter_async_context(KeptOpen(open_sources, names, meant))
+        looked_after = LookedAfter(settings, names, clusters.get, changing, limits.now)
         await stack.enter_async_context(looked_after.leading(f"{sender.name}-{uuid.uuid4().hex[:8]}", limits.pace))
         reach = partial(_reach, slack, store_url, sender, limits)
         gateway, identity, store = await stack.enter_async_context(_reached(reach, settings, looked_after, limits))
@@ -151,7 +152,7 @@ async def running(
             store=store,
             work=work,
             open_sources=clusters.get,
-            clusters=tuple(settings.clusters),
+            clusters=names,
             channels={channel: one.cluster for channel, one in settings.channels.items()},
             say=Texts(settings.language),
             bot_user=identity.user_id,

@@ -92,7 +92,7 @@ async def _opened(lent: Lent, user: str) -> list[str]:
         )
         for cluster, record in changes
     ]
-    for row in await lent.store.incidents.opened():
+    for row in filter(lambda one: one.incident.is_open, await lent.store.incidents.opened()):
         claim = row.cause.claim or row.cause.subject or row.cause.why_not
         told.append(say("desk.home-incident", id=row.id, state=row.incident.state, claim=claim))
     return told

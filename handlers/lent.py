@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
-from bot.errors import WhichCluster
+from bot.errors import NoSuchCluster, WhichCluster
 from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
 from bot.slack.work import Work
@@ -14,8 +14,9 @@ from playbooks._playbook import Sources
 
 
 class Lent(NamedTuple):
-    """`channels` names the cluster that a question in a channel is about when it names none, `usual` that of questions
-    elsewhere: it is empty if there are several, or none has a name.
+    """`clusters` are those of the settings and `usual`. A question that names none is about the one that `channels` has
+    for its channel, else about `usual`: the one that `serve` was started for, else the only one of the settings, else
+    empty.
     """
 
     gateway: Gateway
@@ -35,7 +36,9 @@ class Lent(NamedTuple):
         return named or self.channels.get(channel, "") or self.usual
 
     def the_cluster(self, named: str, channel: str) -> str:
-        """As `cluster_of`, for what cannot be done without knowing it. Raises WhichCluster."""
+        """As `cluster_of`, for what is kept or changed. Raises NoSuchCluster and WhichCluster."""
+        if named and named not in self.clusters:
+            raise NoSuchCluster(named, self.clusters)
         cluster = self.cluster_of(named, channel)
         if not cluster and len(self.clusters) > 1:
             raise WhichCluster(sorted(self.clusters))

@@ -13,11 +13,11 @@ def register(app: App, desk: Desk) -> None:
 
     async def mentioned(body: dict[str, Any], event: dict[str, Any]) -> None:
         if _is_from_person(event):
-            desk.ask(body["event_id"], _question(desk, event, thread_ts=event.get("thread_ts") or event["ts"]))
+            desk.ask(body["event_id"], question_of(desk, event, thread_ts=event.get("thread_ts") or event["ts"]))
 
     async def told(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("channel_type") == "im" and _is_from_person(event):
-            desk.ask(body["event_id"], _question(desk, event, thread_ts=event.get("thread_ts", "")))
+            desk.ask(body["event_id"], question_of(desk, event, thread_ts=event.get("thread_ts", "")))
 
     app.event("app_mention")(mentioned)
     app.event("message")(told)
@@ -28,7 +28,8 @@ def _is_from_person(event: dict[str, Any]) -> bool:
     return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
 
 
-def _question(desk: Desk, event: dict[str, Any], *, thread_ts: str) -> Question:
+def question_of(desk: Desk, event: dict[str, Any], *, thread_ts: str) -> Question:
+    """What a mention or a direct message asks."""
     return Question(
         words=without_mention(event.get("text") or "", desk.lent.bot_user),
         user=event["user"],

@@ -1,5 +1,6 @@
 """`hami-bot profile` as a person types it."""
 
+import gc
 import re
 import shlex
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 
 from bot.errors import SourceError, UsageError
 from handlers.grammar import read
-from handlers.profiles.shell import answer, read_words
+from handlers.profiles.shell import answer, main, read_words
 from handlers.profiles.words import ProfileAsked, Study
 from handlers.shell import build_grammar
 from tests.pprof.cases import PROFILES
@@ -48,6 +49,12 @@ def test_an_error_says_what_was_tried_and_what_to_do(words: list[str], code: int
     assert done.stderr.startswith("hami-bot: ")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_collector_is_left_to_the_process_that_asked() -> None:
+    before = gc.isenabled(), gc.get_freeze_count()
+    assert main(["--help"]) == 0
+    assert (gc.isenabled(), gc.get_freeze_count()) == before
 
 
 def test_a_table_imports_nothing_that_takes_longer_than_the_table() -> None:

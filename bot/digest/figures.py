@@ -44,6 +44,13 @@ def not_compared(before: Figures, after: Figures) -> list[str]:
     return sorted(unseen | other)
 
 
+def anything_compared(before: Figures, after: Figures) -> bool:
+    """Whether there is an area that was seen as well then as it is now, or none that was not."""
+    blind = not_compared(before, after)
+    areas = {split(name)[0] for name in (*before, *after)}
+    return not blind or bool(areas.difference(_BLIND, blind))
+
+
 def split(name: str) -> tuple[str, str]:
     """Area and what."""
     area, _, what = name.partition("/")

@@ -16,7 +16,7 @@ from bot.kube.cluster import LogLines, LogWanted
 from bot.kube.failures import Request, StaleListError, broken, is_cut, is_status, refused
 from bot.kube.loglines import matching_lines
 from bot.kube.models import PODS, Kind, Resource
-from bot.kube.packed import beginning, whole_body
+from bot.kube.packed import beginning, unpacked, whole_body
 from bot.kube.pages import Page, decoded, left_out, page_of, resource, segment
 from bot.kube.podget import PodAnswer, PodGet
 from bot.kube.podport import answer_of, is_refused_by_pod, too_slow
@@ -228,7 +228,7 @@ class LiveCluster:
 
         async def use(answer: aiohttp.ClientResponse) -> None:
             try:
-                while piece := await answer.content.readany():
+                async for piece in unpacked(answer, answer.content.iter_any()):
                     take(piece)
                     if len(piece) < BUSY_BYTES:
                         await asyncio.sleep(GATHER_S)

@@ -5,6 +5,7 @@ from collections import deque
 import aiohttp
 
 from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.packed import unpacked
 
 LOG_CHUNK = 256 * 1024
 LONGEST_LINE = 1024 * 1024
@@ -17,7 +18,7 @@ async def matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> L
     """The matches in the answer, of which no more than `limit_bytes` are read."""
     lines = LineFilter(wanted.needle)
     left = wanted.limit_bytes
-    async for piece in answer.content.iter_chunked(LOG_CHUNK):
+    async for piece in unpacked(answer, answer.content.iter_chunked(LOG_CHUNK)):
         lines.feed(piece[:left])
         left -= len(piece)
         if left <= 0:

@@ -16,6 +16,7 @@ import aiohttp
 from bot.errors import SourceError
 from bot.kube.failures import quoted
 from bot.kube.models import PODS, Kind
+from bot.kube.packed import unpacked
 from bot.kube.podget import PodAnswer, PodGet, TooSlow
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Straight:
 
 async def answer_of(answer: aiohttp.ClientResponse, limit_bytes: int) -> PodAnswer:
     """The answer that came through the API server's proxy."""
-    body, cut = await bounded(answer.content.iter_chunked(256 * 1024), limit_bytes)
+    body, cut = await bounded(unpacked(answer, answer.content.iter_chunked(256 * 1024)), limit_bytes)
     headers = {key.lower(): value for key, value in answer.headers.items()}
     return PodAnswer(answer.status, headers, body, cut)
 

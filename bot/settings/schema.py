@@ -16,6 +16,8 @@ PREFIX = "HAMI_BOT_"
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
 _SCHEDULE = re.compile(r"[A-Z0-9]{2,32}")
+_VISIBLE = re.compile(r"[!-~]+")
+"""ASCII without spaces: what a header, or an address, may have."""
 
 Ids = Annotated[tuple[str, ...], NoDecode]
 """In the environment a JSON list, or ids with commas between them."""
@@ -144,6 +146,14 @@ class PagerDutySettings(BaseModel):
             raise ValueError(f"{', '.join(wrong)}: people are named by their e-mail address in PagerDuty")
         _named_people(tuple(people.values()))
         return {address.casefold(): one for address, one in people.items()}
+
+    @field_validator("token")
+    @classmethod
+    def _fits_a_header(cls, token: SecretStr) -> SecretStr:
+        stripped = token.get_secret_value().strip()  # a Secret made from a file ends in a newline
+        if not _VISIBLE.fullmatch(stripped):
+            raise ValueError("a REST API key has visible ASCII characters only, and at least one")
+        return SecretStr(stripped)
 
     @field_validator("url")
     @classmethod
@@ -339,6 +349,8 @@ def _named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
 def _never_in_clear(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+        if not parts.hostname or not _VISIBLE.fullmatch(url) or parts.port == 0:  # one that is no number raises
+            raise ValueError("is no address of a server")
         return url
     raise ValueError("must begin with https:// (http:// only on loopback)")
 

@@ -1,12 +1,16 @@
 """What the bot is doing: every accepted question as a task that is kept, bounded in time, told when it fails."""
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
-from bot.bugs import bugs_as_errors
+from bot.bugs import REPORT, bugs_as_errors
 from bot.errors import BotError
 from bot.store import Store, StoreError
 
@@ -19,6 +23,9 @@ would hold up every ack, little. What is acked before it is kept is lost if the 
 BUSY_AT_ONCE = 2
 """Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
 _UNCLAIMED_KEPT = 1000
+_SLOW_CLUSTER = "Ask again; if it stays so, the cluster answers slowly."
+_NO_PLACE = "Other answers kept the bot busy, and this one was not begun. Ask again; if it stays so, restart the bot."
+_SLOW_STEP = f"The cluster was read, and working out the answer took too long. {REPORT}"
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +52,7 @@ class Work:
         self._ends = _Together(store.done_all)
         self._one_goes_on = asyncio.Lock()
         self._busy = asyncio.Semaphore(BUSY_AT_ONCE)
+        self._given_up = WeakKeyDictionary[asyncio.Task[Any] | None, str]()
         self._unclaimed: deque[str] = deque(maxlen=_UNCLAIMED_KEPT)
 
     def __len__(self) -> int:
@@ -94,12 +102,23 @@ class Work:
     async def beside(self, step: Callable[[], T]) -> T:
         """What a step returns that keeps a processor busy: done in a thread, after acks, and few at once.
 
-        One thread runs Python at a time. Each that wants to makes the event loop wait for one more turn (5 ms) whenever
-        it reads or writes, and no answer is given sooner by them.
+        One thread runs Python at a time. Each that wants to makes the event loop wait for one more turn
+        (`bot.main.TURN_S`) whenever it reads or writes, and no answer is given sooner by them. So a step that is given
+        up keeps its place until its thread is done: threads cannot be ended.
         """
-        async with self._busy:
-            await self.acks_first()
-            return await asyncio.to_thread(step)
+        why = _NO_PLACE
+        try:
+            with contextlib.ExitStack() as place:
+                await self._busy.acquire()
+                place.callback(self._busy.release)
+                await self.acks_first()
+                begun = _threaded(step, self._busy.release)
+                place.pop_all()
+            why = _SLOW_STEP
+            return await asyncio.wrap_future(begun)
+        except asyncio.CancelledError:
+            self._given_up[asyncio.current_task()] = why
+            raise
 
     async def room(self, most: int) -> None:
         """Waits until fewer than so many are running."""
@@ -169,8 +188,29 @@ class Work:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            hint = "Ask again; if it stays so, the cluster answers slowly."
+            hint = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER)
             raise Overdue(f"gave up after {longest_s:.0f} s", hint=hint) from error
+
+
+def _threaded(step: Callable[[], T], done: Callable[[], None]) -> Future[T]:
+    """The step's result or BotError, from a thread of its own; `done` is then called in the event loop.
+
+    The thread is a daemon: the process ends without waiting for what was given up.
+    """
+    loop, result = asyncio.get_running_loop(), Future[T]()
+    result.set_running_or_notify_cancel()  # begun, nobody who gives it up can cancel it
+
+    def run() -> None:
+        try:
+            with bugs_as_errors():
+                result.set_result(step())
+        except BotError as error:
+            result.set_exception(error)
+        with contextlib.suppress(RuntimeError):  # the event loop is closed: nobody waits for the place
+            loop.call_soon_threadsafe(done)
+
+    Thread(target=run, name="busy", daemon=True).start()
+    return result
 
 
 class _Together(Generic[T]):

@@ -22,7 +22,7 @@ from bot.store.engine import told
 from bot.store.tables import alerts, duties, incident_events, incidents, outbox
 from bot.triage.cause import Cause
 from bot.triage.outbreak import last_moment
-from bot.triage.state import Incident, News, Step, Turn, opened
+from bot.triage.state import Incident, News, Step, Turn, joined, opened
 from bot.triage.webhook import Alert
 
 T = TypeVar("T")
@@ -30,6 +30,7 @@ T = TypeVar("T")
 KEPT_S = 90 * 86400.0
 """Seconds that an incident that ended can be looked up and exported."""
 _TRIES = 4
+_SEEN = tuple(alerts.c[name] for name in ("received_at", "status", "name", "namespace", "pod", "node"))
 _UNTOLD = frozenset({"opened", "unmuted"})
 """What the head's edit tells well enough, unless there is more to say about it."""
 
@@ -105,13 +106,13 @@ class IncidentRows:
             async with self._engine.connect() as connection:
                 return set((await connection.scalars(query)).all())
 
-    async def unsorted(self, most: int, label: str = "", but: Collection[str] = ()) -> list[Alert]:
+    async def unsorted(self, most: int, label: str = "", but: Collection[str] | None = None) -> list[Alert]:
         """The oldest alerts whose cause was not looked for yet: with that name of a cluster, or one that `but` lacks.
 
-        With an empty `but` only those of that name.
+        Without `but` only those of that name; an empty one lacks every name.
         """
         named_so = alerts.c.cluster == label
-        here = or_(named_so, alerts.c.cluster.not_in(but)) if but else named_so
+        here = named_so if but is None else or_(named_so, alerts.c.cluster.not_in(but))
         query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
         with told("reading new alerts"):
             async with self._engine.connect() as connection:
@@ -141,10 +142,10 @@ class IncidentRows:
         self, connection: AsyncConnection, key: tuple[str, str], cause: Cause, given: Sequence[Alert], channel: str
     ) -> str:
         unsorted = [and_(these, alerts.c.incident == "") for some in parts(given) for these in named(some)]
-        left = 0
+        left: list[Any] = []
         for these in unsorted:
-            locked = select(alerts.c.number).where(these).order_by(alerts.c.fingerprint, alerts.c.number)
-            left += len((await connection.scalars(locked.with_for_update())).all())
+            locked = select(*_SEEN).where(these).order_by(alerts.c.fingerprint, alerts.c.number)
+            left += (await connection.execute(locked.with_for_update())).all()
         if not left:
             return ""
         cluster, open_key = key
@@ -158,6 +159,11 @@ class IncidentRows:
             values |= {"thread_ts": "", "proven": 0, "shown": "", "shown_at": 0.0}
             await connection.execute(insert(incidents).values(**values))
             await self._tell(connection, found, (News("opened"),))
+        elif fresh := [row for row in left if row.status == "firing"]:
+            newest = max(fresh, key=lambda row: row.received_at)
+            await self._change(
+                connection, found, lambda incident, _: joined(incident, newest.received_at, _in_short(newest))
+            )
         for these in unsorted:
             await connection.execute(update(alerts).where(these).values(incident=found))
         for some in parts(given):
@@ -246,6 +252,13 @@ class IncidentRows:
         """Notes what the incident's head was given to say."""
         await self._set(incident_id, {"shown": shown, "shown_at": self._now()})
 
+    async def has_evidence(self, row: Row) -> bool:
+        """Whether the outbox was given the incident's evidence; it forgets a week after that was posted."""
+        here = and_(outbox.c.channel == row.channel, outbox.c.key == evidence_key(row.id))
+        with told("looking for an incident's evidence"):
+            async with self._engine.connect() as connection:
+                return await connection.scalar(select(outbox.c.id).where(here)) is not None
+
     async def proven(self, incident_id: str) -> None:
         """Notes that the incident's evidence was given to the outbox."""
         await self._set(incident_id, {"proven": 1})
@@ -298,7 +311,7 @@ class IncidentRows:
         seq = int(await connection.scalar(last) or 0)
         for number, one in enumerate(news, seq + 1):
             values = {"incident": incident_id, "seq": number, "at": self._now(), "turn": one.turn, "by": one.by[:64]}
-            told_by_head = int(one.turn in _UNTOLD and not one.detail)
+            told_by_head = int(one.turn in _UNTOLD and not one.detail and not one.by)
             await connection.execute(
                 insert(incident_events).values(**values, detail=json.dumps(one.detail), told=told_by_head)
             )
@@ -351,6 +364,16 @@ HEAD = "triage:"
 def head_key(incident_id: str) -> str:
     """The name of the incident's head in the outbox."""
     return f"{HEAD}{incident_id}"
+
+
+def evidence_key(incident_id: str) -> str:
+    """The name of the incident's evidence in the outbox."""
+    return f"{head_key(incident_id)}:why"
+
+
+def _in_short(alert: Any) -> str:
+    """What the alert is called and what it is about."""
+    return " ".join((alert.name, f"{alert.namespace}/{alert.pod}" if alert.pod else alert.node)).strip()
 
 
 def _key(cluster: str, cause: Cause) -> tuple[str, str]:

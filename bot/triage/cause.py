@@ -1,17 +1,28 @@
 """Why alerts fire: what is the same for all of them, so that they are one incident."""
 
 import hashlib
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from bot.report import Severity
+from bot.report import SEVERITIES, Severity
+
+_MOST_LABELS, _LONGEST_LABEL = 8, 80
+_SAID_ELSEWHERE = ("alertname", "severity")
+_LEVELS: Mapping[str, Severity] = {
+    "critical": "critical", "page": "critical", "emergency": "critical", "error": "critical",
+    "warning": "warning", "warn": "warning",
+    "info": "info", "information": "info", "none": "info",
+}  # fmt: skip
+"""What people write as an alert's severity, for which there is no standard."""
 
 
 class Cause(msgspec.Struct, frozen=True):
     """`signature` names the cause by structured facts (`playbooks._rules.signature`), or what stands for one.
 
-    `code` is the finding's, empty where nothing was found; then `why_not` says why. `claim` is about `subject`
-    (`ns/pod` or a node, empty if the alert named neither). `nodes` are those that the cause lies in.
+    `code` is the finding's, empty where nothing was found; then `why_not` says why, and `labels` (`instance=db-1`) are
+    some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither).
+    `nodes` are those that the cause lies in.
     """
 
     signature: str
@@ -21,12 +32,32 @@ class Cause(msgspec.Struct, frozen=True):
     subject: str = ""
     nodes: tuple[str, ...] = ()
     why_not: str = ""
+    labels: tuple[str, ...] = ()
+
+
+def level_of(label: str) -> Severity | None:
+    """What an alert's severity label is taken for; None for one that is not known."""
+    return _LEVELS.get(label.casefold())
+
+
+def severest(found: Severity, labels: Iterable[str]) -> Severity:
+    """The highest of what was found and of what alerts are labelled with."""
+    return max([found, *filter(None, map(level_of, labels))], key=SEVERITIES.index)
 
 
 def unexplained(
-    name: str, namespace: str, severity: Severity, claim: str, *, why_not: str = "", subject: str = ""
+    name: str,
+    namespace: str,
+    severity: Severity,
+    claim: str,
+    *,
+    why_not: str = "",
+    subject: str = "",
+    labels: Mapping[str, str] | None = None,
 ) -> Cause:
     """For alerts of which no cause was found: those of one name in one namespace are taken together."""
+    said = sorted(one for one in (labels or {}).items() if one[0] not in _SAID_ELSEWHERE)
+    shown = tuple(f"{label}={value}"[:_LONGEST_LABEL] for label, value in said[:_MOST_LABELS])
     facts = ("unexplained", name, namespace)
     signature = hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]
-    return Cause(signature, "", claim, severity, subject, (), why_not)
+    return Cause(signature, "", claim, severity, subject, (), why_not, shown)

@@ -1,6 +1,6 @@
 """Until when an incident is muted: a time, a node that is registered again, or the end of its cause."""
 
-from collections.abc import Collection
+from typing import NamedTuple
 
 import msgspec
 
@@ -8,9 +8,8 @@ _NODE = "node "
 
 
 class Until(msgspec.Struct, frozen=True):
-    """`at` in seconds since 1970, 0: at no time; `node`: as soon as HAMi sees that node again, empty: for no node.
-
-    With neither it lasts as long as its cause.
+    """`at` in seconds since 1970, 0: at no time; `node`: as soon as HAMi sees that node again, or it is gone;
+    empty: for no node. With neither it lasts as long as its cause.
     """
 
     at: float = 0.0
@@ -21,9 +20,19 @@ WHILE_IT_LASTS = Until()
 """After which the cause is new again."""
 
 
-def is_over(until: Until, at: float, registered: Collection[str]) -> bool:
-    """Whether a mute ends by itself at that time; `registered` are the nodes that were just seen to be."""
-    return bool(until.at and at >= until.at) or until.node in registered
+class Nodes(NamedTuple):
+    """Those that were just seen to be registered, and those of which it was just seen that they do not exist."""
+
+    registered: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+
+
+UNSEEN = Nodes()
+
+
+def is_over(until: Until, at: float, nodes: Nodes) -> bool:
+    """Whether a mute ends by itself at that time."""
+    return bool(until.at and at >= until.at) or until.node in nodes.registered | nodes.gone
 
 
 def written(until: Until) -> str:

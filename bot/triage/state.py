@@ -1,23 +1,23 @@
 """What becomes of an incident: a state machine without a clock. Times are seconds since 1970.
 
     open -> acknowledged -> resolved -> open (it came back in time), or ended
-    open, acknowledged -> muted -> open; any -> closed by a person -> open (it was gone and came back in time), or ended
+    open, acknowledged -> muted -> open; any -> closed by a person -> open (a new alert of it came, or it was gone and
+    came back in time), or ended
 
 One that has ended is history: the same cause begins another.
 """
 
-from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.triage.mute import WHILE_IT_LASTS, Until, is_over, written
+from bot.triage.mute import UNSEEN, WHILE_IT_LASTS, Nodes, Until, is_over, written
 
 State = Literal["open", "acknowledged", "muted", "resolved", "closed"]
-Deed = Literal["ack", "take", "handover", "mute", "note", "close"]
+Deed = Literal["ack", "take", "handover", "mute", "unmute", "note", "close"]
 Turn = Literal[
     "opened", "acknowledged", "taken", "handed-over", "muted", "unmuted", "noted", "closed", "resolved", "reopened",
-    "called", "unheard", "unwatched",
+    "renewed", "called", "unheard", "unwatched", "node-gone",
 ]  # fmt: skip
 
 
@@ -35,6 +35,11 @@ class Incident(msgspec.Struct, frozen=True):
     called: tuple[str, ...] = ()
     called_at: float = 0.0
     ended: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody may still have to do something about it."""
+        return not self.ended and self.state not in ("resolved", "closed")
 
 
 class Terms(NamedTuple):
@@ -83,7 +88,7 @@ def opened(at: float) -> Incident:
 
 
 def act(incident: Incident, done: Act) -> Step | str:
-    """What follows from what a person does, or why nothing does: `ended`, `resolved`, `closed` or `same`."""
+    """What follows from what a person does, or why nothing does: `ended`, `resolved`, `closed`, `unmuted` or `same`."""
     if done.deed == "note":
         return Step(incident, (News("noted", done.by, done.text),))
     if incident.ended:
@@ -104,6 +109,10 @@ def _worked_on(incident: Incident, done: Act) -> Step | str:
             return "same"
         case "ack":
             return Step(_into(incident, "acknowledged", done.at, owner=owner), (News("acknowledged", done.by),))
+        case "unmute" if incident.state != "muted":
+            return "unmuted"
+        case "unmute":
+            return Step(_into(incident, "acknowledged", done.at, owner=owner), (News("unmuted", done.by),))
         case "take" if incident.owner == done.by and incident.state == "acknowledged":
             return "same"
         case "take":
@@ -116,16 +125,24 @@ def _worked_on(incident: Incident, done: Act) -> Step | str:
             return Step(after, (News("muted", done.by, written(done.until)),))
 
 
-def passed(
-    incident: Incident, at: float, terms: Terms, *, firing: bool, registered: Collection[str] = frozenset()
-) -> Step:
-    """What follows from time, from whether anything fires now, and from the nodes that were just seen to be registered.
+def joined(incident: Incident, at: float, alert: str) -> Step:
+    """What follows from another alert of its cause, named so, that was first heard of at that time and fires.
+
+    Closing it was about the alerts that were there: one that comes after it is for somebody to look at.
+    """
+    if incident.state != "closed" or incident.ended or at <= incident.since:
+        return Step(incident)
+    return Step(msgspec.structs.replace(_anew(incident, at), quiet_since=0.0), (News("renewed", detail=alert),))
+
+
+def passed(incident: Incident, at: float, terms: Terms, *, firing: bool, nodes: Nodes = UNSEEN) -> Step:
+    """What follows from time, from whether anything fires now, and from what was just seen of nodes.
 
     Done again at the same time it is nothing.
     """
     if incident.ended:
         return Step(incident)
-    return _firing(incident, at, terms, registered) if firing else _quiet(incident, at, terms)
+    return _firing(incident, at, terms, nodes) if firing else _quiet(incident, at, terms)
 
 
 def wants_call(incident: Incident, at: float, terms: Terms, *, firing: bool) -> bool:
@@ -134,13 +151,14 @@ def wants_call(incident: Incident, at: float, terms: Terms, *, firing: bool) -> 
     return firing and incident.state == "open" and terms.call_s > 0 and waited >= terms.call_s
 
 
-def _firing(incident: Incident, at: float, terms: Terms, registered: Collection[str]) -> Step:
+def _firing(incident: Incident, at: float, terms: Terms, nodes: Nodes) -> Step:
     was_gone = incident.quiet_since > 0
     now = msgspec.structs.replace(incident, quiet_since=0.0)
     if now.state == "resolved" or (now.state == "closed" and was_gone):
         return Step(_anew(now, at), (News("reopened"),))
-    if now.state == "muted" and is_over(now.muted_until, at, registered):
-        return Step(_anew(now, at), (News("unmuted", detail=now.muted_until.node),))
+    if now.state == "muted" and is_over(now.muted_until, at, nodes):
+        node = now.muted_until.node
+        return Step(_anew(now, at), (News("node-gone" if node in nodes.gone else "unmuted", detail=node),))
     whom = next((one for one in terms.rota if one not in now.called), "")
     if whom and wants_call(now, at, terms, firing=True):
         called = msgspec.structs.replace(now, called=(*now.called, whom), called_at=at)

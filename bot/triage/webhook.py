@@ -11,6 +11,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from bot.report import Severity
+from bot.triage.cause import level_of
+
 LARGEST_BODY = 4 * 1024 * 1024
 """Bytes. A group is one request, and an alert with its annotations is about 1 kB."""
 MOST_ALERTS = 10_000
@@ -32,7 +35,6 @@ _NODES = ("exported_node", "nodename", "nodeid", "node")
 ALERTMANAGER = "alertmanager"
 
 Status = Literal["firing", "resolved"]
-Level = Literal["critical", "warning", "info"]
 
 
 class Alert(NamedTuple):
@@ -47,7 +49,7 @@ class Alert(NamedTuple):
     starts_at: str
     status: Status
     name: str
-    level: Level
+    level: Severity
     cluster: str
     namespace: str
     pod: str
@@ -127,7 +129,7 @@ def _read(one: _Alert) -> Alert:
         _moment(one.startsAt),
         one.status,
         labels.get("alertname", "") or "alert",
-        _level(labels.get("severity", "")),
+        level_of(labels.get("severity", "")) or "warning",
         labels.get("cluster", ""),
         namespace,
         pod,
@@ -157,13 +159,3 @@ def _moment(text: str) -> str:
         return read.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if read.tzinfo else ""
     except (ValueError, OverflowError):
         return ""
-
-
-def _level(text: str) -> Level:
-    match text.casefold():
-        case "critical" | "page" | "emergency" | "error":
-            return "critical"
-        case "info" | "information" | "none":
-            return "info"
-        case _:
-            return "warning"

@@ -1,7 +1,7 @@
 """Puts together what temporary changes in Slack need, and looks after those of every configured cluster."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -48,7 +48,7 @@ READ_ONLY = Changing(_no_writer, _no_capture)
 
 
 class LookedAfter:
-    """The open changes of every configured cluster, undone when they are due.
+    """The open changes of every cluster (of the one without a name, if none has one), undone when they are due.
 
     Neither Slack nor the database has to be there for that: after `begin` the next pass tells what happened meanwhile.
     """
@@ -56,6 +56,7 @@ class LookedAfter:
     def __init__(
         self,
         settings: Settings,
+        clusters: Sequence[str],
         open_sources: Callable[[str], AbstractAsyncContextManager[Sources]],
         changing: Changing,
         now: Callable[[], float],
@@ -67,7 +68,7 @@ class LookedAfter:
         self._access = _access(settings.access)
         self._lent: Lent | None = None
         self._desk: ChangeDesk | None = None
-        self._standings = [Standing(cluster) for cluster in (settings.clusters or ("",))]
+        self._standings = [Standing(cluster) for cluster in (clusters or ("",))]
         self._sites = Sites(changing.open_writer, self._site)
         self._leads: list[asyncio.Task[None]] = []
 

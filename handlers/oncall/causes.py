@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from bot.errors import UsageError
+from bot.errors import SourceError, UsageError
 from bot.kube.models import Pod
 from bot.report import Finding, Report
 from bot.texts import Texts
@@ -65,7 +65,15 @@ def told_alone(one: Alert, why_not: str = "") -> Cause:
         (one.annotations[name] for name in ("summary", "description", "message") if one.annotations.get(name)), ""
     )
     subject = f"{one.namespace}/{one.pod}" if one.pod else one.node
-    return unexplained(one.name, one.namespace, one.level, claim or one.name, why_not=why_not, subject=subject)
+    return unexplained(
+        one.name,
+        one.namespace,
+        one.level,
+        claim or one.name,
+        why_not=why_not,
+        subject=subject,
+        labels=one.labels,
+    )
 
 
 def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
@@ -161,11 +169,13 @@ async def cards_of(sources: Sources, node: str, say: Texts) -> Report:
 async def standing_of(sources: Sources, node: str, say: Texts) -> Literal["registered", "lost", "unknown"]:
     """Whether HAMi counts on the node: its cards are registered, and nothing says that they are not any more.
 
-    `unknown`: there is no such node. Raises BotError when the cluster cannot be read.
+    `unknown`: there is no such node. Raises BotError when the cluster, or that node, cannot be read.
     """
     report = await answer(sources, "nodes", node, say)
     codes = {one.code for one in report.findings}
     if "not-found" in codes:
+        if left_out := [one for one in sources.cluster.undecodable if node in one]:
+            raise SourceError(f"node {node} cannot be read: {left_out[0]}")
         return "unknown"
     shows_cards = any(table.title == CARDS_TABLE for table in report.tables)
     return "registered" if shows_cards and codes.isdisjoint(LOST) else "lost"

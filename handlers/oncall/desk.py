@@ -54,7 +54,8 @@ class TriageDesk:
             else None
         )
         if row is None:
-            raise Refused(self._lent.say("triage.unknown"), hint="oncall lists those that are open")
+            say = self._lent.say
+            raise Refused(say("triage.unknown" if incident_id else "triage.which"), hint=say("triage.which-hint"))
         return row
 
     async def is_thread(self, channel: str, thread_ts: str) -> bool:
@@ -92,14 +93,14 @@ class TriageDesk:
     async def export(self, who: Person, row: Row) -> Message:
         """The timeline as a file, for the incident's channel. Raises Refused for somebody elsewhere."""
         if who.channel != row.channel:
-            raise Refused(self._lent.say("triage.elsewhere"))
+            raise Refused(self._lent.say("triage.elsewhere", channel=row.channel))
         happened = [Happened(one.at, one.news) for one in await self._rows.timeline(row.id)]
         file = render_timeline(await self.head(row), happened, self._lent.say)
         return progress(file.title)._replace(files=(file,))
 
     async def listed(self) -> Message:
-        """The open incidents, and who is called."""
-        rows = [row for row in await self._rows.opened() if not row.incident.ended]
+        """The incidents that are neither resolved nor closed, and who is called."""
+        rows = [row for row in await self._rows.opened() if row.incident.is_open]
         counts = await self._rows.counts([row.id for row in rows])
         heads = [head_of(row, counts.get(row.id, Counts())) for row in rows]
         return render_open(heads, await self._keeper.rota.now(), self._lent.say)
@@ -116,7 +117,7 @@ class TriageDesk:
         append = self._lent.store.audit.append
         if who.channel != row.channel:
             await append(**_line(who, row, deed, "refused")._asdict())
-            raise Refused(self._lent.say("triage.elsewhere"))
+            raise Refused(self._lent.say("triage.elsewhere", channel=row.channel))
         if self._responders and not {who.user, *await self._groups.of(who.user)} & self._responders:
             await append(**_line(who, row, deed, "refused")._asdict())
             raise AccessDenied(Denied("you may not act on incidents", tuple(sorted(self._responders))))
@@ -130,7 +131,9 @@ class TriageDesk:
         if wanted.to == self._lent.bot_user:
             raise Refused(self._lent.say("triage.not-me"), hint="For example: @hami-bot triage handover @ada")
         if wanted.deed == "note" and not wanted.text.strip():
-            raise Refused("a note needs its text", hint="For example: @hami-bot triage note rebooted gpu-7")
+            raise Refused(
+                "a note needs its text", hint="For example, in its thread: @hami-bot triage note rebooted gpu-7"
+            )
 
     async def _check_lost(self, row: Row, node: str) -> None:
         """That there is something to wait for. Raises BotError where there is not, or the cluster cannot be read."""

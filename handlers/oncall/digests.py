@@ -29,6 +29,8 @@ from playbooks._playbook import find
 TICK_S = 20.0
 READING_S = 120.0
 """Less than a claim lasts (`bot.store.digests.CLAIM_S`)."""
+AT_ONCE = 4
+"""Digests that are made at the same time: a cluster that hangs does not hold up those of the others."""
 MOST = 10
 """Digests in one channel."""
 TREND = 14
@@ -77,6 +79,10 @@ def read_digest(words: Sequence[str]) -> Post | Add | ListAll | Stop:
             return _add(read_cron(cron, zone), CRON_EXAMPLE)
         case [_, _, _, _, _, zone]:
             return _add(read_cron(" ".join(words[:5]), zone), CRON_EXAMPLE)
+        case [days, at]:
+            raise _without_zone(read_schedule(days, at, "UTC"), EXAMPLE)
+        case [_, _, _, _, _]:
+            raise _without_zone(read_cron(" ".join(words), "UTC"), CRON_EXAMPLE)
         case _:
             raise _wrong("a digest needs its days, its time and its time zone")
 
@@ -85,6 +91,11 @@ def _add(schedule: Schedule | str, example: str) -> Add:
     if isinstance(schedule, Schedule):
         return Add(schedule)
     raise _wrong(schedule, example)
+
+
+def _without_zone(schedule: Schedule | str, example: str) -> UsageError:
+    """What else is wrong counts first."""
+    return _wrong(schedule if isinstance(schedule, str) else "its time zone is missing", example)
 
 
 class Digests:
@@ -108,15 +119,22 @@ class Digests:
 
     async def look(self) -> None:
         """Posts what is due; marks what was missed for good."""
-        for digest in await self._rows.wanted():
-            try:
+        turns = asyncio.Semaphore(AT_ONCE)
+        looks = (self._look_in_turn(digest, turns) for digest in await self._rows.wanted())
+        for error in await asyncio.gather(*looks, return_exceptions=True):
+            if error is not None:
+                raise error
+
+    async def _look_in_turn(self, digest: Digest, turns: asyncio.Semaphore) -> None:
+        try:
+            async with turns:
                 with bugs_as_errors():
                     await self._look_at(digest)
-            except StoreError:
-                raise
-            except BotError as error:  # of one digest: tried again once its claim has lapsed
-                self._failed[digest.id] = one_line(error.message, _REASON)
-                log.warning("the digest %s of %s: %s", digest.id, digest.channel, error)
+        except StoreError:
+            raise
+        except BotError as error:  # of one digest: tried again once its claim has lapsed
+            self._failed[digest.id] = one_line(error.message, _REASON)
+            log.warning("the digest %s of %s: %s", digest.id, digest.channel, error)
 
     async def _look_at(self, digest: Digest) -> None:
         now = self._lent.now()

@@ -5,12 +5,13 @@ import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bot.errors import BotError, SourceError
-from bot.kube.models import PODS
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import EVENTS, PODS, Kind
 from bot.kube.record import record
-from bot.report import one_line
+from bot.report import Gap, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
 from bot.slack.render.prose import render_error
@@ -28,10 +29,11 @@ RECORDED_S = 60.0
 class Bounds(NamedTuple):
     """Of a recording that is attached, and so is kept in the store until Slack has it; `largest` is in bytes.
 
-    It holds all pods, since what a node has left depends on every one: of too many none is made.
+    It holds all pods, since what a node has left depends on every one, and all events: of too many none is made.
     """
 
     most_pods: int = 10_000
+    most_events: int = 20_000
     largest: int = 8 * 1024 * 1024
 
 
@@ -86,9 +88,8 @@ def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message
 
 async def _recording(sources: Sources, asked: Asked, bounds: Bounds, say: Texts) -> tuple[File, list[str]]:
     """The cluster as `hami-bot record` writes it, redacted, and what could not be read. Raises BotError."""
-    pods = len(await sources.cluster.list(PODS))
-    if pods > bounds.most_pods:
-        raise SourceError(f"the cluster has {pods:,} pods")
+    await _check_few(sources.cluster, PODS, bounds.most_pods)
+    await _check_few(sources.cluster, EVENTS, bounds.most_events)
     namespace, _, pod = asked.subject.rpartition("/")
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         out = Path(folder) / asked.recording
@@ -98,3 +99,10 @@ async def _recording(sources: Sources, asked: Asked, bounds: Bounds, say: Texts)
         raise SourceError(f"it has {len(content):,} bytes")
     file = File(asked.recording, content, say("triage.recording-title", subject=asked.subject))
     return file, [gap.source for gap in summary.gaps]
+
+
+async def _check_few(cluster: Cluster, kind: Kind[Any], most: int) -> None:
+    """Raises SourceError for more. To count them their metadata is enough; of what cannot be read `record` tells."""
+    found = await seen(kind.plural, cluster.list(kind, metadata_only=True))
+    if not isinstance(found, Gap) and len(found) > most:
+        raise SourceError(f"the cluster has {len(found):,} {kind.plural}")

@@ -1,10 +1,9 @@
 """Triage threads in Slack: the buttons of heads, their form, and `triage` and `oncall` in words."""
 
-import logging
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -14,11 +13,11 @@ from bot.slack.message import Message
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
 from bot.slack.render.triage import ACT, FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form, render_head
-from bot.store import StoreError
 from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
 from handlers.desk import DONE, Desk
+from handlers.mention import question_of
 from handlers.oncall.causes import LOST
 from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.digests import Digests, read_digest
@@ -33,8 +32,6 @@ _FREE_TEXT = re.compile(r"\s*(triage)\s+(note|close)((?:\s+[0-9a-f]{8})?)\s+(.*)
 _MENTIONED = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>|<!subteam\^(S[A-Z0-9]+)(?:\|[^>]*)?>")
 _LONGEST_NOTE = 1500
 
-log = logging.getLogger(__name__)
-
 Said = Callable[[], Awaitable[str | Message]]
 
 
@@ -46,7 +43,7 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
         return bool(_OURS.match(body.get("text") or ""))
 
     async def mentioned(event: dict[str, Any]) -> bool:
-        return _from_person(event) and (bool(_OURS.match(window.words_of(event))) or await window.is_in_short(event))
+        return _from_person(event) and (bool(_OURS.match(window.words_of(event))) or window.may_be_in_short(event))
 
     async def said_directly(event: dict[str, Any]) -> bool:
         return event.get("channel_type") == "im" and await mentioned(event)
@@ -76,16 +73,12 @@ class _Window:
     def words_of(self, event: dict[str, Any]) -> str:
         return without_mention(event.get("text") or "", self._desk.lent.bot_user)
 
-    async def is_in_short(self, event: dict[str, Any]) -> bool:
-        """Whether it acts on the incident of its thread without the word `triage`. Elsewhere that means nothing."""
-        thread = event.get("thread_ts", "")
-        if self._given is None or not thread or not _IN_SHORT.match(self.words_of(event)):
-            return False
-        try:
-            return await self._given.is_thread(event["channel"], thread)
-        except StoreError as error:
-            log.warning("whether a thread is an incident's: %s", error.message)
-            return False
+    def may_be_in_short(self, event: dict[str, Any]) -> bool:
+        """Whether it acts on the incident of its thread without the word `triage`, should that be an incident's.
+
+        That the store knows, which no ack waits for.
+        """
+        return bool(self._given and event.get("thread_ts") and _IN_SHORT.match(self.words_of(event)))
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -94,11 +87,26 @@ class _Window:
         self._ask(body["trigger_id"], question)
 
     async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        words = self.words_of(event)
-        question = self._question(event["user"], event["channel"], words if _OURS.match(words) else f"triage {words}")
-        self._ask(body["event_id"], msgspec.structs.replace(question, thread_ts=event.get("thread_ts", "")))
+        words, key, thread = self.words_of(event), body["event_id"], event.get("thread_ts", "")
+        is_whole = bool(_OURS.match(words))
+        question = self._question(event["user"], event["channel"], words if is_whole else f"triage {words}")
+        question = msgspec.structs.replace(question, thread_ts=thread)
+        if is_whole:
+            self._ask(key, question)
+            return
+
+        async def in_short() -> None:
+            if await self._triage.is_thread(question.channel, thread):
+                await self._answer(key, question)
+            else:  # there it means nothing of ours
+                self._desk.ask(f"{key}/asked", question_of(self._desk, event, thread_ts=thread))
+
+        self._desk.do(key, in_short, question)
 
     def _ask(self, key: str, question: Question) -> None:
+        self._desk.do(key, partial(self._answer, key, question), question)
+
+    async def _answer(self, key: str, question: Question) -> None:
         async def said() -> str | Message:
             cluster, words = _without_cluster(_words(question.words))
             if words and words[0].casefold() == "digest":
@@ -107,7 +115,7 @@ class _Window:
                 return await self._digests.do(key, who, read_digest(words[1:]), about)
             return await self._said(key, question, read_words(words))
 
-        self._desk.do(key, partial(self._reply, key, question, said), question)
+        await self._reply(key, question, said)
 
     async def _said(self, key: str, question: Question, asked: Asked) -> str | Message:
         who = Person(question.user, question.channel)
@@ -147,7 +155,7 @@ class _Window:
         who = Person(question.user, question.channel)
 
         async def said() -> str | Message:
-            if deed not in ("ack", "take", "note", "handover", "mute", "close") or not incident_id:
+            if deed not in get_args(Deed) or not incident_id:
                 raise await self._triage.refuse_forged(who, deed)
             row = await self._triage.find(who, incident_id)
             return await self._triage.act(who, row, Wanted(deed))

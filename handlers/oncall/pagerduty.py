@@ -6,12 +6,13 @@ GET /oncalls as PagerDuty's REST API v2 documents it: entries with `user` (`emai
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import httpx
 import msgspec
 
-from bot.errors import SourceError
+from bot.bugs import bugs_as_errors
+from bot.errors import BotError, SourceError
 from bot.kube.podport import bounded
 from bot.report import one_line
 from bot.settings.schema import PagerDutySettings
@@ -62,35 +63,51 @@ class Rota:
         self._pagerduty = pagerduty
         self._clock = clock
         self._kept: tuple[float, tuple[str, ...]] | None = None
+        self._strangers: set[str] = set()
+        self._bugs: set[str] = set()
 
-    def known(self) -> tuple[str, ...] | None:
-        """Slack's ids of people and user groups; None: that has to be asked first (`now`)."""
+    def known(self, for_s: float = KEPT_S) -> tuple[str, ...] | None:
+        """Slack's ids of people and user groups as of `for_s` ago at most; None: that has to be asked first (`now`)."""
         if self._pagerduty is None:
             return self._usual
-        return self._kept[1] if self._kept and self._clock() - self._kept[0] < KEPT_S else None
+        return self._kept[1] if self._kept and self._clock() - self._kept[0] < for_s else None
 
     async def now(self) -> tuple[str, ...]:
-        """The same, asked for if need be. Without PagerDuty's answer, which is logged, the rota of the settings."""
+        """The same, asked for if need be. Raises nothing: whatever goes wrong with PagerDuty is logged, and then it is
+        the rota of the settings.
+        """
         known = self.known()
         if known is not None or self._pagerduty is None:
             return known or self._usual
+        users: list[_User] = []
         try:
-            first = await on_call(self._pagerduty)
-        except SourceError as error:
+            with bugs_as_errors(self._bugs):
+                users = await _on_call(self._pagerduty)
+        except BotError as error:
             log.warning("whom PagerDuty has on call is not known, the rota of the settings is called: %s", error)
-            first = ()
+        first = filter(None, (self._in_slack(one, self._pagerduty.people) for one in users))
         found = tuple(dict.fromkeys((*first, *self._usual)))
         self._kept = self._clock(), found
         return found
 
+    def _in_slack(self, user: _User, people: Mapping[str, str]) -> str:
+        """Empty, and once in the log, for somebody whom the settings do not know."""
+        found = people.get((user.email or "").casefold(), "")
+        if not found and user.id not in self._strangers:
+            self._strangers.add(user.id)
+            log.error("%s is on call, but oncall.pagerduty.people does not say who that is in Slack", _named(user))
+        return found
 
-async def on_call(settings: PagerDutySettings) -> tuple[str, ...]:
-    """Slack's ids of those whom the schedules have on call now, in the schedules' order. Raises SourceError."""
+
+async def _on_call(settings: PagerDutySettings) -> list[_User]:
+    """Those whom the schedules have on call now, in the schedules' order. Raises SourceError."""
     try:
         async with asyncio.timeout(WITHIN_S):
             entries = await _entries(settings)
     except TimeoutError as error:
         raise _failed(settings, f"no answer within {WITHIN_S:g} s") from error
+    except httpx.LocalProtocolError as error:  # whose text quotes the header that has the token
+        raise _failed(settings, "it cannot be asked: is oncall.pagerduty.token one line of ASCII?") from error
     except httpx.HTTPError as error:
         raise _failed(settings, one_line(str(error), 200) or type(error).__name__) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -98,10 +115,9 @@ async def on_call(settings: PagerDutySettings) -> tuple[str, ...]:
     order = {schedule: number for number, schedule in enumerate(settings.schedules)}
     wanted = [one for one in entries if one.schedule and one.schedule.id in order]
     wanted.sort(key=lambda one: (order[one.schedule.id] if one.schedule else 0, one.escalation_level))
-    found = [_in_slack(one.user, settings) for one in wanted]
     if not wanted:
         log.warning("PagerDuty has nobody on call now in the schedules %s", ", ".join(settings.schedules))
-    return tuple(dict.fromkeys(filter(None, found)))
+    return [one.user for one in wanted]
 
 
 async def _entries(settings: PagerDutySettings) -> list[_OnCall]:
@@ -111,10 +127,10 @@ async def _entries(settings: PagerDutySettings) -> list[_OnCall]:
     }
     asked = {"schedule_ids[]": settings.schedules, "include[]": "users", "earliest": "true", "limit": _PAGE}
     found: list[_OnCall] = []
-    async with httpx.AsyncClient(headers=headers, proxy=proxy_for(settings.url), trust_env=False) as client:
+    async with _client(settings) as client:
         for number in range(_MOST_PAGES):
-            params = {**asked, "offset": number * _PAGE}
-            async with client.stream("GET", f"{settings.url}/oncalls", params=params, timeout=WITHIN_S) as answer:
+            params, url = {**asked, "offset": number * _PAGE}, f"{settings.url}/oncalls"
+            async with client.stream("GET", url, params=params, headers=headers, timeout=WITHIN_S) as answer:
                 if answer.status_code != 200:
                     what = _MEANINGS.get(answer.status_code, "")
                     raise _failed(settings, f"HTTP {answer.status_code}{': ' if what else ''}{what}")
@@ -128,11 +144,11 @@ async def _entries(settings: PagerDutySettings) -> list[_OnCall]:
     return found
 
 
-def _in_slack(user: _User, settings: PagerDutySettings) -> str:
-    found = settings.people.get((user.email or "").casefold(), "")
-    if not found:
-        log.error("%s is on call, but oncall.pagerduty.people does not say who that is in Slack", _named(user))
-    return found
+def _client(settings: PagerDutySettings) -> httpx.AsyncClient:
+    try:
+        return httpx.AsyncClient(proxy=proxy_for(settings.url), trust_env=False)
+    except (httpx.InvalidURL, ValueError, ImportError) as error:
+        raise _failed(settings, f"not through the proxy of the environment: {one_line(str(error), 200)}") from error
 
 
 def _named(user: _User) -> str:

@@ -25,7 +25,9 @@ from bot.slack.outbox import Severity
 from bot.slack.render.triage import Head, render_head, render_news
 from bot.store import StoreError
 from bot.store.alert_rows import Counts
-from bot.store.incidents import Event, Row, head_key
+from bot.store.incidents import Event, Row, evidence_key, head_key
+from bot.triage.cause import severest
+from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.state import Terms, passed, wants_call
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.lent import Lent
@@ -70,10 +72,10 @@ class Plan(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """When a look at nodes began, and which of them were registered."""
+    """When a look at nodes began, and what was seen of them."""
 
     at: float
-    registered: frozenset[str] = frozenset()
+    nodes: Nodes = UNSEEN
 
 
 _NEVER = _Looked(-math.inf)
@@ -170,11 +172,17 @@ class Keeper:
         return rows
 
     def _terms(self, rows: Sequence[Row], counts: Mapping[str, Counts]) -> Terms:
-        """With the rota of now. While that has to be asked for, beside the threads, nobody is called."""
+        """With the rota of now. While that has to be asked for, beside the threads, nobody is called.
+
+        Where everybody was called already, it is asked for no more often than people are called.
+        """
         terms, now = self._plan.terms, self._lent.now()
         rota = self.rota.known()
+        before = self.rota.known(terms.call_s)
         if rota is None and any(
-            wants_call(row.incident, now, terms, firing=counts.get(row.id, Counts()).firing > 0) for row in rows
+            wants_call(row.incident, now, terms, firing=counts.get(row.id, Counts()).firing > 0)
+            and (before is None or not set(before).issubset(row.incident.called))
+            for row in rows
         ):
             self._begin("the rota", "", self._ask_rota)
         return terms._replace(rota=rota or ())
@@ -211,23 +219,25 @@ class Keeper:
             self._asking[what, cluster] = asyncio.create_task(_guarded(told, work))
 
     async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
-        """Which of the nodes are registered by now; whether any is."""
+        """Which of the nodes are registered by now, or gone; whether any is."""
         began, say = self._lent.now(), self._lent.say
         self._looked[cluster] = _Looked(began)
         try:
             async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(cluster) as sources:
-                found = [one for one in sorted(nodes) if await standing_of(sources, one, say) == "registered"]
+                found = {one: await standing_of(sources, one, say) for one in sorted(nodes)}
         except TimeoutError as error:
             raise SourceError(f"no answer within {PATIENCE_S:g} s") from error
-        self._looked[cluster] = _Looked(began, frozenset(found))
-        if found:
+        registered = frozenset(one for one, standing in found.items() if standing == "registered")
+        gone = frozenset(one for one, standing in found.items() if standing == "unknown")
+        self._looked[cluster] = _Looked(began, Nodes(registered, gone))
+        if registered or gone:
             self._wake.set()
-        return bool(found)
+        return bool(registered or gone)
 
     async def _sort(self, cluster: str) -> bool:
         """Whether there are causes; without any the alerts stay as they are."""
-        others = self._plan.clusters if cluster == self._plan.usual else ()
-        some = await self._rows.unsorted(SORTED_AT_ONCE, cluster, others)
+        ours = self._plan.clusters if cluster == self._plan.usual else None
+        some = await self._rows.unsorted(SORTED_AT_ONCE, cluster, ours)
         found = await self._causes(cluster, some)
         for cause, members in found:
             await self._rows.sort(cluster, cause, members, self._plan.channel)
@@ -257,11 +267,11 @@ class Keeper:
         now = self._lent.now()
         incident = row.incident
         looked = self._looked.get(row.cluster, _NEVER)
-        seen = looked.registered if looked.at >= incident.since else frozenset[str]()  # else it was before the mute
-        due = passed(incident, now, terms, firing=counts.firing > 0, registered=seen)
+        seen = looked.nodes if looked.at >= incident.since else UNSEEN  # else it was before the mute
+        due = passed(incident, now, terms, firing=counts.firing > 0, nodes=seen)
         if due.incident != incident or due.news:
             step = await self._rows.change(
-                row.id, lambda one, firing: passed(one, now, terms, firing=firing, registered=seen)
+                row.id, lambda one, firing: passed(one, now, terms, firing=firing, nodes=seen)
             )
             if step is not None and not isinstance(step, str):
                 incident = step.incident
@@ -281,7 +291,8 @@ class Keeper:
             return
         if waited < DEBOUNCE_S and row.shown.startswith(said):
             return
-        await self._put(row, head_key(row.id), message, severity=row.cause.severity, update_ts=row.thread_ts)
+        severity = severest(row.cause.severity, counts.severities)
+        await self._put(row, head_key(row.id), message, severity=severity, update_ts=row.thread_ts)
         await self._rows.show(row.id, shown)
 
     async def _prove(self, rows: Sequence[Row]) -> bool:
@@ -289,12 +300,15 @@ class Keeper:
         return any([await _guarded(f"the incident {row.id}", partial(self._prove_one, row)) for row in rows])
 
     async def _prove_one(self, row: Row) -> bool:
-        """The evidence, once: what a person who asked about the first pod would be answered."""
-        if row.cause.code and row.cause.subject:
+        """The evidence, once: what a person who asked about the first pod would be answered.
+
+        A recording that is made again is another file. What was given before this was interrupted stays as it is.
+        """
+        if row.cause.code and row.cause.subject and not await self._rows.has_evidence(row):
             verb = "why" if "/" in row.cause.subject else "nodes"
             asked = Asked(verb, row.cause.subject, f"incident-{row.id}.tar.gz", row.cause.nodes)
             message = await evidence(self._lent, row.cluster, asked)
-            await self._put(row, f"{head_key(row.id)}:why", message, thread_ts=row.thread_ts)
+            await self._put(row, evidence_key(row.id), message, thread_ts=row.thread_ts)
         await self._rows.proven(row.id)
         return False
 

@@ -12,9 +12,10 @@ from bot.errors import UsageError
 from bot.triage.state import Deed
 
 Verb = Literal["list", "export", "show"]
-EXAMPLES = {"triage": "triage note rebooted gpu-7", "oncall": "oncall"}
+_SOME_ID = "3fa29c1b"
+EXAMPLES = {"triage": f"triage note {_SOME_ID} rebooted gpu-7", "oncall": "oncall"}
 SUMMARIES = {
-    "triage": "Act on an incident, in its thread: ack, take, note TEXT, handover @WHO, mute 2h, close, export.",
+    "triage": "Act on an incident by its id, or in its thread: ack, take, note, handover, mute, unmute, close, export.",
     "oncall": "Which incidents are open, whose they are, and who is called.",
 }
 DEEDS: dict[str, Deed] = {
@@ -24,6 +25,7 @@ DEEDS: dict[str, Deed] = {
     "note": "note",
     "handover": "handover",
     "mute": "mute",
+    "unmute": "unmute",
     "close": "close",
 }
 """By word, what it does to an incident."""
@@ -31,6 +33,7 @@ _OTHERS: dict[str, Verb] = {"open": "list", "list": "list", "export": "export", 
 _INCIDENT = re.compile(r"[0-9a-f]{8}")
 _NODE = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _PERSON = re.compile(r"<?[@]?([UWS][A-Z0-9]{2,})(?:\|[^>]*)?>?")
+_CLOCK = re.compile(r"\d{1,2}(:\d\d){1,2}([ap]m)?|\d{1,2}[ap]m", re.IGNORECASE)
 _LONGEST_MUTE_S = 7 * 86400.0
 
 
@@ -127,9 +130,16 @@ def read_mute(words: Sequence[str]) -> tuple[float, str]:
                 return seconds, ""
         case _:
             pass
+    if any(map(_CLOCK.fullmatch, words)):
+        why = "a time of day is not understood, since nobody's time zone is known: say for how long"
+        raise _wrong(why, "triage mute 7h")
     why = "a mute lasts at most 7 days, or until gone, or until node NODE registers"
     raise _wrong(why, "triage mute 2h")
 
 
 def _wrong(message: str, example: str = "triage ack") -> UsageError:
-    return UsageError(message, hint=f"For example, in the incident's thread: @hami-bot {example}")
+    hint = f"For example, in the incident's thread: @hami-bot {example}"
+    verb, deed, *rest = example.split()
+    if deed != "handover":  # to a person, whom a command cannot name
+        hint += f"; elsewhere with its id: /hami {' '.join((verb, deed, _SOME_ID, *rest))}"
+    return UsageError(message, hint=hint)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import msgspec
@@ -104,7 +104,7 @@ class ProfileDesk:
         request = asked.request.request(
             longest_s=settings.longest_s, limit_bytes=settings.most_bytes, namespaces=settings.namespaces
         )
-        cluster = asked.options.get("cluster") or await usual_cluster(self._lent, question)
+        cluster = self._lent.cluster_of(asked.options.get("cluster") or await usual_cluster(self._lent, question))
         wanted = Wanted(cluster, str(request.target or ""), request.kind, request.seconds)
         joined = say("profile.joined") if self._captures.is_running(wanted) else ""
         waiting = self._taken(wanted, request, question, say)
@@ -116,9 +116,11 @@ class ProfileDesk:
         return answer.message
 
     async def _taken(self, wanted: Wanted, request: Request, question: Question, say: Texts) -> Answer:
-        """Who shares what is being taken needs no room for another one."""
-        async with nullcontext() if self._captures.is_running(wanted) else self._room.capture():
+        """Who shares what is being taken needs no room for another one: asked last, since what is taken may end."""
+        async with AsyncExitStack() as stack:
             async with audited(self._lent.store.audit, question, wanted.cluster, request):
+                if not self._captures.is_running(wanted):
+                    await stack.enter_async_context(self._room.capture())
                 snapshot = await self._captures.take(wanted, partial(self._gather, wanted.cluster, request))
             taken = snapshot.outcome
             contents = [taken.content] if isinstance(taken, Taken) else []

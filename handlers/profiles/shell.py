@@ -4,7 +4,6 @@ It reads its own words: the options are Go's flags (`-cum`, `--cum`, `-nodecount
 click would take longer than the answer.
 """
 
-import gc
 import os.path
 import sys
 from collections.abc import Callable, Sequence
@@ -83,14 +82,6 @@ def main(words: Sequence[str], config: "Path | None" = None) -> int:
     A profile that is no file may be one that the bot keeps: `config` is the settings file that says where, as by
     `load_settings`.
     """
-    gc.disable()  # it answers and ends, and nothing that it makes goes in circles
-    try:
-        return _done(words, config)
-    finally:
-        gc.freeze()  # else Python looks through all of it when it ends
-
-
-def _done(words: Sequence[str], config: "Path | None") -> int:
     try:
         with bugs_as_errors():
             _print(_answer_with_kept(words, config))

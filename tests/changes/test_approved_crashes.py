@@ -107,7 +107,7 @@ class Place:
                 bot_user="",
                 now=self.now,
             )
-            here = LookedAfter(Settings(access=access), sources, Changing(writing, capture), self.now)
+            here = LookedAfter(Settings(access=access), (), sources, Changing(writing, capture), self.now)
             yield here.begin(lent), here
 
     async def new_case(self) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.errors import WhichCluster
+from bot.errors import NoSuchCluster, WhichCluster
 from handlers.lent import Lent
 
 NOTHING = Lent(**dict.fromkeys(Lent._fields, None))  # type: ignore[arg-type]  # none of these is used here
@@ -28,3 +28,9 @@ def test_between_several_clusters_nothing_is_guessed() -> None:
     with pytest.raises(WhichCluster) as caught:
         TWO.the_cluster("", "C2")
     assert list(caught.value.clusters) == ["prod", "staging"]
+
+
+@pytest.mark.parametrize("lent", [TWO, TWO._replace(clusters=(), channels={})], ids=["of two", "without names"])
+def test_what_would_be_kept_or_changed_of_a_cluster_that_there_is_not_is_refused(lent: Lent) -> None:
+    with pytest.raises(NoSuchCluster, match="there is no cluster 'prdo'"):
+        lent.the_cluster("prdo", "C1")

@@ -63,6 +63,8 @@ def test_an_alert_opens_a_thread_whose_head_tells_the_story_and_the_digest_shows
         await expect(thread).to_contain_text("Handed over to", timeout=PATIENCE_MS)
 
         await head.get_by_role("button", name="Close", exact=True).click()
+        await expect(dialog).to_contain_text("The cause is still there: 2 of 2 pods", timeout=PATIENCE_MS)
+        await dialog.get_by_role("button", name="Close", exact=True).click()
         await expect(head).to_contain_text("Closed, warning", timeout=PATIENCE_MS)
         assert await head.get_by_role("button", name="Acknowledge").count() == 0
 

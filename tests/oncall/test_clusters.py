@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import pytest
+
 from bot.errors import SourceError
 from bot.settings.schema import ClusterSettings, OncallSettings
 from bot.triage.state import Act, act
@@ -45,6 +47,21 @@ def test_a_digest_that_names_no_cluster_is_about_the_only_one(tmp_path: Path) ->
         await world.told("ada", "here, about prod.")
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None, {"prod": ClusterSettings()})
+
+
+@pytest.mark.parametrize("given", [HERE, HERE.model_copy(update={"cluster": "ours"})])
+def test_where_the_settings_name_no_cluster_an_alert_that_names_one_is_about_the_usual_one(
+    database: str, tmp_path: Path, given: OncallSettings
+) -> None:
+    async def scene(rig: Rig) -> None:
+        lent = rig.lent()
+        keeper = Keeper(lent, plan(given, lent, "one", 60.0)._replace(clock=rig.bot.clock.now))
+        await keeper.take([pending(0, cluster="prod"), pending(3), pending(6, cluster="another")])
+        await rig.passes(50, keeper, step_s=50)
+        [head] = rig.heads()
+        assert "3 of 3 pods still affected" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 7), scene)
 
 
 @contextlib.asynccontextmanager
@@ -120,7 +137,7 @@ def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_held_u
             while not rig.heads():
                 await rig.send()
         [head] = rig.heads()
-        assert "1 of 1 pods still affected" in text(head)
+        assert "1 of 1 pod still affected" in text(head)
 
     with_rig(new_database(), busy_cluster(tmp_path, 1), scene)
 

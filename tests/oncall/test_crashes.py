@@ -11,6 +11,7 @@ again. What must hold at the end, whatever was killed:
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,9 @@ from bot.triage.webhook import Alert
 from handlers.oncall.passes import Keeper
 from tests.changes.rig import Killed, Steps, When
 from tests.conftest import NewDatabase
-from tests.oncall.rig import Rig, a_rig, pending, text
+from tests.oncall.rig import Rig, a_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
+from tests.oncall.test_evidence import files
 
 WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put"})
 FIRST = [pending(0), pending(3)]
@@ -121,6 +123,34 @@ def test_killed_at_any_step_nothing_is_lost_and_nothing_is_told_twice(
         return len(points)
 
     record_property("crash_points", asyncio.run(run()))
+
+
+class _UntilProven(Steps):
+    """Kills the process when the evidence is with the outbox, and before that is noted."""
+
+    async def take(self, name: str, step: Callable[[], Awaitable[Any]]) -> Any:
+        if name == "proven":
+            raise Killed
+        return await step()
+
+
+def test_evidence_that_was_given_before_the_kill_is_not_made_again_of_what_the_cluster_is_by_then(
+    new_database: NewDatabase, tmp_path: Path
+) -> None:
+    then, later = busy_cluster(tmp_path / "then", 4), busy_cluster(tmp_path / "later", 5)
+
+    async def scene(rig: Rig) -> None:
+        with pytest.raises(Killed):
+            await _thread(rig, rig.keeper("killed", _UntilProven()))
+        await rig.send()
+        rig.recording = later
+        await rig.passes(100, rig.keeper("another"), step_s=50)
+        [row] = await rig.store.incidents.opened()
+        assert row.proven
+        names = [file["name"] for file in files(rig) if file["name"].endswith(".tar.gz")]
+        assert names == [f"incident-{row.id}.tar.gz"]
+
+    with_rig(new_database(), then, scene)
 
 
 _made: list[bytes] = []

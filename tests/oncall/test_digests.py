@@ -16,6 +16,7 @@ from bot.settings.schema import Settings
 from bot.store.tables import digest_runs
 from handlers.changes.terms import Person
 from handlers.desk import AT_ONCE, Desk
+from handlers.oncall.digests import AT_ONCE as TOGETHER
 from handlers.oncall.digests import Add, Digests, ListAll, Post, Stop, read_digest
 from handlers.oncall.setup import oncall_desk
 from playbooks._playbook import Sources
@@ -74,6 +75,29 @@ def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_changed(data
         assert all("Nothing has changed" in text(one) and len(one["blocks"]) == 1 for one in again)
 
     with_rig(database, busy_cluster(tmp_path, 4), scene)
+
+
+def test_several_clusters_are_read_at_once_but_not_all(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        together, inside, most = asyncio.Barrier(TOGETHER), 0, 0
+
+        @contextlib.asynccontextmanager
+        async def sources(cluster: str) -> AsyncGenerator[Sources]:
+            nonlocal inside, most
+            inside += 1
+            most = max(most, inside)
+            await together.wait()
+            inside -= 1
+            raise SourceError(f"{cluster} is down")
+            yield
+
+        desk = Digests(rig.lent()._replace(open_sources=sources))
+        for number in range(2 * TOGETHER):
+            await desk.do(f"k{number}", WHO, Add(NINE), f"cluster-{number}")
+        await after(rig, TO_NINE + 60, desk)
+        assert most == TOGETHER
+
+    with_rig(database, tmp_path, scene)
 
 
 def test_it_says_what_changed(database: str, tmp_path: Path) -> None:
@@ -333,3 +357,17 @@ def test_what_was_not_seen_as_well_as_before_is_not_compared() -> None:
 )
 def test_a_step_has_its_sign(before: str, after_: str, told: str) -> None:
     assert step(before, after_) == told
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("daily 09:00", "its time zone is missing"),
+        ("daily 25:00", "no time of day"),
+        ("0 9 * * *", "its time zone is missing"),
+        ("99 9 * * *", "99"),
+    ],
+)
+def test_words_without_a_zone_are_told_what_is_wrong_with_them(words: str, wrong: str) -> None:
+    with pytest.raises(UsageError, match=wrong):
+        read_digest(words.split())

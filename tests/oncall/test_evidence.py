@@ -2,12 +2,16 @@
 
 import io
 import tarfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from bot.kube.cluster import Cluster
+from bot.kube.models import Kind
 from bot.kube.recording import RecordedCluster
 from bot.texts import Texts
 from handlers.oncall.causes import answer
@@ -72,7 +76,12 @@ def recorded(folder: Path, **more: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "told"), [(Bounds(most_pods=4), "the cluster has 5 pods"), (Bounds(largest=99), "bytes")]
+    ("bounds", "told"),
+    [
+        (Bounds(most_pods=4), "the cluster has 5 pods"),
+        (Bounds(most_events=-1), "the cluster has 0 events"),
+        (Bounds(largest=99), "bytes"),
+    ],
 )
 def test_what_is_too_large_is_not_attached_and_the_evidence_says_so(
     new_database: NewDatabase, tmp_path: Path, bounds: Bounds, told: str
@@ -84,6 +93,41 @@ def test_what_is_too_large_is_not_attached_and_the_evidence_says_so(
         assert told in said
         assert "Evidence" in said
         assert [one.name for one in message.files if one.name.endswith(".tar.gz")] == []
+
+    with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+
+
+class _Asked:
+    """The cluster, of which it is kept whether all of a kind were read whole."""
+
+    def __init__(self, read: Cluster) -> None:
+        self._read = read
+        self.whole: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._read, name)
+
+    async def list(self, kind: Kind[Any], namespace: str = "", **how: Any) -> list[Any]:
+        if not namespace and not any(how.values()):
+            self.whole.append(kind.plural)
+        return await self._read.list(kind, namespace, **how)
+
+
+def test_of_a_cluster_with_too_many_pods_they_are_not_read_to_be_counted(
+    new_database: NewDatabase, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        asked = _Asked(RecordedCluster.open(rig.recording))
+
+        @asynccontextmanager
+        async def sources(_: str) -> AsyncGenerator[Sources]:
+            yield Sources(asked)
+
+        lent = rig.lent()._replace(open_sources=sources)
+        await evidence(lent, "", Asked("why", "ml/trainer-0", "x.tar.gz"), Bounds(most_pods=4))
+        assert not {"pods", "events"}.intersection(asked.whole)
+        await evidence(lent, "", Asked("why", "ml/trainer-0", "x.tar.gz"))
+        assert {"pods", "events"}.issubset(asked.whole)
 
     with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
 

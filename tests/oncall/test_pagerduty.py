@@ -142,13 +142,51 @@ def test_nobody_there_at_all_is_no_answer_either(caplog: pytest.LogCaptureFixtur
     assert "the rota of the settings is called" in caplog.text
 
 
-def test_somebody_whom_the_settings_do_not_know_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene(given: PagerDutySettings, _: list[web.Request]) -> None:
-        assert await rota(given).now() == (LINUS, USUAL)
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "ftp://proxy.example", "http://127.0.0.1:port"])
+def test_a_proxy_that_cannot_be_used_is_no_answer_either(
+    proxy: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("https_proxy", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, proxy)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    one = rota(settings("https://pagerduty.example"))
+    assert asyncio.run(one.now()) == one.known() == (USUAL,)
+    assert "not through the proxy of the environment" in caplog.text
+
+
+@pytest.mark.parametrize("token", [f"{TOKEN}\n", f"{TOKEN}\u00e9"])
+def test_whatever_else_goes_wrong_the_rota_is_called_and_the_log_has_no_token(
+    token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(given: PagerDutySettings, asked: list[web.Request]) -> None:
+        unchecked = PagerDutySettings.model_construct(**dict(given) | {"token": SecretStr(token)})
+        one = rota(unchecked)
+        assert await one.now() == one.known() == (USUAL,)
+        assert asked == []
+
+    with caplog.at_level(logging.INFO):
+        with_pagerduty(lambda _: page(), scene)
+    assert "the rota of the settings is called" in caplog.text
+    assert TOKEN not in caplog.text
+
+
+def test_a_token_from_a_file_may_end_in_a_newline() -> None:
+    given = PagerDutySettings(token=SecretStr(f"{TOKEN}\n"), schedules=("PFIRST",), people=PEOPLE)
+    assert given.token.get_secret_value() == TOKEN
+
+
+def test_somebody_whom_the_settings_do_not_know_is_named_in_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(given: PagerDutySettings, asked: list[web.Request]) -> None:
+        now = [0.0]
+        one = rota(given, lambda: now[0])
+        for now[0] in (0.0, KEPT_S):
+            assert await one.now() == (LINUS, USUAL)
+        assert len(asked) == 2
 
     entries = entry("stranger@example.com", "PFIRST"), entry(None, "PFIRST"), entry("linus@example.com", "PSECOND")
     with_pagerduty(lambda _: page(*entries), scene)
-    assert "stranger (PSTRANGER) is on call" in caplog.text
+    assert caplog.text.count("stranger (PSTRANGER) is on call") == 1
 
 
 @pytest.mark.parametrize(("status", "first"), [(200, GRACE), (500, TERMS.rota[0])])
@@ -177,6 +215,29 @@ def test_in_the_thread_whoever_is_on_call_is_called_when_nobody_acknowledges(
     with_pagerduty(answer, scene)
 
 
+def test_once_everybody_was_called_pagerduty_is_asked_no_more_often_than_people_are_called(
+    new_database: NewDatabase, tmp_path: Path
+) -> None:
+    on_call = ["grace@example.com"]
+
+    async def scene(given: PagerDutySettings, asked: list[web.Request]) -> None:
+        async with a_rig(new_database(), busy_cluster(tmp_path, 3)) as rig:
+            keeper = rig.keeper(terms=TERMS._replace(rota=(USUAL,)), pagerduty=given)
+            await keeper.take([pending(0)])
+            await rig.passes(2 * TERMS.call_s + 150, keeper, step_s=75)
+            [row] = await rig.store.incidents.opened()
+            assert row.incident.called == (GRACE, USUAL)
+            asked.clear()
+            await rig.passes(2 * TERMS.call_s, keeper, step_s=75)
+            assert len(asked) <= 2
+            on_call[:] = ["linus@example.com"]
+            await rig.passes(TERMS.call_s, keeper, step_s=75)
+            [row] = await rig.store.incidents.opened()
+            assert row.incident.called == (GRACE, USUAL, LINUS)
+
+    with_pagerduty(lambda _: page(*(entry(one, "PFIRST") for one in on_call)), scene)
+
+
 def test_settings_say_who_is_called_without_pagerduty() -> None:
     given = {"channel": GIVEN.channel, "token": GIVEN.token, "pagerduty": settings("http://127.0.0.1:1")}
     with pytest.raises(ValidationError, match="rota is missing"):
@@ -192,6 +253,14 @@ def test_settings_say_who_is_called_without_pagerduty() -> None:
         ({"people": {"grace": GRACE}}, "e-mail"),
         ({"people": {"grace@example.com": "grace"}}, "U0123ABCD"),
         ({"url": "http://pagerduty.example"}, "https://"),
+        ({"url": "https://"}, "no address of a server"),
+        ({"url": "https://pager duty.example"}, "no address of a server"),
+        ({"url": "https://pagerduty.example:0"}, "no address of a server"),
+        ({"url": "https://pagerduty.example:https"}, "Port"),
+        ({"url": "https://pagerduty.example:99999"}, "Port"),
+        ({"token": " \n"}, "visible ASCII"),
+        ({"token": "pd-\u00e9"}, "visible ASCII"),
+        ({"token": "pd-7f3a\nX: y"}, "visible ASCII"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], told: str) -> None:

@@ -1,13 +1,14 @@
 """Heads, replies, forms, timelines and digests in every state, with hostile words, within Slack's limits."""
 
-from typing import get_args
+from typing import Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.digest.trend import rooms
-from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Subject
+from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
 from bot.slack.render.digest import Owner, Told, render_digest
 from bot.slack.render.limits import validate_view
 from bot.slack.render.triage import (
@@ -30,7 +31,7 @@ from sandbox.slack.content import strings_of
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
 
 HOSTILE = "<!channel> <@U0EVIL> *b* `c` | http://evil \u202e\n# x " + "x" * 3000
-CAUSE = Cause("s", HOSTILE, HOSTILE, "critical", HOSTILE, (HOSTILE,) * 50, HOSTILE)
+CAUSE = Cause("s", HOSTILE, HOSTILE, "critical", HOSTILE, (HOSTILE,) * 50, HOSTILE, (HOSTILE,) * 9)
 
 
 def head(state: State) -> Head:
@@ -49,6 +50,11 @@ def head(state: State) -> Head:
         (HOSTILE,) * 9,
         (HOSTILE,),
     )
+
+
+def buttons_of(shown: Head) -> dict[str, dict[str, Any]]:
+    rows = [one for one in render_head(shown, Texts("en")).blocks if one["type"] == "actions"]
+    return {one["action_id"]: one for row in rows for one in row["elements"]}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -84,6 +90,34 @@ def test_a_mute_ends_at_a_time_that_can_be_read_and_is_the_same_everywhere(ends:
 def test_a_head_that_is_closed_invites_nobody_to_act() -> None:
     assert "mention me" in "".join(strings_of(list(render_head(head("open"), Texts("en")).blocks)))
     assert "mention me" not in "".join(strings_of(list(render_head(head("closed"), Texts("en")).blocks)))
+
+
+@pytest.mark.parametrize(("quiet_since", "said"), [(0.0, "still there: 3 of 500 pods"), (5.0, "Nothing of it fires")])
+def test_who_closes_is_asked_first_and_told_whether_the_cause_is_still_there(quiet_since: float, said: str) -> None:
+    shown = head("open")._replace(incident=Incident("open", 1.0, quiet_since=quiet_since))
+    assert said in buttons_of(shown)["triage:close"]["confirm"]["text"]["text"]
+
+
+def test_while_it_is_muted_a_button_lifts_that() -> None:
+    assert "triage:unmute" not in buttons_of(head("open"))
+    assert {"triage:unmute", "triage:close"} < buttons_of(head("muted")).keys()
+    assert "triage:ack" not in buttons_of(head("muted"))
+
+
+@pytest.mark.parametrize(
+    ("found", "labelled", "said"),
+    [
+        ("warning", ("info", "page"), "critical"),
+        ("info", ("Warning",), "warning"),
+        ("critical", ("info",), "critical"),
+        ("warning", ("P1", ""), "warning"),
+    ],
+)
+def test_a_head_is_as_severe_as_the_severest_of_its_alerts(
+    found: Severity, labelled: tuple[str, ...], said: str
+) -> None:
+    shown = head("open")._replace(cause=msgspec.structs.replace(CAUSE, severity=found), severities=labelled)
+    assert render_head(shown, Texts("en")).text.startswith(f"Open, {said}: ")
 
 
 @pytest.mark.parametrize("deed", ["note", "handover", "mute"])

@@ -162,6 +162,37 @@ def test_a_command_lists_what_is_open_and_acts_by_its_id(tmp_path: Path) -> None
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
 
 
+def test_a_command_without_the_id_says_that_it_is_missing(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "triage mute 5m")
+        assert "/hami oncall shows" in (await world.told("ada", "Its id is missing"))["text"]
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+
+
+def test_what_is_closed_is_listed_nowhere_and_a_mute_is_lifted(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0")
+        head = await world.head(CAUSES[0])
+        incident = text(head).split("Incident ")[1][:8]
+        await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=head["ts"])
+        await world.click("ada", await world.head("Muted, warning"), "unmute")
+        await world.reply(head, "The mute has ended")
+        await world.head("Acknowledged, warning")
+        await world.slack.command("ada", ROOM, "oncall")
+        assert "nobody" in text(await world.told("ada", "Called in this order"))
+        await world.slack.open_home("ada")
+        await world.slack.wait_for(lambda: incident in text(world.slack.home("ada") or {}) or None)
+        await world.slack.mention("ada", ROOM, "close", thread_ts=head["ts"])
+        await world.head("Closed, warning")
+        await world.slack.command("ada", ROOM, "oncall")
+        await world.told("ada", "No incident is open")
+        await world.slack.open_home("ada")
+        await world.slack.wait_for(lambda: incident not in text(world.slack.home("ada") or {}) or None)
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+
+
 def test_only_responders_act_where_they_are_named(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.alert("trainer-0")
@@ -191,7 +222,7 @@ def test_what_a_client_makes_up_does_nothing(tmp_path: Path) -> None:
         await world.told("ada", "handed over to a person")
         await world.slack.mention("ada", ROOM, "triage", thread_ts=head["ts"])
         shown = await world.told("ada", "Open, warning")
-        assert "1 of 1 pods" in text(shown)
+        assert "1 of 1 pod" in text(shown)
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
 

@@ -193,6 +193,7 @@ def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Pat
             rows = store.incidents
             await rows.take([pending(0)])
             found = await rows.sort("", CAUSE, [pending(0)], "C1")
+            [row] = await rows.opened()
             event.listen(
                 store._engine.sync_engine, "before_cursor_execute", lambda *given: said.append((given[2], given[3]))
             )
@@ -205,6 +206,7 @@ def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Pat
                 rows.firing_of("watch", ""),
                 rows.unsorted_labels(),
                 rows.unsorted(9, "a", ("b",)),
+                rows.has_evidence(row),
             ):
                 await reading
             await rows.silence("alertmanager", 0.0)

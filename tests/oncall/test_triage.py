@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
 from bot.errors import SourceError
 from bot.triage.state import Act, act
+from handlers.changes.terms import Person, Refused
 from handlers.oncall.causes import told_alone
+from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.passes import Keeper
 from sandbox.slack import Fault
 from tests.conftest import NewDatabase
@@ -106,6 +110,31 @@ def test_a_cause_that_is_gone_for_five_minutes_resolves_its_thread_and_reopens_i
     with_rig(database, busy_cluster(tmp_path, 6), scene)
 
 
+def test_a_new_alert_reopens_what_was_closed_while_it_fired_and_the_old_ones_do_not(
+    database: str, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(5, keeper)
+        [row] = await rig.store.incidents.opened()
+        await rig.store.incidents.change(row.id, lambda one, _: act(one, Act("close", "U0ADA00001", rig.now)))
+        await rig.bot.clock.advance(60)
+        await keeper.take([pending(0)])
+        await rig.passes(600, keeper, step_s=150)
+        assert "Closed, warning" in text(rig.heads()[0])
+        await keeper.take([pending(0), pending(3)])
+        await rig.passes(100, keeper, step_s=50)
+        [head] = rig.heads()
+        assert "Open, warning" in text(head)
+        assert [
+            one for one in rig.replies(head) if "Reopened: a new alert of this cause: GPUPodPending ml/trainer-3" in one
+        ]
+        assert "renewed" in [one.news.turn for one in await rig.store.incidents.timeline(row.id)]
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
 def test_after_the_hour_it_is_a_new_thread(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
@@ -127,7 +156,7 @@ def test_a_replay_of_what_was_resolved_fires_nothing(database: str, tmp_path: Pa
         assert await rig.store.incidents.take([pending(3, status="resolved")]) == 1
         await rig.passes(10, keeper)
         [head] = rig.heads()
-        assert "none of 1 pods affected any more, 1 alert" in text(head)
+        assert "none of 1 pod affected any more, 1 alert" in text(head)
 
     with_rig(database, busy_cluster(tmp_path, 6), scene)
 
@@ -186,6 +215,32 @@ def test_an_alert_without_a_pod_is_a_thread_of_its_name(database: str, tmp_path:
         [head] = rig.heads()
         assert "1 alert that names no pod" in text(head)
         assert rig.replies(head) == []
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_an_alert_of_no_known_cause_says_what_it_is_labelled_with(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        labels = {"alertname": "DiskFull", "severity": "critical", "instance": "db-1", "device": "/dev/<!here>"}
+        bare = pending(0, name="DiskFull", pod="x", severity="critical", level="critical", labels=labels)
+        await keeper.take([bare._replace(namespace="", pod="", annotations={})])
+        await rig.passes(10, keeper)
+        [head] = rig.heads()
+        assert "Open, critical: DiskFull" in text(head)
+        assert "Labels \ntext\ndevice=/dev/<!here>, instance=db-1\n" in text(head)
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_who_acts_in_another_channel_is_told_which_one_it_is(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(5, keeper)
+        [row] = await rig.store.incidents.opened()
+        with pytest.raises(Refused, match=f"another channel, {ONCALL}"):
+            await TriageDesk(rig.lent(), keeper, ()).act(Person("U0ADA00001", "C0GENERAL1"), row, Wanted("ack"))
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -316,7 +371,7 @@ def test_an_alert_that_resolved_because_its_prometheus_was_cut_off_fires_again_w
         await rig.passes(5, keeper)
         [head] = rig.heads()
         assert "Open, warning" in text(head)
-        assert "1 of 1 pods still affected, 1 alert" in text(head)
+        assert "1 of 1 pod still affected, 1 alert" in text(head)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -329,7 +384,7 @@ def test_an_alert_whose_start_moves_while_it_fires_is_one_alert_and_resolves(dat
         await rig.passes(5, keeper)
         await keeper.take([pending(0, **earlier)])
         await rig.passes(60, keeper, step_s=30)
-        assert "1 of 1 pods still affected, 1 alert" in text(rig.heads()[0])
+        assert "1 of 1 pod still affected, 1 alert" in text(rig.heads()[0])
         await keeper.take([pending(0, status="resolved", **earlier)])
         await rig.passes(600, keeper, step_s=150)
         assert "Resolved" in text(rig.heads()[0])
@@ -378,6 +433,6 @@ def test_a_bot_that_was_not_there_to_hear_alerts_forgets_none(database: str, tmp
         await rig.keeper().take([pending(0)])
         await rig.bot.clock.advance(TERMS.silent_s * 2)
         await rig.passes(300, rig.keeper("after"), step_s=100)
-        assert "1 of 1 pods still affected" in text(rig.heads()[0])
+        assert "1 of 1 pod still affected" in text(rig.heads()[0])
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)

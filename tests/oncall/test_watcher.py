@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from bot.errors import SourceError
 from bot.triage.mute import Until
 from bot.triage.state import Act, act
 from handlers.oncall.passes import LOOKED_S
 from handlers.oncall.watcher import Patience, Watcher
+from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, text, with_rig
 from tests.playbooks.world import Object, cluster, gpu, gpu_node, none_of, pod, record, refused, running
 
@@ -36,7 +38,7 @@ def test_a_pod_that_waits_for_too_long_is_a_thread(database: str, tmp_path: Path
     async def scene(rig: Rig) -> None:
         await looked(rig, watcher(rig), watcher(rig))
         [head] = rig.heads()
-        assert "1 of 1 pods still affected, 1 alert" in text(head)
+        assert "1 of 1 pod still affected, 1 alert" in text(head)
         assert "ml/old" in text(head)
 
     with_rig(database, seen(tmp_path / "c", waiting("old", 11), waiting("new", 9)), scene)
@@ -47,7 +49,7 @@ def test_a_namespace_has_its_own_patience(database: str, tmp_path: Path) -> None
         await looked(rig, watcher(rig, of_namespace={"batch": 60, "ml": 0, "web": 1}))
         [head] = rig.heads()
         assert "web/c" in text(head)
-        assert "1 of 1 pods" in text(head)
+        assert "1 of 1 pod" in text(head)
 
     objects = waiting("a", 30, "batch"), waiting("b", 30, "ml"), waiting("c", 2, "web")
     with_rig(database, seen(tmp_path / "c", *objects), scene)
@@ -86,6 +88,30 @@ def test_trouble_has_to_be_there_twice_and_is_over_only_for_who_sees_as_much(dat
     bare = gpu_node("gpu-2")
     bare["metadata"]["annotations"].clear()
     with_rig(database, seen(tmp_path / "c", bare), scene)
+
+
+def test_a_mute_until_a_node_is_registered_ends_when_the_node_is_gone(
+    new_database: NewDatabase, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        one, keeper = watcher(rig), rig.keeper()
+        await looked(rig, one)
+        await looked(rig, one)
+        [row] = await rig.store.incidents.opened()
+        muted = Act("mute", "U0ADA00001", rig.now, until=Until(node="gpu-2"))
+        await rig.store.incidents.change(row.id, lambda incident, _: act(incident, muted))
+        rig.down = SourceError("GET /api/v1/nodes: HTTP 503")
+        await rig.passes(200, keeper, step_s=50)
+        assert "Muted, warning" in text(rig.heads()[0])
+        rig.down, rig.recording = None, seen(tmp_path / "without")
+        await rig.passes(200, keeper, step_s=50)
+        [head] = rig.heads()
+        assert "Open, " in text(head)
+        assert [one for one in rig.replies(head) if "there is no such node any more: gpu-2" in one]
+
+    bare = gpu_node("gpu-2")
+    bare["metadata"]["annotations"].clear()
+    with_rig(new_database(), seen(tmp_path / "c", bare), scene)
 
 
 def test_a_mute_until_a_node_is_registered_ends_when_a_look_shows_it(database: str, tmp_path: Path) -> None:

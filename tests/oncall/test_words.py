@@ -4,7 +4,7 @@ import pytest
 
 from bot.errors import UsageError
 from handlers.oncall.listeners import _words
-from handlers.oncall.words import Asked, read_words
+from handlers.oncall.words import EXAMPLES, Asked, read_words
 from handlers.understand import understand
 
 
@@ -28,6 +28,8 @@ from handlers.understand import understand
         ("triage mute until node gpu-7.example", Asked("mute", node="gpu-7.example")),
         ("triage mute 2h", Asked("mute", seconds=7200)),
         ("triage mute for 90m", Asked("mute", seconds=5400)),
+        ("triage unmute", Asked("unmute")),
+        ("triage unmute 0123abcd", Asked("unmute", "0123abcd")),
         ("triage export 0123abcd", Asked("export", "0123abcd")),
     ],
 )
@@ -45,6 +47,24 @@ def test_what_is_not_understood_gets_an_example(words: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_words(_words(words))
     assert "@hami-bot triage" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "words", ["mute until 06:00", "mute 6am", "mute 0123abcd until 18:30:00", "mute until 6:00 pm"]
+)
+def test_a_time_of_day_is_refused_as_one_and_how_to_say_it_is_told(words: str) -> None:
+    with pytest.raises(UsageError, match="time of day") as caught:
+        read_words(_words(f"triage {words}"))
+    assert "triage mute 7h" in caught.value.hint
+
+
+def test_an_example_for_a_command_has_an_id_and_is_understood() -> None:
+    asked = read_words(_words(EXAMPLES["triage"]))
+    assert asked == Asked("note", asked.incident, "rebooted gpu-7")
+    assert asked.incident
+    with pytest.raises(UsageError) as caught:
+        read_words(["triage", "akc"])
+    assert read_words(caught.value.hint.partition("/hami ")[2].split()) == Asked("ack", asked.incident)
 
 
 @pytest.mark.parametrize("verb", ["triage", "oncall"])

@@ -180,19 +180,18 @@ def played(
     mode: Mode = "socket",
     access: AccessSettings = ACCESS,
     timing: Timing = QUICK,
+    usual: str = "",
 ) -> None:
     async def play() -> None:
-        async with asyncio.timeout(60), a_world(folder, mode, access, timing) as world:
+        async with (
+            asyncio.timeout(60),
+            a_place(folder, timing) as world,
+            a_bot(world, mode, access, usual=usual),
+        ):
             await scene(world)
             assert world.slack.unknown_methods == []
 
     asyncio.run(play())
-
-
-@asynccontextmanager
-async def a_world(folder: Path, mode: Mode, access: AccessSettings, timing: Timing) -> AsyncGenerator[World]:
-    async with a_place(folder, timing) as world, a_bot(world, mode, access):
-        yield world
 
 
 @asynccontextmanager
@@ -213,6 +212,8 @@ async def a_bot(
     access: AccessSettings = ACCESS,
     bind: str = "127.0.0.1:0",
     oncall: OncallSettings | None = None,
+    *,
+    usual: str = "",
 ) -> AsyncGenerator[None]:
     config = world.folder / "kubeconfig"
 
@@ -235,7 +236,7 @@ async def a_bot(
         update={"access": access, "http": HttpSettings(bind=bind), "oncall": oncall}
     )
     limits = Limits(now=world.now, pace=Pace(pass_s=0.5, again_s=0.2))
-    async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture)) as address:
+    async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture), usual=usual) as address:
         if mode == "http":
             world.slack.delivery, world.slack.request_url = "http", f"{address}/slack/events"
         yield

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from bot.errors import SourceError
-from bot.serve import AS_USUAL, Limits
+from bot.serve import AS_USUAL, Limits, running
+from bot.settings.schema import ClusterSettings
 from handlers.desk import AT_ONCE
 from playbooks._playbook import Sources
 from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
-from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded
+from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded, settings
 from tests.slack.test_bot_deliveries import later, sent
 from tests.slack.test_surfaces import button, text_of
 
@@ -168,14 +169,18 @@ def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Pat
         async with recorded(cluster) as sources:
             yield sources
 
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", f"why {POD} --cluster far")
-        await hanging.wait()
-        await here.slack.command("grace", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
-        await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
+    async def play() -> None:
+        async with asyncio.timeout(60), SlackServer() as slack:
+            clusters = {"far": ClusterSettings(), "near": ClusterSettings()}
+            wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
+            async with running(wanted, wanted.slack, opener, Limits(answer_s=3)):
+                await slack.command("ada", "gpu-oncall", f"why {POD} --cluster far")
+                await hanging.wait()
+                await slack.command("grace", "gpu-oncall", f"why {POD} --cluster near")
+                await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+                await slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
 
-    played(tmp_path, scene, opener=opener, limits=Limits(answer_s=3))
+    asyncio.run(play())
 
 
 def test_a_listener_that_fails_before_its_ack_acks_all_the_same(tmp_path: Path, mode: Mode) -> None:

@@ -5,7 +5,9 @@ import sqlite3
 import threading
 from pathlib import Path
 
-from bot.errors import BotError
+import pytest
+
+from bot.errors import BotError, UsageError
 from bot.slack.app import Grouped
 from bot.slack.work import Work
 from bot.store import open_store
@@ -98,6 +100,75 @@ def test_only_two_steps_at_once_keep_a_processor_busy(tmp_path: Path) -> None:
             return await asyncio.gather(*steps)
 
     assert asyncio.run(main()) == [1] * 5
+
+
+class Hung:
+    """A step that lasts until it is let go; `threads` are those that entered it."""
+
+    def __init__(self) -> None:
+        self.threads = list[threading.Thread]()
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        self.threads.append(threading.current_thread())
+        self.begun.set()
+        self.go_on.wait(60)
+
+
+def test_a_step_that_was_given_up_keeps_its_place_and_who_had_none_is_told_so(tmp_path: Path) -> None:
+    hung, told = Hung(), list[BotError]()
+
+    async def main() -> None:
+        async with asyncio.timeout(60), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+            work = Work(store, longest_s=0.05)
+
+            async def job() -> None:
+                await work.beside(hung)
+
+            async def tell(error: BotError) -> None:
+                told.append(error)
+
+            while len(hung.threads) < 2:
+                work.start(f"Ev{len(told)}", job, tell)
+                await work.room(1)
+            work.start("one more", job, tell)
+            await work.room(1)
+            hung.go_on.set()
+            assert await work.beside(lambda: 1) == 1
+
+    asyncio.run(main())
+    assert len(hung.threads) == 2
+    assert sum("working out" in one.hint for one in told) == 2
+    assert "was not begun" in told[-1].hint
+
+
+def test_the_bot_ends_while_a_step_that_was_given_up_goes_on(tmp_path: Path) -> None:
+    hung = Hung()
+
+    async def main() -> None:
+        async with asyncio.timeout(60), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+            given_up = asyncio.create_task(Work(store).beside(hung))
+            assert await asyncio.to_thread(hung.begun.wait, 60)
+            given_up.cancel()
+
+    asyncio.run(main())
+    [thread] = hung.threads
+    assert thread.is_alive()
+    assert thread.daemon  # else the interpreter waits for it
+    hung.go_on.set()
+    thread.join(60)
+
+
+def test_what_a_step_raises_is_raised_where_it_is_awaited(tmp_path: Path) -> None:
+    def step() -> None:
+        raise UsageError("no such card")
+
+    async def main() -> None:
+        async with open_store(f"sqlite:///{tmp_path}/state.db") as store:
+            with pytest.raises(UsageError, match="no such card"):
+                await Work(store).beside(step)
+
+    asyncio.run(main())
 
 
 class Registered:

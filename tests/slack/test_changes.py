@@ -50,6 +50,16 @@ def test_who_asked_for_an_open_change_is_shown_by_name_and_nobody_is_called(tmp_
     played(tmp_path, scene)
 
 
+def test_a_change_of_the_cluster_that_serve_was_started_for_is_looked_after(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.raised("verbosity 5 for 30m --cluster lab")
+        world.ahead_s = 1801
+        await world.card("Put back")
+        assert not await world.is_open()
+
+    played(tmp_path, scene, usual="lab")
+
+
 def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value

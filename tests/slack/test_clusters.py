@@ -206,6 +206,26 @@ def test_a_cluster_is_opened_once_whether_it_is_named_or_not(tmp_path: Path, usu
     asyncio.run(play())
 
 
+def test_a_bot_whose_settings_name_no_cluster_knows_the_one_that_it_was_started_for_alone(tmp_path: Path) -> None:
+    opened: list[str] = []
+
+    @asynccontextmanager
+    async def opener(cluster: str) -> AsyncGenerator[Sources]:
+        opened.append(cluster)
+        yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
+
+    async def play() -> None:
+        async with asyncio.timeout(60), SlackServer() as slack:
+            wanted = settings(slack, tmp_path)
+            async with running(wanted, wanted.slack, opener, usual="lab"):
+                assert "cluster lab" in text_of(await asked(slack, f"{QUESTION} --cluster lab", FOUND))
+                refused = await asked(slack, f"{QUESTION} --cluster other", "'other'")
+                assert "Configured clusters: lab" in text_of(refused)
+        assert opened == ["lab"]
+
+    asyncio.run(play())
+
+
 def test_who_asks_while_a_login_fails_is_told_with_the_others_and_who_asks_later_logs_in_again(tmp_path: Path) -> None:
     logins: list[asyncio.Event] = []
 

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +18,10 @@ from bot.kube.connect import open_cluster
 from bot.pprof.decode import read
 from bot.pprof.top import top
 from bot.serve import running
-from bot.settings.schema import ProfileSettings
+from bot.settings.schema import ClusterSettings, ProfileSettings
 from bot.slack.render.profile import CANCEL
 from bot.store import open_audit, open_profiles, open_store
+from handlers.profiles.room import AT_ONCE
 from handlers.question import Question
 from playbooks._playbook import Sources
 from sandbox.apiserver import ApiServer
@@ -98,10 +99,12 @@ def played(
     *,
     held: bool = False,
     profiles: ProfileSettings = ProfileSettings(),  # noqa: B008  # it is a constant
+    clusters: Sequence[str] = (),
     served: dict[tuple[str, str, str], bytes] = SEED.profiles,
 ) -> None:
     async def play() -> None:
-        async with asyncio.timeout(60), a_world(folder, profiles, served, held=held) as world:
+        over = {"profiles": profiles, "clusters": dict.fromkeys(clusters, ClusterSettings())}
+        async with asyncio.timeout(60), a_world(folder, over, served, held=held) as world:
             await scene(world)
             assert world.slack.unknown_methods == []
 
@@ -110,7 +113,7 @@ def played(
 
 @asynccontextmanager
 async def a_world(
-    folder: Path, profiles: ProfileSettings, served: dict[tuple[str, str, str], bytes], *, held: bool
+    folder: Path, over: dict[str, Any], served: dict[tuple[str, str, str], bytes], *, held: bool
 ) -> AsyncGenerator[World]:
     gate, waited = asyncio.Event(), list[float]()
     if not held:
@@ -130,7 +133,7 @@ async def a_world(
             async with await open_cluster(name=name, kubeconfig=config) as opened:
                 yield Sources(opened, ports=opened)
 
-        wanted = settings(slack, folder).model_copy(update={"profiles": profiles})
+        wanted = settings(slack, folder).model_copy(update=over)
         async with running(wanted, wanted.slack, sources):
             yield World(slack, cluster, folder, gate, waited)
 
@@ -203,6 +206,37 @@ def test_who_cancels_a_shared_capture_leaves_it_to_the_other(tmp_path: Path) -> 
         await world.answer("560ms in 10 s")
 
     played(tmp_path, scene, held=True)
+
+
+def test_the_usual_cluster_is_the_same_whether_it_is_named_or_not(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        place = f"https://{NAMESPACE}/{POD}:443"
+        await world.slack.command("ada", ROOM, f"profile cpu 60s --target {place}")
+        await until(world.captures)
+        await world.slack.command("grace", ROOM, f"profile cpu 60s --target {place} --cluster prod")
+        await world.answer("one for both")
+        assert len(world.captures()) == 1
+        assert {target for _, _, target, _ in await world.audited()} == {f"prod:{place}"}
+        world.gate.set()
+
+    played(tmp_path, scene, held=True, clusters=["prod"], served={(NAMESPACE, POD, "profile"): b"no profile"})
+
+
+def test_room_is_asked_for_after_the_audit_log_when_nothing_is_waited_for_any_more(tmp_path: Path) -> None:
+    """Whether there is something to share is decided then: what was being taken may have ended meanwhile."""
+
+    async def scene(world: World) -> None:
+        for kind in ("heap", "allocs"):
+            await world.slack.command("ada", ROOM, f"profile {kind} 5s")
+        await until(lambda: len(world.waited) == AT_ONCE)
+        await world.slack.command("grace", ROOM, f"profile mutex 5s --target https://{NAMESPACE}/{POD}:443")
+        while not await world.audited():  # noqa: ASYNC110  # as in `until`
+            await asyncio.sleep(0.01)
+        assert len(world.waited) == AT_ONCE
+        world.gate.set()
+
+    kinds = ("heap", "allocs", "mutex")
+    played(tmp_path, scene, held=True, served={(NAMESPACE, POD, kind): b"no profile" for kind in kinds})
 
 
 def test_somebody_else_at_it_is_understood(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import UsageError, WhichCluster
+from bot.errors import NoSuchCluster, UsageError, WhichCluster
 from bot.slack.render.prose import in_words
 from bot.texts import Texts
 from handlers.sentences import plain_question
@@ -41,8 +41,8 @@ def test_a_mistake_is_told_in_chinese_and_in_english_as_it_was_raised(words: str
     assert hint.removesuffix(".") in (error.hint, advice.strip().removesuffix("."))
 
 
-def test_the_question_which_cluster_is_meant_reads_the_same_in_english() -> None:
-    error = WhichCluster(["prod", "lab"])
+@pytest.mark.parametrize("error", [WhichCluster(["prod", "lab"]), NoSuchCluster("prdo", ["prod", "lab"])], ids=repr)
+def test_what_is_wrong_with_the_cluster_reads_the_same_in_english(error: UsageError) -> None:
     assert in_words(error, Texts("en")) == (error.message, error.hint)
 
 

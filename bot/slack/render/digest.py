@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from bot.digest.figures import Difference, Figures, differences, not_compared, step
+from bot.digest.figures import Difference, Figures, anything_compared, differences, not_compared, step
 from bot.digest.trend import Point
 from bot.render.picture import amount
 from bot.report import Report
@@ -55,7 +55,7 @@ class Told(NamedTuple):
 
 
 def render_digest(told: Told, say: Texts, files: Sequence[File] = ()) -> Message:
-    """The digest; without changes it is one line, without a picture."""
+    """The digest; without changes in what could be compared it is one line, without a picture."""
     report = told.report
     title = say("digest.title", cluster=report.cluster or say("digest.here"), verdict=report.verdict)
     notes = [say("digest.late", day=told.late)] if told.late else []
@@ -63,8 +63,8 @@ def render_digest(told: Told, say: Texts, files: Sequence[File] = ()) -> Message
     changed = differences(told.before, told.after) if told.before is not None else []
     blind = not_compared(told.before, told.after) if told.before is not None else []
     notes += [say("digest.not-compared", what=", ".join(_area(one, say) for one in blind))] if blind else []
-    if told.before is not None and not changed:
-        aloud = f"{title}. {say('digest.unchanged')}"
+    if told.before is not None and not changed and anything_compared(told.before, told.after):
+        aloud = f"{title}. {say('digest.unchanged-seen') if blind else say('digest.unchanged')}"
         small = [blocks.context(*notes)] if notes else []
         return Message(escape(aloud, 3 * _NAME), (rich_text(line(span(inert(aloud, 3 * _NAME)))), *small))
     built: list[Block] = [rich_text(line(span(inert(title, 3 * _NAME), "bold")))]

@@ -7,6 +7,7 @@ theirs first. What is not shown is counted in the message and is in its files, s
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 
 from bot.render.words import about, changed, heading, moment, seen_at, some_names, where
@@ -35,6 +36,8 @@ _LONG_QUOTE = 160
 _CLOSING = 100  # the number of the last button: above those of all actions
 _BARE = re.compile(r"[\w.-]*")
 """A value such as `20k` or a UUID, which tells nothing without the command that shows whose it is."""
+_ASKED_BY = re.compile(r'"by":\s*"([UW][A-Z0-9]+)"')
+"""In a `bot.changes.record.Record` as it stands on its object."""
 
 _TEXT_VERDICT, _TEXT_PART = 2000, 200
 _TEXT_ACTIONS = 3
@@ -55,8 +58,8 @@ def render_report(
     `words` is the question as typed after the command, for the buttons that ask it again; without it there are none.
     `channel_buttons` is for an answer that only the asker sees, which cannot carry files: it adds [Post to channel]
     and, in the place of files, [Show everything], which asks for the answer with `everything`: that has its files.
-    `direct` is for one in a direct message: it has [Show everything] alone. `names`: users of Slack in the verdict and
-    its detail are shown by name, which calls them unless one person alone sees it.
+    `direct` is for one in a direct message: it has [Show everything] alone. `names`: users of Slack who asked for a
+    change are shown by name in the verdict and its detail, which calls them unless one person alone sees it.
     """
     room = Room(TOTAL_BUDGET - _FRAME)
     closing = closing_buttons(
@@ -72,7 +75,7 @@ def render_report(
     room.take(closing)
     cause, *others = report.findings or (None,)
 
-    head = _head(report, cause, room, say, people if names else _as_it_is)
+    head = _head(report, cause, room, say, partial(people, ids=_askers(report) if names else ()))
     proof = _evidence(report, room, say)
     change = _change(report.change, room, say) if report.change else []
     following = _next(report, room, say)
@@ -95,8 +98,10 @@ def render_report(
 # ----------------------------------------------------------------------------------------------------------- head
 
 
-def _as_it_is(text: str, *styles: str) -> list[Part]:
-    return [span(text, *styles)]
+def _askers(report: Report) -> set[str]:
+    """The users of Slack who asked for the changes whose records are quoted."""
+    quotes = (one.quote for finding in report.findings for one in finding.evidence)
+    return set(chain.from_iterable(map(_ASKED_BY.findall, quotes)))
 
 
 def _head(

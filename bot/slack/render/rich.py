@@ -4,6 +4,7 @@ Every function gives a part of a `rich_text` block and takes text that `inert` m
 """
 
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +16,6 @@ Part = dict[str, Any]
 
 _USER, _GROUP = re.compile(r"[UW][A-Z0-9]{2,}"), re.compile(r"S[A-Z0-9]{2,}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,}")
-_ID = re.compile(r"(\b[UW](?=[A-Z]*[0-9])[A-Z0-9]{7,}\b)")
 _WHEN = "{date_short_pretty} {time_secs}"
 
 
@@ -62,10 +62,10 @@ def mention(who: str) -> str:
     return f"<!subteam^{who}>" if _GROUP.fullmatch(who) else escape(who)
 
 
-def people(text: str, *styles: str) -> list[Part]:
-    """Text with each user of Slack in it, by id, as who that is: for one person alone, or each would be called."""
-    pieces = [one for one in _ID.split(text) if one]
-    return [{"type": "user", "user_id": one} if _ID.fullmatch(one) else span(one, *styles) for one in pieces]
+def people(text: str, *styles: str, ids: Collection[str]) -> list[Part]:
+    """Text with each of these users of Slack as who that is: for one person alone, or each would be called."""
+    words = re.split(rf"\b({'|'.join(map(re.escape, ids))})\b", text) if ids else [text]
+    return [{"type": "user", "user_id": one} if one in ids else span(one, *styles) for one in words if one]
 
 
 def link(url: str) -> Part:

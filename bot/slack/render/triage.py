@@ -11,7 +11,7 @@ from bot.slack.render.buttons import object_in
 from bot.slack.render.rich import Part, bullets, line, link, mention, moment, rich_text, somebody, span, utc
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
-from bot.triage.cause import Cause
+from bot.triage.cause import Cause, severest
 from bot.triage.mute import WHILE_IT_LASTS, Until, read_until
 from bot.triage.state import Deed, Incident, News
 
@@ -27,6 +27,8 @@ _OPTION = 150
 """Characters of an option's value."""
 _VERSION = 1
 _BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
+_UNMUTING: tuple[Deed, ...] = ("unmute", *_BUTTONS[1:])
+"""To lift a mute is to acknowledge."""
 
 
 class Head(NamedTuple):
@@ -60,7 +62,7 @@ class Happened(NamedTuple):
 def render_head(head: Head, say: Texts) -> Message:
     """The head as it is now: verdict, scope, count, owner, state."""
     state = say(f"triage.state-{head.incident.state}")
-    severity = say(f"render.{head.cause.severity}")
+    severity = say(f"render.{severest(head.cause.severity, head.severities)}")
     title = say("triage.title", state=state, severity=severity, verdict=one_line(head.cause.claim, VERDICT_LIMIT))
     count = _count(head, say)
     parts = [line(span(inert(title, 3 * _NAME), "bold")), bullets(*(line(*one) for one in _facts(head, count, say)))]
@@ -79,9 +81,10 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], say: Texts) -> Messa
         said.append(bullets(*(line(*_in_short(one, say)) for one in shown)))
     if more := len(heads) - len(shown):
         said.append(line(span(say("triage.more-open", count=more))))
+    people: list[Part] = [span(" "), span(say("triage.nobody-called"))]
     if rota:
         people = [part for one in rota[:_SHOWN_OPEN] for part in (span(" "), somebody(inert(one, _NAME)))]
-        said.append(line(span(say("triage.rota")), *people))
+    said.append(line(span(say("triage.rota")), *people))
     first = "; ".join(f"{one.id}: {one_line(one.cause.claim, _NAME)}" for one in heads[:_SHOWN_NAMES])
     return Message(escape(first or say("triage.none-open")), (rich_text(*said),))
 
@@ -207,15 +210,29 @@ def _buttons(head: Head, say: Texts) -> list[blocks.Element]:
             shown: tuple[Deed, ...] = ("note", "close")
         case "acknowledged":
             shown = ("take", "note", "handover", "mute", "close")
+        case "muted":
+            shown = _UNMUTING
         case _:
             shown = _BUTTONS
-    value = button_value(head.id)
+    value, sure = button_value(head.id), _sure(head, say)
     return [
         blocks.button(
-            say(f"triage.button-{deed}"), f"{ACT}{deed}", value, style="primary" if number == 0 else "", confirm=None
+            say(f"triage.button-{deed}"),
+            f"{ACT}{deed}",
+            value,
+            style="primary" if number == 0 else "",
+            confirm=sure if deed == "close" else None,
         )
         for number, deed in enumerate(shown)
     ]
+
+
+def _sure(head: Head, say: Texts) -> blocks.Element:
+    """The question before it is closed: whether its cause is still there."""
+    told = say("triage.sure-close")
+    if not head.incident.quiet_since:
+        told = say("triage.sure-close-firing", count=inert(_count(head, say), _NAME))
+    return blocks.confirm(say("triage.close-this"), told, say("triage.button-close"), say("slack.no"))
 
 
 # ------------------------------------------------------------------------------------------------------- facts
@@ -241,6 +258,8 @@ def _facts(head: Head, count: str, say: Texts) -> list[list[Part]]:
     if head.severities:
         facts.append([span(f"{say('triage.severity')} {inert(', '.join(head.severities), _NAME)}")])
     facts += [[span(f"{say('triage.runbook')} "), link(url)] for url in head.runbooks[:_SHOWN_LINKS]]
+    if cause.labels:
+        facts.append([span(f"{say('triage.labels')} "), span(inert(", ".join(cause.labels), 2 * _NAME), "code")])
     if cause.code:
         facts.append([span(f"{say('triage.finding')} "), span(inert(cause.code, _NAME), "code")])
     if cause.why_not:

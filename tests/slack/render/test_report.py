@@ -3,7 +3,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from bot.report import Gap, NextAction, Scope, Subject, Table
+from bot.report import Evidence, Gap, NextAction, Scope, Subject, Table
 from bot.slack.message import Message
 from bot.slack.render.as_json import slack_json
 from bot.slack.render.degrade import degraded
@@ -236,11 +236,12 @@ def test_an_answer_in_a_direct_message_has_files_only_when_asked_and_no_channel_
 
 
 def test_users_of_slack_are_shown_by_name_to_one_person_and_call_nobody_elsewhere():
-    one = report(finding(claim="v=5 is set by U0ADA00001, because USERS1 wait"))
+    record = Evidence("deployment", "Deployment hami-system/x", None, '{"v":1,"by":"U0ADA00001"}', "kubectl get x")
+    one = report(finding(claim="v=5 is set by U0ADA00001, because WORKER001 waits", evidence=(record,)))
     private = render_report(one, SAY, channel_buttons=True, words="status", names=True)
     assert {"type": "user", "user_id": "U0ADA00001"} in list(objects(private.blocks))
-    assert "U0ADA00001" not in "".join(texts(private))
-    assert "USERS1 wait" in "".join(texts(private))
+    assert "by U0ADA00001" not in "".join(texts(private))
+    assert "WORKER001 waits" in "".join(texts(private))
     assert [found for found in objects(shown(one).blocks) if found.get("type") == "user"] == []
 
 

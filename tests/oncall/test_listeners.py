@@ -1,0 +1,63 @@
+"""What Slack waits for before a mention is acked."""
+
+import asyncio
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from slack_bolt.async_app import AsyncBoltRequest
+
+from bot.slack.app import build_app
+from bot.store import Store
+from handlers import mention
+from handlers.desk import Desk
+from handlers.oncall.desk import TriageDesk
+from handlers.oncall.digests import Digests
+from handlers.oncall.listeners import register
+from tests.conftest import NewDatabase
+from tests.oncall.rig import Rig, with_rig
+from tests.oncall.scenes import busy_cluster
+from tests.slack.outbox_support import ONCALL
+
+
+class _Hanging:
+    """The store, of which no incident can be read before `again`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.again = asyncio.Event()
+        self.incidents = SimpleNamespace(of_thread=self._of_thread)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def _of_thread(self, channel: str, thread_ts: str) -> Any:
+        await self.again.wait()
+        return await self._store.incidents.of_thread(channel, thread_ts)
+
+
+def mentioned_below(head: dict[str, Any]) -> AsyncBoltRequest:
+    event = {"type": "app_mention", "user": "U0ADA00001", "channel": ONCALL, "text": "<@U0BOT> mute 2h"}
+    event |= {"ts": head["ts"], "thread_ts": head["ts"]}
+    body: dict[str, Any] = {"type": "event_callback", "team_id": "T0", "event_id": "Ev1", "event": event}
+    return AsyncBoltRequest(body=json.dumps(body), mode="socket_mode")
+
+
+def test_the_ack_of_a_word_in_a_thread_does_not_wait_for_a_store_that_hangs(
+    new_database: NewDatabase, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        store = _Hanging(rig.store)
+        desk = Desk(rig.lent(store))
+        app = build_app(rig.bot.slack.api_url, "xoxb-1", await rig.bot.gateway.identity(), desk.lent.work.kept)
+        register(app, desk, TriageDesk(desk.lent, rig.keeper(), ()), Digests(desk.lent))
+        mention.register(app, desk)
+        await rig.bot.slack.say("ada", ONCALL, "look at this")
+        [head] = [one for _, one in rig.bot.slack.workspace.everything(ONCALL) if one.get("text") == "look at this"]
+        assert (await app.async_dispatch(mentioned_below(head))).status == 200
+        store.again.set()
+        while not any("no verb 'mute'" in one for one in rig.replies(head)):
+            await rig.send()
+
+    with_rig(new_database(), busy_cluster(tmp_path, 1), scene)
