@@ -6,8 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --compile --require-hashes
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet
-# Half of what a test does is to wait, for Slack's one message a second first of all: two workers for each core.
-WORKERS := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 CODE := bot handlers playbooks sandbox tests benchmarks
 
 # Start-up time is a budget, and without bytecode it is twice as long.
@@ -19,7 +17,7 @@ demo: $(VENV)/installed
 	@$(BIN)/hami-bot demo
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

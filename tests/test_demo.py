@@ -47,6 +47,7 @@ async def width_of(picture: Locator) -> int:
 
 
 async def ask(page: Page, words: str) -> None:
+    await page.get_by_text("hami-bot is connected").wait_for()
     await page.get_by_role("link", name="gpu-oncall").click()
     composer = page.locator("#main textarea")
     await composer.fill(words)
