@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from bot.errors import NoSuchCluster, SourceError, UsageError, WhichCluster
 from bot.kube.podget import PodPorts
-from bot.kube.recordedports import RecordedPorts
-from bot.kube.recording import RecordedCluster
 from bot.settings import load_settings
 from bot.texts import Language
 from handlers.shell import Where, Wiring
@@ -37,6 +35,9 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
     """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
     where, names = _with_settings(where)
     if where.recording is not None:
+        from bot.kube.recordedports import RecordedPorts  # noqa: PLC0415
+        from bot.kube.recording import RecordedCluster  # noqa: PLC0415
+
         recorded = RecordedCluster.open(where.recording, name=where.cluster)
         yield Sources(recorded, *names, ports=RecordedPorts(recorded))
         return

@@ -8,7 +8,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -137,6 +136,8 @@ def _without_verb(ctx: click.Context, *, version: bool, **_: object) -> _Say | N
 
 
 def _version() -> _Say:
+    from importlib.metadata import version  # noqa: PLC0415  # 15 ms, for this alone
+
     return _Say(f"{PROGRAM} {version('hami-bot')}")
 
 

@@ -213,13 +213,16 @@ def _by_node(pods: Sequence[DaemonPod] | Gap, now: datetime) -> dict[str, Plugin
 
 
 def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
+    restarts, waiting = 0, ""
     statuses = pod.status.container_statuses or ()
-    restarts = sum(one.restart_count for one in statuses)
-    waiting = next((one.state.waiting.reason for one in statuses if one.state.waiting), "")
-    ready = next((one.status for one in pod.status.conditions or () if one.type == "Ready"), "")
-    if pod.status.phase != "Running" or ready == "False" or waiting:
+    for one in statuses:  # no generator: of 5,000 pods they would take longer than what they look at
+        restarts += one.restart_count
+        if one.state.waiting and not waiting:
+            waiting = one.state.waiting.reason
+    ready = [one.status for one in pod.status.conditions or () if one.type == "Ready"]
+    if pod.status.phase != "Running" or "False" in ready or waiting:
         return Plugin("not-ready", pod, restarts, waiting or pod.status.reason or pod.status.phase)
-    ends = (one.last_state.terminated for one in statuses if one.restart_count >= _MANY_RESTARTS)
+    ends = [one.last_state.terminated for one in statuses if one.restart_count >= _MANY_RESTARTS]
     for end in ends:
         ended = parse_time(end.finished_at) if end else None
         if end and ended and now - ended <= _RECENTLY:

@@ -58,12 +58,13 @@ def decode_allocations(text: str, version: Version) -> Containers | None:
                 if strict:
                     return None
                 memory, cores = _clamped(memory), _clamped(cores)
-            uuid = _MIG_SUFFIX.sub("", fields[0]) if suffixed else fields[0]
+            uuid = _MIG_SUFFIX.sub("", fields[0]) if suffixed and fields[0].endswith("]") else fields[0]
             shares.append(Allocation(uuid, memory, cores))
         containers.append(tuple(shares))
     return tuple(containers)
 
 
+@lru_cache(maxsize=4096)  # the sizes that people ask for, written on every pod
 def _integer(text: str) -> int | None:
     return int(text) if _INTEGER.fullmatch(text) else None
 

@@ -163,13 +163,23 @@ class Stock:
     def _kind(self, state: CardState, cordoned: frozenset[str]) -> int:
         """The number of all that decides about a card but its uuid and its place."""
         card = state.card
-        return self._number(
-            (
-                *(card.type, card.memory_mib, card.cores, card.slots, card.mode, card.mig_profiles),
-                *(state.memory_mib, state.cores, state.slots, state.healthy, state.placements),
-                card.uuid in cordoned,
-            )
+        # One plain tuple: nodes by the thousand have eight cards each, and unpacking two into it takes twice as long.
+        kind = (
+            card.type,
+            card.memory_mib,
+            card.cores,
+            card.slots,
+            card.mode,
+            card.mig_profiles,
+            state.memory_mib,
+            state.cores,
+            state.slots,
+            state.healthy,
+            state.placements,
+            card.uuid in cordoned,
         )
+        number = self._numbers.get(kind)
+        return self._number(kind) if number is None else number
 
     def _number(self, what: Hashable) -> int:
         """One number for equal things, and never the same for others: not even after they were forgotten."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -21,14 +22,16 @@ import yaml
 
 from bot.errors import SourceError
 from bot.kube.failures import Request, quoted
-from bot.kube.lazy_client import unused_parts_deferred
+from bot.kube.lazy_client import loading_of_credentials, unused_parts_deferred
 from bot.kube.live import LiveCluster
 from bot.kube.writer import Writer
 
 with unused_parts_deferred():
-    from kubernetes.aio import client, config
+    from kubernetes.aio import config
+    from kubernetes.aio.client.configuration import Configuration
+    from kubernetes.aio.client.rest import RESTClientObject
 
-official: Any = config  # its functions carry no annotations
+official: Any = loading_of_credentials()  # its functions carry no annotations
 CONNECTIONS = 16
 LOGIN_TIMEOUT_S = 60
 """How long an exec plugin or an identity provider may take."""
@@ -84,11 +87,10 @@ class OfficialLink:
     kubeconfig's server may be far away, even at a loopback address; its lists alone are large enough to pay.
     """
 
-    def __init__(self, configuration: client.Configuration, context: str, namespace: str, credentials: str) -> None:
+    def __init__(self, configuration: Configuration, context: str, namespace: str, credentials: str) -> None:
         configuration.client_session_kwargs = {"auto_decompress": False}  # see bot.kube.packed
-        # The client's methods carry no annotations.
-        self._api: Any = client.ApiClient(configuration)
-        self._api.user_agent = "hami-bot"
+        self._configuration = configuration
+        self._rest: Any = RESTClientObject(configuration)  # its methods carry no annotations
         self.server = re.sub(r"//[^/@]*@", "//", configuration.host)
         self.context = context
         self.namespace = namespace
@@ -96,25 +98,34 @@ class OfficialLink:
         self._encodings = {"list": "gzip"} if context else {}
 
     async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        encoding = self._encodings.get(request.verb, "identity")
         try:
-            method, url, headers, *content = await self._api.param_serialize(
-                request.method,
-                request.path,
-                query_params=list(request.query),
-                header_params={"Accept": request.accept, "Accept-Encoding": encoding, **_content_type(request)},
-                body=list(request.content) if isinstance(request.content, tuple) else request.content,
-                auth_settings=["BearerToken"],
-            )
+            token = (await self._configuration.auth_settings()).get("BearerToken")
         except config.ConfigException as error:  # the service account's token is read again every minute
             raise SourceError(f"{self.credentials}: {error}", hint="check that the token is mounted") from error
-        # A token file is taken as it is, with the line break that an editor left at its end.
-        headers = {key: value.strip() for key, value in headers.items()}
-        answer = await self._api.call_api(method, url, headers, *content, _request_timeout=limits)
+        headers = {
+            "Accept": request.accept,
+            "Accept-Encoding": self._encodings.get(request.verb, "identity"),
+            "User-Agent": "hami-bot",
+            **_content_type(request),
+        }
+        if token and token["value"]:
+            # A token file is taken as it is, with the line break that an editor left at its end.
+            headers["Authorization"] = token["value"].strip()
+        answer = await self._rest.request(
+            request.method,
+            _url(self._configuration.host, request),
+            headers,
+            list(request.content) if isinstance(request.content, tuple) else request.content,
+            _request_timeout=limits,
+        )
         return answer.response
 
     async def aclose(self) -> None:
-        await self._api.close()
+        await self._rest.close()
+
+
+def _url(host: str, request: Request) -> str:
+    return f"{host}{request.path}?{urlencode(request.query)}" if request.query else f"{host}{request.path}"
 
 
 def _content_type(request: Request) -> dict[str, str]:
@@ -130,7 +141,7 @@ def _content_type(request: Request) -> dict[str, str]:
 
 
 async def _connect(kubeconfig: Path | None, context: str) -> OfficialLink:
-    configuration = client.Configuration(connection_pool_maxsize=CONNECTIONS)
+    configuration = Configuration(connection_pool_maxsize=CONNECTIONS)
     files = [kubeconfig] if kubeconfig else _default_files()
     namespace = ""
     if files:
@@ -154,7 +165,7 @@ def _default_files() -> list[Path]:
     return [path for path in map(Path, filter(None, named)) if path.expanduser().exists()]
 
 
-def _load_service_account(configuration: client.Configuration, context: str) -> None:
+def _load_service_account(configuration: Configuration, context: str) -> None:
     looked = f"no kubeconfig at {config.KUBE_CONFIG_DEFAULT_LOCATION}"
     if context:
         raise SourceError(f"{looked}, so there is no context {context!r}", hint="name a file with --kubeconfig")
@@ -167,7 +178,7 @@ def _load_service_account(configuration: client.Configuration, context: str) -> 
         ) from error
 
 
-async def _load_kubeconfig(configuration: client.Configuration, files: list[Path], context: str) -> tuple[str, str]:
+async def _load_kubeconfig(configuration: Configuration, files: list[Path], context: str) -> tuple[str, str]:
     """Fills the configuration; gives the names of the context and of its default namespace."""
     with _logged() as complaints:
         try:

@@ -60,11 +60,13 @@ class EventReader(Generic[R]):
                 raise SourceError(f"the watch sent {len(self._rest)} bytes without an end of line: it is none")
             return
         whole, self._rest = bytes(self._rest) + piece[:end], bytearray(piece[end:])
-        for line in whole.splitlines():
-            if line:
-                yield self._read(line)
+        lines, start = memoryview(whole), 0  # a copy of each line would take as long as reading it
+        while (end := whole.find(b"\n", start)) >= 0:
+            if end - start > 1:  # not empty, and no lone carriage return
+                yield self._read(lines[start:end])
+            start = end + 1
 
-    def _read(self, line: bytes) -> Change[R] | Bookmark:
+    def _read(self, line: memoryview) -> Change[R] | Bookmark:
         try:
             event: _Event[R] = self._decode(line)
         except _UNREADABLE as error:
@@ -74,19 +76,19 @@ class EventReader(Generic[R]):
         return _other(event, line)
 
 
-def _read_head(line: bytes, error: Exception) -> Change[Any] | Bookmark:
+def _read_head(line: memoryview, error: Exception) -> Change[Any] | Bookmark:
     """The event of an object that does not have its model's types: its metadata say which one."""
     try:
         event = _decode_head(line)
     except _UNREADABLE:
-        start = quoted(line[:80].decode(errors="replace"))
+        start = quoted(bytes(line[:80]).decode(errors="replace"))
         raise SourceError(f"the watch sent what is no event ({error}); it begins with {start!r}") from error
     if event.type in ("ADDED", "MODIFIED"):
         return Change(key_of(event.object), _version(event.object), None, bad=quoted(str(error)))
     return _other(event, line)
 
 
-def _other(event: _Event[Any], line: bytes) -> Change[Any] | Bookmark:
+def _other(event: _Event[Any], line: memoryview) -> Change[Any] | Bookmark:
     match event.type:
         case "DELETED":
             return Change(key_of(event.object), _version(event.object), None)
@@ -98,7 +100,7 @@ def _other(event: _Event[Any], line: bytes) -> Change[Any] | Bookmark:
             raise SourceError(f"the watch sent an event of type {quoted(event.type)!r}")
 
 
-def _told(line: bytes) -> SourceError:
+def _told(line: memoryview) -> SourceError:
     try:
         status = _decode_status(line).object
     except _UNREADABLE:

@@ -4,6 +4,9 @@
 oauthlib, websocket, 260 modules and 9 MB more. A question asked in a shell would wait for them: 0.1 s of processor
 time, and 0.4 s where Python may not write its bytecode. `importlib.util.LazyLoader` leaves such a package unexecuted
 until somebody touches one of its names, so whoever wants the rest of the client later gets all of it.
+
+`ApiClient` costs 0.15 s more, for pydantic and dateutil. `kubernetes.aio.config` imports it for two functions that
+nobody here calls, so what it is given is a promise of the class.
 """
 
 import importlib.util
@@ -12,9 +15,11 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
 _SYNCHRONOUS = ("client", "config", "dynamic", "watch", "stream", "utils", "leaderelection", "informer")
-_ASYNCHRONOUS = ("dynamic", "watch", "stream", "leaderelection")
+_ASYNCHRONOUS = ("config", "dynamic", "watch", "stream", "leaderelection")
+_CLIENT = "ApiClient"
 _DEFERRED = {f"kubernetes.{name}" for name in _SYNCHRONOUS} | {f"kubernetes.aio.{name}" for name in _ASYNCHRONOUS}
 
 
@@ -31,9 +36,26 @@ class _Deferring:
 
 @contextmanager
 def unused_parts_deferred() -> Generator[None]:
-    """Within it, importing `kubernetes` executes only what `kubernetes.aio.config` and `.client` need."""
+    """Within it, importing `kubernetes` executes no more than what is asked for of it."""
     sys.meta_path.insert(0, _Deferring)
     try:
         yield
     finally:
         sys.meta_path.remove(_Deferring)
+
+
+def loading_of_credentials() -> ModuleType:
+    """`kubernetes.aio.config`, without the class that sends requests and makes models of the answers."""
+    with unused_parts_deferred():
+        from kubernetes.aio import client, config  # noqa: PLC0415
+
+        setattr(client, _CLIENT, _promised_client)
+        dir(config)  # executes the module, which takes the promise
+        delattr(client, _CLIENT)  # everybody else gets the class itself
+    return config
+
+
+def _promised_client(*args: Any, **named: Any) -> Any:
+    from kubernetes.aio import client  # noqa: PLC0415
+
+    return client.ApiClient(*args, **named)

@@ -100,8 +100,9 @@ def look_at(sweep: Sweep, only: str = "") -> Found:
         uuids.add(own)
         if only in ("", name):
             concerned += 1
-            faults += [fault._replace(node=name) for fault in dict.fromkeys(looked.faults)]
-            if not looked.faults and looked.registered:
+            if looked.faults:
+                faults += [fault._replace(node=name) for fault in dict.fromkeys(looked.faults)]
+            elif looked.registered:
                 well.append(name)
                 cards += looked.cards
     shared = uuids.shared(sweep)
