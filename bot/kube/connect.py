@@ -22,16 +22,19 @@ import yaml
 
 from bot.errors import SourceError
 from bot.kube.failures import Request, quoted
-from bot.kube.lazy_client import loading_of_credentials, unused_parts_deferred
+from bot.kube.lazy_client import promised, unused_parts_deferred
 from bot.kube.live import LiveCluster
 from bot.kube.writer import Writer
 
 with unused_parts_deferred():
-    from kubernetes.aio import config
+    from kubernetes.aio import client, config
     from kubernetes.aio.client.configuration import Configuration
     from kubernetes.aio.client.rest import RESTClientObject
 
-official: Any = loading_of_credentials()  # its functions carry no annotations
+    with promised(client, "ApiClient"):
+        dir(config)  # executes it
+
+official: Any = config  # its functions carry no annotations
 CONNECTIONS = 16
 LOGIN_TIMEOUT_S = 60
 """How long an exec plugin or an identity provider may take."""

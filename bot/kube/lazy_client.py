@@ -5,8 +5,8 @@ oauthlib, websocket, 260 modules and 9 MB more. A question asked in a shell woul
 time, and 0.4 s where Python may not write its bytecode. `importlib.util.LazyLoader` leaves such a package unexecuted
 until somebody touches one of its names, so whoever wants the rest of the client later gets all of it.
 
-`ApiClient` costs 0.15 s more, for pydantic and dateutil. `kubernetes.aio.config` imports it for two functions that
-nobody here calls, so what it is given is a promise of the class.
+`kubernetes.aio.client.ApiClient` takes 0.15 s more, for pydantic and dateutil. `kubernetes.aio.config` imports it for
+two functions that nobody here calls: a promise of the class does as well, because that package looks its names up late.
 """
 
 import importlib.util
@@ -19,7 +19,6 @@ from typing import Any
 
 _SYNCHRONOUS = ("client", "config", "dynamic", "watch", "stream", "utils", "leaderelection", "informer")
 _ASYNCHRONOUS = ("config", "dynamic", "watch", "stream", "leaderelection")
-_CLIENT = "ApiClient"
 _DEFERRED = {f"kubernetes.{name}" for name in _SYNCHRONOUS} | {f"kubernetes.aio.{name}" for name in _ASYNCHRONOUS}
 
 
@@ -44,18 +43,15 @@ def unused_parts_deferred() -> Generator[None]:
         sys.meta_path.remove(_Deferring)
 
 
-def loading_of_credentials() -> ModuleType:
-    """`kubernetes.aio.config`, without the class that sends requests and makes models of the answers."""
-    with unused_parts_deferred():
-        from kubernetes.aio import client, config  # noqa: PLC0415
+@contextmanager
+def promised(module: ModuleType, name: str) -> Generator[None]:
+    """Within it, whoever imports that class of the module gets a function that looks it up when it is called."""
 
-        setattr(client, _CLIENT, _promised_client)
-        dir(config)  # executes the module, which takes the promise
-        delattr(client, _CLIENT)  # everybody else gets the class itself
-    return config
+    def promise(*args: Any, **named: Any) -> Any:
+        return getattr(module, name)(*args, **named)
 
-
-def _promised_client(*args: Any, **named: Any) -> Any:
-    from kubernetes.aio import client  # noqa: PLC0415
-
-    return client.ApiClient(*args, **named)
+    setattr(module, name, promise)
+    try:
+        yield
+    finally:
+        delattr(module, name)
