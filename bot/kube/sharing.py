@@ -5,9 +5,8 @@
 
 from typing import Any, TypeVar
 
-from msgspec import structs
-
-from bot.kube.models import DaemonPod, Holder, Model, Node, ObjectMeta, Quantity, Resource
+from bot.kube.models import DaemonPod, Holder, Node, ObjectMeta, Quantity, Resource
+from bot.kube.models._base import keep
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -35,45 +34,49 @@ class Shared:
         self._shrink_metadata(item.metadata, known.metadata if known else None)
         if isinstance(item, Node):
             status, before = item.status, known.status if isinstance(known, Node) else None
-            _put(status, "allocatable", self._amounts(status.allocatable, before and before.allocatable))
-            _put(status, "capacity", self._amounts(status.capacity, before and before.capacity))
+            keep(status, "allocatable", self._amounts(status.allocatable, before and before.allocatable))
+            keep(status, "capacity", self._amounts(status.capacity, before and before.capacity))
             if status.conditions:
-                _put(status, "conditions", [self._same(one) for one in status.conditions])
+                keep(status, "conditions", [self._same(one) for one in status.conditions])
         elif isinstance(item, Holder | DaemonPod):
-            _put(item.spec, "node_name", self._same(item.spec.node_name))
-            _put(item.status, "phase", self._same(item.status.phase))
+            keep(item.spec, "node_name", self._same(item.spec.node_name))
+            keep(item.status, "phase", self._same(item.status.phase))
             if isinstance(item, Holder):
-                _put(item.spec, "scheduler_name", self._same(item.spec.scheduler_name))
+                keep(item.spec, "scheduler_name", self._same(item.spec.scheduler_name))
         return item
 
     def _shrink_metadata(self, metadata: ObjectMeta, known: ObjectMeta | None) -> None:
-        _put(metadata, "namespace", self._same(metadata.namespace))
-        _put(metadata, "creation_timestamp", self._same(metadata.creation_timestamp))
-        labels, annotations = (known.labels, known.annotations) if known else (None, None)
+        keep(metadata, "namespace", self._same(metadata.namespace))
+        keep(metadata, "creation_timestamp", self._same(metadata.creation_timestamp))
         if metadata.labels:
-            same = labels == metadata.labels
-            _put(metadata, "labels", labels if same else self._texts_of(metadata.labels, {}))
+            keep(metadata, "labels", self._texts(metadata.labels, known and known.labels))
         if metadata.annotations:
-            kept = {key: text for key, text in metadata.annotations.items() if not key.startswith(_LONG)}
-            _put(metadata, "annotations", self._texts_of(kept, annotations or {}))
+            keep(metadata, "annotations", self._texts(metadata.annotations, known and known.annotations, _LONG))
         if metadata.owner_references:
-            _put(metadata, "owner_references", [self._same(one) for one in metadata.owner_references])
+            keep(metadata, "owner_references", [self._same(one) for one in metadata.owner_references])
 
     def _same(self, part: T) -> T:
         """The part, as first seen."""
         return self._known.setdefault(part, part)
 
-    def _texts_of(self, texts: dict[str, str], known: dict[str, str]) -> dict[str, str]:
+    def _texts(
+        self, texts: dict[str, str], known: dict[str, str] | None, left_out: tuple[str, ...] = ()
+    ) -> dict[str, str]:
         """The same, with what was known already in its place; that also keeps what is remembered about a long text."""
-        same = self._known.setdefault
-        return {
-            same(key, key): before
-            if (before := known.get(key)) == text and before is not None
-            else text
-            if len(text) > LONGEST_TEXT
-            else same(text, text)
-            for key, text in texts.items()
-        }
+        if not known:
+            return {self._same(key): self._text(text) for key, text in texts.items() if not key.startswith(left_out)}
+        if texts == known:
+            return known
+        found = known.copy()
+        for key in known.keys() - texts.keys():
+            del found[key]
+        for key, text in sorted(texts.items() - known.items()):
+            if not key.startswith(left_out):
+                found[self._same(key)] = self._text(text)
+        return found
+
+    def _text(self, text: str) -> str:
+        return text if len(text) > LONGEST_TEXT else self._same(text)
 
     def _amounts(
         self, amounts: dict[str, Quantity] | None, known: dict[str, Quantity] | None
@@ -81,7 +84,3 @@ class Shared:
         if not amounts or amounts == known:
             return known if amounts else amounts
         return {self._same(key): self._same(one) if isinstance(one, str) else one for key, one in amounts.items()}
-
-
-def _put(part: Model, name: str, value: object) -> None:
-    structs.force_setattr(part, name, value)

@@ -1,5 +1,7 @@
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bot.kube.models import DAEMON_PODS, HOLDERS, NODES, Node
 from bot.kube.sharing import Shared
@@ -34,6 +36,23 @@ def test_what_is_gone_since_is_not_taken_from_before():
 
 def test_annotations_of_kilobytes_that_no_rule_reads_are_left_out():
     assert Shared().shrink(decoded(node(), Node)).metadata.annotations == {"hami.io/x": "1"}
+
+
+def test_labels_stay_whatever_they_are_called():
+    labels = {LONG: "1", "nfd.node.kubernetes.io/x": "2"}
+    assert Shared().shrink(decoded({"metadata": {"name": "a", "labels": labels}}, Node)).metadata.labels == labels
+
+
+texts = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.sampled_from(["", "1", "2", "y" * 200]))
+
+
+@given(st.lists(texts, min_size=1))
+def test_texts_that_come_go_and_change_are_those_of_the_newest(versions):
+    shared, known = Shared(), None
+    for one in versions:
+        item = {"metadata": {"name": "a", "labels": one, "annotations": one}}
+        known = shared.shrink(decoded(item, Node), known)
+        assert known == decoded(item, Node)
 
 
 def test_equal_texts_of_different_objects_are_one():
