@@ -42,7 +42,8 @@ def owners_of(about: About, reports: Mapping[str, Report], parts: Mapping[str, A
             found = map(_owner, _on(about.finding.scope.nodes, parts))
         case "quota":
             objects = (one.object.partition(" ") for one in about.finding.evidence)
-            found = (Owner("Namespace", "", name.partition("/")[0], "") for _, _, name in objects if "/" in name)
+            quotas = (name for kind, _, name in objects if kind == "ResourceQuota")
+            found = (Owner("Namespace", "", name.partition("/")[0], "") for name in quotas)
         case _:
             subject = reports[about.verb].subject
             found = iter([Owner(subject.kind, subject.namespace, subject.name, "")])

@@ -15,9 +15,10 @@ from bot.hami.inventory import CardState
 from bot.hami.nodestate import Unregistered
 from bot.hami.requests import asked_resources
 from bot.hami.vendors import NVIDIA
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, one_line
+from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction, one_line
 from bot.texts import Texts
 from playbooks import _evidence
+from playbooks import _fit_elsewhere as elsewhere
 from playbooks._card_words import CardWords, words_of
 from playbooks._quota_rules import Effect, effects, proof, refusal
 from playbooks._rules import prose
@@ -53,11 +54,15 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is said of one pod, whose end would let it in, and what was not looked at."""
+    """What is said of one pod, whose end would let it in, and what was not looked at.
+
+    `verdict` is set where the claim is longer than a verdict may be.
+    """
 
     finding: Finding
     endings: tuple[Ending, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    verdict: str = ""
 
 
 def free_nodes(case: Case) -> list[str]:
@@ -78,12 +83,13 @@ def answer(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
     if not case.request.containers:
         return Answer(_no_request(asked, confidence, say))
     if (refused := refusal(case)) is not None:
-        return Answer(_refused_at_creation(asked, refused, confidence, say))
+        return _refused_at_creation(asked, refused, confidence, say)
     if free := free_nodes(case):
         claim = say("fits.claim", pod=name, count=len(free), nodes=prose.names(say, free))
+        confidence = "suspected" if elsewhere.not_looked_at(case, say) else confidence
         return Answer(finding("fits", claim, confidence, free, (_card(case, free[0]),), severity="info"))
     if takers := case.takers:
-        return Answer(_lost(asked, takers, confidence, say))
+        return _lost(asked, takers, confidence, say)
     return _nowhere(asked, confidence, say)
 
 
@@ -102,48 +108,89 @@ def _called(asked: Asked, say: Texts) -> str:
 # ------------------------------------------------------------------------------------------------- it fits nowhere
 
 
-def _nowhere(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
-    case, name = asked.case, _called(asked, say)
-    sure = len(case.views) == 1 and case.view.ledger is not None
-    names = [one for one in case.candidates if not isinstance(case.view.state(one), Unregistered)] if sure else []
-    changes = smaller_requests(case.view, names, case.request)
+class _Ways(NamedTuple):
+    """What would let the pod onto a node that Kubernetes leaves it: changes of the request, ends of other pods."""
+
+    changes: Sequence[Change]
+    search: Search
+
+
+def _ways(case: Case) -> _Ways:
+    names = _judged(case)
     search = Search() if case.too_large else pods_to_end(case.view, names, case.request)
-    gaps = () if search.complete else (Gap("fit", say("fit.cut-short"), say("fit.cut-short-hint")),)
+    return _Ways(smaller_requests(case.view, names, case.request)[:_CHANGES_SHOWN], search)
+
+
+def _judged(case: Case) -> list[str]:
+    """The registered candidates; none where HAMi's version, or what is given, is not known."""
+    sure = len(case.views) == 1 and case.view.ledger is not None
+    return [one for one in case.candidates if not isinstance(case.view.state(one), Unregistered)] if sure else []
+
+
+def _cut_short(search: Search, say: Texts) -> tuple[Gap, ...]:
+    return () if search.complete else (Gap("fit", say("fit.cut-short"), say("fit.cut-short-hint")),)
+
+
+def _nowhere(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
+    case, verdict = asked.case, ""
+    ways, names = _ways(case), _judged(case)
+    proofs = [*_proofs(asked, ways.changes[0].node if ways.changes else ""), *_held(case, ways.search.found)]
     if case.too_large:
-        code, claim = "impossible-anywhere", say("fits-nowhere.never", pod=name, **_largest(case))
+        code, claim = "impossible-anywhere", _never(asked, say)
     elif (effect := _only_quota(case)) is not None:
-        code, claim = "resource-quota-not-fit", _over_quota(name, case, effect, say)
-    elif sure and names and not any(_would_if_empty(case, one) for one in names):
-        code, claim = (
-            "fits-nowhere",
-            say("fits-nowhere.empty", pod=name, count=len(case.candidates), why=_why(case, say)),
-        )
+        code = "resource-quota-not-fit"
+        claim, verdict = _over_quota("resource-quota-not-fit.fit", asked, effect, say)
+        proofs = [*proof(effect.of, case.quotas), *_counted(case), *proofs]
     else:
-        code, claim = (
-            "fits-nowhere",
-            say("fits-nowhere.claim", pod=name, count=len(case.candidates), why=_why(case, say)),
-        )
-    proofs = [*_proofs(asked, changes[0].node if changes else ""), *_held(case, search.found)]
-    if code == "resource-quota-not-fit":
-        proofs = [*(one for effect in effects(case) for one in proof(effect.of, case.quotas)), *proofs]
-    actions = [_action(asked, one, say) for one in changes[:_CHANGES_SHOWN]] + _end(search.found, say)
+        empty = names and not any(_would_if_empty(case, one) for one in names)
+        code, key = "fits-nowhere", "fits-nowhere.empty" if empty else "fits-nowhere.claim"
+        claim, verdict = _told(key, asked, _why(case, say), say, count=len(case.candidates))
+    actions = [_action(asked, one, say) for one in ways.changes] + _end(case, ways.search.found, say)
     told = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
-    return Answer(structs.replace(told, next_actions=tuple(actions)), search.found, gaps)
+    told = structs.replace(told, next_actions=tuple(actions))
+    return Answer(told, ways.search.found, _cut_short(ways.search, say), verdict)
 
 
-def _why(case: Case, say: Texts) -> str:
+def _told(key: str, asked: Asked, whys: Sequence[str], say: Texts, /, **values: object) -> tuple[str, str]:
+    """The claim with all reasons, and the longest form of it that is a whole sentence within a verdict's length."""
+    names = dict.fromkeys((_called(asked, say), asked.name))
+    counts = range(max(len(whys), 1), 0, -1)
+    forms = [
+        say(key, pod=name, why="; ".join(whys[:most]) or say("words.none"), **values)
+        for name in names
+        for most in counts
+    ]
+    return forms[0], next((one for one in forms if len(one) <= VERDICT_LIMIT), forms[-1])
+
+
+def _why(case: Case, say: Texts) -> list[str]:
     """The most frequent reasons with the number of candidates that gave them; those that pass with time first."""
     reasons = Counter(tuple(sorted(one.codes)) for one in case.verdicts.values() if one.fits is False)
     ordered = sorted(reasons.items(), key=lambda one: (_PASSING.isdisjoint(one[0]), -one[1], one[0]))
     parts = [f"{count} {', '.join(codes)}" for codes, count in ordered[:_REASONS_SHOWN]]
     parts += [say("fit.dropped", count=len(case.obstacles))] if case.obstacles else []
-    return "; ".join(parts) or say("words.none")
+    return parts
 
 
-def _largest(case: Case) -> dict[str, object]:
-    cards = {name: case.view.cards(name) for name in case.nodes}
-    memory = max((card.card.memory_mib for some in cards.values() for card in some), default=0)
-    return {"largest": prose.mib(memory), "most": max(map(len, cards.values()), default=0)}
+def _never(asked: Asked, say: Texts) -> str:
+    """By what alone it is too large: the memory of a card, or the number of cards; else the most there is of both."""
+    cards = [asked.case.view.cards(name) for name in asked.case.nodes]
+    memory = max((card.card.memory_mib for some in cards for card in some), default=0)
+    most = max(map(_places, cards), default=0)
+    containers = asked.case.request.containers
+    if any(one.memory_mib > memory for one in containers):
+        why = say("fits-nowhere.largest", memory=prose.mib(memory))
+    elif any(one.count > most for one in containers):
+        has_mig = any(card.card.mode == "mig" for some in cards for card in some)
+        why = say("fits-nowhere.most-mig" if has_mig else "fits-nowhere.most", count=most)
+    else:
+        why = say("fits-nowhere.most-and-largest", count=most, memory=prose.mib(memory))
+    return say("fits-nowhere.never", pod=_called(asked, say), why=why)
+
+
+def _places(cards: Sequence[CardState]) -> int:
+    """How many cards a pod can be given of a node; a MIG card is given instance by instance."""
+    return sum(max(card.card.slots, 1) if card.card.mode == "mig" else 1 for card in cards)
 
 
 def _would_if_empty(case: Case, name: str) -> bool:
@@ -163,28 +210,36 @@ def _only_quota(case: Case) -> Effect | None:
     return next((one for one in refused if one.verdict == "refused"), refused[0])
 
 
-def _over_quota(name: str, case: Case, effect: Effect, say: Texts) -> str:
+def _over_quota(key: str, asked: Asked, effect: Effect, say: Texts) -> tuple[str, str]:
+    """Claim and verdict."""
     numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit), "asked": _amount(effect.asked)}
-    return say("resource-quota-not-fit.fit", pod=name, namespace=case.pod.namespace, resource=effect.key, **numbers)
+    namespace = asked.case.pod.namespace
+    return _told(key, asked, (), say, namespace=namespace, resource=effect.key, **numbers)
 
 
 def _amount(number: int | str | None) -> str:
     return "?" if number is None else f"{number:,}" if isinstance(number, int) else number
 
 
-def _end(found: Sequence[Ending], say: Texts) -> list[NextAction]:
-    """Whose end would let it in, and how to look at what they hold."""
+def _end(case: Case, found: Sequence[Ending], say: Texts) -> list[NextAction]:
+    """Whose end would let it in, and how to look at what they hold: on the node, or elsewhere against the quota."""
     if not found:
         return []
-    pods = [f"{one.namespace}/{one.name}" for one in found[0].pods]
-    label = say("change.end-pod", pod=prose.names(say, pods), node=found[0].node)
-    return [NextAction(label, prose.command("gpus", "--node", found[0].node))]
+    first = found[0]
+    label = say(
+        "change.end-pod", pod=prose.names(say, [f"{one.namespace}/{one.name}" for one in first.pods]), node=first.node
+    )
+    there = all(one.node == first.node for one in first.pods)
+    look = ("gpus", "--node", first.node) if there else ("quota", case.pod.namespace)
+    return [NextAction(label, prose.command(*look))]
 
 
 def _action(asked: Asked, change: Change, say: Texts) -> NextAction:
     """A smaller request; one asked for in words is asked for again in words."""
     amount = f"{change.amount:,}"
-    label = say(f"change.{change.what}", node=change.node, amount=amount, pod=change.pod)
+    in_words = asked.words is not None and change.what == "drop-type"
+    key = "change.drop-option" if in_words else f"change.{change.what}"
+    label = say(key, node=change.node, amount=amount, pod=change.pod)
     again = _changed(asked.words, change, asked.case.config.memory_factor) if asked.words else None
     if again is not None:
         return NextAction(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))
@@ -195,8 +250,10 @@ def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
     """The words for the smaller request; a memory is a multiple of the factor that the device config sets."""
     memory = change.amount - change.amount % factor
     match change.what:
-        case "memory" | "share" if memory:
+        case "memory" if memory:
             return words._replace(memory_mib=memory, percentage=0)
+        case "share" if memory:  # of which the cores are no part
+            return words._replace(memory_mib=memory, percentage=0, cores=None)
         case "cores":
             return words._replace(cores=change.amount)
         case "count":
@@ -250,38 +307,26 @@ def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
     return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning")
 
 
-def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, say: Texts) -> Finding:
-    numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit), "asked": _amount(effect.asked)}
-    claim = say(
-        "resource-quota-not-fit.creation",
-        pod=_called(asked, say),
-        namespace=asked.case.pod.namespace,
-        resource=effect.key,
-        **numbers,
-    )
+def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, say: Texts) -> Answer:
+    claim, verdict = _over_quota("resource-quota-not-fit.creation", asked, effect, say)
     proofs = tuple(proof(effect.of, asked.case.quotas))
-    return finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
+    told = finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
+    return Answer(told, verdict=verdict)
 
 
-def _lost(asked: Asked, takers: Sequence[str], confidence: Confidence, say: Texts) -> Finding:
-    case = asked.case
-    texts = Counter(case.obstacles[one].text for one in takers)
-    claim = say(
-        "fits.lost",
-        pod=_called(asked, say),
-        count=len(takers),
-        nodes=prose.names(say, takers),
-        why=texts.most_common(1)[0][0],
-    )
-    node = case.nodes[takers[0]]
-    detail = case.obstacles[node.name].detail
-    taint = [_evidence.of_node(node, detail, "{.spec.taints[*].key}")] if detail in _taints(case, node.name) else []
-    proofs = (_card(case, node.name), *taint)
-    return finding("kubernetes-filter", claim, confidence, takers, proofs, severity="warning")
-
-
-def _taints(case: Case, name: str) -> list[str]:
-    return [one.key for one in case.nodes[name].spec.taints or ()]
+def _lost(asked: Asked, takers: Sequence[str], confidence: Confidence, say: Texts) -> Answer:
+    """HAMi would, Kubernetes does not: what would let the pod to those nodes, and what onto the others."""
+    case, first, values = asked.case, takers[0], {"count": len(takers), "nodes": prose.names(say, takers)}
+    whys = elsewhere.reasons(case, takers)
+    claim, _ = _told("fits.lost", asked, whys, say, **values)
+    _, verdict = _told("fits.lost-short", asked, whys, say, **values)
+    ways = _ways(case)
+    proofs = (*elsewhere.proofs(case, first), _card(case, first), *_held(case, ways.search.found))
+    actions = [*elsewhere.ways(case, takers, say), *(_action(asked, one, say) for one in ways.changes)]
+    actions += _end(case, ways.search.found, say)
+    told = finding("kubernetes-filter", claim, confidence, takers, proofs, severity="warning")
+    told = structs.replace(told, next_actions=tuple(actions))
+    return Answer(told, ways.search.found, _cut_short(ways.search, say), verdict if len(claim) > VERDICT_LIMIT else "")
 
 
 # ------------------------------------------------------------------------------------------------------- proofs
@@ -306,6 +351,15 @@ def _held(case: Case, found: Sequence[Ending]) -> list[Evidence]:
     first = found[0].pods[0]
     pods = case.view.facts.pods or ()
     return [_evidence.of_holder(one) for one in pods if (one.namespace, one.name) == (first.namespace, first.name)][:1]
+
+
+def _counted(case: Case) -> list[Evidence]:
+    """The largest of what HAMi counts against the namespace's quota already."""
+    held = case.view.ledger.all() if case.view.ledger else ()
+    own = [one for one in held if one.namespace == case.pod.namespace]
+    largest = max(own, key=lambda one: (one.amounts, one.name), default=None)
+    pods = case.view.facts.pods or ()
+    return [_evidence.of_holder(one) for one in pods if largest and one.metadata.uid == largest.uid][:1]
 
 
 def _card(case: Case, name: str) -> Evidence:

@@ -25,7 +25,7 @@ from playbooks._playbook import Sources
 from playbooks._scheduler_logs import gather_extender_lines
 from playbooks._subject import only_own_namespace
 
-_PENDING = "status.phase=Pending,spec.nodeName="
+PENDING = "status.phase=Pending,spec.nodeName="
 _FEW_PODS = 20
 """So many are asked about one by one, as `why` does."""
 _LONG_EVENTS_UP_TO = 500
@@ -86,17 +86,19 @@ async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen,
 async def _pending(cluster: Cluster, namespace: str) -> Waiting:
     """Where not all namespaces may be read, those of the credentials' own, with a gap that says so."""
     try:
-        return Waiting(await cluster.list(PODS, namespace, fields=_PENDING), namespace, ())
+        return Waiting(await cluster.list(PODS, namespace, fields=PENDING), namespace, ())
     except SourceError as error:
         if namespace or not cluster.namespace:
             raise
-        pods = await cluster.list(PODS, cluster.namespace, fields=_PENDING)
+        pods = await cluster.list(PODS, cluster.namespace, fields=PENDING)
         return Waiting(pods, cluster.namespace, (only_own_namespace(cluster.namespace, error),))
 
 
-async def gather_scene(cluster: Cluster, install: InstallSeen, waiting: Waiting) -> Scene:
-    """The cards, and what the schedulers said of these pods."""
-    capacity = await gather_capacity(cluster, install.install, waiting.namespace)
+async def gather_scene(
+    cluster: Cluster, install: InstallSeen, waiting: Waiting, capacity: Capacity | None = None
+) -> Scene:
+    """The cards, unless they were read already, and what the schedulers said of these pods."""
+    capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
     nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
     owners, said = await asyncio.gather(
         gather_owners(cluster, nodes, waiting.pods), _gather_said(cluster, install, waiting, len(nodes))

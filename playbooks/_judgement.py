@@ -102,13 +102,16 @@ def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, ad
     if (passed := _past_the_filter(case, said, around.lock_owners, untrusted, say)) is not None:
         return passed
     found = [untrusted] if untrusted is not None and untrusted.severity != "info" else []
-    for cause in rank_causes(case, said):
+    causes = rank_causes(case, said)
+    for cause in causes:
         if cause.text == NODE_UNREGISTERED:
             found += unregistered.unregistered(case, said, cause, around.plugin_pods, say)
         else:
             found.append(refusals.refused(case, said, cause, say))
     if too_large := refusals.impossible(case, said, say):
         found.insert(0, too_large)
+    if causes and causes[0].rank is Rank.BACKGROUND and found and found[0].severity == "info":
+        found[0] = structs.replace(found[0], severity="warning")  # nothing would help alone, and it waits all the same
     if advise and found and found[0].code not in ("node-unregistered", "handshake-stale", "handshake-deleted"):
         found[0] = structs.replace(found[0], next_actions=(*refusals.advise(case, say), *found[0].next_actions))
     return found + ([untrusted] if untrusted is not None and untrusted not in found else [])

@@ -13,6 +13,7 @@ from bot.hami.vendors import NVIDIA
 from bot.kube.models import Pod
 from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Table
+from playbooks._rules import prose
 from playbooks._rules.node_faults import Fault, other_handshake, slots
 from playbooks._sweep import NodeSeen, Sweep
 
@@ -21,6 +22,7 @@ NODE_TABLE = "node"
 CARDS_TABLE = "cards"
 COLUMNS = (
     "node",
+    "problems",
     "kubernetes",
     "cards",
     "type",
@@ -36,22 +38,22 @@ COLUMNS = (
     "handshake",
     "lock",
     "plugin",
-    "problems",
+    "plugin pod",
 )
 BRIEF = (
     "node",
     "problems",
     "kubernetes",
-    "cards",
+    "lock",
+    "handshake",
+    "plugin",
     "healthy",
     "cordoned",
     "slots",
+    "cards",
     "format",
-    "handshake",
-    "lock",
-    "plugin",
 )
-"""The columns that tell of problems."""
+"""The columns that tell of problems, the most telling first: a message shows few."""
 
 CARD_COLUMNS = ("card", "index", "type", "memory", "cores", "slots", "healthy", "cordoned", "mode", "numa")
 
@@ -108,24 +110,25 @@ class Rows:
         cordoned = cordoned_uuids(one.node) & {card.uuid for card in cards}
         return (
             one.name,
+            ", ".join(dict.fromkeys(fault.code for fault in self._faults.get(one.name, ()))),
             _kubernetes(one),
             str(len(cards)) if one.concerns else "",
             ", ".join(types)
             if len(types) < 2
             else ", ".join(f"{count} x {kind}" for kind, count in sorted(types.items())),
-            _each(card.memory_mib for card in cards),
+            ", ".join(map(prose.mib, sorted({card.memory_mib for card in cards}))),
             f"{sum(card.health for card in cards)}/{len(cards)}" if cards else "",
             str(len(cordoned)) if cordoned else "",
             _each(card.mode for card in cards),
             _each(card.numa for card in cards),
-            f"{slots(one)[0]}/{one.allocatable}" if one.expects_nvidia else "",
+            _slots(one),
             _each(card.slots for card in cards),
             self._factors(one),
             self._format(one),
             self._handshake(one),
             self._lock(one),
             _plugin(one),
-            ", ".join(dict.fromkeys(fault.code for fault in self._faults.get(one.name, ()))),
+            f"{pod.namespace}/{pod.name}" if (pod := one.plugin.pod) else "",
         )
 
     def _factors(self, one: NodeSeen) -> str:
@@ -189,6 +192,14 @@ def _kubernetes(one: NodeSeen) -> str:
     parts = ["not ready" if not_ready(node) else "ready" if node.status.conditions else "?"]
     parts += ["cordoned"] if is_cordoned(node) else []
     return ", ".join([*parts, *pressures(node), *other_taints(node)])
+
+
+def _slots(one: NodeSeen) -> str:
+    """What is registered, and what kubelet offers where that is another number."""
+    if not one.expects_nvidia:
+        return ""
+    registered = slots(one)[0]
+    return str(registered) if registered == one.allocatable else f"{registered}, kubelet offers {one.allocatable}"
 
 
 def _plugin(one: NodeSeen) -> str:

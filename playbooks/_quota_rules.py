@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from bot.hami.quotas import Limit, limits_of
-from bot.hami.requests import PodRequest
+from bot.hami.requests import DeviceConfig, PodRequest
+from bot.hami.rules import Rules
 from bot.kube.models import ResourceQuota
 from bot.kube.nodefilter import effective_request
 from bot.report import Evidence
@@ -48,7 +49,9 @@ def refusal(case: Case) -> Effect | None:
 
 def _effect(case: Case, limit: Limit) -> Effect:
     if limit.by == "HAMi":
-        return _by_hami(case, limit)
+        ledger = case.view.ledger
+        used = ledger.by_namespace.get(case.pod.namespace, (0, 0)) if ledger else None
+        return effect_by_hami(limit, case.request, used, case.config, case.view.rules)
     asked = int(effective_request(case.pod, limit.resource))
     if limit.by == "nobody":
         return Effect(limit, None, asked, "not enforced")
@@ -57,15 +60,17 @@ def _effect(case: Case, limit: Limit) -> Effect:
     return Effect(limit, limit.used, asked, _standing(limit.amount, limit.used, asked))
 
 
-def _by_hami(case: Case, limit: Limit) -> Effect:
-    ledger, rules = case.view.ledger, case.view.rules
-    memory, cores = ledger.by_namespace.get(case.pod.namespace, (0, 0)) if ledger else (None, None)
-    of_memory = limit.resource == case.config.memory
-    used = memory if of_memory else cores
-    asked = asked_memory(case.request) if of_memory else sum(one.count * one.cores for one in case.request.containers)
+def effect_by_hami(
+    limit: Limit, request: PodRequest, used: tuple[int, int] | None, config: DeviceConfig, rules: Rules
+) -> Effect:
+    """The effect on a limit of HAMi's. `used` are the namespace's MiB and cores, None where they were not seen."""
+    of_memory = limit.resource == config.memory
+    memory, cores = used or (None, None)
+    taken = memory if of_memory else cores
+    asked = asked_memory(request) if of_memory else sum(one.count * one.cores for one in request.containers)
     if rules.quota == "none" or (limit.amount == 0 and not rules.modern):
-        return Effect(limit, used, asked, "not enforced")
-    return Effect(limit, used, asked, _standing(limit.amount, used, asked))
+        return Effect(limit, taken, asked, "not enforced")
+    return Effect(limit, taken, asked, _standing(limit.amount, taken, asked))
 
 
 def asked_memory(request: PodRequest) -> int | None:

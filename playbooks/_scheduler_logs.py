@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
+from bot.changes.flags import VERBOSITY
+from bot.changes.record import KEY, Record, read_record
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, Install, extender_of, verbosity_of
 from bot.kube.cluster import Cluster, LogLines, LogWanted, seen
-from bot.kube.models import Pod
+from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Gap
 
@@ -34,7 +36,8 @@ class ExtenderLines(NamedTuple):
 class LogOf(NamedTuple):
     """One container's log: its lines that hold the pod's name, or why there are none.
 
-    `flag` is the word of its command line that sets `verbosity`, empty when none does.
+    `flag` is the word of its command line that sets `verbosity`, empty when none does; `change` the text of the record
+    of an open change that set it in the running process instead.
     """
 
     scheduler: Pod
@@ -43,6 +46,7 @@ class LogOf(NamedTuple):
     verbosity: int
     flag: str
     read: LogLines | Gap
+    change: str = ""
 
     @property
     def label(self) -> str:
@@ -51,22 +55,37 @@ class LogOf(NamedTuple):
 
 async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
     """The logs that are there to read, the ready replicas' first; reading them never raises."""
-    found = [one for scheduler in install.pods[:MAX_SCHEDULERS] for one in _logs_of(cluster, scheduler, since)]
+    found = [one for scheduler in install.pods[:MAX_SCHEDULERS] for one in _logs_of(cluster, install, scheduler, since)]
     seconds = max(1, int(since.total_seconds()))
     results = await _read(cluster, [(_source(one), _wanted(one, name, seconds)) for one in found])
     return [one._replace(read=result) for one, result in zip(found, results, strict=True)]
 
 
-def _logs_of(cluster: Cluster, scheduler: Pod, since: timedelta) -> Iterator[LogOf]:
+def _logs_of(cluster: Cluster, install: Install, scheduler: Pod, since: timedelta) -> Iterator[LogOf]:
     for name in CONTAINERS:
         container = next((one for one in scheduler.spec.containers if one.name == name), None)
         if container is None:
             continue
         level, flag = verbosity_of(container)
         one = LogOf(scheduler, name, previous=False, verbosity=level, flag=flag, read=LogLines(()))
-        yield one
+        yield _as_it_runs(one, install.deployment)
         if _restarted(cluster, scheduler, name, since):
             yield one._replace(previous=True)
+
+
+def _as_it_runs(one: LogOf, deployment: Workload | None) -> LogOf:
+    """With the level that an open change set in the running process; a container that began later never had it."""
+    text = deployment.metadata.annotation(KEY) if deployment else None
+    record = read_record(text) if text is not None else None
+    if text is None or not isinstance(record, Record) or not record.new.isdecimal():
+        return one
+    if (record.means, record.flag, record.container) != ("debug-flags", VERBOSITY, one.container):
+        return one
+    status = next((it for it in one.scheduler.status.container_statuses or () if it.name == one.container), None)
+    began = parse_time(status.state.running.started_at) if status and status.state.running else None
+    if began is not None and began.timestamp() > record.since:
+        return one
+    return one._replace(verbosity=int(record.new), change=text)
 
 
 def _restarted(cluster: Cluster, scheduler: Pod, container: str, since: timedelta) -> bool:

@@ -9,6 +9,8 @@ from bot.hami.install import (
     is_ready,
     read_flags,
 )
+from bot.hami.kube_scheduler import SchedulerConfig
+from bot.hami.nodestate import expects_gpus
 from bot.hami.version import Version
 from bot.kube.models import Container, ContainerStatus, Pod, Resource, Workload
 from bot.kube.redact import masked, masked_arguments
@@ -63,14 +65,24 @@ def _components(parts: Parts, now: datetime) -> Iterator[Row]:
     kube = kube_scheduler_of(parts.install)
     config = parts.components.scheduler_config
     if kube is not None:
-        extender = config.extender(parts.seen.config.count) if config else None
-        details = f"{config.key} asks {masked(extender.url_prefix)}" if config and extender else ""
         name = _name(config.config_map) if config else ""
+        details = _asks(config, parts.seen.config.count) if config else ""
         yield _KUBE_SCHEDULER, name, "", _tag(kube), details
     yield from _lease(parts, now)
     yield from _webhook(parts)
     plugins = parts.components.plugins
     yield from (_plugin_row(one) for one in (() if isinstance(plugins, Gap) else plugins))
+    yield from _covered(parts)
+
+
+def _asks(config: SchedulerConfig, resource: str) -> str:
+    """`config.yaml, profile hami-scheduler, asks https://127.0.0.1:443, waits 30s`."""
+    extender = config.extender(resource)
+    details = [config.key, *(f"profile {masked(one)}" for one in config.names)]
+    if extender is not None:
+        details.append(f"asks {masked(extender.url_prefix)}")
+        details += [] if extender.timeout_s is None else [f"waits {extender.timeout_s:g}s"]
+    return ", ".join(details)
 
 
 def _pod(parts: Parts, pod: Pod) -> Row:
@@ -125,7 +137,8 @@ def _webhook(parts: Parts) -> Iterator[Row]:
     ready = components.ready_targets(service.namespace, service.name)
     state = "endpoints not seen" if ready is None else f"ready endpoints: {len(ready)}"
     trusted = hook.webhook.client_config and hook.webhook.client_config.ca_bundle
-    details = [f"Service {service.namespace}/{service.name}", "caBundle set" if trusted else "no caBundle", *details]
+    asked = [f"Service {service.namespace}/{service.name}", *([f"answered by {', '.join(ready)}"] if ready else [])]
+    details = [*asked, "caBundle set" if trusted else "no caBundle", *details]
     yield "webhook", hook.config.name, state, "", ", ".join(details)
 
 
@@ -139,6 +152,17 @@ def _plugin_row(daemon_set: Workload) -> Row:
     if 0 < updated < status.desired_number_scheduled:
         details.append(f"rolling out: {updated} of {status.desired_number_scheduled} updated")
     return _PLUGIN, _name(daemon_set), state, _tag(container) if container else "", ", ".join(details)
+
+
+def _covered(parts: Parts) -> Iterator[Row]:
+    """Of the nodes with GPUs, how many have a pod of the plugin, ready or not."""
+    components = parts.components
+    nodes, pods = components.nodes, components.plugin_pods
+    if isinstance(components.plugins, Gap) or not components.plugins or isinstance(nodes, Gap) or isinstance(pods, Gap):
+        return
+    with_gpus = {one.name for one in nodes if expects_gpus(one, parts.seen.config.count)}
+    covered = with_gpus & {one.spec.node_name for one in pods}
+    yield _PLUGIN, "nodes with GPUs", f"{len(covered)} of {len(with_gpus)} have a plugin pod", "", ""
 
 
 def _flags(parts: Parts) -> Iterator[tuple[str, str, str]]:

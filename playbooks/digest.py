@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from bot.errors import SourceError
 from bot.kube.times import format_time
-from bot.report import SCHEMA, SEVERITIES, Gap, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks._digest_figures import COLUMNS, FIGURES_TABLE, bad, figures_of, waiting
 from playbooks._digest_owners import OWNER_COLUMNS, OWNERS_TABLE, About, owners_of
@@ -91,12 +91,23 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
 
 def _worst(reports: Mapping[str, Report]) -> list[About]:
     """The most severe of all, each question's first before any question's second; else what tells that all is well."""
-    ranked = [About(verb, at, one) for verb, report in reports.items() for at, one in enumerate(report.findings)]
+    told = {_key(one) for one in (reports["pending"].findings if "pending" in reports else ())}
+    ranked = [
+        About(verb, at, one)
+        for verb, report in reports.items()
+        for at, one in enumerate(report.findings)
+        if verb != "quota" or _key(one) not in told  # whose pods a quota keeps out, the pods themselves tell
+    ]
     bad = [one for one in ranked if one.finding.severity != "info"]
     bad.sort(key=lambda one: (-SEVERITIES.index(one.finding.severity), one.number))
-    distinct = {(one.finding.code, one.finding.scope.nodes): one for one in reversed(bad)}
-    found = [one for one in bad if distinct[one.finding.code, one.finding.scope.nodes] is one]
+    distinct = {_key(one.finding): one for one in reversed(bad)}
+    found = [one for one in bad if distinct[_key(one.finding)] is one]
     return found or [one for one in ranked if one.number == 0][-1:]
+
+
+def _key(one: Finding) -> tuple[str, tuple[str, ...]]:
+    """Two questions that find the same say so with the same code about the same nodes."""
+    return one.code, one.scope.nodes
 
 
 def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap], say: Texts) -> str:

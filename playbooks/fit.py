@@ -13,11 +13,12 @@ import click
 from bot.errors import SourceError, UsageError
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _fit_tables as tables
 from playbooks._card_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words
 from playbooks._fit_answer import Answer, Asked, answer, free_nodes
+from playbooks._fit_elsewhere import not_looked_at
 from playbooks._gather import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks._manifest import Manifest, ManifestFile, read_pods
 from playbooks._playbook import Playbook, Sources
@@ -103,20 +104,27 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     answers = [answer(one, sure, say) for one in asked[:_MAX_FINDINGS]]
     findings = sorted((one.finding for one in answers), key=lambda one: one.severity == "info")
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
-    gaps += [gap for one in asked for gap in fit_gaps(one.case, say)]
+    gaps += [gap for one in asked for gap in (*fit_gaps(one.case, say), *not_looked_at(one.case, say))]
     gaps += [gap for one in answers for gap in one.gaps]
     return Report(
         schema=SCHEMA,
         playbook="fit",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
-        subject=Subject("Cards" if wanted.words else "Pod", pods[0].namespace, pods[0].name),
-        verdict=one_line(_verdict(asked, findings, say)),
+        subject=_subject(wanted, pods),
+        verdict=one_line(_verdict(asked, answers, say)),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
         tables=tuple(one for one in _tables(asked, answers, say) if one.rows or one.title == tables.NODES),
         gaps=tuple(dict.fromkeys(gaps)),
     )
+
+
+def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
+    first, *others = pods
+    if not others:
+        return Subject("Cards" if wanted.words else "Pod", first.namespace, first.name)
+    return Subject("Pods", first.namespace if {one.namespace for one in pods} == {first.namespace} else "", "")
 
 
 def _tables(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> list[Table]:
@@ -130,9 +138,9 @@ def _tables(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> li
     ]
 
 
-def _verdict(asked: Sequence[Asked], findings: Sequence[Finding], say: Texts) -> str:
+def _verdict(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> str:
     if len(asked) == 1:
-        return findings[0].claim
+        return answers[0].verdict or answers[0].finding.claim
     return say("fit.summary", fitting=sum(1 for one in asked if free_nodes(one.case)), pods=len(asked))
 
 

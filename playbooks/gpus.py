@@ -42,7 +42,20 @@ from playbooks._rules.gaps import capacity_gaps, confidence_in
 
 CARDS_TABLE = "cards"
 SLICES_TABLE = "largest free slice by type"
-CARD_COLUMNS = ("node", "card", "type", "memory used", "memory total", "cores used", "slots", "state", "holders")
+CARD_COLUMNS = (
+    "node",
+    "card",
+    "type",
+    "state",
+    "memory used",
+    "memory free",
+    "memory total",
+    "holders",
+    "slots",
+    "cores used",
+    "cores total",
+)
+"""The most telling first: a message shows few."""
 SLICE_COLUMNS = ("type", "largest slice", "node", "free", "cards", "memory total", "memory used", "memory stranded")
 
 _NOTABLE = 0.2
@@ -256,9 +269,20 @@ def _cards(cards: Iterable[CardSeen]) -> Table:
 def _card_row(one: CardSeen) -> tuple[str, ...]:
     memory, cores, slots = map(str, one.used) if one.used else ("?", "?", "?")
     holders = ", ".join(name if bound else f"{name} (reserved)" for name, bound in one.holders)
-    total = str(one.card.memory_mib)
-    slots = f"{slots}/{one.card.slots}"
-    return one.node, one.card.uuid, one.card.type, memory, total, cores, slots, one.state, holders
+    free = "?" if one.free_mib is None else str(one.free_mib) if one.state != UNREGISTERED else ""
+    return (
+        one.node,
+        one.card.uuid,
+        one.card.type,
+        one.state,
+        memory,
+        free,
+        str(one.card.memory_mib),
+        holders,
+        f"{slots}/{one.card.slots}",
+        cores,
+        str(one.card.cores),
+    )
 
 
 def _slices(cards: Sequence[CardSeen]) -> Table:

@@ -6,7 +6,6 @@ be gone: its name is enough.
 
 import asyncio
 import re
-from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,16 +14,16 @@ import click
 from msgspec import structs
 
 from bot.errors import SourceError, Unusable, UsageError
-from bot.hami.cycles import ALLOCATING, CARD_CODES, CARD_TRIED, Cycle
-from bot.hami.logs import LogLine, read_line
+from bot.hami.cycles import CARD_CODES
+from bot.hami.logs import read_line
 from bot.hami.reasons import LOG_TEXTS
-from bot.hami.registration import Registration, read_registrations
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import SCHEMA, Finding, Gap, NextAction, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, Finding, Gap, NextAction, Report, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks._gather import InstallSeen, gather_install, install_unread, nothing_read
+from playbooks._logs_tables import LINES_TABLE, ROUTINE, RUNS_TABLE, UNSAID, tables_of
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose, runs
 from playbooks._rules.absent import no_such_pod
@@ -34,19 +33,9 @@ from playbooks._rules.runs import Told
 from playbooks._scheduler_logs import MAX_SCHEDULERS, LogOf, gather_scheduler_logs
 from playbooks._subject import Absent, Found, SubjectRequest, parse_subject, resolve
 
-RUNS_TABLE, LINES_TABLE, LOGS_TABLE = "filter runs", "lines", "logs read"
-RUN_COLUMNS = ("run", "time", "node", "card", "reason", "figures", "container")
-LINE_COLUMNS = ("time", "log", "line")
-LOG_COLUMNS = ("log", "verbosity", "lines", "reaches back to")
-
-MOST_ROWS, MOST_LINES = 300, 200
-_LONGEST_LINE = 1000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SINCE = re.compile(r"([1-9]\d{0,5})([smhd])")
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(one)}"' for one in sorted({*CARD_CODES, *LOG_TEXTS})))
-_ROUTINE = (CARD_TRIED, ALLOCATING)
-"""Written for each card and each node, and say only that it is looked at: they would fill the table of lines."""
-_UNSAID = "?"
 _SLACK = timedelta(minutes=1)
 """A log that begins this much after the window does has lost its beginning; a quiet one may begin a little later."""
 
@@ -130,14 +119,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         why = NextAction(say("logs.why", pod=full), prose.command("why", full))
         findings[0] = structs.replace(findings[0], next_actions=(why, *findings[0].next_actions))
     findings += runs.verbosity(snapshot.logs, say)
-    rows, rows_left = _run_rows(logged, _card_nodes(snapshot.nodes), pod)
-    lines, lines_left = _line_rows(logged)
-    tables = (
-        Table(RUNS_TABLE, RUN_COLUMNS, rows),
-        Table(LINES_TABLE, LINE_COLUMNS, lines),
-        Table(LOGS_TABLE, LOG_COLUMNS, tuple(_log_row(one, snapshot.taken_at) for one in logged.logs)),
-    )
-    left = ((RUNS_TABLE, rows_left), (LINES_TABLE, lines_left))
+    nodes = () if isinstance(snapshot.nodes, Gap) else snapshot.nodes
+    tables, left = tables_of(logged, nodes, pod, snapshot.taken_at)
     gaps = [*_gaps(snapshot, logged, about, say)]
     gaps += [Gap(title, say("logs.left-out", count=count), say("logs.shorter")) for title, count in left if count]
     return Report(
@@ -149,7 +132,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(findings[0].claim),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
-        tables=tuple(one for one in tables if one.rows),
+        tables=tables,
         gaps=tuple(dict.fromkeys(gaps)),
     )
 
@@ -217,83 +200,12 @@ def _why_not(snapshot: Snapshot, pod: Pod | None, say: Texts) -> str:
     if pod and pod.spec.node_name:
         placed = pod.condition("PodScheduled")
         at = parse_time(placed.last_transition_time if placed else None) or parse_time(pod.metadata.creation_timestamp)
-        return say("logs.placed-before", node=pod.spec.node_name, at=format_time(at) if at else _UNSAID)
+        return say("logs.placed-before", node=pod.spec.node_name, at=format_time(at) if at else UNSAID)
     if pod and pod.condition("PodScheduled") is None:
         return say("logs.never-tried")
     if any(isinstance(one.read, Gap) for one in snapshot.logs):
         return say("logs.unread")
     return say("logs.never-asked")
-
-
-# ------------------------------------------------------------------------------------------------------- tables
-
-
-def _card_nodes(nodes: list[Node] | Gap) -> dict[str, str]:
-    """The node of each registered card; none for a UUID that several nodes register."""
-    found: dict[str, str] = {}
-    for node in () if isinstance(nodes, Gap) else nodes:
-        for one in read_registrations(node):
-            for card in one.cards if isinstance(one, Registration) else ():
-                found[card.uuid] = "" if found.get(card.uuid, node.name) != node.name else node.name
-    return found
-
-
-def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[tuple[tuple[str, ...], ...], int]:
-    """The newest run first, as far as the rows go; and how many rows are left out."""
-    rows: list[tuple[str, ...]] = []
-    for number, run in reversed(list(enumerate(logged.runs, start=1))):
-        container = _container(run.cycle, pod)
-        at = _clock(run.cycle.at)
-        rows += [(str(number), at, *row, container) for row in _rows_of(run.cycle, nodes)]
-    return tuple(rows[:MOST_ROWS]), max(0, len(rows) - MOST_ROWS)
-
-
-def _rows_of(cycle: Cycle, nodes: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
-    """(node, card, reason, figures). What was said several times alike is one row: `CardTypeMismatch x8`."""
-    for one in cycle.nodes:
-        yield one.node, "", "fits" if one.fits else one.reason or one.line.message, ""
-    if not cycle.refused:
-        for code, names in cycle.nodes_by_code().items():
-            yield from ((name, "", code, "") for name in names)
-    cards = Counter((nodes.get(one.card) or _UNSAID, one.card or _UNSAID, one.code, one.figures) for one in cycle.cards)
-    for (node, card, code, figures), count in cards.items():
-        yield node, card, code if count == 1 else f"{code} x{count}", figures
-    if cycle.chosen:
-        yield cycle.chosen, "", cycle.bind_error or ("bound" if cycle.bound else "chosen"), ""
-    if cycle.none_fit and not (cycle.refused or cycle.cards):
-        yield "", "", cycle.none_fit.values["message"], ""
-
-
-def _container(cycle: Cycle, pod: Pod | None) -> str:
-    """The container that asks for devices, where only one does; lines about cards do not name theirs."""
-    asking = [position for position, asks in enumerate(cycle.requests) if asks]
-    if len(asking) != 1:
-        return ""
-    containers = [*(pod.spec.init_containers or ()), *pod.spec.containers] if pod else []
-    return containers[asking[0]].name if len(containers) == len(cycle.requests) else f"#{asking[0]}"
-
-
-def _line_rows(logged: Logged) -> tuple[tuple[tuple[str, ...], ...], int]:
-    """The newest lines of all logs in the order of their times, and how many are left out."""
-    lines: list[tuple[LogLine, str]] = []
-    for one in logged.logs:
-        found = (*one.lines, *(() if logged.others else one.bare))
-        lines += [(line, one.log.label) for line in found if line.message not in _ROUTINE]
-    lines.sort(key=lambda one: one[0].at.timestamp() if one[0].at else 0.0)
-    rows = ((_clock(line.at), label, line.raw[:_LONGEST_LINE]) for line, label in lines[-MOST_LINES:])
-    return tuple(rows), max(0, len(lines) - MOST_LINES)
-
-
-def _log_row(one: OneLog, now: datetime) -> tuple[str, ...]:
-    if isinstance(one.log.read, Gap):
-        return one.log.label, str(one.log.verbosity), _UNSAID, _UNSAID
-    first = read_line(one.log.read.first, now)
-    return one.log.label, str(one.log.verbosity), str(len(one.lines)), _clock(first.at if first else None)
-
-
-def _clock(at: datetime | None) -> str:
-    """UTC to the millisecond: runs of one pod follow each other within a few."""
-    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}" if at else _UNSAID
 
 
 # --------------------------------------------------------------------------------------------------------- gaps
@@ -309,10 +221,10 @@ def _gaps(snapshot: Snapshot, logged: Logged, about: About, say: Texts) -> Itera
     for one in logged.logs:
         yield from _gaps_of(snapshot, one, about, say)
     if any(run.cycle.mixed for run in logged.runs):
-        yield Gap("filter runs", say("logs.mixed"), say("logs.mixed-hint"))
+        yield Gap(RUNS_TABLE, say("logs.mixed"), say("logs.mixed-hint"))
     if logged.earlier:
-        yield Gap("filter runs", say("logs.earlier", count=logged.earlier))
-    if routine := sum(line.message in _ROUTINE for one in logged.logs for line in one.lines):
+        yield Gap(RUNS_TABLE, say("logs.earlier", count=logged.earlier))
+    if routine := sum(line.message in ROUTINE for one in logged.logs for line in one.lines):
         yield Gap(LINES_TABLE, say("logs.routine", count=routine))
     bare = sum(len(one.bare) for one in logged.logs)
     if bare and logged.others:

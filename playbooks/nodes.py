@@ -18,7 +18,20 @@ from bot.hami.scaling import read_memory_scaling
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, SWEPT_NODES, DaemonPod, Node, Pod
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Confidence, Evidence, Finding, Gap, NextAction, Report, Subject, Table, one_line, worst
+from bot.report import (
+    SCHEMA,
+    VERDICT_LIMIT,
+    Confidence,
+    Evidence,
+    Finding,
+    Gap,
+    NextAction,
+    Report,
+    Subject,
+    Table,
+    one_line,
+    worst,
+)
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._gather import NODE_SELECTOR_FLAG, Capacity, InstallSeen, gather_install, times_shown
@@ -116,8 +129,17 @@ def _verdict(wanted: Request, found: Found, findings: Sequence[Finding], say: Te
         counts[one.code] += len(one.scope.nodes)
     parts = [say("nodes.problem", count=count, code=code) for code, count in counts.items()]
     bad = {fault.node for fault in found.faults if fault.severity != "info"}
-    listed = reduce(lambda some, more: say("gpus.list", some=some, more=more), parts)
-    return one_line(say("nodes.verdict", count=len(bad), total=found.concerned, problems=listed))
+    forms = (
+        say("nodes.verdict", count=len(bad), total=found.concerned, problems=_listed(parts, shown, say))
+        for shown in range(len(parts), 0, -1)
+    )
+    return one_line(next(one for one in forms if len(one) <= VERDICT_LIMIT))
+
+
+def _listed(parts: Sequence[str], shown: int, say: Texts) -> str:
+    """So many of the problems, and how many more kinds there are."""
+    some = reduce(lambda some, more: say("gpus.list", some=some, more=more), parts[:shown])
+    return say("words.and-more", names=some, more=len(parts) - shown) if shown < len(parts) else some
 
 
 def _healthy(wanted: Request, sweep: Sweep, found: Found, sure: Confidence, say: Texts) -> list[Finding]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import click
 from msgspec import structs
 
-from bot.hami.requests import DeviceConfig, asked_resources
+from bot.hami.requests import DeviceConfig
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import (
@@ -26,19 +26,16 @@ from bot.report import (
 from bot.texts import Texts
 from playbooks._gather import InstallSeen
 from playbooks._gather_waiting import Scene, Waiting, gather_scene, gather_waiting
-from playbooks._judgement import Judge, Surroundings, said_about
+from playbooks._judged import WAITING_COLUMNS, Judged, by_cause, judge_all, waiting_row
 from playbooks._namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose
-from playbooks._rules.case import World
 from playbooks._rules.findings import finding
-from playbooks._rules.gaps import capacity_gaps
-from playbooks._rules.signature import cause_signature
 
 CAUSES_TABLE = "causes"
 PODS_TABLE = "pending"
 CAUSE_COLUMNS = ("cause", "pods", "oldest", "waiting since", "nodes")
-POD_COLUMNS = ("namespace", "pod", "waiting since", "minutes", "asks", "cause", "nodes")
+POD_COLUMNS = (*WAITING_COLUMNS, "cause", "nodes")
 
 _MAX_GROUPS = 10
 _GRACE = timedelta(seconds=30)
@@ -66,13 +63,6 @@ class Snapshot(NamedTuple):
     scene: Scene | None
     deserted: Deserted | Gap | None
     undecodable: tuple[str, ...]
-
-
-class Judged(NamedTuple):
-    """One pod with the first finding about it; None where there was no room to judge it."""
-
-    pod: Pod
-    cause: Finding | None
 
 
 class Group(NamedTuple):
@@ -108,7 +98,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         findings, tables = [_none_waits(snapshot, gaps, say)], ()
         verdict = findings[0].claim
     else:
-        judged, more = _judge_all(snapshot, snapshot.scene, say)
+        waiting = snapshot.waiting.pods
+        judged, more = judge_all(snapshot.install, waiting, snapshot.scene, snapshot.undecodable, say)
         gaps += more
         groups = _grouped(judged, snapshot.scene.as_of)
         findings = [_finding(group, say) for group in groups[:_MAX_GROUPS]]
@@ -128,32 +119,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     )
 
 
-def _judge_all(snapshot: Snapshot, scene: Scene, say: Texts) -> tuple[list[Judged], list[Gap]]:
-    install, said = snapshot.install, scene.said
-    world = World(scene.capacity, install.install, install.config, scene.as_of)
-    judge = Judge(Surroundings(install, world, scene.lock_owners, {}), say)
-    judged: list[Judged] = []
-    for pod in snapshot.waiting.pods:
-        name = pod.namespace, pod.name
-        about = said_about(pod, said.events.get(name, ()), said.lines.get(name, ()))
-        judged.append(Judged(pod, judge.cause(pod, about)))
-    gaps = [*capacity_gaps(install, scene.capacity, snapshot.undecodable, say), *said.gaps, *judge.gaps]
-    gaps += [one for one in scene.lock_owners.values() if isinstance(one, Gap)]
-    if left := sum(1 for one in judged if one.cause is None):
-        gaps.append(Gap("fit", say("pending.not-judged", count=left), say("pending.not-judged-hint")))
-    return judged, gaps
-
-
 def _grouped(judged: Sequence[Judged], now: datetime) -> list[Group]:
-    groups: dict[str, list[Judged]] = {}
-    signatures: dict[int, str] = {}  # thousands of pods share a finding, and it may name thousands of nodes
-    for one in judged:
-        if one.cause is not None:
-            signature = signatures.get(id(one.cause)) or cause_signature(one.cause)
-            signatures[id(one.cause)] = signature
-            groups.setdefault(signature, []).append(one)
     return sorted(
-        (_group(members, now) for members in groups.values()),
+        (_group(members, now) for members in by_cause(judged)),
         key=lambda one: (-SEVERITIES.index(one.severity), -len(one.pods), _age_key(one.pods[0])),
     )
 
@@ -235,16 +203,8 @@ def _pods(judged: Sequence[Judged], groups: Sequence[Group], snapshot: Snapshot)
 
 
 def _pod_row(pod: Pod, cause: Finding | None, config: DeviceConfig, now: datetime) -> tuple[str, ...]:
-    since = pod.metadata.creation_timestamp or "?"
-    created = parse_time(since)
-    minutes = str(max(0, int((now - created).total_seconds() // 60))) if created else "?"
     code, nodes = (cause.code, str(len(cause.scope.nodes))) if cause else (_NOT_JUDGED, _NOT_JUDGED)
-    return pod.namespace, pod.name, since, minutes, _asks(pod, config), code, nodes
-
-
-def _asks(pod: Pod, config: DeviceConfig) -> str:
-    """`gpu 1, gpumem 20k`: the amounts as written, without the vendor's domain."""
-    return ", ".join(f"{name.rpartition('/')[2]} {value}" for name, value in asked_resources(pod, config).items())
+    return *waiting_row(pod, config, now), code, nodes
 
 
 PLAYBOOK = Playbook(

@@ -11,33 +11,26 @@ from msgspec import structs
 from bot.hami.ledger import Holding, Ledger, build_ledger
 from bot.hami.quotas import limits_of
 from bot.hami.rules import NEWEST_READ, rules_of
+from bot.hami.version import Version
 from bot.kube.cluster import Cluster, seen
-from bot.kube.models import PODS, RESOURCE_QUOTAS, Holder, Pod, ResourceQuota
+from bot.kube.models import PODS, RESOURCE_QUOTAS, Event, Holder, Pod, ResourceQuota
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._gather import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
 from playbooks._namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks._playbook import Playbook, Sources
 from playbooks._quota_findings import Around, Space, enforced, findings
+from playbooks._quota_refused import REFUSED, gather_refusals, tell_refusals
 from playbooks._quota_rules import proof
+from playbooks._quota_table import COLUMNS, QUOTA_TABLE, rows_of
+from playbooks._quota_waiting import KEPT_OUT, KeptOut, Read, gather_kept_out, tell_kept_out
 from playbooks._rules import prose
 from playbooks._rules.findings import finding
 
-QUOTA_TABLE = "quota"
-COLUMNS = (
-    "namespace",
-    "resource",
-    "HAMi limit",
-    "HAMi counts",
-    "HAMi %",
-    "Kubernetes limit",
-    "Kubernetes counts",
-    "pods ask for",
-    "most used by",
-)
-_MAX_READ = 20
+_MAX_READ, _MOST_HOLDERS = 20, 5_000
+"""Namespaces, and pods in them that hold cards: of more, what the pods ask for is not read, only what HAMi counts."""
 
 
 class Request(NamedTuple):
@@ -47,7 +40,7 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Quotas and holders, and the unfinished pods of the namespaces that have a quota on HAMi's resources.
+    """Quotas, holders and what they sum up to, and the unfinished pods of the namespaces that have a quota.
 
     `deserted`: nothing was seen in the namespace that was asked about.
     """
@@ -58,7 +51,10 @@ class Snapshot(NamedTuple):
     install: InstallSeen
     quotas: list[ResourceQuota] | Gap
     holders: list[Holder] | Gap
+    ledger: Ledger | None
     pods: dict[str, list[Pod] | Gap]
+    kept_out: KeptOut
+    refusals: list[Event] | Gap
     deserted: Deserted | Gap | None
     undecodable: tuple[str, ...]
 
@@ -78,14 +74,44 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     )
     if isinstance(quotas, Gap) and isinstance(holders, Gap):
         raise nothing_read(quotas)
-    limits = limits_of([] if isinstance(quotas, Gap) else quotas, install.config)
+    limits = list(limits_of([] if isinstance(quotas, Gap) else quotas, install.config))
     named = sorted({one.namespace for one in limits if wanted.namespace in ("", one.namespace)})
-    pods = await _pods(cluster, named) if len(named) <= _MAX_READ else {}
+    ledger = None if isinstance(holders, Gap) else build_ledger(holders, _version(install) or NEWEST_READ)
+    read = Read(quotas, holders, ledger)
+    pods, kept_out, refusals = await asyncio.gather(
+        _pods(cluster, named if _are_few(named, read) else ()),
+        gather_kept_out(cluster, install, limits, read, wanted.namespace),
+        gather_refusals(cluster, limits, wanted.namespace),
+    )
     known = {one.namespace for some in (quotas, holders) if not isinstance(some, Gap) for one in some}
     unknown = wanted.namespace and wanted.namespace not in known
     deserted = await gather_deserted(cluster, wanted.namespace) if unknown else None
     undecodable = tuple(cluster.undecodable)
-    return Snapshot(wanted, cluster.name, cluster.now(), install, quotas, holders, pods, deserted, undecodable)
+    return Snapshot(
+        wanted,
+        cluster.name,
+        cluster.now(),
+        install,
+        quotas,
+        holders,
+        ledger,
+        pods,
+        kept_out,
+        refusals,
+        deserted,
+        undecodable,
+    )
+
+
+def _are_few(namespaces: Sequence[str], read: Read) -> bool:
+    """Whether their pods may be read whole; of one namespace they always are."""
+    holders = () if isinstance(read.holders, Gap) else read.holders
+    inside = sum(1 for one in holders if one.namespace in namespaces)
+    return len(namespaces) <= 1 or (len(namespaces) <= _MAX_READ and inside <= _MOST_HOLDERS)
+
+
+def _version(install: InstallSeen) -> Version | None:
+    return install.install.version.version if install.install.version else None
 
 
 async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[Pod] | Gap]:
@@ -96,14 +122,24 @@ async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[P
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
-    """Problems first, then how the two ways of counting differ; one row per namespace and resource."""
+    """Who is kept out first, then other problems, then how the two ways of counting differ; a row per resource."""
     spaces, around = _spaces(snapshot)
-    told = [one for space in spaces for one in findings(space, around, say)]
-    order = ("quota-exceeded", "quota-near-limit", "quota-ambiguous", "quota-not-enforced", "quota-differs")
-    told.sort(key=lambda one: order.index(one.code))
+    kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, say)
+    told = [*kept.findings, *_refused(snapshot, around, say)]
+    told += [one for space in spaces for one in findings(space, around, say)]
+    order = (
+        KEPT_OUT,
+        REFUSED,
+        "quota-exceeded",
+        "quota-near-limit",
+        "quota-ambiguous",
+        "quota-not-enforced",
+        "quota-differs",
+    )
+    told.sort(key=lambda one: (-SEVERITIES.index(one.severity), order.index(one.code)))
     if not told or told[0].severity == "info":
         told.insert(0, _summary(snapshot, spaces, around, say))
-    rows = tuple(row for space in spaces for row in _rows(space, around, say))
+    rows = tuple(row for space in spaces for row in rows_of(space, around, say))
     return Report(
         schema=SCHEMA,
         playbook="quota",
@@ -115,15 +151,20 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(told[0].claim),
         severity=worst(tuple(told)),
         findings=tuple(prose.few_actions(told)),
-        tables=(Table(QUOTA_TABLE, COLUMNS, rows),) if rows else (),
-        gaps=tuple(dict.fromkeys(_gaps(snapshot, spaces, say))),
+        tables=(*((Table(QUOTA_TABLE, COLUMNS, rows),) if rows else ()), *kept.tables),
+        gaps=tuple(dict.fromkeys(_gaps(snapshot, spaces, kept.gaps, say))),
     )
+
+
+def _refused(snapshot: Snapshot, around: Around, say: Texts) -> Sequence[Finding]:
+    events = () if isinstance(snapshot.refusals, Gap) else snapshot.refusals
+    limits = list(limits_of(around.quotas, around.config))
+    return list(tell_refusals(events, limits, around.quotas, snapshot.taken_at, say))
 
 
 def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
     """The namespaces that have a quota on HAMi's resources, then those whose pods hold cards without one."""
-    install, config = snapshot.install.install, snapshot.install.config
-    version = install.version.version if install.version else None
+    config, version, ledger = snapshot.install.config, _version(snapshot.install), snapshot.ledger
     quotas = [] if isinstance(snapshot.quotas, Gap) else snapshot.quotas
     unread = isinstance(snapshot.quotas, Gap) or isinstance(snapshot.holders, Gap) or snapshot.undecodable
     around = Around(
@@ -133,7 +174,6 @@ def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
         quotas,
         "suspected" if unread or version is None or snapshot.install.gaps else "confirmed",
     )
-    ledger = None if isinstance(snapshot.holders, Gap) else build_ledger(snapshot.holders, version or NEWEST_READ)
     limits = list(limits_of(quotas, config))
     by_namespace = _by_namespace(ledger)
     names = {one.namespace for one in limits} | set(by_namespace)
@@ -215,62 +255,21 @@ def _nothing_there(snapshot: Snapshot, wanted: str, around: Around, say: Texts) 
     return finding("not-found", say("quota.nothing", namespace=wanted), around.confidence, (), (), severity="info")
 
 
-def _gaps(snapshot: Snapshot, spaces: Sequence[Space], say: Texts) -> list[Gap]:
-    read = (snapshot.quotas, snapshot.holders, *snapshot.pods.values(), snapshot.deserted)
+def _gaps(snapshot: Snapshot, spaces: Sequence[Space], of_waiting: Sequence[Gap], say: Texts) -> list[Gap]:
+    read = (snapshot.quotas, snapshot.holders, *snapshot.pods.values(), snapshot.refusals, snapshot.deserted)
     gaps = [*snapshot.install.gaps, *(one for one in read if isinstance(one, Gap))]
     if snapshot.install.install.version is None:
         gaps.append(Gap("HAMi version", say("gap.version"), say("quota.version-hint")))
-    if not snapshot.pods and sum(1 for one in spaces if one.limits) > _MAX_READ:
-        gaps.append(Gap("pods", say("quota.many", count=_MAX_READ), say("quota.many-hint")))
-    return gaps + [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
-
-
-def _rows(space: Space, around: Around, say: Texts) -> list[tuple[str, ...]]:
-    """Memory and cores always, for HAMi counts them; other resources where a quota names them."""
-    config = around.config
-    named = {one.resource for one in space.limits}
-    order = [config.memory, config.cores, *sorted(named - {config.memory, config.cores})]
-    return [
-        _row(space, resource, around, say)
-        for resource in order
-        if resource in named or not space.limits or resource == config.memory
-    ]
-
-
-def _row(space: Space, resource: str, around: Around, say: Texts) -> tuple[str, ...]:
-    hami, kube = space.of(resource, "HAMi"), space.of(resource, "Kubernetes")
-    used = None if space.used is None else space.used.get(resource)
-    amount = hami[-1].amount if hami and enforced(hami[-1], around.rules) else None
-    asked = space.asked(resource)
-    return (
-        space.namespace,
-        resource,
-        " or ".join(dict.fromkeys(_limit(one.amount, one.written) for one in hami)) or say("words.none"),
-        _number(used),
-        f"{used / amount:.0%}" if used is not None and amount else "",
-        " or ".join(dict.fromkeys(_limit(one.amount, one.written) for one in kube)) or say("words.none"),
-        _number(kube[0].used) if kube else "",
-        "" if asked is None else str(asked),
-        _top(space, cores=resource == around.config.cores, say=say) if used else "",
-    )
-
-
-def _limit(amount: int | None, written: str) -> str:
-    return written if amount is None else str(amount)
-
-
-def _number(amount: int | None) -> str:
-    return "?" if amount is None else str(amount)
-
-
-def _top(space: Space, *, cores: bool, say: Texts) -> str:
-    largest = sorted(space.holders, key=lambda one: (-one.amounts[cores], one.name))
-    return prose.names(say, [f"{one.name} {one.amounts[cores]}" for one in largest if one.amounts[cores]])
+    if not snapshot.pods and (limited := sum(1 for one in spaces if one.limits)):
+        gaps.append(Gap("pods", say("quota.many", count=limited), say("quota.many-hint")))
+    gaps += [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
+    known = {(one.source, one.why) for one in gaps}
+    return gaps + [one for one in of_waiting if (one.source, one.why) not in known]
 
 
 PLAYBOOK = Playbook(
     verb="quota",
-    summary="What does HAMi count against each namespace's quota, and what does Kubernetes?",
+    summary="What does HAMi count against each namespace's quota, what does Kubernetes, and which pods wait for it?",
     example="quota ml",
     parameters=(click.Argument(["namespace"], required=False, default="", metavar="[NAMESPACE]"),),
     request=request,

@@ -99,7 +99,7 @@ _RULES: tuple[Rule, ...] = (
     lambda parts, _, say: releases.versions(parts, say),
     coverage.coverage,
     lambda parts, _, say: releases.stuck(parts, say),
-    lambda parts, _, say: releases.profiles(parts, say),
+    releases.profiles,
     lambda parts, _, say: releases.loud(parts, say),
     changing.open_changes,
 )

@@ -61,8 +61,10 @@ class Cause(NamedTuple):
 def rank_causes(case: Case, said: Said) -> list[Cause]:
     """Every reason of every node, the most likely cause first. Needs the nodes to have been seen."""
     reasons = reasons_by_node(case, said)
-    causes = [*_hami_causes(case, reasons), *_kubernetes_causes(case)]
-    return sorted(causes, key=_sort_key)
+    causes = sorted([*_hami_causes(case, reasons), *_kubernetes_causes(case)], key=_sort_key)
+    if all(cause.rank >= Rank.BACKGROUND for cause in causes):
+        causes += sorted(_behind(case, causes), key=_sort_key)
+    return causes
 
 
 def rank_words(said: Said) -> list[Cause]:
@@ -165,6 +167,19 @@ def _rank_on(case: Case, name: str, text: str) -> Rank:
     if reason.nature == "use" and text != fit.QUOTA_NOT_FIT and not _fits_empty(case, name):
         return Rank.SIZE if text in _SIZE_CODES else Rank.BACKGROUND
     return Rank.STATE
+
+
+def _behind(case: Case, causes: Iterable[Cause]) -> Iterable[Cause]:
+    """Where nothing would help alone, what stands behind the reasons that were given: HAMi names one for each card."""
+    known, nodes = {cause.text for cause in causes}, defaultdict[str, list[str]](list)
+    for cause in causes:
+        if cause.rank is not Rank.BACKGROUND or reason_of(cause.text) is None:
+            continue
+        for name in cause.nodes[:_SAMPLE]:
+            verdict = case.judge(name, frozenset({cause.text}))
+            for code in _telling(_as_cards(verdict)) if verdict.fits is False else ():
+                nodes[code].append(name)
+    return [Cause(Rank.BACKGROUND, text, tuple(sorted(set(some)))) for text, some in nodes.items() if text not in known]
 
 
 def _fits_empty(case: Case, name: str) -> bool:

@@ -24,6 +24,15 @@ def open_changes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     return [open_change(deployment, text, now, say)] if deployment and text is not None else []
 
 
+def open_for(deployment: Workload | None, flag: str, now: datetime) -> Record | None:
+    """The open change of that flag, None when there is none or its time is over."""
+    text = deployment.metadata.annotation(KEY) if deployment else None
+    record = read_record(text) if text is not None else None
+    if not isinstance(record, Record) or record.flag != flag:
+        return None
+    return record if now.timestamp() - record.deadline <= LATE_S else None
+
+
 def open_change(deployment: Workload, text: str, now: datetime, say: Texts) -> Finding:
     """`text` is what stands under our key on the Deployment."""
     record = read_record(text)

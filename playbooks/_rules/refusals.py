@@ -186,12 +186,13 @@ def _takers(case: Case, cause: Cause) -> list[str]:
 
 
 def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
+    text = case.obstacles[node.name].text  # a taint, a label and a resource may have the same name
+    if text == TAINT_TEXT:
+        return _evidence.of_node(node, detail, "{.spec.taints[*].key}")
+    if text == SELECTOR_TEXT and (value := (case.pod.spec.node_selector or {}).get(detail)):
+        return _evidence.of_pod(case.pod, value, "{.spec.nodeSelector}")
     if detail in (node.status.allocatable or {}):
         return _evidence.of_allocatable(node, detail)
-    if value := (case.pod.spec.node_selector or {}).get(detail):
-        return _evidence.of_pod(case.pod, value, "{.spec.nodeSelector}")
-    if any(taint.key == detail for taint in node.spec.taints or ()):
-        return _evidence.of_node(node, detail, "{.spec.taints[*].key}")
     return _evidence.of_node(node, node.name, "{.metadata.name}")
 
 

@@ -1,18 +1,21 @@
 """What was installed and how it was started: versions that do not belong together, log level, open profiles, roles."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from msgspec import structs
 
+from bot.changes.flags import PROFILING
 from bot.hami.install import extender_of, verbosity_of
 from bot.hami.version import Version, parse_version
-from bot.kube.models import Condition, Container, Resource, Service
+from bot.kube.models import Condition, Container, Pod, Resource, Service
 from bot.kube.redact import masked
 from bot.report import Evidence, Finding, Gap, NextAction, Severity
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._components import PLUGIN_CONTAINER, Refused, container_of
 from playbooks._evidence import kubectl
+from playbooks._rules import changing
 from playbooks._rules.findings import finding
 from playbooks._rules.parts import Parts, of_object
 
@@ -46,12 +49,12 @@ def scheduler_release(parts: Parts) -> Release | None:
     return Release(version, extender.image, _evidence.of_pod(pod, extender.image, "{.spec.containers[*].image}"))
 
 
-def plugin_release(parts: Parts) -> Release | None:
-    """What the device plugin's DaemonSet would run."""
-    plugins = parts.components.plugins
-    if isinstance(plugins, Gap) or not plugins:
-        return None
-    return _image("DaemonSet", plugins[0], container_of(plugins[0].spec.template.spec, PLUGIN_CONTAINER))
+def plugin_releases(parts: Parts) -> list[Release]:
+    """What the device plugin's DaemonSets would run, each version once."""
+    plugins = () if isinstance(parts.components.plugins, Gap) else parts.components.plugins
+    found = (_image("DaemonSet", one, container_of(one.spec.template.spec, PLUGIN_CONTAINER)) for one in plugins)
+    by_version = {one.version: one for one in reversed([one for one in found if one])}
+    return list(reversed(by_version.values()))
 
 
 def chart_release(parts: Parts) -> Release | None:
@@ -75,19 +78,23 @@ def _image(kind: str, owner: Resource, container: Container | None) -> Release |
 
 def versions(parts: Parts, say: Texts) -> list[Finding]:
     """Minor versions that differ: their annotations, flags and roles were not made for one another."""
-    scheduler, plugin, chart = scheduler_release(parts), plugin_release(parts), chart_release(parts)
+    scheduler, chart = scheduler_release(parts), chart_release(parts)
     if scheduler is None:
         return []
-    for other, key in ((plugin, "plugin"), (chart, "chart")):
-        if other is None or other.version[:2] == scheduler.version[:2]:
-            continue
-        formats = key == "plugin" and (other.version < _JSON_SINCE) != (scheduler.version < _JSON_SINCE)
-        text = "version-mismatch.formats" if formats else f"version-mismatch.{key}"
-        claim = say(text, scheduler=scheduler.version, other=other.version)
-        severity: Severity = "critical" if formats else "warning"
-        proofs = [scheduler.proof, other.proof]
-        return [finding("version-mismatch", claim, parts.confidence, (), proofs, severity=severity)]
-    return []
+    others = [(one, "plugin") for one in plugin_releases(parts)] + ([(chart, "chart")] if chart else [])
+    return [
+        _mismatch(parts, scheduler, other, key, say)
+        for other, key in others
+        if other.version[:2] != scheduler.version[:2]
+    ]
+
+
+def _mismatch(parts: Parts, scheduler: Release, other: Release, key: str, say: Texts) -> Finding:
+    formats = key == "plugin" and (other.version < _JSON_SINCE) != (scheduler.version < _JSON_SINCE)
+    text = "version-mismatch.formats" if formats else f"version-mismatch.{key}"
+    claim = say(text, scheduler=scheduler.version, other=other.version)
+    severity: Severity = "critical" if formats else "warning"
+    return finding("version-mismatch", claim, parts.confidence, (), [scheduler.proof, other.proof], severity=severity)
 
 
 def loud(parts: Parts, say: Texts) -> list[Finding]:
@@ -109,7 +116,7 @@ def loud(parts: Parts, say: Texts) -> list[Finding]:
     ]
 
 
-def profiles(parts: Parts, say: Texts) -> list[Finding]:
+def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """Profiles that anybody who reaches the port may read, without a login."""
     install, version = parts.install, parts.version
     pod = next((one for one in install.pods if extender_of(one.spec)), None)
@@ -117,9 +124,7 @@ def profiles(parts: Parts, say: Texts) -> list[Finding]:
         return []
     told: list[Finding] = []
     if install.flags.get("profiling", "").lower() in _TRUE:
-        proofs = [_evidence.of_pod(pod, "--profiling", "{.spec.containers[*].command}")]
-        claim = say("pprof-exposed.flag", bind=install.flags.get("http_bind", "?"))
-        told.append(finding("pprof-exposed", claim, parts.confidence, (), proofs, severity="warning"))
+        told.append(_profiling(parts, pod, now, say))
     if version is None or not _OPEN_SINCE <= version < _OPEN_UNTIL or install.version is None:
         return told
     bind = install.flags.get(_METRICS_FLAG, _METRICS_PORT)
@@ -138,6 +143,20 @@ def profiles(parts: Parts, say: Texts) -> list[Finding]:
     one = finding("pprof-exposed", claim, "suspected", (), proofs, severity=severity)
     look = kubectl("-n", install.namespace, "get", "services", "-o", "wide")
     return [*told, structs.replace(one, next_actions=(NextAction(say("pprof-exposed.look"), look),))]
+
+
+def _profiling(parts: Parts, pod: Pod, now: datetime, say: Texts) -> Finding:
+    """Meant for as long as a change that switched it on is open: that change is told by itself."""
+    needed = changing.open_for(parts.install.deployment, PROFILING, now)
+    bind = parts.install.flags.get("http_bind", "?")
+    key, until = ("needed", needed.at) if needed else ("flag", "")
+    proofs = [_evidence.of_pod(pod, "--profiling", "{.spec.containers[*].command}")]
+    claim = say(f"pprof-exposed.{key}", bind=bind, until=until)
+    severity: Severity = "info" if needed else "warning"
+    deployment = parts.install.deployment
+    edit = [kubectl("-n", one.namespace, "edit", "deployment", one.name) for one in (deployment,) if one and not needed]
+    close = [NextAction(say("pprof-exposed.close"), one, changes_cluster=True) for one in edit]
+    return finding("pprof-exposed", claim, parts.confidence, (), proofs, severity=severity, actions=close)
 
 
 def _outside(parts: Parts, port: str) -> list[tuple[Evidence, str]]:

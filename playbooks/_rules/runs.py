@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from bot.changes.record import Record, read_record
 from bot.hami.cycles import Cycle
 from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import LogLine
@@ -16,7 +17,7 @@ from bot.report import Confidence, Evidence, Finding, Severity
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._evidence import kubectl
-from playbooks._rules import prose
+from playbooks._rules import changing, prose
 from playbooks._rules.findings import finding
 from playbooks._rules.logged import Logged, Run, Statement
 from playbooks._scheduler_logs import LogOf
@@ -213,7 +214,11 @@ def verbosity(logs: Sequence[LogOf], say: Texts) -> list[Finding]:
 
 
 def of_flag(log: LogOf) -> Evidence:
-    """The word of the command line that sets the verbosity; the pod's name when none does."""
+    """What sets the verbosity: an open change, else the word of the command line; the pod's name when neither does."""
+    record = read_record(log.change) if log.change else None
+    if isinstance(record, Record):
+        namespace, _, name = record.target.partition("/")
+        return changing.of_record(namespace, name, log.change)
     path = f'{{.spec.containers[?(@.name=="{log.container}")].command}}'
     return _evidence.of_pod(log.scheduler, log.flag, path)
 

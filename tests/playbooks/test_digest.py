@@ -139,6 +139,15 @@ def test_a_quota_concerns_its_namespace_and_hami_itself_has_its_own(tmp_path: Pa
     assert whose["scheduler-leader-mismatch"] == ("HAMi", "hami-system", "hami-scheduler", "")
 
 
+def test_what_a_quota_keeps_out_is_told_once_and_concerns_the_controllers_of_the_pods(tmp_path: Path) -> None:
+    holder = running("a", "gpu-1", ("GPU-gpu-1", 5_000, 0))
+    job = pod("sweep-1", gpu(memory=8000), owner=owner("Job", "sweep"))
+    found = ask(tmp_path, *cluster(gpu_node(), holder, job, limited("ml", "limits.nvidia.com/gpumem", 10_000)))
+    assert codes(found).count("resource-quota-not-fit") == 1
+    place = str(codes(found).index("resource-quota-not-fit") + 1)
+    assert [row[1:] for row in rows(found, "owners") if row[0] == place] == [("Job", "ml", "sweep", "", "1")]
+
+
 def test_nodes_that_are_too_many_to_name_are_not_taken_to_have_recovered(tmp_path: Path) -> None:
     def ill(count: int) -> Report:
         nodes = (gpu_node(f"gpu-{number}", card(f"GPU-{number}", health=False)) for number in range(count))

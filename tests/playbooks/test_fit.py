@@ -124,6 +124,7 @@ def test_of_several_pods_those_that_fit_nowhere_come_first(tmp_path: Path) -> No
     report = ask(tmp_path, cluster(gpu_node(), used(10000)), *pods)
     assert codes(report) == ["fits-nowhere", "fits-nowhere", "fits", "fits"]
     assert report.verdict == "2 of 4 pods fit on some node now, each taken alone."
+    assert (report.subject.kind, report.subject.namespace, report.subject.name) == ("Pods", "ml", "")
     assert len(commands(report)) <= 3
 
 

@@ -213,9 +213,39 @@ def test_room_only_behind_a_taint_is_told_with_the_taint(tmp_path: Path) -> None
 
 
 def test_never_is_said_plainly_with_the_largest_there_is(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(gpu_node("gpu-1", card("a"), card("b"))), "1x80Gi")
-    assert codes(report) == ["impossible-anywhere"]
-    assert report.verdict.endswith("even an empty one: at most 2 cards of 16,384 MiB.")
+    objects = cluster(
+        gpu_node("gpu-1", card("a"), card("b")), gpu_node("gpu-2", card("c", 40960, type="NVIDIA A100-PCIE-40GB"))
+    )
+    never = "is too large for any registered node, even an empty one: "
+    for asked, why in (
+        ("1x80Gi", "no card has more than 40,960 MiB."),
+        ("3x1Gi", "no node has more than 2 cards."),
+        ("2x20Gi", "at most 2 cards on a node, 40,960 MiB on a card."),
+    ):
+        report = ask(tmp_path / asked, objects, asked)
+        assert codes(report) == ["impossible-anywhere"]
+        assert report.verdict.endswith(never + why)
+
+
+def test_of_a_mig_card_every_instance_counts_as_one_that_a_pod_may_ask_for(tmp_path: Path) -> None:
+    profile = {"name": "1g.10gb", "memoryMB": 9728, "placements": [{"start": at, "size": 1} for at in range(7)]}
+    mig = card("GPU-gpu-1", 81920, type="NVIDIA A100-SXM4-80GB", count=7, mode="mig", migProfiles=[profile])
+    report = ask(tmp_path, cluster(gpu_node("gpu-1", mig)), "8x1Gi")
+    assert report.verdict.endswith("no node has more than 7 cards or MIG instances.")
+    assert commands(report)[0] == "fit 7x1024Mi"
+
+
+def test_a_verdict_with_many_reasons_is_a_whole_sentence(tmp_path: Path) -> None:
+    types = [card(f"GPU-{at}", type=f"NVIDIA L{at}") for at in range(2)]
+    objects = cluster(
+        *(gpu_node(f"gpu-{at}", taints=[TAINT] if at > 7 else []) for at in range(9)),
+        *(used(0, f"gpu-{at}", cores=0) for at in range(9)),
+        gpu_node("other-1", *types),
+    )
+    report = ask(tmp_path, objects, "1x15Gi", cores=100, type="T4")
+    assert cause(report).claim.endswith("1 dropped by Kubernetes' own filters.")
+    assert len(cause(report).claim) > 140
+    assert report.verdict.endswith("now: 8 ExclusiveDeviceAllocateConflict; 1 CardTypeMismatch.")
 
 
 def test_cards_of_the_asked_type_that_are_too_small_even_empty_are_told_as_that(tmp_path: Path) -> None:
@@ -225,6 +255,7 @@ def test_cards_of_the_asked_type_that_are_too_small_even_empty_are_told_as_that(
     assert "nor would it on an empty one" in report.verdict
     assert commands(report)[0] == "fit 1x16384Mi --type T4"
     assert "fit 1x40960Mi" in commands(report)
+    assert "Leave out --type (gpu-2 would take it)" in [one.label for one in cause(report).next_actions]
 
 
 def test_a_whole_card_that_is_not_free_may_be_shared(tmp_path: Path) -> None:
@@ -253,6 +284,22 @@ def test_a_quota_that_alone_refuses_it_is_the_cause_and_less_is_proposed(tmp_pat
     assert table(report, "quota")[0]["verdict"] == "refused"
     assert [row["pods to end"] for row in table(report, "pods to end")] == ["dev/holder-gpu-1"]
     assert "9000" in quotes(report)
+
+
+def test_the_quota_that_refuses_is_quoted_with_what_counts_against_it_and_no_other(tmp_path: Path) -> None:
+    limits = quota(namespace="dev", gpumem=9000, gpucores=77)
+    elsewhere = used(3000, "gpu-2", namespace="dev", holder="small")
+    objects = cluster(gpu_node(), gpu_node("gpu-2"), limits, used(4000, namespace="dev"), elsewhere)
+    report = ask(tmp_path, objects, "1x6Gi", namespace="dev", cores=20, type="T4")
+    assert report.verdict.endswith("cards are free.")
+    assert quotes(report)[:2] == ["9000", "GPU-gpu-1,NVIDIA,4000,0:;"]
+    assert "77" not in quotes(report)
+
+
+def test_pods_that_would_end_for_the_quota_alone_are_seen_among_what_it_counts(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(), gpu_node("gpu-2"), quota(namespace="dev", gpumem=9000))
+    report = ask(tmp_path, [*objects, used(5000, "gpu-2", namespace="dev")], "1x8Gi", namespace="dev")
+    assert commands(report)[-1] == "quota dev"
 
 
 def test_a_quota_with_room_is_shown_beside_the_answer(tmp_path: Path) -> None:

@@ -64,12 +64,14 @@ def test_a_card_shows_what_is_given_of_it_and_to_whom(tmp_path: Path) -> None:
         "node": "gpu-1",
         "card": "GPU-gpu-1",
         "type": T4,
-        "memory used": "5000",
-        "memory total": "16384",
-        "cores used": "30",
-        "slots": "2/10",
         "state": "free",
+        "memory used": "5000",
+        "memory free": "11384",
+        "memory total": "16384",
         "holders": "ml/a, ml/b",
+        "slots": "2/10",
+        "cores used": "30",
+        "cores total": "100",
     }
 
 
@@ -231,7 +233,7 @@ def test_cards_that_hami_dropped_are_shown_and_not_counted(tmp_path: Path) -> No
     dead = {HANDSHAKE: "Requesting_2026-11-20 01:02:03"}
     lost = gpu_node("gpu-2", annotations=dead, allocatable={"nvidia.com/gpu": "0"}, labels={"gpu": "on"})
     report = ask(tmp_path, gpu_node("gpu-1"), lost)
-    assert sorted(states(report)) == ["free", "unregistered"]
+    assert {row["state"]: row["memory free"] for row in table(report, "cards")} == {"free": "16384", "unregistered": ""}
     assert report.verdict.startswith("1 of 1 cards")
     told = only(report, "node-unregistered")
     assert told.scope.nodes == ("gpu-2",)
@@ -287,7 +289,7 @@ def test_without_the_pods_nothing_is_said_about_what_is_free(tmp_path: Path) -> 
     assert codes(report) == ["not-enough-evidence"]
     assert report.verdict == "2 cards with 32,768 MiB are registered; what is given of them was not seen."
     assert states(report) == ["unknown", "unhealthy"]
-    assert {row["memory used"] for row in table(report, "cards")} == {"?"}
+    assert {(row["memory used"], row["memory free"]) for row in table(report, "cards")} == {("?", "?")}
     assert [row["largest slice"] for row in table(report, "largest free slice by type")] == ["?"]
     assert "pods" in [gap.source for gap in report.gaps]
 

@@ -16,28 +16,30 @@ from tests.playbooks.world import cause
 
 DATA = Path(__file__).parent / "data"
 Card = tuple[str, str]
-Figures = tuple[int, int, int, int]
-LIMIT_OF_MEMORY, MEMORY, CORES, SHARED = range(4)
+Figures = tuple[int, int, int, int, int]
+LIMIT_OF_MEMORY, MEMORY, CORES, SHARED, LIMIT_OF_CORES = range(5)
 METRICS = {
     "GPUDeviceMemoryLimit": LIMIT_OF_MEMORY,
     "GPUDeviceMemoryAllocated": MEMORY,
     "GPUDeviceCoreAllocated": CORES,
     "GPUDeviceSharedNum": SHARED,
+    "GPUDeviceCoreLimit": LIMIT_OF_CORES,
     "hami_gpu_memory_limit_bytes": LIMIT_OF_MEMORY,
     "hami_gpu_memory_allocated_bytes": MEMORY,
     "hami_gpu_core_allocated_ratio": CORES,
     "hami_gpu_shared_count": SHARED,
+    "hami_gpu_core_limit_ratio": LIMIT_OF_CORES,
 }
 NOT_COUNTED_BY_HAMI: dict[str, dict[Card, Figures]] = {
     # ml/s17-slice-2 was given a share of this card, and binding it failed. HAMi forgets such a reservation when it
     # tries the pod again, which by its log it did in the very second of the recording; the pod's annotation stays.
-    "hami-2.5.1": {("gpu-node-10", "GPU-33be18b3-bf76-46bf-843b-41a1f86f4f91"): (0, 100, 0, 1)},
+    "hami-2.5.1": {("gpu-node-10", "GPU-33be18b3-bf76-46bf-843b-41a1f86f4f91"): (0, 100, 0, 1, 0)},
 }
 
 
 def metrics(version: str) -> dict[Card, Figures]:
-    """Per node and card: memory limit and memory given in MiB, cores given, and how many share it."""
-    found: dict[Card, list[int]] = defaultdict(lambda: [-1] * 4)
+    """Per node and card: memory limit and memory given in MiB, cores given, how many share it, and its cores."""
+    found: dict[Card, list[int]] = defaultdict(lambda: [-1] * 5)
     for line in gzip.decompress((DATA / f"{version}.prom.gz").read_bytes()).decode().splitlines():
         name, labels, value = re.fullmatch(r"(\w+)\{(.*)\} (\S+)", line).groups()
         if (kind := METRICS.get(name)) is None:
@@ -54,8 +56,10 @@ def test_every_card_s_figures_are_those_of_the_real_scheduler(version: str) -> N
     ours: dict[Card, Figures] = {}
     for row in table(report, "cards"):
         if row["state"] != "unregistered":
-            figures = (row["memory total"], row["memory used"], row["cores used"], row["slots"].split("/")[0])
+            shared = row["slots"].split("/")[0]
+            figures = (row["memory total"], row["memory used"], row["cores used"], shared, row["cores total"])
             ours[row["node"], row["card"]] = tuple(map(int, figures))
+            assert int(row["memory free"]) == max(int(row["memory total"]) - int(row["memory used"]), 0)
     for at, more in NOT_COUNTED_BY_HAMI.get(version, {}).items():
         ours[at] = tuple(mine - extra for mine, extra in zip(ours[at], more, strict=True))
     assert len(ours) == 102

@@ -1,12 +1,15 @@
 """`logs`: what the schedulers logged about one pod, over replicas and containers, and nothing about another pod."""
 
+import copy
 from pathlib import Path
 
 import pytest
 
+from bot.changes.record import KEY, Record, write_record
 from bot.errors import UsageError
 from bot.report import Report
-from playbooks.logs import MOST_LINES, request
+from playbooks._logs_tables import MOST_LINES
+from playbooks.logs import request
 from tests.playbooks.world import (
     EXTENDER,
     HAMI,
@@ -133,6 +136,17 @@ def test_json_lines_of_kube_scheduler_are_read(tmp_path: Path) -> None:
     assert "dropped 2 of 2 nodes" in cause(report).claim
 
 
+def test_runs_in_a_row_that_end_alike_are_told_once_whatever_order_the_nodes_came_in(tmp_path: Path) -> None:
+    one, two = ("gpu-1", "1/1 CardCordoned"), ("gpu-2", "1/1 NumaNotFit")
+    log = [start(1), unfit(*one, 1), start(2), unfit(*two, 2), unfit(*one, 2), start(3), unfit(*one, 3), unfit(*two, 3)]
+    rows = table(ask(tmp_path, *log), "filter runs")
+    assert [(row["run"], row["time"][-12:], row["node"], row["reason"]) for row in rows] == [
+        ("2-3", "04:59:03.000", "gpu-1", "1/1 CardCordoned"),
+        ("2-3", "04:59:03.000", "gpu-2", "1/1 NumaNotFit"),
+        ("1", "04:59:01.000", "gpu-1", "1/1 CardCordoned"),
+    ]
+
+
 # ------------------------------------------------------------------------------------------- cards
 
 
@@ -254,7 +268,8 @@ def test_many_lines_are_left_out_but_the_newest(tmp_path: Path) -> None:
     many = [line(f'a.go:1] "Something" pod="ml/wl" number="{number}"') for number in range(MOST_LINES + 5)]
     report = ask(tmp_path, *many)
     assert len(table(report, "lines")) == MOST_LINES
-    assert f'"{MOST_LINES + 4}"' in table(report, "lines")[-1]["line"]
+    assert f'"{MOST_LINES + 4}"' in table(report, "lines")[0]["line"]
+    assert '"5"' in table(report, "lines")[-1]["line"]
     assert "5 older rows are left out" in gaps(report)
 
 
@@ -263,6 +278,37 @@ def test_the_verbosity_is_quoted_with_what_a_higher_one_adds(tmp_path: Path) -> 
     assert report.findings[-1].code == "log-verbosity"
     assert "at -v=5 HAMi would also log each refused card" in report.findings[-1].claim
     assert "-v=4" in quotes(report)
+
+
+@pytest.mark.parametrize(("began", "level"), [(3600, 6), (60, 4)], ids=["still running", "restarted since"])
+def test_a_level_that_was_raised_in_the_running_process_is_the_one_that_counts(
+    tmp_path: Path, began: float, level: int
+) -> None:
+    raised = Record(
+        v=1,
+        id="c-1",
+        target=f"{HAMI}/hami-scheduler",
+        flag="v",
+        container="kube-scheduler",
+        field="command",
+        words_before=(),
+        words_after=(),
+        old="4",
+        new="6",
+        means="debug-flags",
+        raised_at=ago(300),
+        at=ago(-300),
+        by="ada",
+    )
+    deployment, running_pod, *rest = copy.deepcopy(scheduler())
+    deployment["metadata"]["annotations"] = {KEY: write_record(raised)}
+    running_pod["spec"]["containers"][0]["command"].append("-v=4")
+    began_at = {"name": "kube-scheduler", "state": {"running": {"startedAt": ago(began)}}}
+    running_pod["status"] = running_pod["status"] | {"containerStatuses": [began_at]}
+    report = answer("logs", record(tmp_path, [deployment, running_pod, *rest, pod()], logs=start()), {}, pod="ml/wl")
+    assert f"kube-scheduler -v={level}:" in report.findings[-1].claim
+    quoted = [one.object for one in report.findings[-1].evidence]
+    assert (f"Deployment {HAMI}/hami-scheduler" in quoted) is (level == 6)
 
 
 # ------------------------------------------------------------------------------------------- how it is asked

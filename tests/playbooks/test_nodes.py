@@ -40,24 +40,45 @@ def test_all_gives_a_row_for_every_node(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node("gpu-1", *cards), plugin("gpu-1", restarts=2), node("cpu-1"), all=True)
     assert rows(report)["gpu-1"] == {
         "node": "gpu-1",
+        "problems": "",
         "kubernetes": "ready",
         "cards": "2",
         "type": "NVIDIA A100-SXM4-80GB",
-        "memory": "122880",
+        "memory": "122,880 MiB",
         "healthy": "2/2",
         "cordoned": "",
         "mode": "hami-core",
         "numa": "0, 1",
-        "slots": "20/20",
+        "slots": "20",
         "split": "10",
         "scaling": "memory x1.5, cores x2",
         "format": "json",
         "handshake": "none",
         "lock": "",
         "plugin": "ready, 2 restarts",
-        "problems": "",
+        "plugin pod": "hami-system/hami-device-plugin-gpu-1",
     }
     assert rows(report)["cpu-1"]["cards"] == ""
+
+
+def test_cards_of_several_sizes_are_told_with_the_unit_of_each(tmp_path: Path) -> None:
+    cards = [card("GPU-a", memory=81920), card("GPU-b", memory=15360), card("GPU-c", memory=15360)]
+    report = ask(tmp_path, gpu_node("gpu-1", *cards), plugin("gpu-1"), all=True)
+    assert rows(report)["gpu-1"]["memory"] == "15,360 MiB, 81,920 MiB"
+
+
+def test_slots_that_kubelet_does_not_offer_are_told_in_the_row(tmp_path: Path) -> None:
+    report = ask(tmp_path, gpu_node("gpu-1", allocatable={"nvidia.com/gpu": "0"}), plugin("gpu-1"))
+    assert rows(report)["gpu-1"]["slots"] == "10, kubelet offers 0"
+
+
+def test_a_message_that_shows_six_columns_shows_the_problem_the_lock_and_the_handshake(tmp_path: Path) -> None:
+    locked = gpu_node("gpu-1", annotations={LOCK: f"{ago(120)},ml,holder"})
+    report = ask(tmp_path, locked, plugin("gpu-1"), OWNER, gpu_node("gpu-2", card(health=False)), plugin("gpu-2"))
+    shown = rows(report)["gpu-1"]
+    assert [*shown][:5] == ["node", "problems", "kubernetes", "lock", "handshake"]
+    everything = ask(tmp_path / "all", locked, plugin("gpu-1"), OWNER, all=True)
+    assert [*rows(everything)["gpu-1"]][:6] == ["node", "problems", "kubernetes", "cards", "type", "memory"]
 
 
 def test_without_all_only_nodes_with_problems_have_rows(tmp_path: Path) -> None:
@@ -178,7 +199,7 @@ def test_slots_are_held_against_what_kubelet_offers(
     one = gpu_node("gpu-1", *cards, allocatable={"nvidia.com/gpu": offered})
     report = ask(tmp_path, one, plugin("gpu-1"))
     assert faults(report) == found
-    assert rows(report)["gpu-1"]["slots"] == f"20/{offered}" if found else True
+    assert not found or rows(report)["gpu-1"]["slots"] == f"20, kubelet offers {offered}"
 
 
 def test_no_slots_at_kubelet_are_told_where_hami_still_counts_the_cards(tmp_path: Path) -> None:
@@ -291,6 +312,24 @@ def test_an_unknown_node_is_answered_with_near_names(tmp_path: Path) -> None:
     report = ask(tmp_path, *healthy("gpu-node-01"), node="gpu-node-1")
     assert codes(report) == ["not-found"]
     assert commands(report) == ["nodes gpu-node-01"]
+
+
+def test_a_verdict_about_many_problems_counts_those_it_has_no_room_for(tmp_path: Path) -> None:
+    twice = card("GPU-twice")
+    report = ask(
+        tmp_path,
+        *(gpu_node(name, twice) for name in ("gpu-1", "gpu-2")),
+        gpu_node("gpu-3", allocatable={"nvidia.com/gpu": "5"}),
+        gpu_node("gpu-4", annotations={LOCK: "?"}),
+        gpu_node("gpu-5", text=True),
+        gpu_node("gpu-6", card(health=False)),
+        *(plugin(f"gpu-{at}") for at in range(1, 7)),
+        gpu_node("gpu-7"),
+    )
+    assert report.verdict == (
+        "7 of 7 GPU nodes have problems: 1 node-unregistered, 1 device-plugin-missing, 2 duplicate-card-uuid, "
+        "1 allocatable-mismatch and 2 more."
+    )
 
 
 def test_the_worst_comes_first_and_the_verdict_counts_the_rest(tmp_path: Path) -> None:

@@ -18,11 +18,15 @@ from tests.playbooks.world import (
     cluster,
     codes,
     commands,
+    event,
     gpu,
     gpu_node,
+    none_of,
+    owner,
     pod,
     quotes,
     record,
+    refused,
     running,
     scheduler,
 )
@@ -33,7 +37,7 @@ def ask(tmp_path: Path, objects: list[Object], namespace: str = "", **recorded: 
 
 
 def rows(report: Report) -> dict[tuple[str, str], dict[str, str]]:
-    (table,) = report.tables
+    table = next(one for one in report.tables if one.title == "quota")
     listed = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     return {(one["namespace"], one["resource"].removeprefix("nvidia.com/")): one for one in listed}
 
@@ -206,6 +210,148 @@ def test_of_several_quotas_with_one_key_only_one_holds(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, *pair))
     assert codes(report)[0] == "quota-ambiguous"
     assert "cards (1000), more (2000)" in report.verdict
+
+
+# ------------------------------------------------------------------------------------------------ who is kept out
+
+FULL = quota({"limits/gpumem": 9000})
+HELD = holds("big", 8000)
+
+
+def kept_out(report: Report) -> list[str]:
+    return [row[1] for one in report.tables if one.title == "waiting for a quota" for row in one.rows]
+
+
+def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Path) -> None:
+    waiting = [pod("later", gpu(memory=4000), age=60), pod("first", gpu(memory=2000), age=600)]
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, *waiting))
+    assert codes(report)[0] == "resource-quota-not-fit"
+    assert report.verdict == (
+        "2 pods wait for the quota of ml (8,000 of 9,000 nvidia.com/gpumem used, the oldest asks 2,000): first, later."
+    )
+    assert kept_out(report) == ["first", "later"]
+    assert commands(report)[0] == "why ml/first"
+    assert "9000" in quotes(report)
+
+
+def test_one_pod_alone_is_told_with_what_it_asks_for(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))), "ml")
+    assert report.verdict == ("only waits for the quota of ml: 8,000 of 9,000 nvidia.com/gpumem used, 2,000 asked.")
+
+
+def test_a_quota_on_cores_keeps_out_too(tmp_path: Path) -> None:
+    cores = quota({"limits/gpucores": 50})
+    report = ask(tmp_path, cluster(NODE, cores, pod("only", gpu(memory=1000, cores=60))))
+    assert report.verdict == ("only waits for the quota of ml: 0 of 50 nvidia.com/gpucores used, 60 asked.")
+
+
+def test_a_share_of_a_card_is_held_against_the_quota_by_what_it_comes_to(tmp_path: Path) -> None:
+    share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("half", share)))
+    assert report.verdict == (
+        "half waits for the quota of ml: 8,000 of 9,000 nvidia.com/gpumem used, a share of a card asked."
+    )
+
+
+def test_a_pod_that_would_not_run_without_the_quota_either_does_not_wait_for_it(tmp_path: Path) -> None:
+    wrong = pod("h100", gpu(memory=2000), annotations={"nvidia.com/use-gputype": "H100"})
+    elsewhere = pod("default", gpu(memory=2000), schedulerName="default-scheduler")
+    gated = pod("gated", gpu(memory=2000), schedulingGates=[{"name": "example.com/wait"}])
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, wrong, elsewhere, gated))
+    assert kept_out(report) == []
+    assert "resource-quota-not-fit" not in codes(report)
+
+
+def test_a_pod_that_the_quota_has_room_for_does_not_wait_for_it(tmp_path: Path) -> None:
+    pods = [pod("fits", gpu(memory=1000)), pod("free", gpu(memory=5000), namespace="dev"), pod("web", {"cpu": "1"})]
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, *pods))
+    assert kept_out(report) == []
+
+
+def test_what_quota_says_of_a_pod_pending_says_too(tmp_path: Path) -> None:
+    objects = cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000)))
+    mine, theirs = ask(tmp_path / "a", objects), answer("pending", record(tmp_path / "b", objects), {})
+    assert (cause(mine).code, cause(mine).scope, cause(mine).evidence, cause(mine).confidence) == (
+        cause(theirs).code,
+        cause(theirs).scope,
+        cause(theirs).evidence,
+        cause(theirs).confidence,
+    )
+
+
+def test_of_many_namespaces_the_waiting_pods_are_named_though_the_others_are_not_read(tmp_path: Path) -> None:
+    others = [quota({"limits/gpumem": 9000}, namespace=f"team-{number}") for number in range(20)]
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, *others, pod("only", gpu(memory=2000))))
+    assert kept_out(report) == ["only"]
+    assert rows(report)["ml", "gpumem"]["pods ask for"] == ""
+    (gap,) = [one for one in report.gaps if one.source == "pods"]
+    assert gap.why == (
+        "21 namespaces with many pods have a quota: what these ask for was not read, only what HAMi counts"
+    )
+
+
+def test_without_the_nodes_hamis_own_words_say_who_is_kept_out(tmp_path: Path) -> None:
+    said = refused(none_of(1, "1 1/1 ResourceQuotaNotFit"))
+    objects = cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000), said=said))
+    report = ask(tmp_path, objects, missing=["nodes"])
+    assert kept_out(report) == ["only"]
+    assert "nodes" in [one.source for one in report.gaps]
+
+
+def test_without_the_pods_nobody_is_said_to_be_kept_out(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))), missing=["pods"])
+    assert kept_out(report) == []
+    assert "pods that wait" in [one.source for one in report.gaps]
+
+
+# --------------------------------------------------------------------------------- who is refused when created
+
+BY_HAMI = 'Error creating: admission webhook "vgpu.hami.io" denied the request: exceeding resource quota'
+BY_KUBERNETES = 'Error creating: pods "x" is forbidden: exceeded quota: cards, requested: requests.nvidia.com/gpu=1'
+USED = ", used: requests.nvidia.com/gpu=4, limited: requests.nvidia.com/gpu=4"
+
+
+def test_controllers_that_the_webhook_refuses_are_named(tmp_path: Path) -> None:
+    job, web = owner("Job", "train"), owner("ReplicaSet", "web-6d5f7c9b8")
+    refusals = [event(job, "FailedCreate", BY_HAMI, 40), event(web, "FailedCreate", BY_HAMI, 90)]
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, job, web, *refusals))
+    assert codes(report)[0] == "admission-denied"
+    assert report.verdict == (
+        "HAMi refuses new pods of Job train, ReplicaSet web-6d5f7c9b8: "
+        "the quota of ml has no room for them; last at 2026-11-21T04:59:20Z."
+    )
+    assert commands(report)[0] == "why job/train -n ml"
+    assert quotes(report)[:3] == [BY_HAMI, BY_HAMI, "9000"]
+
+
+def test_kubernetes_own_quota_is_told_apart(tmp_path: Path) -> None:
+    own, job = quota({"requests/gpu": 4}, {"requests/gpu": 4}), owner("Job", "train")
+    report = ask(tmp_path, cluster(NODE, own, job, event(job, "FailedCreate", BY_KUBERNETES + USED)))
+    assert codes(report)[0] == "admission-denied"
+    assert report.verdict.startswith("Kubernetes refuses new pods of Job train: the quota of ml has no room")
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        (BY_HAMI, 3600),
+        (BY_HAMI.replace("exceeding resource quota", "pod has node assigned"), 30),
+        (BY_KUBERNETES.replace("cards", "others"), 30),
+        (BY_KUBERNETES.replace("nvidia.com/gpu", "cpu"), 30),
+    ],
+    ids=["long ago", "for another reason", "by another quota", "for another resource"],
+)
+def test_refusals_that_are_over_or_have_another_reason_are_no_matter_of_the_quota(
+    tmp_path: Path, message: str, seconds: float
+) -> None:
+    job, own = owner("Job", "train"), quota({"limits/gpumem": 9000, "requests/gpu": 4})
+    report = ask(tmp_path, cluster(NODE, own, job, event(job, "FailedCreate", message, seconds)))
+    assert "admission-denied" not in codes(report)
+
+
+def test_events_that_could_not_be_read_are_a_gap(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, FULL, HELD), missing=["events"])
+    assert "events" in [one.source for one in report.gaps]
 
 
 # -------------------------------------------------------------------------------------------- what was not seen

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.playbooks.status_support import ask, healthy, plugin_pod, without
-from tests.playbooks.world import cause, codes, gpu_node, node
+from tests.playbooks.tables import table
+from tests.playbooks.world import Object, cause, codes, gpu_node, node
 
 
 def test_a_plugin_pod_that_is_down_is_found_with_its_node(tmp_path: Path) -> None:
@@ -24,6 +25,15 @@ def test_a_gpu_node_without_a_plugin_pod_is_found(tmp_path: Path) -> None:
     report = ask(tmp_path, without(healthy(), "Pod", "plugin-gpu-2"))
     assert codes(report) == ["plugin-missing"]
     assert cause(report).scope.nodes == ("gpu-2",)
+
+
+def test_the_table_counts_the_nodes_that_have_a_plugin_pod(tmp_path: Path) -> None:
+    def covered(objects: list[Object]) -> str:
+        rows = table(ask(tmp_path / str(len(objects)), objects), "components")
+        return next(row["state"] for row in rows if row["object"] == "nodes with GPUs")
+
+    assert covered(healthy()) == "2 of 2 have a plugin pod"
+    assert covered(without(healthy(), "Pod", "plugin-gpu-2")) == "1 of 2 have a plugin pod"
 
 
 def test_a_taint_that_keeps_the_plugin_away_is_named(tmp_path: Path) -> None:

@@ -147,6 +147,19 @@ def test_a_configuration_that_keeps_hami_from_deciding_is_found(
     assert said in cause(report).claim
 
 
+def test_the_table_shows_what_kube_scheduler_is_told_about_the_extender(tmp_path: Path) -> None:
+    row = component(ask(tmp_path, healthy()), "kube-scheduler")
+    assert row["object"] == "hami-system/hami-scheduler"
+    assert row["details"] == "config.yaml, profile hami-scheduler, asks https://127.0.0.1:443, waits 30s"
+
+
+def test_the_table_names_who_leads_by_the_lease_the_label_and_the_endpoints(tmp_path: Path) -> None:
+    report = ask(tmp_path, healthy())
+    assert "hami-scheduler-0_1" in component(report, "lease")["details"]
+    assert component(report, "scheduler pod")["details"].endswith("holds the lease, hami.io/scheduler-role=leader")
+    assert "answered by hami-scheduler-0," in component(report, "webhook")["details"]
+
+
 def test_the_timeout_matters_only_where_binds_wait_for_locks(tmp_path: Path) -> None:
     text = CONFIG.replace("httpTimeout: 30s", "httpTimeout: 10s")
     older = configured(healthy("2.5.1"), text)

@@ -51,6 +51,14 @@ def test_a_taint_that_newer_kube_schedulers_do_not_name_is_named(tmp_path: Path)
     )
 
 
+def test_a_taint_that_is_called_as_a_resource_is_quoted_and_not_what_kubelet_offers_of_it(tmp_path: Path) -> None:
+    taint = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+    waits = pod(said=refused(none_of(1, "1 node(s) had untolerated taint(s)")))
+    told = cause(ask(tmp_path, cluster(gpu_node(taints=[taint]), waits)))
+    (proof,) = [one for one in told.evidence if one.object == "Node gpu-1"]
+    assert (proof.quote, "taints" in proof.command) == ("nvidia.com/gpu", True)
+
+
 def test_of_several_taints_the_one_that_costs_a_node_with_room_is_told(tmp_path: Path) -> None:
     control_plane = node("cp-1", taints=[{"key": "cp", "effect": "NoSchedule"}])
     reasons = "1 node(s) had untolerated taint {cp: }, 1 node(s) had untolerated taint {dedicated: infra}"

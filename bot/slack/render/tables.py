@@ -18,6 +18,8 @@ _COLUMNS_SHOWN = 6
 _TITLE, _CELL = 100, 200
 _EMPTY_TABLES = 5
 _FILES = 5
+_ANSWERED_BY_TABLES = ("Deployment", "Pods")
+"""Kinds of subjects in a namespace that are not one pod: which pods wait there, and for what, stands in a table."""
 _SMALL = 15
 """Rows of a table that reads well in the whole answer and needs no file of its own."""
 
@@ -33,7 +35,7 @@ def show_tables(report: Report, room: Room, say: Texts) -> Shown:
     """The first table with rows, where a table is the answer: one about a pod has its verdict, and tables as proof."""
     shown: list[Block] = []
     not_whole: list[Table] = []
-    if report.subject.namespace and report.subject.kind != "Deployment":
+    if report.subject.namespace and report.subject.kind not in _ANSWERED_BY_TABLES:
         room.left_out["tables"] += len(report.tables)
         return Shown([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
     has_rows = False

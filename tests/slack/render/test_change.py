@@ -46,10 +46,18 @@ def buttons(message) -> list[str]:
 def test_a_card_in_any_state_is_within_the_limits_and_lets_nobodys_words_act(state: str, language) -> None:
     message = render_card(card(state, approved_by="U0GRACE001"), Texts(language))
     assert_fits(message)
-    assert all(read(text) == NOTHING for text in parsed(message))
+    assert all(read(text.replace(f"<@{RECORD.by}>", "")) == NOTHING for text in parsed(message))
     named = {one["user_id"] for one in objects(message.blocks) if one.get("type") == "user"}
     assert named <= {"U0ADA00001", "U0LINUS001", "U0GRACE001"}
     assert ("5 → 4" if state.startswith("reverted") else "4 → 5") in " ".join(texts(message))
+
+
+@pytest.mark.parametrize(
+    ("by", "named"), [("U0ADA00001", "<@U0ADA00001>"), ("o'neil & co (shell)", "o'neil &amp; co (shell)")]
+)
+def test_a_notification_names_who_asked(by: str, named: str) -> None:
+    message = render_card(card("effective")._replace(record=replace(RECORD, by=by, because="x")), SAY)
+    assert f"asked for by {named} because x" in message.text
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -1,6 +1,10 @@
 from bot.slack.render.buttons import read_value
 from bot.slack.render.home import Seen, render_home
+from bot.slack.render.limits import validate_view
 from bot.slack.render.rules import BLOCKS_OF_VIEW
+from bot.slack.render.triage import Head
+from bot.triage.cause import Cause
+from bot.triage.state import Incident
 from sandbox.slack.content import elements_of, strings_of
 from tests.render import SAY
 
@@ -34,9 +38,12 @@ def test_three_questions_are_one_click():
     assert asked == ["help", "pending", "gpus", "status"]
 
 
-def test_a_thousand_open_incidents_fit():
-    seen = SEEN._replace(opened=["<!here> *x* " * 1000] * 1000)
+def test_a_thousand_open_incidents_and_changes_fit():
+    words = "<!here> *x* " * 1000
+    incident = Head("0123abcd", words, Cause("s", "", words, "info"), Incident("open", 1.0), 1, 1, 1, (), (), 1.0)
+    seen = SEEN._replace(opened=[words] * 1000, incidents=[incident] * 500)
     view = render_home(seen, EXAMPLE, SAY)
+    validate_view(view)
     assert len(view["blocks"]) <= BLOCKS_OF_VIEW
-    assert "and 990 more" in texts(seen)
+    assert "and 1480 more" in texts(seen)
     assert all(block.get("text", {}).get("type", "plain_text") == "plain_text" for block in view["blocks"])

@@ -270,6 +270,13 @@ def test_the_tables_of_an_answer_about_a_pod_are_in_the_file():
     assert b"| unfit | node unregistered |" in message.files[0].content
 
 
+def test_the_table_of_an_answer_about_a_namespace_s_pods_is_in_the_message():
+    causes = Table("causes", ("cause", "pods"), (("card-cordoned", "2"), ("wrong-scheduler", "1")))
+    message = shown(report(finding(), subject=Subject("Pods", "ml", ""), tables=(causes,)), channel_buttons=False)
+    assert "table" in kinds(message)
+    assert "card-cordoned" in texts(message)
+
+
 def test_a_long_table_of_an_answer_about_a_pod_is_a_spreadsheet_too():
     rows = tuple((f"gpu-{number}", "unfit") for number in range(100))
     message = shown(report(tables=(Table("nodes", ("node", "verdict"), rows),)), channel_buttons=False)
