@@ -148,7 +148,7 @@ class Follower(Generic[R]):
 
         for_s = self._pace.watch_s * random.uniform(0.8, 1)  # noqa: S311  # so that not all of them end at once
         silence_s = self._pace.silence_s
-        await self._live.watch(self.wanted, str(self.mirror.version), take, for_s=for_s, silence_s=silence_s)
+        await self._live.watch(self.wanted, str(self.mirror.settled), take, for_s=for_s, silence_s=silence_s)
         return heard
 
     def _mark(self, version: int) -> None:

@@ -27,15 +27,15 @@ class Mirror(Generic[R]):
     """The objects of one list, by `namespace/name`.
 
     What a stream says twice, or about one object too late, changes nothing: versions of one object only grow.
-    `version` is where a watch goes on from.
+    `version` is the newest that was told. A watch goes on from `settled`, the last list or bookmark: of what lies
+    between the two something may have been on its way still when the stream broke off.
     """
 
     def __init__(self) -> None:
-        self.version = 0
+        self.version = self.settled = 0
         self._items: dict[str, R] = {}
         self._bad: dict[str, tuple[int, str]] = {}
         self._removed: dict[str, int] = {}
-        self._settled = 0
         self._in_order = True
 
     @property
@@ -64,12 +64,12 @@ class Mirror(Generic[R]):
         self._items, self._in_order = fresh, False
         self._bad = {key: (version, why) for key, why in bad.items()}
         self._removed.clear()
-        self.version = self._settled = version
+        self.version = self.settled = version
 
     def apply(self, change: Change[R]) -> None:
         """Takes over one change, unless a later one of the same object, or a list behind it, is known already."""
         key = change.key
-        if change.version <= max(self._settled, self._known(key)):
+        if change.version <= max(self.settled, self._known(key)):
             return
         self.version = max(self.version, change.version)
         self._bad.pop(key, None)
@@ -90,7 +90,7 @@ class Mirror(Generic[R]):
         """Everything up to that version has been told. Raises WentBackError when more than that has been."""
         if version < self.version:
             raise WentBackError(f"the server is at version {version} and was at {self.version}")
-        self.version = self._settled = version
+        self.version = self.settled = version
         self._removed.clear()
 
     def _known(self, key: str) -> int:

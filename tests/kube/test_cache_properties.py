@@ -76,7 +76,7 @@ class AnyStream(RuleBasedStateMachine):
     """A server, a mirror, and the connection between them.
 
     A connection may say things twice, and may tell changes of different objects between two bookmarks in any order;
-    when it breaks, what was not told is lost, and the next one begins at the mirror's version.
+    when it breaks, what was not told is lost, and the next one begins where the mirror is settled.
     """
 
     def __init__(self) -> None:
@@ -98,12 +98,12 @@ class AnyStream(RuleBasedStateMachine):
 
     def connect(self) -> None:
         """As the follower does it: a server that went back is listed anew, and so is one that has forgotten."""
-        if self.server.version < self.mirror.version or self.mirror.version < self.server.forgotten:
+        if self.server.version < self.mirror.version or self.mirror.settled < self.server.forgotten:
             self.list_anew()
             return
         self.reader = EventReader(Holder)
         self.told, self.untold = [], []
-        self.sent = self.mirror.version
+        self.sent = self.mirror.settled
 
     def pull(self) -> None:
         """What the server has done since goes on its way."""
@@ -128,17 +128,21 @@ class AnyStream(RuleBasedStateMachine):
     def remove(self, data):
         self.server.remove(data.draw(st.sampled_from(sorted(self.server.objects))))
 
-    @rule(data=st.data(), cuts=st.lists(st.integers(0, 400), max_size=3))
-    def tell_some(self, data, cuts):
+    @rule(data=st.data(), cuts=st.lists(st.integers(0, 400), max_size=3), keys=st.lists(NAMES, max_size=4))
+    def tell_some(self, data, cuts, keys):
+        for key in keys:
+            self.server.write(key, "n3")
         self.pull()
-        count = data.draw(st.integers(0, len(self.untold)))
-        some, self.untold = self.untold[:count], self.untold[count:]
+        some = data.draw(st.lists(st.sampled_from(self.untold), unique=True)) if self.untold else []
+        self.untold = [line for line in self.untold if line not in some]
         again = data.draw(st.lists(st.sampled_from(self.told), max_size=3)) if self.told else []
         stream = b"".join(data.draw(st.permutations([*some, *again])))
         self.told += some
         edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
         for start, end in pairwise(edges):
             self.feed(stream[start:end])
+        if data.draw(st.booleans()):
+            self.connect()
 
     @rule(twice=st.booleans())
     def tell_all_with_a_bookmark(self, twice):
