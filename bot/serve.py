@@ -158,6 +158,7 @@ async def running(
             bot_user=identity.user_id,
             now=limits.now,
             usual=meant,
+            workspace=identity.url,
         )
         desk = Desk(lent)
         change = looked_after.begin(lent)
@@ -284,7 +285,7 @@ def listen(app: App, desk: Desk, change: ChangeDesk, oncall: Oncall) -> None:
     digest_form.register(features, desk, oncall.digests)
     for feature in (command, mention, buttons, diagnose, fit_form):
         feature.register(features, desk)
-    home.register(features, desk, change.access)
+    home.register(features, desk, change.access, oncall.triage)
     unheard.register(features)
     features.register(app)
 

@@ -37,7 +37,7 @@ class Grammar(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's
         if cmd_name in self.commands:
             return self.commands[cmd_name]
-        return self._command(find(cmd_name)) if cmd_name in load() else None
+        return self.playbook(cmd_name) if cmd_name in load() else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -46,7 +46,9 @@ class Grammar(click.Group):
             raise unknown_verb(args[0], self.list_commands(ctx), ctx.command_path)
         return super().resolve_command(ctx, args)
 
-    def _command(self, playbook: Playbook) -> click.Command:
+    def playbook(self, verb: str) -> click.Command:
+        """The verb of a playbook, with the surface's own options."""
+        playbook = find(verb)
         own = [one.name for one in playbook.parameters if one.name]
 
         def ask(**values: Any) -> Asked:
@@ -97,8 +99,27 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
         return grammar.main(_options_last(grammar, words), prog_name=grammar.name, standalone_mode=False)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
+        if isinstance(error, click.MissingParameter) and context and error.param:
+            verb, what = context.info_name, _named(error.param)
+            lacking = UsageError(f"{verb} needs {what}", hint=_how_to(grammar, context))
+            raise lacking.worded("needs", verb=verb, what=what) from error
+        raise UsageError(error.format_message(), hint=_how_to(grammar, context)) from error
+
+
+def _how_to(grammar: Grammar, context: click.Context | None) -> str:
+    """The usage, an example where the verb is known, and where to read more."""
+    if context is None or isinstance(context.command, Grammar):
         usage = context.get_usage() if context else f"Usage: {grammar.name} VERB …"
-        raise UsageError(error.format_message(), hint=f"{usage}\nMore: {grammar.name} help") from error
+        return f"{usage}\nMore: {grammar.name} help"
+    example = (context.command.epilog or "").removeprefix("Example: ")
+    told = [context.get_usage(), *([f"For example: {example}"] if example else [])]
+    return "\n".join([*told, f"More: {grammar.name} help {context.info_name}"])
+
+
+def _named(parameter: click.Parameter) -> str:
+    """As it stands in the usage: `POD|KIND/NAME`, `-o/--out PATH`."""
+    flags = "/".join(parameter.opts) if parameter.param_type_name == "option" else ""
+    return f"{flags} {parameter.metavar or parameter.human_readable_name}".strip()
 
 
 def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:

@@ -12,9 +12,11 @@ from bot.slack.groups import Groups
 from bot.slack.render import blocks
 from bot.slack.render.change import what, where
 from bot.slack.render.home import OPEN_FORM, Seen, render_home
+from bot.slack.render.triage import Head
 from bot.store import StoreError
 from handlers.desk import Desk
 from handlers.lent import Lent
+from handlers.oncall.desk import TriageDesk
 from handlers.question import Question
 from handlers.understand import example
 from playbooks._playbook import find
@@ -23,14 +25,14 @@ FORM = "ask"
 _BLOCK, _INPUT = "question", "text"
 
 
-def register(app: App, desk: Desk, access: Access) -> None:
-    """Listens to the tab, its button and its form."""
+def register(app: App, desk: Desk, access: Access, triage: TriageDesk | None) -> None:
+    """Listens to the tab, its button and its form; incidents are shown where there is a `triage`."""
     groups = Groups(desk.lent.gateway, groups_in(access))
 
     async def opened(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("tab") == "home":
             question = _question(desk, event["user"])
-            desk.do(body["event_id"], partial(_publish, desk, access, groups, event["user"]), question)
+            desk.do(body["event_id"], partial(_publish, desk, access, groups, triage, event["user"]), question)
 
     async def form_wanted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -53,12 +55,14 @@ def _question(desk: Desk, user: str, words: str = "") -> Question:
     return Question(words=words, user=user, channel=user, asked_at=desk.lent.now(), public=True)
 
 
-async def _publish(desk: Desk, access: Access, groups: Groups, user: str) -> None:
+async def _publish(desk: Desk, access: Access, groups: Groups, triage: TriageDesk | None, user: str) -> None:
     lent = desk.lent
     opened: list[str] = []
+    incidents: list[Head] = []
     unread = ""
     try:
         opened = await _opened(lent, user)
+        incidents = await triage.heads() if triage else []
     except StoreError as error:
         unread = error.message
     seen = Seen(
@@ -69,12 +73,13 @@ async def _publish(desk: Desk, access: Access, groups: Groups, user: str) -> Non
         clusters=lent.clusters,
         role=role_of(access, user, await groups.of(user)),
         two_person=access.two_person,
+        incidents=incidents,
     )
     await lent.gateway.publish_home(user, render_home(seen, example(()), lent.say))
 
 
 async def _opened(lent: Lent, user: str) -> list[str]:
-    """The temporary changes that have not ended, the person's own first, then the incidents."""
+    """The temporary changes that have not ended, the person's own first."""
     say = lent.say
     changes = [
         (cluster, one.record)
@@ -82,7 +87,7 @@ async def _opened(lent: Lent, user: str) -> list[str]:
         for one in await lent.store.changes(cluster).opened()
     ]
     changes.sort(key=lambda one: one[1].by != user)
-    told = [
+    return [
         say(
             "desk.home-change",
             what=what(record, say),
@@ -92,10 +97,6 @@ async def _opened(lent: Lent, user: str) -> list[str]:
         )
         for cluster, record in changes
     ]
-    for row in filter(lambda one: one.incident.is_open, await lent.store.incidents.opened()):
-        claim = row.cause.claim or row.cause.subject or row.cause.why_not
-        told.append(say("desk.home-incident", id=row.id, state=row.incident.state, claim=claim))
-    return told
 
 
 async def _open_form(desk: Desk, trigger_id: str) -> None:

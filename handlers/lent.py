@@ -16,7 +16,7 @@ from playbooks._playbook import Sources
 class Lent(NamedTuple):
     """`clusters` are those of the settings and `usual`. A question that names none is about the one that `channels` has
     for its channel, else about `usual`: the one that `serve` was started for, else the only one of the settings, else
-    empty.
+    empty. `workspace` is the address of the workspace, such as `https://acme.slack.com/`, or empty.
     """
 
     gateway: Gateway
@@ -30,6 +30,7 @@ class Lent(NamedTuple):
     bot_user: str
     now: Callable[[], float]
     usual: str = ""
+    workspace: str = ""
 
     def cluster_of(self, named: str, channel: str = "") -> str:
         """The cluster that is meant: what is kept by cluster has it under this name, whoever it came from."""
@@ -37,12 +38,23 @@ class Lent(NamedTuple):
 
     def the_cluster(self, named: str, channel: str) -> str:
         """As `cluster_of`, for what is kept or changed. Raises NoSuchCluster and WhichCluster."""
-        if named and named not in self.clusters:
-            raise NoSuchCluster(named, self.clusters)
+        if named:
+            self.check_cluster(named)
         cluster = self.cluster_of(named, channel)
         if not cluster and len(self.clusters) > 1:
             raise WhichCluster(sorted(self.clusters))
         return cluster
+
+    def check_cluster(self, name: str) -> None:
+        """Raises NoSuchCluster for what is no name of a cluster here; where clusters have no names, it is empty."""
+        if name not in (self.clusters or ("",)):
+            raise NoSuchCluster(name, self.clusters)
+
+    def permalink(self, channel: str, ts: str) -> str:
+        """The address of a message, as chat.getPermalink gives it; empty where it is not known."""
+        if not (self.workspace and channel and ts):
+            return ""
+        return f"{self.workspace.rstrip('/')}/archives/{channel}/p{ts.replace('.', '')}"
 
     def texts(self, language: Language | None) -> Texts:
         """The words in the language that was asked for, else in the bot's."""

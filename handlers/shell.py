@@ -8,6 +8,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -245,10 +246,21 @@ def main(wiring: Wiring, words: Sequence[str]) -> int:
         with bugs_as_errors():
             return _until_nobody_reads(wiring, words)
     except BotError as error:
-        tell(f"{PROGRAM}: {error}\n")
+        tell(f"{PROGRAM}: {_told(error, words)}\n")
         return error.exit_code
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _INTERRUPTED
+
+
+def _told(error: BotError, words: Sequence[str]) -> str:
+    """In the language that the words name: they may be what is wrong, so that nobody has read them yet."""
+    given = [*words, *map("=".join, pairwise(words))]
+    asked: list[Language] = [one for one in LANGUAGES if f"--lang={one}" in given]
+    if not asked or error.text is None:
+        return str(error)
+    from bot.slack.render.prose import in_words  # noqa: PLC0415  # most commands succeed
+
+    return "\n".join(filter(None, in_words(error, Texts(asked[0]))))
 
 
 def _until_nobody_reads(wiring: Wiring, words: Sequence[str]) -> int:

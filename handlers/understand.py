@@ -19,8 +19,18 @@ from playbooks._playbook import find, load
 COMMAND = "/hami"
 BOT = "hami-bot"
 """Its name in the workspace, as the manifest gives it."""
-_EXAMPLES = {**EXAMPLES, profiles.VERB: profiles.EXAMPLE, **oncall.EXAMPLES}
-_SUMMARIES = {**SUMMARIES, profiles.VERB: profiles.SUMMARY, **oncall.SUMMARIES}
+_EXAMPLES = {
+    **EXAMPLES,
+    profiles.VERB: profiles.EXAMPLE,
+    **oncall.EXAMPLES,
+    "digest": oncall.DIGEST_EXAMPLE,
+}
+_SUMMARIES = {
+    **SUMMARIES,
+    profiles.VERB: profiles.SUMMARY,
+    **oncall.SUMMARIES,
+    "digest": oncall.DIGEST_SUMMARY,
+}
 _HELP_FLAGS = ("--help", "-h", "?", "--version")
 
 
@@ -80,6 +90,7 @@ def build_grammar() -> Grammar:
     grammar.add_command(profile_command(COMMAND, _options))
     for command in oncall.oncall_commands(COMMAND):
         grammar.add_command(command)
+    grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))
     return grammar
 
 
@@ -118,7 +129,8 @@ def _options() -> list[click.Parameter]:
 def _help(ctx: click.Context, verb: str | None) -> Help:
     if verb is not None:
         return Help(explain(ctx, verb))
-    examples = {find(one).example: find(one).summary for one in sorted(load(), reverse=True)}
+    examples = {find(one).example: find(one).summary for one in sorted(load(), reverse=True) if one not in _EXAMPLES}
+    examples["digest now"] = find("digest").summary
     examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
     examples |= {"fit": "The same for a pod whose manifest you paste into a form.", "help why": "More about a verb."}
     wide = max(map(len, examples))

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,9 @@ def test_a_raise_takes_effect_and_its_revert_leaves_everything_as_it_was(version
 
         assert codes(report_of(here.hami_bot("verbosity", "-o", "json"))) == ["change-open"]
         longer = report_of(here.hami_bot("verbosity", "extend", "1h", "-o", "json"))
-        assert "1h" in longer["verdict"]
+        assert longer["verdict"].startswith("1h longer: -v=5 is set")
+        until = json.loads(here.deployment["metadata"]["annotations"][KEY])["at"]
+        assert datetime.fromisoformat(until) - datetime.fromisoformat(record["at"]) == timedelta(hours=1)
         assert codes(report_of(here.hami_bot("verbosity", "revert", "-o", "json"))) == ["change-reverted"]
         assert json.dumps(here.deployment["spec"]) == before
         assert KEY not in here.deployment["metadata"]["annotations"]

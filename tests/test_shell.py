@@ -118,6 +118,13 @@ def test_the_language_changes_the_prose_and_neither_codes_nor_quotes() -> None:
     assert [one.evidence for one in english.findings] == [one.evidence for one in chinese.findings]
 
 
+@pytest.mark.parametrize("lang", [("--lang", "zh"), ("--lang=zh",)])
+def test_a_mistake_is_told_in_the_language_that_is_asked_for(lang: tuple[str, ...]) -> None:
+    assert_one_clear_error(hami_bot("wyh", POD, *lang), 2, "\n您是想用 why 吗")
+    assert_one_clear_error(hami_bot(*lang, "why", POD, "--cluster", "prdo"), 2, "'prdo'", "没有集群")
+    assert_one_clear_error(hami_bot("why", *lang), 2, "why 需要 POD|KIND/NAME", "hami-bot why ml/trainer-0")
+
+
 def test_plain_text_has_no_escape_codes_when_it_is_piped() -> None:
     assert "\x1b" not in hami_bot("why", POD, "--recording", RECORDING).stdout
 
@@ -154,6 +161,20 @@ def test_a_typo_in_the_verb_gets_the_nearest_one_and_an_example() -> None:
 )
 def test_a_wrong_command_is_told_with_exit_code_2(words: tuple[str, ...]) -> None:
     assert_one_clear_error(hami_bot(*words), 2)
+
+
+@pytest.mark.parametrize(
+    ("verb", "needs", "example"),
+    [
+        ("why", "POD|KIND/NAME", "hami-bot why ml/trainer-0\n"),
+        ("logs", "POD|KIND/NAME", "hami-bot logs ml/trainer-0"),
+        ("record", "-o/--out PATH", "hami-bot record -o case.tar.gz --pod ml/trainer-0\n"),
+    ],
+)
+def test_what_a_verb_lacks_is_named_with_an_example(verb: str, needs: str, example: str) -> None:
+    done = hami_bot(verb)
+    assert_one_clear_error(done, 2, f"hami-bot: {verb} needs {needs}\n", f"For example: {example}")
+    assert done.stderr.endswith(f"More: hami-bot help {verb}\n")
 
 
 @pytest.mark.parametrize("text", ["kind: Deployment\nmetadata: {name: x}", "a: [", "", "kind: Pod\nspec: 7"])

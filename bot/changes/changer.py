@@ -94,11 +94,11 @@ class Changer:
             return await self._begun(done, again.record)
         raise ChangeFailed(f"{namespace}/{name} is edited all the time; nothing was changed", hint="try again")
 
-    async def extend(self, namespace: str, name: str, seconds: float, *, by: str) -> Record | Refusal:
-        """Moves the deadline of the open change to `seconds` from now."""
+    async def extend(self, namespace: str, name: str, until: float, *, by: str) -> Record | Refusal:
+        """Moves the deadline of the open change to `until`, in seconds since 1970; see `bot.changes.plan.later`."""
         deployment = await self._objects.read(namespace, name)
         record = open_record(deployment)
-        planned = plan_extension(deployment, record, seconds, now=self.time())
+        planned = plan_extension(deployment, record, until, now=self.time())
         if isinstance(planned, Refusal):
             return planned
         longer, patch = planned

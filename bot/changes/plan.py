@@ -148,16 +148,23 @@ def plan_forget(deployment: Object) -> Patch:
     return (_test("/metadata/uid", _uid(deployment)), _test(_KEY_PATH, annotation(deployment)), _REMOVE)
 
 
-def plan_extension(deployment: Object, record: Record, seconds: float, *, now: float) -> tuple[Record, Patch] | Refusal:
-    """The record with its deadline `seconds` from now, and the patch; what it undoes stays as it was first noted.
+def later(record: Record, seconds: float, *, now: float) -> float:
+    """The deadline that is `seconds` after the present one, or after now where that has passed."""
+    return max(record.deadline, math.floor(now)) + math.ceil(seconds)
 
-    Refused beyond the longest time since the raise, and for a deadline no later than the present one.
+
+def plan_extension(deployment: Object, record: Record, until: float, *, now: float) -> tuple[Record, Patch] | Refusal:
+    """The record with the deadline `until` (see `later`), and the patch; what it undoes stays as it was first noted.
+
+    Refused beyond the longest time since the raise, and for a deadline no later than the present one: asked for twice
+    at once, it is moved once.
     """
-    until = math.floor(now) + math.ceil(seconds)
+    until = math.ceil(until)
     if until > record.since + LONGEST_S:
-        left = max(0, math.floor((record.since + LONGEST_S - now) / 60))
         why = Reason("too-long", {"hours": LONGEST_S // 3600, "at": record.raised_at})
-        return Refusal("too-long", why, Reason("too-long-do", {"minutes": left}))
+        left = math.floor((record.since + LONGEST_S - later(record, 0, now=now)) / 60)
+        do = Reason("too-long-do", {"minutes": left}) if left > 0 else Reason("too-long-end")
+        return Refusal("too-long", why, do)
     if until <= record.deadline:
         return Refusal("too-short", Reason("too-short", {"until": record.at}), Reason("too-short-do"))
     longer = msgspec.structs.replace(record, at=_time(until), extended=record.extended + 1)

@@ -23,9 +23,14 @@ would hold up every ack, little. What is acked before it is kept is lost if the 
 BUSY_AT_ONCE = 2
 """Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
 _UNCLAIMED_KEPT = 1000
-_SLOW_CLUSTER = "Ask again; if it stays so, the cluster answers slowly."
-_NO_PLACE = "Other answers kept the bot busy, and this one was not begun. Ask again; if it stays so, restart the bot."
-_SLOW_STEP = f"The cluster was read, and working out the answer took too long. {REPORT}"
+_SLOW_CLUSTER, _NO_PLACE, _SLOW_STEP = "overdue-cluster", "overdue-place", "overdue-step"
+_HINTS = {
+    _SLOW_CLUSTER: "Ask again; if it stays so, the cluster answers slowly.",
+    _NO_PLACE: "Other answers kept the bot busy, and this one was not begun. "
+    "Ask again; if it stays so, restart the bot.",
+    _SLOW_STEP: f"The cluster was read, and working out the answer took too long. {REPORT}",
+}
+"""What held an answer up, as its text is named, and what to do about it."""
 
 log = logging.getLogger(__name__)
 
@@ -188,8 +193,8 @@ class Work:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            hint = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER)
-            raise Overdue(f"gave up after {longest_s:.0f} s", hint=hint) from error
+            why, seconds = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER), f"{longest_s:.0f}"
+            raise Overdue(f"gave up after {seconds} s", hint=_HINTS[why]).worded(why, seconds=seconds) from error
 
 
 def _threaded(step: Callable[[], T], done: Callable[[], None]) -> Future[T]:

@@ -22,7 +22,7 @@ class Cause(msgspec.Struct, frozen=True):
 
     `code` is the finding's, empty where nothing was found; then `why_not` says why, and `labels` (`instance=db-1`) are
     some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither).
-    `nodes` are those that the cause lies in.
+    `nodes` are those that the cause lies in; `graph` is the http(s) address that shows an alert's expression, or empty.
     """
 
     signature: str
@@ -33,6 +33,7 @@ class Cause(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     why_not: str = ""
     labels: tuple[str, ...] = ()
+    graph: str = ""
 
 
 def level_of(label: str) -> Severity | None:

@@ -145,6 +145,21 @@ def passed(incident: Incident, at: float, terms: Terms, *, firing: bool, nodes: 
     return _firing(incident, at, terms, nodes) if firing else _quiet(incident, at, terms)
 
 
+class Call(NamedTuple):
+    """Whom of the rota is called next, empty where everybody was, and when at the earliest."""
+
+    whom: str
+    at: float
+
+
+def next_call(incident: Incident, terms: Terms, *, firing: bool) -> Call | None:
+    """The call that is to come while nothing changes; None where there is none to come."""
+    if not (firing and incident.state == "open" and terms.call_s > 0 and terms.rota):
+        return None
+    whom = next((one for one in terms.rota if one not in incident.called), "")
+    return Call(whom, max(incident.since, incident.called_at) + terms.call_s)
+
+
 def wants_call(incident: Incident, at: float, terms: Terms, *, firing: bool) -> bool:
     """Whether the next of the rota is due to be called."""
     waited = at - max(incident.since, incident.called_at)
@@ -159,10 +174,10 @@ def _firing(incident: Incident, at: float, terms: Terms, nodes: Nodes) -> Step:
     if now.state == "muted" and is_over(now.muted_until, at, nodes):
         node = now.muted_until.node
         return Step(_anew(now, at), (News("node-gone" if node in nodes.gone else "unmuted", detail=node),))
-    whom = next((one for one in terms.rota if one not in now.called), "")
-    if whom and wants_call(now, at, terms, firing=True):
-        called = msgspec.structs.replace(now, called=(*now.called, whom), called_at=at)
-        return Step(called, (News("called", detail=whom),))
+    due = next_call(now, terms, firing=True)
+    if due and due.whom and at >= due.at:
+        called = msgspec.structs.replace(now, called=(*now.called, due.whom), called_at=at)
+        return Step(called, (News("called", detail=due.whom),))
     return Step(now)
 
 

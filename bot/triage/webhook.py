@@ -24,7 +24,10 @@ _FINGERPRINT = re.compile(r"[0-9A-Za-z]{1,64}")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _KEPT_ANNOTATIONS = ("summary", "description", "message")
 _LONGEST_LINK = 500
-_LINK = re.compile(rf"https?://[\x21-\x7e]{{1,{_LONGEST_LINK - 8}}}")
+_LONGEST_GRAPH = 2000
+"""Prometheus writes the whole expression into it."""
+_LINK = re.compile(r"https?://[\x21-\x7e]+")
+_GRAPH = "generatorURL"
 
 # Of whom the alert is, the first of these that is there: an exporter's own pod stands in `pod`, and the pod that it
 # measured in `exported_pod`, unless the scrape has honorLabels; HAMi before 2.9 has names of its own for it.
@@ -61,6 +64,11 @@ class Alert(NamedTuple):
     severity: str = ""
     runbook: str = ""
 
+    @property
+    def graph(self) -> str:
+        """The http(s) address where whoever raised it shows its expression, or empty. It is kept as an annotation."""
+        return self.annotations.get(_GRAPH, "")
+
 
 class WrongBody(ValueError):  # noqa: N818  # what it is
     """It is no webhook of version 4. The message repeats nothing of what was sent."""
@@ -72,6 +80,7 @@ class _Alert(msgspec.Struct):
     annotations: dict[str, str] = {}
     startsAt: str = ""  # noqa: N815  # Alertmanager's name
     endsAt: str = ""  # noqa: N815  # of one that fires it is the year 1
+    generatorURL: str = ""  # noqa: N815
     fingerprint: str = ""
 
 
@@ -122,6 +131,8 @@ def _read(one: _Alert) -> Alert:
     kept = {
         name: _storable(one.annotations[name], _LONGEST_TEXT) for name in _KEPT_ANNOTATIONS if name in one.annotations
     }
+    if graph := _link(one.generatorURL, _LONGEST_GRAPH):
+        kept[_GRAPH] = graph
     namespace, pod = _pod(labels)
     given = one.fingerprint if _FINGERPRINT.fullmatch(one.fingerprint) else fingerprint_of(labels)
     return Alert(
@@ -138,13 +149,13 @@ def _read(one: _Alert) -> Alert:
         kept,
         ends_at=_moment(one.endsAt) if one.status == "resolved" else "",
         severity=labels.get("severity", "")[:_LONGEST_SEVERITY],
-        runbook=_link(one.annotations.get("runbook_url", "")),
+        runbook=_link(one.annotations.get("runbook_url", ""), _LONGEST_LINK),
     )
 
 
-def _link(text: str) -> str:
+def _link(text: str, most: int) -> str:
     """The address if it is one that a browser may be sent to: http or https, in printable ASCII, not too long."""
-    return text if _LINK.fullmatch(text) else ""
+    return text if len(text) <= most and _LINK.fullmatch(text) else ""
 
 
 def _storable(text: str, most: int) -> str:

@@ -6,6 +6,8 @@ Whatever a button or a form brings back asks only what its sender may type: it i
 import msgspec
 
 from bot.access import Access
+from bot.changes.durations import format_duration
+from bot.changes.plan import later
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
 from bot.slack.render.change_offer import Offer
@@ -20,7 +22,7 @@ from handlers.changes.words import Raise
 from handlers.lent import Lent
 
 LONGER_S = 600.0
-"""What the card's button adds to the deadline."""
+"""What the card's button adds to the deadline, as `extend 10m` does."""
 
 
 class ChangeDesk:
@@ -91,21 +93,21 @@ class ChangeDesk:
                 hint = "/invite me to this channel, and ask again"
                 raise Refused("the change's card could not be posted here: I am no member", hint=hint) from failure
 
-    async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float | None) -> str:
-        """Moves the deadline to `seconds` from now, or by `LONGER_S`. An empty `change_id` means the open change."""
+    async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float) -> str:
+        """Adds so many seconds to the deadline. An empty `change_id` means the open change."""
         lent = self.lent
         async with self.guard.refusals(who, "extend", place(cluster, target), {"id": change_id}):
             await self.guard.allowed(who, "extend")
             site = await self._maker.site(cluster)
             now = await self._maker.open(site, target, change_id)
-            until = now.record.deadline + LONGER_S if seconds is None else site.changer.time() + seconds
+            until = later(now.record, seconds, now=site.changer.time())
             await self.guard.count(who, "extend", cluster, now.record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(now.record, at=time_of(until), by=who.user, channel=who.channel)
                 await self.approving.ask(who, site, Pending(longer, until=until), seal_longer(now, until, who.user))
                 return lent.say("card.asked")
             await self._maker.longer(site, now.record, until, who.user)
-        return lent.say("card.extended-now", until=time_of(until))
+        return lent.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
 
     async def revert(self, who: Person, cluster: str, target: str, change_id: str) -> str:
         """Undoes the open change now. This needs neither a leader nor the store."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from bot.changes.record import Record
 from bot.errors import BotError, UsageError
 from bot.report import Report
 from bot.slack.app import App
@@ -32,9 +31,9 @@ from bot.slack.render.change_offer import (
 )
 from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
-from handlers.changes.desk import ChangeDesk
+from handlers.changes.desk import LONGER_S, ChangeDesk
 from handlers.changes.draft import Draft, read_draft, write_draft
-from handlers.changes.report import not_open, planned_report, shown_report
+from handlers.changes.report import open_one, planned_report, shown_report
 from handlers.changes.request import Asker, look, prepare
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
@@ -141,10 +140,8 @@ class _Window:
         if isinstance(request, Raise):
             planned = prepare(found, request, Asker(who.user, who.channel), "dry-run", self._say)
             return self._report(planned_report(found, request, planned, self._say))
-        if isinstance(request, Show) or not isinstance(record := found.open, Record):
+        if isinstance(request, Show) or (record := open_one(found, request)) is None:
             return self._report(shown_report(found, request, self._say))
-        if nothing := not_open(found, request, self._say):
-            return self._report(nothing)
         if isinstance(request, Extend):
             return await self._changes.extend(who, cluster, found.target, record.id, request.seconds)
         return await self._changes.revert(who, cluster, found.target, record.id)
@@ -235,7 +232,7 @@ class _Window:
             case _ if name == REVERT:
                 return await self._changes.revert(who, about.cluster, about.target, about.key)
             case _ if name == EXTEND:
-                return await self._changes.extend(who, about.cluster, about.target, about.key, None)
+                return await self._changes.extend(who, about.cluster, about.target, about.key, LONGER_S)
             case _ if name == APPROVE:
                 return await self._changes.approving.approve(who, about.key, about.digest)
             case _:

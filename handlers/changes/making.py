@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bot.changes.plan import Plan, Refusal, annotation
 from bot.changes.record import Record, read_record
-from bot.errors import BotError, UsageError
+from bot.errors import BotError
 from bot.kube.times import format_time
 from bot.slack.message import File
 from handlers.changes.report import planned_report
@@ -37,9 +37,8 @@ class Maker:
         self._exact = exact
 
     async def site(self, cluster: str) -> Site:
-        """Raises UsageError for a cluster that there is not, BotError for one that cannot be written to."""
-        if cluster not in self._lent.clusters and (cluster or self._lent.clusters):
-            raise UsageError(f"there is no cluster {cluster!r}")
+        """Raises NoSuchCluster, and BotError for one that cannot be written to."""
+        self._lent.check_cluster(cluster)
         return await self._sites.of(cluster)
 
     async def planned(
@@ -85,12 +84,13 @@ class Maker:
         return OpenChange(record, f"{meta.get('uid', '')}:{meta.get('resourceVersion', '')}")
 
     async def longer(self, site: Site, record: Record, until: float, user: str) -> None:
-        """Moves the deadline. Raises ChangeFailed or Refused when it is not done."""
+        """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it is not done."""
         namespace, _, name = record.target.partition("/")
         async with site.busy:
-            done = await site.changer.extend(namespace, name, until - site.changer.time(), by=user)
+            done = await site.changer.extend(namespace, name, until, by=user)
         if isinstance(done, Refusal):
-            raise Refused(str(done.why), hint=str(done.hint))
+            say = self._lent.say
+            raise Refused(done.why.told(say), hint=done.hint.told(say))
 
 
 def time_of(seconds: float) -> str:

@@ -100,7 +100,8 @@ def extended_report(found: Seen, request: Extend, outcome: Record | Refusal, say
     if isinstance(outcome, Refusal):
         claim = say("changing.refused", why=_why(outcome, say))
         return _report(found, request.verb, [_of_record(found, "change-refused", "warning", claim)])
-    claim = say("changing.raised", **described(outcome, found.taken_at))
+    longer = say("changing.extended", time=format_duration(request.seconds))
+    claim = f"{longer} {say('changing.raised', **described(outcome, found.taken_at))}"
     return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, undo(outcome, say))])
 
 
@@ -142,12 +143,10 @@ def event_finding(event: Event, say: Texts) -> Finding:
     return _finding(f"change-{event.kind}", severity, claim, (proof,), ())
 
 
-def not_open(found: Seen, request: Extend | Revert, say: Texts) -> Report | None:
-    """Why there is nothing to extend or to undo; None where the open change is the one that is meant."""
+def open_one(found: Seen, request: Extend | Revert) -> Record | None:
+    """The open change that is to be extended or undone; None where none is, or one of another flag."""
     record = found.open
-    if isinstance(record, Record) and record.flag == FLAGS[request.verb]:
-        return None
-    return shown_report(found, request, say)
+    return record if isinstance(record, Record) and record.flag == FLAGS[request.verb] else None
 
 
 def change_of(plan: Plan, impacts: tuple[Impact, ...]) -> Change:

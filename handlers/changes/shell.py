@@ -17,7 +17,7 @@ from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
 from bot.changes.flags import SHOWN
 from bot.changes.journal import Event, Open
-from bot.changes.plan import Plan, Refusal, unfinished_rollout
+from bot.changes.plan import Plan, Refusal, later, unfinished_rollout
 from bot.changes.reasons import Reason
 from bot.changes.reconciler import STUCK_S
 from bot.changes.record import KEY, Record
@@ -32,7 +32,7 @@ from handlers.changes.report import (
     ended_report,
     event_finding,
     extended_report,
-    not_open,
+    open_one,
     planned_report,
     raised_report,
     shown_report,
@@ -169,8 +169,8 @@ async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Repor
         found = await look(sources, request)
         if isinstance(request, Show):
             return shown_report(found, request, tools.say), 0
-        if (nothing := not_open(found, request, tools.say)) is not None:
-            return nothing, FAILED
+        if (record := open_one(found, request)) is None:
+            return shown_report(found, request, tools.say), FAILED
         async with tools.open_writer() as writer:
             changer = Changer(_live(writer), NoJournal())
             if isinstance(request, Revert):
@@ -178,7 +178,8 @@ async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Repor
                     event = await changer.revert(found.namespace, found.name, by=whoami())
                 return ended_report(found, request, event, tools.say), 0
             with _as_a_change():
-                outcome = await changer.extend(found.namespace, found.name, request.seconds, by=whoami())
+                until = later(record, request.seconds, now=found.taken_at.timestamp())
+                outcome = await changer.extend(found.namespace, found.name, until, by=whoami())
             code = FAILED if isinstance(outcome, Refusal) else 0
             return extended_report(found, request, outcome, tools.say), code
 

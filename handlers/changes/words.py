@@ -58,7 +58,7 @@ class Raise(NamedTuple):
 
 
 class Extend(NamedTuple):
-    """To let the open change last `seconds` from now."""
+    """To let the open change last `seconds` longer: they are added to its deadline."""
 
     verb: Verb
     seconds: float
@@ -142,7 +142,7 @@ def _read(verb: Verb, words: list[str], *, dry_run: bool, container: str, until:
         case _, ["extend", duration]:
             return Extend(verb, _duration(duration))
         case _, ["extend", *_]:
-            raise _WrongError("extend needs one length of time, counted from now", f"{verb} extend 10m")
+            raise _WrongError("extend needs one length of time, which is added to the deadline", f"{verb} extend 10m")
         case "profiling", ["on", *rest]:
             value = "true"
         case "verbosity", [level, *rest] if level.isascii() and level.isdigit():
@@ -210,9 +210,9 @@ def _not_understood(verb: Verb, word: str) -> _WrongError:
 
 _GRAMMAR: dict[Verb, str] = {
     "verbosity": "verbosity [LEVEL [for 10m] [until-captured NAMESPACE/POD] [because TEXT]], verbosity revert, "
-    "verbosity extend 10m. Without words: what is set now and what is open.",
-    "profiling": "profiling [on [for 15m] [because TEXT]], profiling off, profiling extend 10m. Without words: what is "
-    "set now and what is open.",
+    "verbosity extend 10m (added to its deadline). Without words: what is set now and what is open.",
+    "profiling": "profiling [on [for 15m] [because TEXT]], profiling off, profiling extend 10m (added to its "
+    "deadline). Without words: what is set now and what is open.",
 }
 
 

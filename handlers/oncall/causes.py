@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from bot.errors import SourceError, UsageError
 from bot.kube.models import Pod
 from bot.report import Finding, Report
@@ -77,13 +79,17 @@ def told_alone(one: Alert, why_not: str = "") -> Cause:
 
 
 def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
-    """Those of one cause as one; it is told as of its first."""
+    """Those of one cause as one; it is told as of its first, with the first graph that any of them has."""
     first: dict[str, Cause] = {}
     members: dict[str, list[Alert]] = {}
     for cause, some in found:
         first.setdefault(cause.signature, cause)
         members.setdefault(cause.signature, []).extend(some)
-    return [(first[signature], some) for signature, some in members.items()]
+    graphs = {signature: next(filter(None, (one.graph for one in some)), "") for signature, some in members.items()}
+    return [
+        (msgspec.structs.replace(first[signature], graph=graphs[signature]), some)
+        for signature, some in members.items()
+    ]
 
 
 async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Texts) -> Sorted:

@@ -15,7 +15,7 @@ from bot.store.alert_rows import Counts
 from bot.store.audit import Line
 from bot.store.incidents import Row
 from bot.triage.mute import Until
-from bot.triage.state import Act, Deed, act
+from bot.triage.state import Act, Deed, act, next_call
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.lent import Lent
 from handlers.oncall.causes import standing_of
@@ -83,6 +83,8 @@ class TriageDesk:
                 return self._lent.say("triage.same")
             raise Refused(self._lent.say(f"triage.is-{step}"))
         self._keeper.soon()
+        if wanted.deed == "close" and not step.incident.quiet_since:
+            return self._lent.say("triage.done-firing")
         return self._lent.say("triage.done")
 
     async def head(self, row: Row) -> Head:
@@ -91,19 +93,33 @@ class TriageDesk:
         return head_of(row, counts.get(row.id, Counts()))
 
     async def export(self, who: Person, row: Row) -> Message:
-        """The timeline as a file, for the incident's channel. Raises Refused for somebody elsewhere."""
+        """The timeline as a file, for the incident's channel. Raises AccessDenied for somebody elsewhere."""
         if who.channel != row.channel:
-            raise Refused(self._lent.say("triage.elsewhere", channel=row.channel))
+            raise self._elsewhere(row)
         happened = [Happened(one.at, one.news) for one in await self._rows.timeline(row.id)]
         file = render_timeline(await self.head(row), happened, self._lent.say)
         return progress(file.title)._replace(files=(file,))
 
     async def listed(self) -> Message:
         """The incidents that are neither resolved nor closed, and who is called."""
+        rota = await self._keeper.rota.now()
+        return render_open(await self._heads(rota), rota, self._lent.say)
+
+    async def heads(self) -> list[Head]:
+        """The same incidents, without asking anybody for the rota. Raises StoreError."""
+        return await self._heads(self._keeper.rota.known() or ())
+
+    async def _heads(self, rota: tuple[str, ...]) -> list[Head]:
         rows = [row for row in await self._rows.opened() if row.incident.is_open]
         counts = await self._rows.counts([row.id for row in rows])
-        heads = [head_of(row, counts.get(row.id, Counts())) for row in rows]
-        return render_open(heads, await self._keeper.rota.now(), self._lent.say)
+        terms = self._keeper.terms._replace(rota=rota)
+        shown: list[Head] = []
+        for row in rows:
+            head = head_of(row, counts.get(row.id, Counts()))
+            firing = counts.get(row.id, Counts()).firing > 0
+            link = self._lent.permalink(row.channel, row.thread_ts)
+            shown.append(head._replace(call=next_call(row.incident, terms, firing=firing), link=link))
+        return shown
 
     async def refuse_forged(self, who: Person, name: str) -> BotError:
         """A button or form that is none of ours: written down, and what the person is told."""
@@ -117,10 +133,13 @@ class TriageDesk:
         append = self._lent.store.audit.append
         if who.channel != row.channel:
             await append(**_line(who, row, deed, "refused")._asdict())
-            raise Refused(self._lent.say("triage.elsewhere", channel=row.channel))
+            raise self._elsewhere(row)
         if self._responders and not {who.user, *await self._groups.of(who.user)} & self._responders:
             await append(**_line(who, row, deed, "refused")._asdict())
             raise AccessDenied(Denied("you may not act on incidents", tuple(sorted(self._responders))))
+
+    def _elsewhere(self, row: Row) -> AccessDenied:
+        return AccessDenied(Denied(self._lent.say("triage.elsewhere"), where=(row.channel,)))
 
     def _check_complete(self, wanted: Wanted) -> None:
         """What a client sent need not be what its form asks for."""

@@ -10,7 +10,8 @@ from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, f
 from bot.slack.render.prose import progress
 from handlers.changes.terms import Person
 from handlers.desk import DONE, Desk
-from handlers.oncall.digests import EXAMPLE, Add, Digests, read_digest
+from handlers.oncall.digests import Add, Digests, read_digest
+from handlers.oncall.words import DIGEST_EXAMPLE
 from handlers.question import Question
 from handlers.words import as_delivered, split_words
 
@@ -58,7 +59,7 @@ def _asked(view: dict[str, Any]) -> Add:
     when, zone = _typed(view, WHEN), _typed(view, ZONE)
     asked = read_digest([*when, *zone]) if when and zone else None
     if not isinstance(asked, Add):
-        raise UsageError("a digest needs its days and its time", hint=f"For example: {EXAMPLE}")
+        raise UsageError("a digest needs its days and its time", hint=f"For example: {DIGEST_EXAMPLE}")
     return asked
 
 

@@ -23,6 +23,7 @@ from bot.store import StoreError
 from bot.store.digests import Digest, Run
 from handlers.changes.terms import Person, Refused
 from handlers.lent import Lent
+from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE
 from handlers.understand import COMMAND
 from playbooks._playbook import find
 
@@ -37,7 +38,6 @@ TREND = 14
 """Digests that the trend is drawn of."""
 _LATE_S = 600.0
 _REASON = 200
-EXAMPLE, CRON_EXAMPLE = "digest daily 09:00 Asia/Shanghai", "digest 0 9 * * 1-5 Europe/Berlin"
 
 log = logging.getLogger(__name__)
 
@@ -74,13 +74,13 @@ def read_digest(words: Sequence[str]) -> Post | Add | ListAll | Stop:
         case ["stop", *_]:
             raise _wrong("stop needs the id of one digest: digest list shows them", "digest stop 3fa29c")
         case [days, at, zone]:
-            return _add(read_schedule(days, at, zone), EXAMPLE)
+            return _add(read_schedule(days, at, zone), DIGEST_EXAMPLE)
         case [cron, zone] if len(cron.split()) > 1:
             return _add(read_cron(cron, zone), CRON_EXAMPLE)
         case [_, _, _, _, _, zone]:
             return _add(read_cron(" ".join(words[:5]), zone), CRON_EXAMPLE)
         case [days, at]:
-            raise _without_zone(read_schedule(days, at, "UTC"), EXAMPLE)
+            raise _without_zone(read_schedule(days, at, "UTC"), DIGEST_EXAMPLE)
         case [_, _, _, _, _]:
             raise _without_zone(read_cron(" ".join(words), "UTC"), CRON_EXAMPLE)
         case _:
@@ -215,7 +215,7 @@ class Digests:
             )
             for one in found
         ]
-        words = (EXAMPLE, CRON_EXAMPLE, "digest now", f"digest stop {found[0].id if found else 'ID'}")
+        words = (DIGEST_EXAMPLE, CRON_EXAMPLE, "digest now", f"digest stop {found[0].id if found else 'ID'}")
         means = (say("digest.how-days"), say("digest.how-cron"), say("digest.how-now"), say("digest.how-stop"))
         ways = [(f"{COMMAND} {one}", does) for one, does in zip(words, means, strict=True)]
         return render_list(told, ways, cluster, say)
@@ -284,5 +284,5 @@ def _moment(slot: Slot | None) -> str:
     return datetime.fromtimestamp(slot.at, UTC).strftime("%Y-%m-%d %H:%M UTC") if slot else "-"
 
 
-def _wrong(message: str, example: str = EXAMPLE) -> UsageError:
+def _wrong(message: str, example: str = DIGEST_EXAMPLE) -> UsageError:
     return UsageError(message, hint=f"For example: {example}")

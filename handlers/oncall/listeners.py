@@ -111,7 +111,7 @@ class _Window:
             cluster, words = _without_cluster(_words(question.words))
             if words and words[0].casefold() == "digest":
                 who = Person(question.user, question.channel)
-                about = self._cluster(cluster, question.channel)
+                about = self._desk.lent.the_cluster(cluster, question.channel)
                 return await self._digests.do(key, who, read_digest(words[1:]), about)
             return await self._said(key, question, read_words(words))
 
@@ -135,14 +135,6 @@ class _Window:
             f"{head_key(row.id)}:export:{key}", row.channel, message, thread_ts=row.thread_ts
         )
         return self._say("triage.done")
-
-    def _cluster(self, named: str, channel: str) -> str:
-        """The cluster of a digest: it is kept, so that it has to be one. Raises UsageError."""
-        lent = self._desk.lent
-        if named and named not in lent.clusters:
-            known = ", ".join(lent.clusters) or "none"
-            raise UsageError(f"there is no cluster {named[:60]!r}", hint=f"Configured clusters: {known}.")
-        return lent.the_cluster(named, channel)
 
     # ------------------------------------------------------------------------------------------ buttons, the form
 

@@ -88,6 +88,7 @@ class Keeper:
         self._lent = lent
         self._rows = lent.store.incidents
         self._plan = plan
+        self.terms = plan.terms
         self.rota = Rota(plan.terms.rota, plan.pagerduty, plan.clock)
         self._looked: dict[str, _Looked] = {}
         self._wake = asyncio.Event()

@@ -18,6 +18,12 @@ SUMMARIES = {
     "triage": "Act on an incident by its id, or in its thread: ack, take, note, handover, mute, unmute, close, export.",
     "oncall": "Which incidents are open, whose they are, and who is called.",
 }
+DIGEST_EXAMPLE, CRON_EXAMPLE = "digest daily 09:00 Asia/Shanghai", "digest 0 9 * * 1-5 Europe/Berlin"
+DIGEST_SUMMARY = "Post the digest in this channel every day, or as often as you say."
+_DIGEST_GRAMMAR = (
+    f"digest now posts it here at once. {DIGEST_EXAMPLE} (or weekdays, or mon,thu) posts it here whenever that is, and "
+    f"so does {CRON_EXAMPLE}, by a cron expression. digest alone lists those of the channel, digest stop ID ends one."
+)
 DEEDS: dict[str, Deed] = {
     "ack": "ack",
     "acknowledge": "ack",
@@ -68,6 +74,13 @@ def oncall_commands(program: str) -> list[click.Command]:
         )
         for verb in EXAMPLES
     ]
+
+
+def explain_digest(command: click.Command, program: str) -> click.Command:
+    """The verb of the playbook, whose help tells also how it is posted by itself; see `handlers.oncall.digests`."""
+    command.help = f"{command.help}\n\n{_DIGEST_GRAMMAR}"
+    command.epilog = f"Example: {program} {DIGEST_EXAMPLE}"
+    return command
 
 
 def read_words(words: Sequence[str]) -> Asked:

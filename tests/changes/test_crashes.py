@@ -34,7 +34,7 @@ async def _raise(here: Rig, bot: Changer) -> None:
 
 async def _extend(here: Rig, bot: Changer) -> None:
     await here.raise_(here.bot())
-    await bot.extend(NAMESPACE, NAME, 1200, by="U2")
+    await bot.extend(NAMESPACE, NAME, NOW + 1200, by="U2")
 
 
 async def _revert_now(here: Rig, bot: Changer) -> None:

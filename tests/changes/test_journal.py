@@ -81,7 +81,7 @@ def test_an_extension_that_nobody_noted_is_found_on_the_object() -> None:
         replica = Replica(Cluster(), MemoryJournal())
         await raised(replica)
         with pytest.raises(Killed):
-            await replica.changer(Steps(1, "after")).extend(NAMESPACE, NAME, 1200, by="U2")
+            await replica.changer(Steps(1, "after")).extend(NAMESPACE, NAME, NOW + 1200, by="U2")
         await replica.changer().passes.reconcile()
         [one] = await replica.journal.opened()
         assert one.record.deadline == NOW + 1200
@@ -96,7 +96,7 @@ def test_what_was_done_is_no_failure_where_it_could_not_be_noted() -> None:
         replica = Replica(cluster, journal)
         await raised(replica)
         journal.down = True
-        assert await replica.changer().extend(NAMESPACE, NAME, 1200, by="U2") == cluster.record()
+        assert await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2") == cluster.record()
         cluster.asked_early.add("c1")
         assert (await replica.changer().revert(NAMESPACE, NAME, by="U2")).kind == "reverted"
 
@@ -111,7 +111,7 @@ def test_a_copy_of_a_record_can_be_neither_extended_nor_reverted() -> None:
         copied["metadata"] |= {"name": "copy", "uid": "u-2"}
         replica.cluster.store.of("deployments.apps").write(copied)
         with pytest.raises(ChangeFailed, match="copy"):
-            await replica.changer().extend(NAMESPACE, "copy", 1200, by="U2")
+            await replica.changer().extend(NAMESPACE, "copy", NOW + 1200, by="U2")
         with pytest.raises(ChangeFailed, match="copy"):
             await replica.changer().revert(NAMESPACE, "copy", by="U2")
 
@@ -131,7 +131,7 @@ def test_a_lost_answer_to_an_extension_ends_no_change() -> None:
         await bot.raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
         cluster.silent |= set(cluster.levels)
         replica.way.next = "lost, done"
-        await replica.changer().extend(NAMESPACE, NAME, 1200, by="U2")
+        await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2")
         assert cluster.record() is not None
 
     asyncio.run(run())

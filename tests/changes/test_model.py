@@ -107,7 +107,9 @@ class Undisturbed(RuleBasedStateMachine):
 
     @rule(bot=bots, seconds=st.sampled_from([60, 900, 7200]), cut=cuts)
     def extend(self, bot: int, seconds: int, cut: Any) -> None:
-        self._act(bot, cut, lambda changer: changer.extend(NAMESPACE, NAME, seconds, by="U2"))
+        record = self.cluster.record()
+        until = max(record.deadline if record else 0, self.cluster.now) + seconds
+        self._act(bot, cut, lambda changer: changer.extend(NAMESPACE, NAME, until, by="U2"))
 
     @rule(bot=bots, cut=cuts)
     def revert_now(self, bot: int, cut: Any) -> None:
@@ -294,7 +296,7 @@ def test_every_order_of_events_ends_well_whatever_others_do() -> None:
 
 Act = Callable[[Rig, Changer], Awaitable[object]]
 ACTS: dict[str, Act] = {
-    "extend": lambda _, bot: bot.extend(NAMESPACE, NAME, 900, by="U2"),
+    "extend": lambda _, bot: bot.extend(NAMESPACE, NAME, NOW + 900, by="U2"),
     "revert": lambda _, bot: bot.revert(NAMESPACE, NAME, by="U2"),
     "pass": lambda _, bot: bot.passes.reconcile(),
 }

@@ -16,6 +16,7 @@ from bot.changes.plan import (
     Refusal,
     Wanted,
     annotation,
+    later,
     plan_extension,
     plan_raise,
 )
@@ -164,9 +165,8 @@ def test_a_level_set_in_the_process_is_forgotten_when_somebody_changed_the_words
 
 def test_an_extension_moves_the_deadline_and_keeps_what_is_undone() -> None:
     after = raised(deployment(args=["-v=4"]))
-    record = read_record(annotation(after) or "")
-    assert isinstance(record, Record)
-    longer = plan_extension(after, record, 1200, now=NOW + 60)
+    record = open_on(after)
+    longer = plan_extension(after, record, later(record, 660, now=NOW + 60), now=NOW + 60)
     assert not isinstance(longer, Refusal)
     extended = apply_json_patch(after, longer[1])
     assert isinstance(decide(extended, NOW + 1259), Wait)
@@ -175,14 +175,42 @@ def test_an_extension_moves_the_deadline_and_keeps_what_is_undone() -> None:
     assert due.record.words_before == ("-v=4",)
 
 
-@pytest.mark.parametrize(("seconds", "later", "code"), [(LONGEST_S, 60, "too-long"), (60, 60, "too-short")])
-def test_an_extension_out_of_bounds_is_refused(seconds: int, later: int, code: str) -> None:
-    after = raised(deployment(args=["-v=4"]))
+def open_on(after: Any) -> Record:
     record = read_record(annotation(after) or "")
     assert isinstance(record, Record)
-    refused = plan_extension(after, record, seconds, now=NOW + later)
+    return record
+
+
+def test_an_extension_is_added_to_the_deadline_or_to_now_where_that_has_passed() -> None:
+    record = open_on(raised(deployment(args=["-v=4"])))
+    assert later(record, 600, now=NOW + 60) == NOW + 1200
+    assert later(record, 600, now=NOW + 900) == NOW + 1500
+
+
+@pytest.mark.parametrize(
+    ("until", "hint"),
+    [
+        (LONGEST_S + 1, "it can be extended by 230 min at most"),
+        (2 * LONGEST_S, "it can be extended by 230 min at most"),
+        (600, "such as 10m"),
+    ],
+)
+def test_an_extension_out_of_bounds_is_refused(until: int, hint: str) -> None:
+    after = raised(deployment(args=["-v=4"]))
+    refused = plan_extension(after, open_on(after), NOW + until, now=NOW + 60)
     assert isinstance(refused, Refusal)
-    assert refused.code == code
+    assert hint in str(refused.hint)
+
+
+def test_a_change_is_extended_up_to_the_longest_time_and_then_no_further() -> None:
+    after = raised(deployment(args=["-v=4"]))
+    whole = plan_extension(after, open_on(after), NOW + LONGEST_S, now=NOW + 60.7)
+    assert not isinstance(whole, Refusal)
+    assert whole[0].deadline == NOW + LONGEST_S
+    after = apply_json_patch(after, whole[1])
+    refused = plan_extension(after, open_on(after), NOW + LONGEST_S + 60, now=NOW + 60)
+    assert isinstance(refused, Refusal)
+    assert str(refused.hint) == "it cannot be extended any further: once it is put back it can be raised anew"
 
 
 @pytest.mark.parametrize(("now", "wanted"), [("-v=5", "5"), ("-v=7", "5"), ("--v=5", "4")])

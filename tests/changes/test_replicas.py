@@ -75,7 +75,7 @@ async def quietly(work: Awaitable[object]) -> None:
 
 ACTS: dict[str, Callable[[Several, Changer], Awaitable[object]]] = {
     "raise": lambda here, bot: here.raise_(bot),
-    "extend": lambda here, bot: bot.extend(NAMESPACE, NAME, 1200, by="U2"),
+    "extend": lambda here, bot: bot.extend(NAMESPACE, NAME, NOW + 1200, by="U2"),
     "revert": lambda here, bot: bot.revert(NAMESPACE, NAME, by="U2"),
     "pass": lambda here, bot: bot.passes.reconcile(),
 }

@@ -34,3 +34,19 @@ def test_between_several_clusters_nothing_is_guessed() -> None:
 def test_what_would_be_kept_or_changed_of_a_cluster_that_there_is_not_is_refused(lent: Lent) -> None:
     with pytest.raises(NoSuchCluster, match="there is no cluster 'prdo'"):
         lent.the_cluster("prdo", "C1")
+
+
+@pytest.mark.parametrize(("clusters", "name"), [(("staging", "prod"), ""), (("prod",), "staging"), ((), "prod")])
+def test_what_is_no_name_of_a_cluster_here_is_refused(clusters: tuple[str, ...], name: str) -> None:
+    with pytest.raises(NoSuchCluster):
+        NOTHING._replace(clusters=clusters).check_cluster(name)
+
+
+def test_where_clusters_have_no_names_theirs_is_empty() -> None:
+    NOTHING._replace(clusters=()).check_cluster("")
+
+
+def test_a_message_is_linked_to_as_slack_links_to_it() -> None:
+    lent = NOTHING._replace(workspace="https://acme.slack.com/")
+    assert lent.permalink("C1", "1795237200.000123") == "https://acme.slack.com/archives/C1/p1795237200000123"
+    assert lent.permalink("C1", "") == NOTHING._replace(workspace="").permalink("C1", "1.2") == ""

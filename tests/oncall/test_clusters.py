@@ -49,6 +49,14 @@ def test_a_digest_that_names_no_cluster_is_about_the_only_one(tmp_path: Path) ->
     played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None, {"prod": ClusterSettings()})
 
 
+def test_a_digest_about_a_cluster_that_there_is_not_is_told_which_there_are(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai --cluster prdo")
+        assert "Configured clusters: prod" in text(await world.told("ada", "there is no cluster 'prdo'"))
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None, {"prod": ClusterSettings()})
+
+
 @pytest.mark.parametrize("given", [HERE, HERE.model_copy(update={"cluster": "ours"})])
 def test_where_the_settings_name_no_cluster_an_alert_that_names_one_is_about_the_usual_one(
     database: str, tmp_path: Path, given: OncallSettings

@@ -26,12 +26,14 @@ from bot.slack.render.triage import (
 from bot.texts import LANGUAGES, Texts
 from bot.triage.cause import Cause
 from bot.triage.mute import Until
-from bot.triage.state import Incident, News, State, Turn
+from bot.triage.state import Call, Incident, News, State, Turn
 from sandbox.slack.content import strings_of
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
 
 HOSTILE = "<!channel> <@U0EVIL> *b* `c` | http://evil \u202e\n# x " + "x" * 3000
-CAUSE = Cause("s", HOSTILE, HOSTILE, "critical", HOSTILE, (HOSTILE,) * 50, HOSTILE, (HOSTILE,) * 9)
+CAUSE = Cause(
+    "s", HOSTILE, HOSTILE, "critical", HOSTILE, (HOSTILE,) * 50, HOSTILE, (HOSTILE,) * 9, f"https://p/{'x' * 1900}"
+)
 
 
 def head(state: State) -> Head:
@@ -49,6 +51,7 @@ def head(state: State) -> Head:
         1.8e9,
         (HOSTILE,) * 9,
         (HOSTILE,),
+        call=Call(HOSTILE, 1.8e9),
     )
 
 

@@ -162,6 +162,36 @@ def test_a_command_lists_what_is_open_and_acts_by_its_id(tmp_path: Path) -> None
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
 
 
+def test_what_is_open_leads_to_its_thread_and_says_who_is_called_next(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0")
+        head = await world.head(CAUSES[0])
+        await world.reply(head, "Evidence")  # by then the thread is known
+        incident = text(head).split("Incident ")[1][:8]
+        thread = f"{world.slack.url}/archives/{CHANNEL}/p{head['ts'].replace('.', '')}"
+        leads, calls = {"type": "link", "url": thread, "text": incident}, {"type": "user", "user_id": "U0LINUS001"}
+        await world.slack.command("ada", ROOM, "oncall")
+        listed = await world.told("ada", "next called:")
+        await world.slack.open_home("ada")
+        home = await world.slack.wait_for(lambda: world.slack.home("ada"))
+        for shown in (listed, home):
+            [row] = [one for one in rows_of(shown) if leads in one]
+            assert row[row.index(calls) + 2]["type"] == "date"
+        await world.click("ada", head, "ack")
+        await world.reply(head, "Acknowledged")
+        await world.slack.open_home("ada")
+        await world.slack.wait_for(lambda: calls not in rows_of(world.slack.home("ada") or {})[0] or None)
+
+    given = GIVEN.model_copy(update={"rota": ("U0LINUS001", "U0ADA00001")})
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, given)
+
+
+def rows_of(shown: dict[str, Any]) -> list[list[dict[str, Any]]]:
+    """The lines of the lists in a message or view."""
+    parts = [part for block in shown["blocks"] if block["type"] == "rich_text" for part in block["elements"]]
+    return [one["elements"] for part in parts if part["type"] == "rich_text_list" for one in part["elements"]]
+
+
 def test_a_command_without_the_id_says_that_it_is_missing(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.slack.command("ada", ROOM, "triage mute 5m")
@@ -223,6 +253,17 @@ def test_what_a_client_makes_up_does_nothing(tmp_path: Path) -> None:
         await world.slack.mention("ada", ROOM, "triage", thread_ts=head["ts"])
         shown = await world.told("ada", "Open, warning")
         assert "1 of 1 pod" in text(shown)
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+
+
+def test_who_acts_in_another_channel_is_shown_the_name_of_the_incidents_own(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.alert("trainer-0")
+        incident = text(await world.head(CAUSES[0])).split("Incident ")[1][:8]
+        await world.slack.command("ada", "general", f"triage ack {incident}")
+        refused = await world.slack.wait_for(channel="general", user="ada", containing="belongs to another channel")
+        assert str({"type": "channel", "channel_id": CHANNEL}) in str(refused["blocks"])
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.triage.mute import WHILE_IT_LASTS, Nodes, Until, read_until, written
-from bot.triage.state import Act, Deed, Incident, News, Step, Terms, act, joined, opened, passed
+from bot.triage.state import Act, Deed, Incident, News, Step, Terms, act, joined, next_call, opened, passed
 
 ROTA = ("U1", "U2")
 TERMS = Terms(settled_s=300, reopen_s=3600, call_s=900, rota=ROTA)
@@ -127,6 +127,24 @@ def test_who_is_on_call_by_now_is_called_if_they_were_not_before() -> None:
     assert (waiting.called, news) == (("U1",), [])
     step = passed(waiting, 1801, TERMS._replace(rota=("U1", "U3", "U2")), firing=True)
     assert step.news == (News("called", detail="U3"),)
+
+
+def test_the_call_to_come_is_the_one_that_is_made() -> None:
+    waiting = opened(0)
+    for whom, at in (("U1", 900), ("U2", 1800)):
+        assert next_call(waiting, TERMS, firing=True) == (whom, at)
+        assert after(waiting, at - 1, firing=True)[1] == []
+        waiting, news = after(waiting, at, firing=True)
+        assert news == ["called"]
+        assert waiting.called[-1] == whom
+    assert next_call(waiting, TERMS, firing=True) == ("", 2700)
+
+
+def test_nobody_is_to_be_called_for_what_is_gone_seen_or_called_for_by_nobody() -> None:
+    assert next_call(opened(0), TERMS, firing=False) is None
+    assert next_call(done(opened(0), "ack"), TERMS, firing=True) is None
+    assert next_call(opened(0), TERMS._replace(rota=()), firing=True) is None
+    assert next_call(opened(0), TERMS._replace(call_s=0), firing=True) is None
 
 
 def test_the_rota_is_called_one_after_the_other_while_nobody_acknowledges() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from bot.errors import SourceError
 from bot.triage.state import Act, act
-from handlers.changes.terms import Person, Refused
+from handlers.changes.terms import AccessDenied, Person
 from handlers.oncall.causes import told_alone
 from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.passes import Keeper
@@ -49,6 +49,19 @@ def test_the_head_shows_what_its_alerts_say_of_place_severity_and_runbook(databa
         assert "Namespace \ntext\nml\n" in text(head)
         assert "Severity: page" in text(head)
         assert str(head["blocks"]).count(str({"type": "link", "url": link})) == 1
+
+    with_rig(database, busy_cluster(tmp_path, 9), scene)
+
+
+def test_the_head_links_to_the_graph_of_the_first_alert_that_has_one(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        graph = "https://prometheus.example.com/graph?g0.expr=kube_pod_status_phase%7Bphase%3D%22Pending%22%7D+%3E+0"
+        of_alertmanager = {"annotations": {"generatorURL": graph}}
+        await keeper.take([pending(0), pending(3, **of_alertmanager), pending(6, **of_alertmanager)])
+        await rig.passes(10, keeper)
+        [head] = rig.heads()
+        assert str(head["blocks"]).count(str({"type": "link", "url": graph, "text": "Graph of the alert"})) == 1
 
     with_rig(database, busy_cluster(tmp_path, 9), scene)
 
@@ -239,8 +252,54 @@ def test_who_acts_in_another_channel_is_told_which_one_it_is(database: str, tmp_
         await keeper.take([pending(0)])
         await rig.passes(5, keeper)
         [row] = await rig.store.incidents.opened()
-        with pytest.raises(Refused, match=f"another channel, {ONCALL}"):
+        with pytest.raises(AccessDenied, match="another channel") as caught:
             await TriageDesk(rig.lent(), keeper, ()).act(Person("U0ADA00001", "C0GENERAL1"), row, Wanted("ack"))
+        assert caught.value.denied.where == (ONCALL,)
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_an_alert_that_comes_again_with_nothing_but_a_higher_severity_opens_what_was_closed(
+    database: str, tmp_path: Path
+) -> None:
+    """To Alertmanager it is another alert: the severity is one of its labels."""
+
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        low = pending(0, severity="warning")
+        high = pending(0, severity="page", level="critical", fingerprint="0p")
+        await keeper.take([low])
+        await rig.passes(60, keeper)
+        [row] = await rig.store.incidents.opened()
+        desk = TriageDesk(rig.lent(), keeper, ())
+        await desk.act(Person("U0ADA00001", ONCALL), row, Wanted("close"))
+        await rig.passes(60, keeper)
+        await keeper.take([low, low._replace(status="resolved"), high])
+        await rig.passes(60, keeper)
+        [head] = rig.heads()
+        assert "Open, critical: " in text(head)
+        assert "Severity: page, warning" in text(head)
+        assert "1 of 1 pod still affected" in text(head)
+        assert any("a new alert of this cause: GPUPodPending ml/trainer-0" in one for one in rig.replies(head))
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_who_closes_what_still_fires_is_told_so_also_in_words_where_nothing_asks_before(
+    database: str, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        desk, ada = TriageDesk(rig.lent(), keeper, ()), Person("U0ADA00001", ONCALL)
+        for status, told in (("firing", "its cause is still there"), ("resolved", "Done")):
+            await keeper.take([pending(0)])
+            await rig.passes(5, keeper)
+            [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
+            await keeper.take([pending(0, status=status)])
+            await rig.passes(5, keeper)
+            assert told in await desk.act(ada, row, Wanted("close"))
+            await keeper.take([pending(0, status="resolved")])
+            await rig.passes(2 * 3600, keeper, step_s=600)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 

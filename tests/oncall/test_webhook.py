@@ -42,7 +42,7 @@ def test_an_alert_says_which_pod_it_is_about_since_when_and_how_bad() -> None:
         "GPUPodPending", "critical", "ml", "trainer-0", "",
     )  # fmt: skip
     assert (read.fingerprint, read.starts_at, read.status) == ("c4d2a5f0b1e39a77", "2026-11-21T05:00:00Z", "firing")
-    assert read.annotations == {"summary": "it waits"}
+    assert read.annotations == {"summary": "it waits", "generatorURL": "http://prometheus/graph"}
 
 
 def test_the_exporters_own_pod_is_not_the_one_the_alert_is_about() -> None:
@@ -126,3 +126,21 @@ def test_the_severity_is_kept_as_it_is_labelled_and_a_runbook_as_a_link() -> Non
 )
 def test_what_no_browser_should_be_sent_to_is_no_runbook(link: str) -> None:
     assert not one(annotations={"runbook_url": link}).runbook
+
+
+def test_the_graph_of_its_expression_is_kept_as_a_link_however_long_the_expression_is() -> None:
+    assert one().graph == "http://prometheus/graph"
+    long = "https://prometheus/graph?g0.expr=" + "x" * 1500
+    assert one(generatorURL=long).graph == long
+
+
+@pytest.mark.parametrize(
+    "link", ["", "/graph?g0.expr=up", "javascript:alert(1)", "https://a b", "https://" + "x" * 2000]
+)
+def test_what_no_browser_should_be_sent_to_is_no_graph(link: str) -> None:
+    assert one(generatorURL=link).graph == ""
+    assert "generatorURL" not in one(generatorURL=link).annotations
+
+
+def test_an_annotation_of_that_name_is_no_graph() -> None:
+    assert one(generatorURL="", annotations={"generatorURL": "https://example.com"}).graph == ""

@@ -3,9 +3,10 @@
 import pytest
 
 from bot.errors import UsageError
+from handlers.oncall.digests import read_digest
 from handlers.oncall.listeners import _words
-from handlers.oncall.words import EXAMPLES, Asked, read_words
-from handlers.understand import understand
+from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, EXAMPLES, Asked, read_words
+from handlers.understand import Help, understand
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,15 @@ def test_the_verbs_are_in_the_help(verb: str) -> None:
     assert f"/hami {verb}" in str(understand(["help", verb]))
     with pytest.raises(UsageError):
         understand([verb])
+
+
+def test_the_help_tells_how_a_digest_is_posted_by_itself_and_what_it_names_is_understood() -> None:
+    help_ = understand(["help", "digest"])
+    assert isinstance(help_, Help)
+    told = " ".join(help_.text.split())
+    for words in ("digest now", DIGEST_EXAMPLE, CRON_EXAMPLE, "digest stop ID"):
+        assert words in told
+        read_digest(words.split()[1:])
+    everything = understand(["help"])
+    assert isinstance(everything, Help)
+    assert f"/hami {DIGEST_EXAMPLE}" in everything.text

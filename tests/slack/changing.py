@@ -22,6 +22,7 @@ from bot.kube.writer import Writer
 from bot.main import write_capture
 from bot.serve import Limits, running
 from bot.settings.schema import AccessSettings, HttpSettings, OncallSettings
+from bot.texts import Language
 from handlers.changes.lead import Pace
 from handlers.changes.request import Seen
 from handlers.changes.setup import Changing
@@ -181,12 +182,13 @@ def played(
     access: AccessSettings = ACCESS,
     timing: Timing = QUICK,
     usual: str = "",
+    language: Language = "en",
 ) -> None:
     async def play() -> None:
         async with (
             asyncio.timeout(60),
             a_place(folder, timing) as world,
-            a_bot(world, mode, access, usual=usual),
+            a_bot(world, mode, access, usual=usual, language=language),
         ):
             await scene(world)
             assert world.slack.unknown_methods == []
@@ -214,6 +216,7 @@ async def a_bot(
     oncall: OncallSettings | None = None,
     *,
     usual: str = "",
+    language: Language = "en",
 ) -> AsyncGenerator[None]:
     config = world.folder / "kubeconfig"
 
@@ -233,7 +236,7 @@ async def a_bot(
             return await write_capture(opened, found, out)
 
     wanted = settings(world.slack, world.folder, mode).model_copy(
-        update={"access": access, "http": HttpSettings(bind=bind), "oncall": oncall}
+        update={"access": access, "http": HttpSettings(bind=bind), "oncall": oncall, "language": language}
     )
     limits = Limits(now=world.now, pace=Pace(pass_s=0.5, again_s=0.2))
     async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture), usual=usual) as address:

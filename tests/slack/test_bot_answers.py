@@ -158,6 +158,15 @@ def test_work_that_takes_longer_than_its_limit_is_told(tmp_path: Path, mode: Mod
     played(tmp_path, scene, mode=mode, opener=Gated().opener, limits=QUICK)
 
 
+def test_that_it_took_too_long_is_told_in_the_language_that_was_asked_for(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        assert (await here.slack.command("ada", "gpu-oncall", f"why {POD} --lang zh")).ok
+        told = await here.slack.wait_for(channel="gpu-oncall", containing="秒后放弃", user="ada")
+        assert "集群响应缓慢" in text_of(told)
+
+    played(tmp_path, scene, opener=Gated().opener, limits=QUICK)
+
+
 def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Path) -> None:
     hanging = asyncio.Event()
 

@@ -1,6 +1,8 @@
 """A change's card through its life, whatever ends it; and how it calls for help when it cannot be ended."""
 
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,11 @@ from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE, World, a
 @pytest.fixture(params=["socket", "http"])
 def mode(request: pytest.FixtureRequest) -> Mode:
     return request.param
+
+
+def seconds_open(record: dict[str, Any]) -> float:
+    """From the raise to the deadline, as they stand on the object."""
+    return (datetime.fromisoformat(record["at"]) - datetime.fromisoformat(record["raised_at"])).total_seconds()
 
 
 def test_a_mention_is_confirmed_by_buttons_that_one_person_sees(tmp_path: Path, mode: Mode) -> None:
@@ -95,7 +102,8 @@ def test_the_same_in_words(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.raised()
         await world.slack.command("ada", "gpu-oncall", "verbosity extend 1h")
-        await world.told("ada", "It now lasts until")
+        await world.told("ada", "1h longer: it now lasts until")
+        assert seconds_open(await world.record()) == 1800 + 3600
         await world.slack.command("ada", "gpu-oncall", "verbosity")
         await world.told("ada", "hami-scheduler")
         await world.slack.mention("ada", "gpu-oncall", "verbosity revert")
@@ -103,6 +111,36 @@ def test_the_same_in_words(tmp_path: Path) -> None:
         assert not await world.is_open()
 
     played(tmp_path, scene)
+
+
+def test_the_words_and_the_button_add_the_same_and_never_more_than_a_change_may_last(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await world.raised("verbosity 5 for 3h35m")
+        await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
+        await world.told("ada", "10m longer: it now lasts until")
+        assert seconds_open(await world.record()) == (3 * 60 + 45) * 60
+        await world.click("ada", card, "change:extend")
+        await world.told("ada", "10m longer: it now lasts until", times=2)
+        assert seconds_open(await world.record()) == (3 * 60 + 55) * 60
+        await world.click("ada", card, "change:extend")
+        await world.told("ada", "it can be extended by 5 min at most")
+        assert seconds_open(await world.record()) == (3 * 60 + 55) * 60
+        await world.slack.command("ada", "gpu-oncall", "verbosity extend 5m")
+        await world.told("ada", "5m longer")
+        assert seconds_open(await world.record()) == 4 * 3600
+
+    played(tmp_path, scene)
+
+
+def test_why_it_lasts_no_longer_is_said_in_the_bots_language(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.offered("verbosity 5 for 1h")
+        await world.submit("ada", "trainer-0 hangs")
+        await world.until(world.is_open)
+        await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
+        assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次更改最长 4 小时"))
+
+    played(tmp_path, scene, language="zh")
 
 
 def test_a_second_change_is_refused_with_the_open_one(tmp_path: Path) -> None:

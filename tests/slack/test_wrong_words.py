@@ -7,6 +7,7 @@ import pytest
 
 from bot.errors import NoSuchCluster, UsageError, WhichCluster
 from bot.slack.render.prose import in_words
+from bot.slack.work import _HINTS, Overdue
 from bot.texts import Texts
 from handlers.sentences import plain_question
 from handlers.understand import understand
@@ -43,6 +44,12 @@ def test_a_mistake_is_told_in_chinese_and_in_english_as_it_was_raised(words: str
 
 @pytest.mark.parametrize("error", [WhichCluster(["prod", "lab"]), NoSuchCluster("prdo", ["prod", "lab"])], ids=repr)
 def test_what_is_wrong_with_the_cluster_reads_the_same_in_english(error: UsageError) -> None:
+    assert in_words(error, Texts("en")) == (error.message, error.hint)
+
+
+@pytest.mark.parametrize("why", _HINTS)
+def test_what_took_too_long_reads_the_same_in_english(why: str) -> None:
+    error = Overdue("gave up after 120 s", hint=_HINTS[why]).worded(why, seconds="120")
     assert in_words(error, Texts("en")) == (error.message, error.hint)
 
 

@@ -12,7 +12,18 @@ from bot.changes.record import Record
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in
-from bot.slack.render.rich import Part, bullets, channel, line, moment, preformatted, rich_text, somebody, span
+from bot.slack.render.rich import (
+    Part,
+    bullets,
+    channel,
+    line,
+    mention,
+    moment,
+    preformatted,
+    rich_text,
+    somebody,
+    span,
+)
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
 
@@ -77,7 +88,9 @@ def render_card(card: Card, say: Texts) -> Message:
     )
     buttons = _buttons(card, say)
     built: list[Block] = [rich_text(*parts), *([blocks.actions(*buttons)] if buttons else [])]
-    return Message(lines([escape(headline, _ALOUD), escape(aloud, _ALOUD)]), tuple(built))
+    text = lines([escape(headline, _ALOUD), escape(aloud, _ALOUD)])
+    asker = mention(record.by)  # of somebody in a shell, their name as it is
+    return Message(text.replace(record.by, asker) if asker.startswith("<") else text, tuple(built))
 
 
 def render_late(card: Card, minutes: int, approvers: Sequence[str], say: Texts) -> Message:

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.access import Role
+from bot.slack.message import Block
 from bot.slack.render import blocks
 from bot.slack.render.buttons import ASK, ask_value
+from bot.slack.render.rich import bullets, line, rich_text
+from bot.slack.render.triage import Head, in_short
 from bot.texts import Texts
 
 OPEN_FORM = "ask-form"
@@ -14,7 +17,7 @@ _SHOWN = 10
 
 
 class Seen(NamedTuple):
-    """What one person sees. `opened` are changes and incidents, a line each; `unread` is why they are not known.
+    """What one person sees. `opened` are the changes, a line each; `unread` is why they and incidents are not known.
 
     `running` questions are being answered, `waiting` messages are on their way to Slack. `clusters` are the settings'.
     """
@@ -26,6 +29,7 @@ class Seen(NamedTuple):
     clusters: Sequence[str]
     role: Role
     two_person: bool
+    incidents: Sequence[Head] = ()
 
 
 def render_home(seen: Seen, example: str, say: Texts) -> blocks.Element:
@@ -42,7 +46,7 @@ def render_home(seen: Seen, example: str, say: Texts) -> blocks.Element:
                 blocks.button(say("desk.home-help"), f"{ASK}help", ask_value("help", "")),
             ),
             blocks.header(say("desk.home-open")),
-            *map(blocks.plain_section, _opened(seen, say)),
+            *_opened(seen, say),
             blocks.context(
                 say("desk.home-running", running=seen.running, waiting=seen.waiting),
                 say("desk.home-clusters", clusters=", ".join(seen.clusters) or say("desk.home-default")),
@@ -57,9 +61,12 @@ def render_home(seen: Seen, example: str, say: Texts) -> blocks.Element:
     )
 
 
-def _opened(seen: Seen, say: Texts) -> list[str]:
+def _opened(seen: Seen, say: Texts) -> list[Block]:
     if seen.unread:
-        return [say("desk.home-unread", why=seen.unread)]
-    left = len(seen.opened) - _SHOWN
-    shown = [*seen.opened[:_SHOWN], *([say("desk.home-more", more=left)] if left > 0 else [])]
-    return shown or [say("desk.home-open-none")]
+        return [blocks.plain_section(say("desk.home-unread", why=seen.unread))]
+    shown = [blocks.plain_section(one) for one in seen.opened[:_SHOWN]]
+    if seen.incidents:
+        shown.append(rich_text(bullets(*(line(*in_short(one, say)) for one in seen.incidents[:_SHOWN]))))
+    left = sum(max(0, len(some) - _SHOWN) for some in (seen.opened, seen.incidents))
+    shown += [blocks.plain_section(say("desk.home-more", more=left))] if left else []
+    return shown or [blocks.plain_section(say("desk.home-open-none"))]

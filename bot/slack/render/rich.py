@@ -68,9 +68,9 @@ def people(text: str, *styles: str, ids: Collection[str]) -> list[Part]:
     return [{"type": "user", "user_id": one} if one in ids else span(one, *styles) for one in words if one]
 
 
-def link(url: str) -> Part:
-    """An http(s) address, shown as it is."""
-    return {"type": "link", "url": url}
+def link(url: str, text: str = "") -> Part:
+    """An http(s) address, shown as it is or as the text."""
+    return {"type": "link", "url": url, "text": text} if text else {"type": "link", "url": url}
 
 
 def channel(name: str) -> Part:

@@ -13,7 +13,7 @@ from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
 from bot.triage.cause import Cause, severest
 from bot.triage.mute import WHILE_IT_LASTS, Until, read_until
-from bot.triage.state import Deed, Incident, News
+from bot.triage.state import Call, Deed, Incident, News
 
 ACT = "triage:"
 FORM = "triage"
@@ -34,7 +34,8 @@ _UNMUTING: tuple[Deed, ...] = ("unmute", *_BUTTONS[1:])
 class Head(NamedTuple):
     """What a head tells. `firing` of `total` pods still fire; of alerts that name no pod, the alerts count.
 
-    `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say.
+    `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say. In a list, `call` is
+    the call to come, and `link` leads to the thread (empty: it is not known where that is).
     """
 
     id: str
@@ -50,6 +51,8 @@ class Head(NamedTuple):
     namespaces: tuple[str, ...] = ()
     severities: tuple[str, ...] = ()
     runbooks: tuple[str, ...] = ()
+    call: Call | None = None
+    link: str = ""
 
 
 class Happened(NamedTuple):
@@ -78,7 +81,7 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], say: Texts) -> Messa
     """The incidents that are open, for the eyes of who asked, and who is called."""
     said = [line(span(say("triage.none-open")))] if not heads else []
     if shown := heads[:_SHOWN_OPEN]:
-        said.append(bullets(*(line(*_in_short(one, say)) for one in shown)))
+        said.append(bullets(*(line(*in_short(one, say)) for one in shown)))
     if more := len(heads) - len(shown):
         said.append(line(span(say("triage.more-open", count=more))))
     people: list[Part] = [span(" "), span(say("triage.nobody-called"))]
@@ -89,12 +92,22 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], say: Texts) -> Messa
     return Message(escape(first or say("triage.none-open")), (rich_text(*said),))
 
 
-def _in_short(head: Head, say: Texts) -> list[Part]:
+def in_short(head: Head, say: Texts) -> list[Part]:
+    """One line of a list, which begins with the incident's id."""
     state, owner = say(f"triage.state-{head.incident.state}"), inert(head.incident.owner, _NAME)
     cluster = f", {inert(head.cluster, _NAME // 4)}" if head.cluster else ""
     whose = [span(f", {say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))]
     verdict = inert(one_line(head.cause.claim, VERDICT_LIMIT), VERDICT_LIMIT)
-    return [span(head.id, "code"), span(f" {state}{cluster}, {_count(head, say)}"), *whose, span(f": {verdict}")]
+    name = link(head.link, head.id) if head.link else span(head.id, "code")
+    return [name, span(f" {state}{cluster}, {_count(head, say)}"), *whose, *_call(head.call, say), span(f": {verdict}")]
+
+
+def _call(call: Call | None, say: Texts) -> list[Part]:
+    if call is None:
+        return []
+    if not call.whom:
+        return [span(f", {say('triage.all-called')}")]
+    return [span(f", {say('triage.next-call')} "), somebody(inert(call.whom, _NAME // 4)), span(" "), moment(call.at)]
 
 
 def render_news(news: News, say: Texts) -> Message:
@@ -255,6 +268,8 @@ def _facts(head: Head, count: str, say: Texts) -> list[list[Part]]:
             shown = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
             facts.append([span(f"{say(f'triage.{what}')} "), span(inert(shown, 2 * _NAME), "code")])
     facts.append([span(f"{say('triage.alerts')} {inert(', '.join(head.names) or '-', _NAME)}")])
+    if cause.graph:
+        facts.append([link(cause.graph, say("triage.graph"))])
     if head.severities:
         facts.append([span(f"{say('triage.severity')} {inert(', '.join(head.severities), _NAME)}")])
     facts += [[span(f"{say('triage.runbook')} "), link(url)] for url in head.runbooks[:_SHOWN_LINKS]]
