@@ -27,16 +27,24 @@ class Mirror(Generic[R]):
     """The objects of one list, by `namespace/name`.
 
     What a stream says twice, or about one object too late, changes nothing: versions of one object only grow.
-    `version` is the newest that was told. A watch goes on from `settled`, the last list or bookmark: of what lies
-    between the two something may have been on its way still when the stream broke off.
+    `version` is the newest that was told, `settled` that of the last list or bookmark.
     """
 
     def __init__(self) -> None:
         self.version = self.settled = 0
+        self._tells_in_order = True
         self._items: dict[str, R] = {}
         self._bad: dict[str, tuple[int, str]] = {}
         self._removed: dict[str, int] = {}
         self._in_order = True
+
+    @property
+    def goes_on_from(self) -> int:
+        """Where the next watch begins: at what was told last, because an API server tells changes in order.
+
+        Behind one that was seen not to, something older may have been on its way still when the stream broke off.
+        """
+        return self.version if self._tells_in_order else self.settled
 
     @property
     def bad(self) -> dict[str, str]:
@@ -71,6 +79,7 @@ class Mirror(Generic[R]):
         key = change.key
         if change.version <= max(self.settled, self._known(key)):
             return
+        self._tells_in_order &= change.version > self.version
         self.version = max(self.version, change.version)
         self._bad.pop(key, None)
         self._removed.pop(key, None)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -155,7 +156,14 @@ def _read(one: _Alert) -> Alert:
 
 def _link(text: str, most: int) -> str:
     """The address if it is one that a browser may be sent to: http or https, in printable ASCII, not too long."""
-    return text if len(text) <= most and _LINK.fullmatch(text) else ""
+    if len(text) > most or not _LINK.fullmatch(text):
+        return ""
+    try:
+        parts = urlsplit(text)
+        is_address = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of a port or an IPv6 address that is none
+        is_address = False
+    return text if is_address else ""
 
 
 def _storable(text: str, most: int) -> str:

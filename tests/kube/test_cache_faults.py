@@ -26,6 +26,20 @@ def test_a_dropped_connection_loses_nothing_and_needs_no_new_list(tmp_path):
     asyncio.run(read())
 
 
+def test_a_watch_that_always_breaks_off_after_two_events_gets_on(tmp_path):
+    """Without a bookmark in between: begun at the list again and again it would tell the same two for ever."""
+
+    async def read() -> None:
+        async with lab(tmp_path, Fault(NODES_PATH, "drop", events=2)) as here:
+            await here.names()
+            for number in range(10, 18):
+                here.server.write("nodes", node(number))
+            await here.holds(lambda names: len(names) == 11)
+            assert here.requests("list") == 1
+
+    asyncio.run(read())
+
+
 def test_events_told_twice_count_once(tmp_path):
     async def read() -> None:
         async with lab(tmp_path, Fault(NODES_PATH, "repeat")) as here:

@@ -55,6 +55,14 @@ def test_texts_that_come_go_and_change_are_those_of_the_newest(versions):
         assert known == decoded(item, Node)
 
 
+def test_texts_stand_in_the_order_that_a_fresh_read_gives_them():
+    shared, known = Shared(), None
+    for keys in ("bd", "abcd", "acd", "abe"):
+        item = {"metadata": {"name": "a", "annotations": dict.fromkeys(keys, "1")}}
+        known = shared.shrink(decoded(item, Node), known)
+        assert "".join(known.metadata.annotations) == keys
+
+
 def test_equal_texts_of_different_objects_are_one():
     shared = Shared()
     one, other = (shared.shrink(decoded(node(), Node)).metadata.labels for _ in range(2))

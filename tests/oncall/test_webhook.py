@@ -142,5 +142,11 @@ def test_what_no_browser_should_be_sent_to_is_no_graph(link: str) -> None:
     assert "generatorURL" not in one(generatorURL=link).annotations
 
 
+@pytest.mark.parametrize("link", ["http://:9090/graph", "http://?g0.expr=up", "http://[::1/graph", "http://a:99999/b"])
+def test_what_is_no_address_is_no_link_for_slack_would_refuse_the_whole_message(link: str) -> None:
+    read = one(generatorURL=link, annotations={"runbook_url": link})
+    assert (read.graph, read.runbook) == ("", "")
+
+
 def test_an_annotation_of_that_name_is_no_graph() -> None:
     assert one(generatorURL="", annotations={"generatorURL": "https://example.com"}).graph == ""
