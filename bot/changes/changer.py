@@ -94,10 +94,17 @@ class Changer:
             return await self._begun(done, again.record)
         raise ChangeFailed(f"{namespace}/{name} is edited all the time; nothing was changed", hint="try again")
 
-    async def extend(self, namespace: str, name: str, until: float, *, by: str) -> Record | Refusal:
-        """Moves the deadline of the open change to `until`, in seconds since 1970; see `bot.changes.plan.later`."""
+    async def extend(
+        self, namespace: str, name: str, until: float, *, by: str, change_id: str = ""
+    ) -> Record | Refusal:
+        """Moves the deadline of the open change to `until`, in seconds since 1970; see `bot.changes.plan.later`.
+
+        With `change_id` of that change alone: ChangeFailed where another one is open by now.
+        """
         deployment = await self._objects.read(namespace, name)
         record = open_record(deployment)
+        if change_id not in ("", record.id):
+            raise ChangeFailed("the change has ended, and another one is open", hint="look at its state")
         planned = plan_extension(deployment, record, until, now=self.time())
         if isinstance(planned, Refusal):
             return planned

@@ -87,7 +87,7 @@ class Maker:
         """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it is not done."""
         namespace, _, name = record.target.partition("/")
         async with site.busy:
-            done = await site.changer.extend(namespace, name, until, by=user)
+            done = await site.changer.extend(namespace, name, until, by=user, change_id=record.id)
         if isinstance(done, Refusal):
             say = self._lent.say
             raise Refused(done.why.told(say), hint=done.hint.told(say))

@@ -69,9 +69,9 @@ def test_the_row_has_the_record_that_stands_on_the_object(tmp_path: Path) -> Non
     with_rows(tmp_path, talk)
 
 
-async def raised(replica: Replica) -> None:
+async def raised(replica: Replica, change_id: str = "c1") -> None:
     bot = replica.changer()
-    plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
+    plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, change_id)
     assert isinstance(plan, Plan)
     await bot.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
 
@@ -114,6 +114,21 @@ def test_a_copy_of_a_record_can_be_neither_extended_nor_reverted() -> None:
             await replica.changer().extend(NAMESPACE, "copy", NOW + 1200, by="U2")
         with pytest.raises(ChangeFailed, match="copy"):
             await replica.changer().revert(NAMESPACE, "copy", by="U2")
+
+    asyncio.run(run())
+
+
+def test_an_extension_is_of_the_change_that_it_was_meant_for_alone() -> None:
+    async def run() -> None:
+        replica = Replica(Cluster(), MemoryJournal())
+        await raised(replica)
+        replica.cluster.asked_early.add("c1")
+        await replica.changer().revert(NAMESPACE, NAME, by="U2")
+        await raised(replica, "c2")
+        other = replica.cluster.record()
+        with pytest.raises(ChangeFailed, match="another one is open"):
+            await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2", change_id="c1")
+        assert replica.cluster.record() == other
 
     asyncio.run(run())
 
