@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from operator import itemgetter
 from pathlib import Path
 
 from benchmarks.processes import ENVIRONMENT, heard
@@ -13,7 +14,7 @@ from benchmarks.rows import Row
 
 NODES, PODS = 5_000, 50_000
 EVENTS_PER_S = 500
-FOR_S = 20
+FOR_S, WINDOWS = 10, 3
 QUESTIONS, SWEEPS = 20, 5
 SYNC_S, MEMORY_MB, CORE = 3.0, 200.0, 0.05
 P50_MS, P99_MS, SWEEP_MS = 100.0, 300.0, 500.0
@@ -36,7 +37,7 @@ def rows() -> list[Row]:
         settled = _did(bot, "idle 0.5")
         _tell(server, str(EVENTS_PER_S))
         _did(bot, "idle 2")
-        busy = _did(bot, f"idle {FOR_S}")
+        busy = sorted((_did(bot, f"idle {FOR_S}") for _ in range(WINDOWS)), key=itemgetter("cpu"))[WINDOWS // 2]
         warm_busy = _did(bot, f"why {QUESTIONS}")
         _tell(server, "0")
         warm = _did(bot, f"why {QUESTIONS}")
@@ -53,7 +54,7 @@ def rows() -> list[Row]:
             "measured elsewhere: the official client's typed list of the nodes alone 2.5 s, 468 MB",
         ),
         Row(
-            f"watch cache: followed for {FOR_S} s",
+            f"watch cache: followed (median of {WINDOWS} times {FOR_S} s)",
             followed,
             f"< {CORE:.0%} of a core at {EVENTS_PER_S} node events/s, < {MEMORY_MB:g} MB",
             busy["cpu"] < CORE and busy["events_per_s"] > 0.95 * EVENTS_PER_S and busy["rss_mb"] < MEMORY_MB,
