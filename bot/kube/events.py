@@ -53,18 +53,22 @@ class EventReader(Generic[R]):
 
     def feed(self, piece: bytes) -> Iterator[Change[R] | Bookmark]:
         """What is complete with this piece. Exhaust it before feeding more."""
-        end = piece.rfind(b"\n") + 1
-        if not end:
+        end = piece.find(b"\n")
+        if end < 0:
             self._rest += piece
             if len(self._rest) > LONGEST_EVENT:
                 raise SourceError(f"the watch sent {len(self._rest)} bytes without an end of line: it is none")
             return
-        whole, self._rest = bytes(self._rest) + piece[:end], bytearray(piece[end:])
-        lines, start = memoryview(whole), 0  # a copy of each line would take as long as reading it
-        while (end := whole.find(b"\n", start)) >= 0:
-            if end - start > 1:  # not empty, and no lone carriage return
-                yield self._read(lines[start:end])
+        lines, start = memoryview(piece), 0  # a copy of each line would take as long as reading it
+        while end >= 0:
+            line = lines[start:end]
+            if self._rest:
+                line, self._rest = memoryview(bytes(self._rest + line)), bytearray()
+            if len(line) > 1:  # not empty, and no lone carriage return
+                yield self._read(line)
             start = end + 1
+            end = piece.find(b"\n", start)
+        self._rest = bytearray(lines[start:])
 
     def _read(self, line: memoryview) -> Change[R] | Bookmark:
         try:
