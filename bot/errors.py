@@ -62,7 +62,12 @@ class NoSuchCluster(UsageError):  # noqa: N818  # what the person is told
 
     def __init__(self, name: str, clusters: Collection[str]) -> None:
         shown = repr(name[:_SHOWN_NAME])
-        names = ", ".join(sorted(clusters)) or "-"
+        if not clusters:
+            hint = "No settings name any: name the settings file (--config) or a context of the kubeconfig (--context)"
+            super().__init__(f"there is no cluster {shown}", hint=hint)
+            self.worded("no-clusters", cluster=shown)
+            return
+        names = ", ".join(sorted(clusters))
         super().__init__(f"there is no cluster {shown}", hint=f"Configured clusters: {names}")
         self.worded("no-cluster", cluster=shown, names=names)
 

@@ -14,6 +14,8 @@ from bot.errors import UsageError
 from playbooks._playbook import Playbook, find, load
 
 _CLOSE = 0.5
+_MEANT = {"pods": "pending"}
+"""Verbs that kubectl's users type for ours, and that another of ours looks more like."""
 
 
 class Asked(NamedTuple):
@@ -90,6 +92,8 @@ def unknown_verb(word: str, verbs: Sequence[str], program: str) -> UsageError:
 
 def nearest(word: str, verbs: Sequence[str]) -> list[str]:
     """The verb that was most likely meant, if any is."""
+    if (meant := _MEANT.get(word, "")) in verbs:
+        return [meant]
     return difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
 
 

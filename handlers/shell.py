@@ -24,7 +24,7 @@ from handlers.grammar import Asked, Grammar, explain, read
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.shell import main as run_profile
 from handlers.profiles.words import Capture, ProfileAsked, Study, profile_command
-from handlers.shell_output import agrees, asked_there, print_out, progress, render, tell
+from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from playbooks._playbook import Sources
 
 PROGRAM = "hami-bot"
@@ -280,7 +280,7 @@ def _run(wiring: Wiring, words: Sequence[str]) -> int:
         say = Texts(asked.options["lang"] or wiring.language(where))
         report = asyncio.run(_answer(wiring, where, asked, say))
         output = asked.options["output"] or "text"
-        print_out(render(_asked_there(report, asked.options) if output == "text" else report, output, say))
+        print_out(render(_as_shown(report, asked.options, output, say), output, say))
     elif isinstance(asked, ChangeAsked | _Overdue):
         return _change(wiring, asked)
     elif isinstance(asked, AuditAsked):
@@ -342,7 +342,7 @@ def _profile(wiring: Wiring, asked: ProfileAsked) -> int:
             lambda: wiring.open_sources(where), asked.request, say, out=asked.options["out"], config=where.config
         )
         report, written = asyncio.run(taking)
-        print_out(render(_asked_there(report, asked.options) if output == "text" else report, output, say))
+        print_out(render(_as_shown(report, asked.options, output, say), output, say))
         more = "" if asked.options["out"] else "--out FOLDER writes it there, with its table and flame graph\n"
         tell("".join(f"wrote {path}\n" for path in written) + (more if written else ""))
         return 0
@@ -357,13 +357,19 @@ def _where(options: dict[str, Any]) -> Where:
     return Where(**{name: value for name, value in chosen.items() if value is not None})
 
 
+def _as_shown(report: Report, options: dict[str, Any], output: str, say: Texts) -> Report:
+    """For a person: what changes a cluster only where one was asked, in text commands that name it as this one did."""
+    if options.get("recording") and output != "json":
+        report = of_recording(report, say)
+    return _asked_there(report, options) if output == "text" else report
+
+
 def _asked_there(report: Report, options: dict[str, Any]) -> Report:
-    """For a person who goes on with the commands of the report: they name the cluster as this one did."""
     given = {name: str(options[name]) for name in Where._fields if options.get(name)}
     words = {name: (f"--{name}", value) for name, value in given.items()}
     kubectl = [word for name in ("kubeconfig", "context") for word in words.get(name, ())]
     ours = [word for pair in words.values() for word in pair]
-    return asked_there(report, kubectl, ours, may_change="recording" not in given)
+    return asked_there(report, kubectl, ours)
 
 
 async def _answer(wiring: Wiring, where: Where, asked: Asked, say: Texts) -> Report:

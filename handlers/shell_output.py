@@ -15,8 +15,8 @@ from bot.report import Finding, NextAction, Report
 from bot.texts import Texts
 
 _PATIENCE_S = 1.0
-_OF_FILES = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b")
-"""Commands that read a profile, and no cluster."""
+_OF_FILES = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep ")
+"""Commands that read a profile or a manifest, and no cluster."""
 
 
 @asynccontextmanager
@@ -47,11 +47,22 @@ async def _count(what: str) -> None:
             tell("\r\033[K")
 
 
-def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str], *, may_change: bool = True) -> Report:
-    """The report with commands that ask the same cluster: the options that named it, of kubectl's and of ours.
+def of_recording(report: Report, say: Texts) -> Report:
+    """The report without commands that change a cluster: they would change another than the one that was recorded."""
 
-    Without `may_change`, as for a recording, what would change it is told without a command: that would change another.
-    """
+    def told(action: NextAction) -> NextAction:
+        if not action.changes_cluster:
+            return action
+        return replace(action, label=say("render.of-recording", label=action.label), command="")
+
+    return replace(
+        report,
+        findings=tuple(replace(one, next_actions=tuple(map(told, one.next_actions))) for one in report.findings),
+    )
+
+
+def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> Report:
+    """The report with commands that ask the same cluster: the options that named it, of kubectl's and of ours."""
 
     def there(command: str) -> str:
         if command.startswith("kubectl "):
@@ -61,7 +72,7 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str], *, 
         return f"{command} {shlex.join(ours)}".rstrip()
 
     def told(action: NextAction) -> NextAction:
-        return replace(action, command=there(action.command) if may_change or not action.changes_cluster else "")
+        return replace(action, command=there(action.command))
 
     def finding(one: Finding) -> Finding:
         evidence = tuple(replace(quote, command=there(quote.command)) for quote in one.evidence)
@@ -90,13 +101,10 @@ def render(report: Report, output: str, say: Texts) -> str:
 
 
 def _width() -> int:
-    return max(40, click.formatting.FORCED_WIDTH or (_terminal_columns() if sys.stdout.isatty() else 80))
-
-
-def _terminal_columns() -> int:
+    """The terminal's, or what COLUMNS says, which a pipe keeps to too; 80 where nothing tells."""
     import shutil  # noqa: PLC0415
 
-    return shutil.get_terminal_size().columns
+    return max(40, click.formatting.FORCED_WIDTH or shutil.get_terminal_size().columns)
 
 
 def print_out(text: str) -> None:

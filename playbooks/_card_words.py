@@ -17,6 +17,7 @@ EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
 """From here on who asks for whole cards gets all their cores [HAMi pkg/device/nvidia/device.go MutateAdmission]."""
 
 _WORDS = re.compile(r"(?:([0-9]{1,9})\s*[x×*])?\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([a-z%]*)", re.ASCII | re.IGNORECASE)
+_TWO_NUMBERS = re.compile(r"(?<=[0-9])\s+(?=[0-9])")
 _NO_AMOUNT = re.compile(r"[0-9]{1,9}[x×*]", re.IGNORECASE)
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _UNITS = {"": 1, "mi": 1, "mib": 1, "gi": 1024, "gib": 1024, "ti": 1024 * 1024, "tib": 1024 * 1024}
@@ -37,7 +38,27 @@ class CardWords(NamedTuple):
 
 def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardWords:
     """The request in the words that were typed. Raises UsageError with an example for what is unclear."""
-    text = "".join(words)
+    typed = " ".join(words)
+    if _TWO_NUMBERS.search(typed):
+        raise UsageError(_unread(typed), hint=_with_an_x(typed))
+    return _read("".join(words), typed, cores, kind)
+
+
+def _unread(typed: str) -> str:
+    return f"{typed[:60]!r} is no number of cards with an amount of memory"
+
+
+def _with_an_x(typed: str) -> str:
+    """What `2 8Gi` was meant to say, where that can be read; to join the numbers would ask for 28Gi."""
+    meant = _TWO_NUMBERS.sub("x", typed, count=1)
+    try:
+        _read("".join(meant.split()), meant, None, "")
+    except UsageError:
+        return EXAMPLE
+    return EXAMPLE if _TWO_NUMBERS.search(meant) else f"Did you mean {''.join(meant.split())}?"
+
+
+def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
     if _COUNT.fullmatch(text):
         cards = _count(text, text)
         return CardWords(f"{cards}x{WHOLE_CARD}%", cards, cores=cores, type=kind)
@@ -45,8 +66,8 @@ def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardW
         raise UsageError(f"{text} names no amount of memory after the number of cards", hint=EXAMPLE)
     found = _WORDS.fullmatch(text)
     if found is None:
-        raise UsageError(f"{' '.join(words)[:60]!r} is no number of cards with an amount of memory", hint=EXAMPLE)
-    count, amount, unit = _count(found[1] or "1", text), Decimal(found[2]), found[3].lower()
+        raise UsageError(_unread(typed), hint=EXAMPLE)
+    count, amount, unit = _count(found[1] or "1", text), Decimal(found[2]), found[3]
     if unit == "%":
         if not 0 < amount <= WHOLE_CARD or amount != amount.to_integral_value():
             raise UsageError(f"{text}: a share of a card is a whole number from 1% to 100%", hint=EXAMPLE)
@@ -61,16 +82,18 @@ def _count(text: str, words: str) -> int:
 
 
 def _mib(amount: Decimal, unit: str, example: str) -> int:
-    if unit not in _UNITS:
-        near = f"{example}Mi" if unit.startswith("m") else f"{example}Gi"
+    known = unit.lower()
+    if known not in _UNITS:
+        near = f"{example}Mi" if known.startswith("m") else f"{example}Gi"
         raise UsageError(
             f"{unit!r} is no unit of card memory", hint=f"The units are Gi and Mi. For example: fit {near}"
         )
     if not unit and amount < _LEAST_WITHOUT_UNIT:
         raise UsageError(
-            f"{amount} without a unit would be {amount} MiB", hint=f"Name the unit. For example: fit {example}Gi"
+            f"{amount} without a unit would be {amount} MiB, which is less than {_LEAST_WITHOUT_UNIT}",
+            hint=f"Name the unit. For example: fit {example}Gi",
         )
-    mib = amount * _UNITS[unit]
+    mib = amount * _UNITS[known]
     if not 0 < mib <= INT32_MAX:
         raise UsageError(f"{amount}{unit} is no amount of memory that a card could have", hint=EXAMPLE)
     if mib != mib.to_integral_value():

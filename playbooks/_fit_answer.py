@@ -11,7 +11,6 @@ from msgspec import structs
 from bot.hami import fit
 from bot.hami.advice import Change, smaller_requests
 from bot.hami.blockers import Ending, Search, pods_to_end
-from bot.hami.inventory import CardState
 from bot.hami.nodestate import Unregistered
 from bot.hami.requests import asked_resources
 from bot.hami.vendors import NVIDIA
@@ -20,29 +19,18 @@ from bot.texts import Texts
 from playbooks import _evidence
 from playbooks import _fit_elsewhere as elsewhere
 from playbooks._card_words import CardWords, words_of
-from playbooks._quota_rules import Effect, effects, proof, refusal
+from playbooks._fit_reasons import why_never, why_nowhere, would_if_empty
+from playbooks._fit_resources import unoffered
+from playbooks._fit_shares import amounts, amounts_by_type, asked_on, effects_on_cards, is_share
+from playbooks._quota_rules import Effect, proof, refusal
 from playbooks._rules import prose
 from playbooks._rules.case import Case
 from playbooks._rules.findings import finding
 from playbooks._rules.gaps import other_vendors
 
-_REASONS_SHOWN = 2
 _CHANGES_SHOWN = 2
 _NEAR = 0.6
 _MAX_TYPES = 6
-_PASSING = frozenset(
-    {
-        fit.INSUFFICIENT_MEMORY,
-        fit.INSUFFICIENT_CORE,
-        fit.COMPUTE_UNITS_EXHAUSTED,
-        fit.TIME_SLICING_EXHAUSTED,
-        fit.EXCLUSIVE_CONFLICT,
-        fit.QUOTA_NOT_FIT,
-        fit.MIG_INFEASIBLE,
-    }
-)
-"""What other pods hold is given back some time."""
-_EMPTY_AND_SOUND = frozenset({fit.NOT_HEALTHY, fit.CORDONED, fit.QUOTA_NOT_FIT})
 
 
 class Asked(NamedTuple):
@@ -67,7 +55,7 @@ class Answer(NamedTuple):
 
 def free_nodes(case: Case) -> list[str]:
     """The nodes that would take the pod now, kubernetes' own filters included as far as objects alone tell."""
-    if other_vendors(case) or refusal(case) is not None:
+    if other_vendors(case) or refusal(case) is not None or case.pod.spec.node_name:
         return []
     return [one for one in case.takers if one not in case.obstacles]
 
@@ -77,6 +65,8 @@ def answer(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
     case, name = asked.case, _called(asked, say)
     if asked.words and (lost := _no_such_type(asked, asked.words, confidence, say)) is not None:
         return Answer(lost)
+    if (case.request.containers and case.pod.spec.node_name) or unoffered(case):
+        return Answer(elsewhere.never_scheduled(case, name, confidence, say))
     if (unknown := _unknown(case, say)) is not None:
         claim = say("fits.unknown", pod=name, why=unknown)
         return Answer(finding("not-enough-evidence", claim, "suspected", (), _proofs(asked), severity="warning"))
@@ -136,15 +126,18 @@ def _nowhere(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
     ways, names = _ways(case), _judged(case)
     proofs = [*_proofs(asked, ways.changes[0].node if ways.changes else ""), *_held(case, ways.search.found)]
     if case.too_large:
-        code, claim = "impossible-anywhere", _never(asked, say)
+        code, claim = (
+            "impossible-anywhere",
+            say("fits-nowhere.never", pod=_called(asked, say), why=why_never(case, say)),
+        )
     elif (effect := _only_quota(case)) is not None:
         code = "resource-quota-not-fit"
         claim, verdict = _over_quota("resource-quota-not-fit.fit", asked, effect, say)
         proofs = [*proof(effect.of, case.quotas), *_counted(case), *proofs]
     else:
-        empty = names and not any(_would_if_empty(case, one) for one in names)
+        empty = names and not any(would_if_empty(case, one) for one in names)
         code, key = "fits-nowhere", "fits-nowhere.empty" if empty else "fits-nowhere.claim"
-        claim, verdict = _told(key, asked, _why(case, say), say, count=len(case.candidates))
+        claim, verdict = _told(key, asked, why_nowhere(case, say), say, count=len(case.candidates))
     actions = [_action(asked, one, say) for one in ways.changes] + _end(case, ways.search.found, say)
     told = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
     told = structs.replace(told, next_actions=tuple(actions))
@@ -152,59 +145,15 @@ def _nowhere(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
 
 
 def _told(key: str, asked: Asked, whys: Sequence[str], say: Texts, /, **values: object) -> tuple[str, str]:
-    """The claim with all reasons, and the longest form of it that is a whole sentence within a verdict's length."""
+    """The claim with the first form of the reasons, and with the first that keeps it within a verdict's length."""
     names = dict.fromkeys((_called(asked, say), asked.name))
-    counts = range(max(len(whys), 1), 0, -1)
-    forms = [
-        say(key, pod=name, why="; ".join(whys[:most]) or say("words.none"), **values)
-        for name in names
-        for most in counts
-    ]
+    forms = [say(key, pod=name, why=why, **values) for why in whys or [say("words.none")] for name in names]
     return forms[0], next((one for one in forms if len(one) <= VERDICT_LIMIT), forms[-1])
-
-
-def _why(case: Case, say: Texts) -> list[str]:
-    """The most frequent reasons with the number of candidates that gave them; those that pass with time first."""
-    reasons = Counter(tuple(sorted(one.codes)) for one in case.verdicts.values() if one.fits is False)
-    ordered = sorted(reasons.items(), key=lambda one: (_PASSING.isdisjoint(one[0]), -one[1], one[0]))
-    parts = [f"{count} {', '.join(codes)}" for codes, count in ordered[:_REASONS_SHOWN]]
-    parts += [say("fit.dropped", count=len(case.obstacles))] if case.obstacles else []
-    return parts
-
-
-def _never(asked: Asked, say: Texts) -> str:
-    """By what alone it is too large: the memory of a card, or the number of cards; else the most there is of both."""
-    cards = [asked.case.view.cards(name) for name in asked.case.nodes]
-    memory = max((card.card.memory_mib for some in cards for card in some), default=0)
-    most = max(map(_places, cards), default=0)
-    containers = asked.case.request.containers
-    if any(one.memory_mib > memory for one in containers):
-        why = say("fits-nowhere.largest", memory=prose.mib(memory))
-    elif any(one.count > most for one in containers):
-        has_mig = any(card.card.mode == "mig" for some in cards for card in some)
-        why = say("fits-nowhere.most-mig" if has_mig else "fits-nowhere.most", count=most)
-    else:
-        why = say("fits-nowhere.most-and-largest", count=most, memory=prose.mib(memory))
-    return say("fits-nowhere.never", pod=_called(asked, say), why=why)
-
-
-def _places(cards: Sequence[CardState]) -> int:
-    """How many cards a pod can be given of a node; a MIG card is given instance by instance."""
-    return sum(max(card.card.slots, 1) if card.card.mode == "mig" else 1 for card in cards)
-
-
-def _would_if_empty(case: Case, name: str) -> bool:
-    """Whether the node, with sound cards and nothing given of them, would take the pod with its constraints."""
-    state = case.view.state(name)
-    if isinstance(state, Unregistered):
-        return False
-    empty = [CardState(one.card) for one in state.cards]
-    return case.view.run(state._replace(cards=empty), case.request, _EMPTY_AND_SOUND).fits is not False
 
 
 def _only_quota(case: Case) -> Effect | None:
     """The limit of HAMi's that alone keeps the pod off some candidate; None when something else does too."""
-    refused = [one for one in effects(case) if one.of.by == "HAMi" and one.verdict in ("refused", "unknown")]
+    refused = [one for one in effects_on_cards(case) if one.of.by == "HAMi" and one.verdict in ("refused", "unknown")]
     if not refused or not any(case.judge(one, frozenset({fit.QUOTA_NOT_FIT})).fits for one in case.candidates):
         return None
     return next((one for one in refused if one.verdict == "refused"), refused[0])
@@ -212,9 +161,15 @@ def _only_quota(case: Case) -> Effect | None:
 
 def _over_quota(key: str, asked: Asked, effect: Effect, say: Texts) -> tuple[str, str]:
     """Claim and verdict."""
-    numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit), "asked": _amount(effect.asked)}
     namespace = asked.case.pod.namespace
-    return _told(key, asked, (), say, namespace=namespace, resource=effect.key, **numbers)
+    numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
+    amount = in_short = _amount(effect.asked)
+    if is_share(asked.case, effect):
+        figures = asked_on(asked.case)
+        amount, in_short = amounts_by_type(figures, say), amounts(figures, say)
+    claim, _ = _told(key, asked, (), say, namespace=namespace, resource=effect.key, asked=amount, **numbers)
+    _, verdict = _told(key, asked, (), say, namespace=namespace, resource=effect.key, asked=in_short, **numbers)
+    return claim, verdict
 
 
 def _amount(number: int | str | None) -> str:
@@ -243,7 +198,8 @@ def _action(asked: Asked, change: Change, say: Texts) -> NextAction:
     again = _changed(asked.words, change, asked.case.config.memory_factor) if asked.words else None
     if again is not None:
         return NextAction(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))
-    return NextAction(label, _evidence.of_node_annotation(asked.case.nodes[change.node], NVIDIA.register, "x").command)
+    look = _evidence.of_node_annotation(asked.case.nodes[change.node], NVIDIA.register, "x").command
+    return elsewhere.ask_again(asked.case.pod, label, look, say)
 
 
 def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
@@ -317,9 +273,11 @@ def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, s
 def _lost(asked: Asked, takers: Sequence[str], confidence: Confidence, say: Texts) -> Answer:
     """HAMi would, Kubernetes does not: what would let the pod to those nodes, and what onto the others."""
     case, first, values = asked.case, takers[0], {"count": len(takers), "nodes": prose.names(say, takers)}
-    whys = elsewhere.reasons(case, takers)
+    whys = elsewhere.reasons(case, takers, say)
     claim, _ = _told("fits.lost", asked, whys, say, **values)
-    _, verdict = _told("fits.lost-short", asked, whys, say, **values)
+    short, verdict = _told("fits.lost-short", asked, whys, say, **values)
+    if len(short) > VERDICT_LIMIT:
+        _, verdict = _told("fits.lost-short", asked, elsewhere.reasons(case, takers, say, figures=False), say, **values)
     ways = _ways(case)
     proofs = (*elsewhere.proofs(case, first), _card(case, first), *_held(case, ways.search.found))
     actions = [*elsewhere.ways(case, takers, say), *(_action(asked, one, say) for one in ways.changes)]
@@ -336,10 +294,8 @@ def _proofs(asked: Asked, node: str = "") -> tuple[Evidence, ...]:
     """What the manifest asks for, as written; for words, which stand in no manifest, a card that was judged."""
     case = asked.case
     if asked.words is None:
-        return tuple(
-            Evidence("manifest", f"Pod {case.pod.namespace}/{case.pod.name}", None, value, f"grep {name} MANIFEST")
-            for name, value in asked_resources(case.pod, case.config).items()
-        )
+        asks = asked_resources(case.pod, case.config)
+        return tuple(elsewhere.of_manifest(case.pod, name, value) for name, value in asks.items())
     names = [node] if node else [one for one in case.candidates if case.view.cards(one)] or sorted(case.nodes)
     return (_card(case, names[0]),) if names else ()
 

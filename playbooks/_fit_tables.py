@@ -7,7 +7,7 @@ from bot.hami.requests import ContainerRequest
 from bot.report import Table
 from bot.texts import Texts
 from playbooks._fit_answer import Asked
-from playbooks._quota_rules import effects
+from playbooks._fit_shares import amounts, asked_on, effects_on_cards, is_share
 from playbooks._rules import prose
 from playbooks._rules.case import Case
 from playbooks._rules.gaps import other_vendors
@@ -104,7 +104,7 @@ def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:
     return Table("pods to end", columns, tuple(rows))
 
 
-def quota_effect(asked: Iterable[Asked]) -> Table:
+def quota_effect(asked: Iterable[Asked], say: Texts) -> Table:
     """What the namespace's quotas on HAMi's resources would hold with the pod in it."""
     rows = [
         (
@@ -113,11 +113,11 @@ def quota_effect(asked: Iterable[Asked]) -> Table:
             effect.key,
             str(effect.limit),
             _number(effect.used),
-            _number(effect.asked),
+            amounts(asked_on(one.case), say, "d") if is_share(one.case, effect) else _number(effect.asked),
             effect.verdict,
         )
         for one in asked
-        for effect in effects(one.case)
+        for effect in effects_on_cards(one.case)
     ]
     return Table("quota", ("pod", "held by", "key", "limit", "used", "asked", "verdict"), tuple(rows))
 

@@ -16,7 +16,7 @@ from playbooks._gather import InstallSeen
 from playbooks._rules import admission, binding, refusals, schedulers, unregistered
 from playbooks._rules.alike import request_key, said_key
 from playbooks._rules.case import Case, World
-from playbooks._rules.causes import Rank, rank_causes, rank_words
+from playbooks._rules.causes import Rank, behind, rank_causes, rank_words
 from playbooks._rules.findings import finding
 from playbooks._rules.gaps import fit_gaps, other_vendors
 from playbooks._rules.locks import Owners
@@ -24,6 +24,8 @@ from playbooks._rules.said import Said, what_was_said
 from playbooks._rules.unregistered import PluginPods
 
 _MOST_VERDICTS = 300_000
+_OF_NODES = ("node-unregistered", "handshake-stale", "handshake-deleted")
+_MENDED = ("kubernetes-filter", "card-cordoned")
 
 
 class Surroundings(NamedTuple):
@@ -56,7 +58,7 @@ def said_about(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, Log
 
 
 def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: bool = True) -> Judgement:
-    """The findings about a pod that waits for a node. `advise`: with what would make it fit, which takes a search."""
+    """The findings about a pod that waits for a node. `advise`: with what would make it fit, and what hides behind."""
     pod, install = case.pod, around.install.install
     if (gated := admission.gated(pod, say)) is not None:
         return Judgement([gated], None)
@@ -74,11 +76,13 @@ def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: b
     return Judgement(_with_trouble(findings, trouble), case)
 
 
-def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], say: Texts) -> Finding:
-    """Nothing that was seen explains the pod; `namespace` may be unknown."""
-    claim = say("not-enough-evidence.claim", pod=f"{namespace}/{name}" if namespace else name)
-    command = kubectl("-n", namespace or "NAMESPACE", "describe", "pod", name)
-    look = NextAction(say("not-enough-evidence.describe"), command)
+def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], say: Texts, kind: str = "Pod") -> Finding:
+    """Nothing that was seen explains the pod, or what owns it; `namespace` may be unknown."""
+    full = f"{namespace}/{name}" if namespace else name
+    claim = say("not-enough-evidence.claim", pod=full if kind == "Pod" else f"{kind} {full}")
+    command = kubectl("-n", namespace or "NAMESPACE", "describe", kind.lower(), name)
+    label = say("not-enough-evidence.describe") if kind == "Pod" else say("not-enough-evidence.owner", kind=kind)
+    look = NextAction(label, command)
     return finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=[look])
 
 
@@ -103,6 +107,8 @@ def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, ad
         return passed
     found = [untrusted] if untrusted is not None and untrusted.severity != "info" else []
     causes = rank_causes(case, said)
+    if advise:
+        causes += behind(case, causes)
     for cause in causes:
         if cause.text == NODE_UNREGISTERED:
             found += unregistered.unregistered(case, said, cause, around.plugin_pods, say)
@@ -112,9 +118,18 @@ def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, ad
         found.insert(0, too_large)
     if causes and causes[0].rank is Rank.BACKGROUND and found and found[0].severity == "info":
         found[0] = structs.replace(found[0], severity="warning")  # nothing would help alone, and it waits all the same
-    if advise and found and found[0].code not in ("node-unregistered", "handshake-stale", "handshake-deleted"):
-        found[0] = structs.replace(found[0], next_actions=(*refusals.advise(case, say), *found[0].next_actions))
+    if advise and found:
+        found[0] = structs.replace(found[0], next_actions=_steps(case, found[0], say))
     return found + ([untrusted] if untrusted is not None and untrusted not in found else [])
+
+
+def _steps(case: Case, first: Finding, say: Texts) -> tuple[NextAction, ...]:
+    """What to do about the first finding: where that mends the cause itself, it comes before what gets round it."""
+    if first.code in _OF_NODES:
+        return (*first.next_actions, *refusals.loosen_selection(case, say))
+    if first.code in _MENDED:
+        return (*first.next_actions, *refusals.advise(case, say))
+    return (*refusals.advise(case, say), *first.next_actions)
 
 
 def _past_the_filter(

@@ -28,16 +28,25 @@ RunRow = tuple[str, str, str, str, str]
 
 
 class _Alike(NamedTuple):
-    """Runs in a row that ended alike, the first and the last by number, and when the last one began."""
+    """Runs in a row that ended alike, the first and the last by number, and when each of the two began."""
 
     first: int
     last: int
+    since: datetime | None
     at: datetime | None
     rows: list[RunRow]
 
     @property
     def numbers(self) -> str:
         return str(self.last) if self.first == self.last else f"{self.first}-{self.last}"
+
+    @property
+    def times(self) -> str:
+        if self.first == self.last:
+            return _clock(self.at)
+        last = _clock(self.at)
+        same_day = self.since and self.at and self.since.date() == self.at.date()
+        return f"{_clock(self.since)} - {last.partition(' ')[2] if same_day else last}"
 
 
 def tables_of(
@@ -71,10 +80,10 @@ def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[t
         container = _container(run.cycle, pod)
         rows = [(*row, container) for row in _rows_of(run.cycle, nodes)]
         if groups and groups[-1].rows == rows:
-            groups[-1] = groups[-1]._replace(first=number)
+            groups[-1] = groups[-1]._replace(first=number, since=run.cycle.at)
         else:
-            groups.append(_Alike(number, number, run.cycle.at, rows))
-    told = [(one.numbers, _clock(one.at), *row) for one in groups for row in one.rows]
+            groups.append(_Alike(number, number, run.cycle.at, run.cycle.at, rows))
+    told = [(one.numbers, one.times, *row) for one in groups for row in one.rows]
     return tuple(told[:MOST_ROWS]), max(0, len(told) - MOST_ROWS)
 
 

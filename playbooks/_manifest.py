@@ -6,20 +6,22 @@ from typing import Any, NamedTuple, cast
 
 import click
 import msgspec
+from msgspec import structs
 
 from bot.errors import UsageError
-from bot.kube.models import Pod
 from bot.safe_yaml import parse_documents
+from playbooks._manifest_pod import STANDARD_INPUT, ManifestPod
 
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_PODS = 5000
 
 
 class Manifest(NamedTuple):
-    """A file as given, with its text."""
+    """A text with what errors call it. `file` is the path to name in commands, `-` where it is no file."""
 
     path: str
     text: str
+    file: str = STANDARD_INPUT
 
 
 class ManifestFile(click.ParamType[Manifest]):
@@ -35,10 +37,10 @@ class ManifestFile(click.ParamType[Manifest]):
             self.fail(f"{value}: {error.strerror}", param, ctx)
         if len(data) > _MAX_BYTES:
             self.fail(f"{value}: larger than {_MAX_BYTES // 1024 // 1024} MiB", param, ctx)
-        return Manifest(str(value), data.decode("utf-8", "replace"))
+        return Manifest(str(value), data.decode("utf-8", "replace"), str(value))
 
 
-def read_pods(manifests: Iterable[Manifest]) -> list[Pod]:
+def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
     """Every pod of the manifests, in order. Raises UsageError for text that is no manifest, or holds another kind."""
     found = (pod for manifest in manifests for document in _documents(manifest) for pod in _pods(manifest, document))
     pods = list(islice(found, _MAX_PODS + 1))
@@ -62,7 +64,7 @@ def _documents(manifest: Manifest) -> list[object]:
         raise UsageError(f"{manifest.path} is neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
 
 
-def _pods(manifest: Manifest, document: object) -> Iterator[Pod]:
+def _pods(manifest: Manifest, document: object) -> Iterator[ManifestPod]:
     """The pods of one document: a Pod, a List or PodList of them, or a bare sequence of either.
 
     Deeper nesting is refused: with YAML's aliases a small file can stand for an endless one.
@@ -78,7 +80,7 @@ def _pods(manifest: Manifest, document: object) -> Iterator[Pod]:
             yield _pod(manifest, item, "Pod" if fields["kind"] == "PodList" else "")
 
 
-def _pod(manifest: Manifest, document: object, kind: str) -> Pod:
+def _pod(manifest: Manifest, document: object, kind: str) -> ManifestPod:
     """`kind` is what the document is where it does not say so itself."""
     fields = _fields(document)
     stated = fields.get("kind") or (kind if fields else None)
@@ -89,9 +91,10 @@ def _pod(manifest: Manifest, document: object, kind: str) -> Pod:
             hint="Give the pod itself: for a Deployment or Job, its template with kind: Pod.",
         )
     try:
-        return msgspec.convert(document, Pod, strict=False)
+        pod = msgspec.convert(document, ManifestPod, strict=False)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(f"{manifest.path}: not a pod as the API has it: {error}") from error
+    return structs.replace(pod, written_in=manifest.file)
 
 
 def _fields(document: object) -> dict[str, object]:

@@ -102,7 +102,9 @@ def _not_enforced(limit: Limit, around: Around, say: Texts) -> Finding:
     else:
         key = "unread" if limit.amount is None else "zero"
     claim = say(f"quota-not-enforced.{key}", **_names(limit), version=around.version or "?", value=limit.written)
-    return finding("quota-not-enforced", claim, around.confidence, (), proof(limit, around.quotas), severity="warning")
+    proofs = proof(limit, around.quotas)
+    upgrade = (NextAction(say("quota-not-enforced.upgrade"), prose.command("status")),) if key == "version" else ()
+    return finding("quota-not-enforced", claim, around.confidence, (), proofs, severity="warning", actions=upgrade)
 
 
 def _ambiguous(space: Space, around: Around, say: Texts) -> Iterator[Finding]:

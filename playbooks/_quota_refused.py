@@ -8,6 +8,7 @@ from itertools import groupby
 from bot.hami.quotas import Limit
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, Event, ResourceQuota
+from bot.kube.quantities import parse_quantity
 from bot.kube.times import format_time, parse_time
 from bot.report import Finding, Gap, NextAction
 from bot.texts import Texts
@@ -20,8 +21,11 @@ from playbooks._rules.findings import finding
 REFUSED = "admission-denied"
 _BY_HAMI = "exceeding resource quota"
 """What HAMi's webhook says since 2.9 (pkg/scheduler/webhook.go)."""
-_BY_KUBERNETES = re.compile(r"exceeded quota: ([^,]{1,253}), requested: (.{1,2000}?)(?:, used: |$)", re.DOTALL)
-"""k8s.io/apiserver's quota admission: the quota, and the keys of it that the pod would exceed."""
+_BY_KUBERNETES = re.compile(
+    r"exceeded quota: ([^,]{1,253}), requested: (.{1,2000}?)(?:, used: (?:.{1,2000}?, limited: (.{1,2000}))?|$)",
+    re.DOTALL,
+)
+"""k8s.io/apiserver's quota admission: the quota, the keys of it that the pod would exceed, and what they were then."""
 _TRIES_AGAIN = timedelta(minutes=20)
 """A controller that is refused tries again, at last every 1,000 s: what it was not told since has come to an end."""
 _ASKED_AS = {"ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "Job": "job", "Deployment": "deploy"}
@@ -39,7 +43,14 @@ def tell_refusals(
     events: Sequence[Event], limits: Sequence[Limit], quotas: Sequence[ResourceQuota], now: datetime, say: Texts
 ) -> Iterator[Finding]:
     """One finding per namespace, with its newest refusals."""
-    refusals = [(one, limit) for one in events if _lasts(one, now) and (limit := _limit_of(one, limits))]
+    by_namespace: dict[str, list[Limit]] = {}
+    for one in limits:
+        by_namespace.setdefault(one.namespace, []).append(one)
+    refusals = [
+        (one, exceeded)
+        for one in events
+        if _lasts(one, now) and (exceeded := _exceeded(one, by_namespace.get(one.namespace, ())))
+    ]
     refusals.sort(key=lambda one: one[0].seen_at, reverse=True)
     refusals.sort(key=lambda one: one[0].namespace)
     for namespace, some in groupby(refusals, lambda one: one[0].namespace):
@@ -51,32 +62,45 @@ def _lasts(event: Event, now: datetime) -> bool:
     return at is not None and now - at <= _TRIES_AGAIN
 
 
-def _limit_of(event: Event, limits: Iterable[Limit]) -> Limit | None:
-    """The limit on HAMi's resources that the refusal is about."""
-    own = [one for one in limits if one.namespace == event.namespace]
+def _exceeded(event: Event, own: Iterable[Limit]) -> list[Limit]:
+    """The namespace's limits on HAMi's resources that the refusal is about: HAMi does not say which of its two."""
     if WEBHOOK in event.message and _BY_HAMI in event.message:
-        return next((one for one in own if one.by == "HAMi"), None)
-    told = _BY_KUBERNETES.search(event.message)
-    keys = {part.partition("=")[0] for part in told[2].split(",")} if told else set[str]()
-    return next((one for one in own if told and one.quota == told[1] and one.key in keys), None)
+        return [one for one in own if one.by == "HAMi"]
+    if (told := _BY_KUBERNETES.search(event.message)) is None:
+        return []
+    asked, limited = _amounts(told[2]), _amounts(told[3] or "")
+    return [one for one in own if one.quota == told[1] and one.key in asked and _stands(one, limited.get(one.key))]
+
+
+def _amounts(text: str) -> dict[str, str]:
+    """Of `requests.nvidia.com/gpu=2,limits.cpu=1`."""
+    return {key: value for key, _, value in (part.strip().partition("=") for part in text.split(","))}
+
+
+def _stands(limit: Limit, then: str | None) -> bool:
+    """Whether the limit is what it was when the pod was refused, as far as the refusal tells."""
+    before, now = (None if one is None else parse_quantity(one) for one in (then, limit.written))
+    return before is None or now is None or before == now
 
 
 def _finding(
-    namespace: str, refusals: Sequence[tuple[Event, Limit]], quotas: Sequence[ResourceQuota], say: Texts
+    namespace: str, refusals: Sequence[tuple[Event, list[Limit]]], quotas: Sequence[ResourceQuota], say: Texts
 ) -> Finding:
-    newest, limit = refusals[0]
+    newest, limits = refusals[0]
     owners = list(dict.fromkeys(f"{one.involved_object.kind} {one.involved_object.name}" for one, _ in refusals))
     at = parse_time(newest.seen_at)
     claim = say(
         "quota.refuses",
         namespace=namespace,
         owners=prose.names(say, owners),
-        by=limit.by,
+        by=limits[0].by,
         at=format_time(at) if at else "?",
     )
-    latest = {one.involved_object.uid or one.metadata.uid: one for one, _ in reversed(refusals)}
-    proofs = [_evidence.of_event(one) for one in reversed(latest.values())][:_MOST_QUOTED]
-    proofs += proof(limit, quotas)
+    latest: dict[str, Event] = {}
+    for one, _ in refusals:
+        latest.setdefault(one.involved_object.uid or one.metadata.uid, one)
+    proofs = [_evidence.of_event(one) for one in list(latest.values())[:_MOST_QUOTED]]
+    proofs += [quote for limit in limits for quote in proof(limit, quotas)]
     return finding(REFUSED, claim, "confirmed", (), proofs, severity="warning", actions=_look(newest, say))
 
 

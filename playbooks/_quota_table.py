@@ -31,7 +31,8 @@ def rows_of(space: Space, around: Around, say: Texts) -> list[tuple[str, ...]]:
 
 
 def _row(space: Space, resource: str, around: Around, say: Texts) -> tuple[str, ...]:
-    hami, kube = space.of(resource, "HAMi"), space.of(resource, "Kubernetes")
+    hami = [] if around.rules.quota == "none" else space.of(resource, "HAMi")
+    kube = space.of(resource, "Kubernetes")
     used = None if space.used is None else space.used.get(resource)
     amount = hami[-1].amount if hami and enforced(hami[-1], around.rules) else None
     asked = space.asked(resource)

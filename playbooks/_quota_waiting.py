@@ -1,6 +1,7 @@
 """The waiting pods that a namespace's quota keeps out, judged as `why` and `pending` judge them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
 from bot.report import Finding, Gap, NextAction, Table, one_line
 from bot.texts import Texts
+from playbooks._evidence import kubectl
 from playbooks._gather import Capacity, InstallSeen
 from playbooks._gather_waiting import PENDING, Scene, Waiting, gather_scene
 from playbooks._judged import WAITING_COLUMNS, Judged, by_cause, judge_all, waiting_row, world_of
@@ -24,6 +26,7 @@ from playbooks._judgement import waits
 from playbooks._quota_rules import Effect, effect_by_hami, effects
 from playbooks._rules import prose
 from playbooks._rules.case import Case, World
+from playbooks._rules.refusals import advise
 
 KEPT_OUT_TABLE = "waiting for a quota"
 KEPT_OUT = finding_code(QUOTA_NOT_FIT)
@@ -60,14 +63,17 @@ async def gather_kept_out(
     cluster: Cluster, install: InstallSeen, limits: Iterable[Limit], read: Read, namespace: str
 ) -> KeptOut:
     """Read the pods that wait, and what bears on them only where a quota has no room for some of them."""
-    by_hami = [one for one in limits if one.by == "HAMi" and namespace in ("", one.namespace)]
+    by_hami: dict[str, list[Limit]] = {}
+    for one in limits:
+        if one.by == "HAMi" and namespace in ("", one.namespace):
+            by_hami.setdefault(one.namespace, []).append(one)
     if not by_hami:
         return KeptOut([])
     found = await seen("pods that wait", cluster.list(PODS, namespace, fields=PENDING))
     if isinstance(found, Gap):
         return KeptOut(found)
     used = read.ledger.by_namespace if read.ledger else None
-    pods = [pod for pod in found if waits(pod) and _no_room(pod, by_hami, used, install)]
+    pods = [pod for pod in found if waits(pod) and _no_room(pod, by_hami.get(pod.namespace, ()), used, install)]
     if not pods:
         return KeptOut([])
     pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name))
@@ -79,12 +85,11 @@ async def gather_kept_out(
 def _no_room(pod: Pod, limits: Sequence[Limit], used: Used | None, install: InstallSeen) -> bool:
     """Whether the request may be more than a limit leaves: what a share of a card comes to depends on the card."""
     version = install.install.version.version if install.install.version else NEWEST_READ
-    own = [one for one in limits if one.namespace == pod.namespace]
-    request = pod_request(pod, install.config, version) if own else None
+    request = pod_request(pod, install.config, version) if limits else None
     if request is None or not request.containers:
         return False
     taken = None if used is None else used.get(pod.namespace, (0, 0))
-    return any(_refuses(one, request, taken, install) for one in own)
+    return any(_refuses(one, request, taken, install) for one in limits)
 
 
 def _refuses(limit: Limit, request: PodRequest, taken: tuple[int, int] | None, install: InstallSeen) -> bool:
@@ -93,7 +98,7 @@ def _refuses(limit: Limit, request: PodRequest, taken: tuple[int, int] | None, i
 
 
 def tell_kept_out(kept: KeptOut, install: InstallSeen, undecodable: Sequence[str], now: datetime, say: Texts) -> Told:
-    """Only pods whose first finding is the quota: those that wait for something else too are no matter of it."""
+    """Only pods whose first finding is the quota: that of others is told where something else comes before it."""
     if isinstance(kept.pods, Gap):
         return Told([], (), [kept.pods])
     if kept.scene is None:
@@ -121,12 +126,36 @@ def _finding(group: Sequence[Judged], world: World, say: Texts) -> Finding:
     claim = say("quota.keeps-one" if len(group) == 1 else "quota.keeps-many", **values)
     name = f"{oldest.namespace}/{oldest.name}"
     look = NextAction(say("pending.why", pod=name), prose.command("why", name))
+    case = Case(oldest, world)
+    smaller = advise(case, say)[:1] if len(group) == 1 else []
     return structs.replace(
         causes[0],
         claim=one_line(claim, _LONGEST_CLAIM),
         confidence="suspected" if any(one.confidence == "suspected" for one in causes) else "confirmed",
-        next_actions=(look,),
+        next_actions=(look, *smaller, *_raise(case, say)),
     )
+
+
+def _raise(case: Case, say: Texts) -> Iterator[NextAction]:
+    """To raise each limit that refuses the pod by what it lacks; of several quotas with one key none is the one."""
+    own = [one for one in effects(case) if one.by == "HAMi"]
+    for one in own:
+        if one.verdict != "refused" or one.used is None or one.asked is None:
+            continue
+        if sum(other.key == one.key for other in own) > 1:
+            continue
+        factor = case.config.memory_factor if one.of.resource == case.config.memory else 1
+        amount = -(-(one.used + one.asked) // factor)
+        label = say(
+            "quota.raise",
+            resource=one.key,
+            quota=f"{one.of.namespace}/{one.of.quota}",
+            amount=f"{amount:,}",
+            pod=case.pod.name,
+        )
+        patch = json.dumps({"spec": {"hard": {one.key: str(amount)}}}, separators=(",", ":"))
+        words = ("-n", one.of.namespace, "patch", "resourcequota", one.of.quota, "--type", "merge", "-p", patch)
+        yield NextAction(label, kubectl(*words), changes_cluster=True)
 
 
 def _effect(case: Case) -> Effect | None:

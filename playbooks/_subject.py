@@ -12,6 +12,7 @@ from bot.kube.models import (
     DEPLOYMENTS,
     EVENTS,
     JOBS,
+    NODES,
     PODS,
     REPLICA_SETS,
     STATEFUL_SETS,
@@ -95,7 +96,7 @@ class Absent(NamedTuple):
     """No such pod. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate events.
 
     `answer` is what the API says of what is not there. `matches`: so many have that name, or begin with it, and the
-    candidates are the first of them; 0 where the candidates are only near.
+    candidates are the first of them; 0 where the candidates are only near. `node`: a node has exactly that name.
     """
 
     answer: str
@@ -103,6 +104,7 @@ class Absent(NamedTuple):
     candidates: tuple[Subject, ...] = ()
     refusals: tuple[Event, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    node: bool = False
 
 
 async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool = False) -> Found | Absent:
@@ -173,7 +175,15 @@ async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bo
         return Absent(answer, len(matching), _subjects(matching))
     refusals = await _refusals(cluster, wanted.namespace, wanted.name)
     longer = [pod for pod in pods if pod.name.startswith(wanted.name)]
-    return Absent(answer, 0, _subjects(longer) or _near(wanted, pods), refusals)
+    node = not refusals and await _is_node(cluster, wanted.name)
+    return Absent(answer, 0, _subjects(longer) or _near(wanted, pods), refusals, node=node)
+
+
+async def _is_node(cluster: Cluster, name: str) -> bool:
+    try:
+        return bool(await cluster.list(NODES, fields=f"metadata.name={name}", metadata_only=True))
+    except SourceError:
+        return False
 
 
 def _not_found(kind: Kind[R], name: str) -> str:

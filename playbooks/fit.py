@@ -9,21 +9,26 @@ from datetime import datetime
 from typing import NamedTuple
 
 import click
+from msgspec import structs
 
 from bot.errors import SourceError, UsageError
+from bot.kube.cluster import Cluster
 from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import _fit_tables as tables
-from playbooks._card_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words
+from playbooks._card_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words, words_of
 from playbooks._fit_answer import Answer, Asked, answer, free_nodes
 from playbooks._fit_elsewhere import not_looked_at
+from playbooks._fit_resources import ManifestCase
 from playbooks._gather import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks._manifest import Manifest, ManifestFile, read_pods
+from playbooks._manifest_pod import file_of
+from playbooks._namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks._playbook import Playbook, Sources
 from playbooks._rules import prose
-from playbooks._rules.case import Case, World
+from playbooks._rules.case import World
 from playbooks._rules.gaps import capacity_gaps, confidence_in, fit_gaps
 
 _MAX_FINDINGS = 20
@@ -39,7 +44,7 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The cluster's cards and what is used of them."""
+    """The cluster's cards and what is used of them. `deserted` is the namespace that was typed, if nothing is in it."""
 
     request: Request
     cluster: str
@@ -47,6 +52,7 @@ class Snapshot(NamedTuple):
     as_of: datetime
     install: InstallSeen
     capacity: Capacity
+    deserted: Deserted | Gap | None
     undecodable: tuple[str, ...]
 
 
@@ -64,7 +70,7 @@ def request(
     if words:
         return Request((), read_card_words(words, cores, type.strip()), namespace or DEFAULT_NAMESPACE)
     if not file:
-        what = "a manifest" if cores is None and not type else "the number of cards, and the memory of each"
+        what = "cards or a manifest" if cores is None and not type else "the number of cards, and the memory of each"
         raise UsageError(f"fit needs {what}", hint=f"Name the cards, or a manifest with -f. {EXAMPLE}")
     pods = read_pods(file)
     return Request(tuple(_named(pod, number, namespace) for number, pod in enumerate(pods, 1)), None, namespace)
@@ -72,10 +78,9 @@ def request(
 
 def _named(pod: Pod, number: int, namespace: str) -> Pod:
     meta = pod.metadata
-    fields = {one: getattr(meta, one) for one in meta.__struct_fields__}
-    fields["name"] = meta.name or (f"{meta.generate_name}{number}" if meta.generate_name else f"pod-{number}")
-    fields["namespace"] = meta.namespace or namespace or DEFAULT_NAMESPACE
-    return Pod(metadata=type(meta)(**fields), spec=pod.spec, status=pod.status)
+    name = meta.name or (f"{meta.generate_name}{number}" if meta.generate_name else f"pod-{number}")
+    within = meta.namespace or namespace or DEFAULT_NAMESPACE
+    return structs.replace(pod, metadata=structs.replace(meta, name=name, namespace=within))
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
@@ -86,7 +91,15 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
-    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, tuple(cluster.undecodable))
+    deserted = await _deserted(cluster, wanted.namespace, capacity)
+    undecodable = tuple(cluster.undecodable)
+    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, deserted, undecodable)
+
+
+async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> Deserted | Gap | None:
+    """More is read only for a namespace without quotas and without cards."""
+    seen = {one.namespace for some in (capacity.quotas, capacity.pods) if not isinstance(some, Gap) for one in some}
+    return None if namespace in {"", DEFAULT_NAMESPACE, *seen} else await gather_deserted(cluster, namespace)
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
@@ -99,13 +112,17 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         pods = [pod_of(wanted.words, wanted.namespace, config, version)]
     else:
         pods = list(wanted.pods)
-    asked = [Asked(Case(pod, world), name, wanted.words) for pod, name in zip(pods, _names(pods), strict=True)]
+    asked = [Asked(ManifestCase(pod, world), name, wanted.words) for pod, name in zip(pods, _names(pods), strict=True)]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
     answers = [answer(one, sure, say) for one in asked[:_MAX_FINDINGS]]
     findings = sorted((one.finding for one in answers), key=lambda one: one.severity == "info")
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
     gaps += [gap for one in asked for gap in (*fit_gaps(one.case, say), *not_looked_at(one.case, say))]
     gaps += [gap for one in answers for gap in one.gaps]
+    if isinstance(snapshot.deserted, Deserted):
+        findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted), say))
+    elif snapshot.deserted is not None:
+        gaps.append(snapshot.deserted)
     return Report(
         schema=SCHEMA,
         playbook="fit",
@@ -118,6 +135,14 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         tables=tuple(one for one in _tables(asked, answers, say) if one.rows or one.title == tables.NODES),
         gaps=tuple(dict.fromkeys(gaps)),
     )
+
+
+def _without_namespace(wanted: Request) -> tuple[str, ...]:
+    """The question up to the namespace."""
+    if wanted.words:
+        return "fit", *words_of(wanted.words, DEFAULT_NAMESPACE), "-n"
+    files = dict.fromkeys(map(file_of, wanted.pods))
+    return "fit", *(word for file in files for word in ("-f", file)), "-n"
 
 
 def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
@@ -133,7 +158,7 @@ def _tables(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> li
         tables.by_reason(asked, say),
         tables.endings([(one.name, two.endings) for one, two in zip(asked, answers, strict=False)]),
         tables.requests(asked),
-        tables.quota_effect(asked),
+        tables.quota_effect(asked, say),
         tables.nodes(asked, say),
     ]
 

@@ -1,6 +1,5 @@
 """What is given of every card, what is left, and what nobody can get. The totals are HAMi's own metrics' totals."""
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -39,6 +38,7 @@ from playbooks._rules import prose
 from playbooks._rules.case import World
 from playbooks._rules.findings import finding
 from playbooks._rules.gaps import capacity_gaps, confidence_in
+from playbooks._rules.nodes_named import near_names, see_all_nodes
 
 CARDS_TABLE = "cards"
 SLICES_TABLE = "largest free slice by type"
@@ -211,7 +211,7 @@ def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen], say: Te
     """No such node, no such type, or no card at all."""
     node = world.facts.nodes.get(wanted.node)
     if wanted.node and node is None:
-        near = difflib.get_close_matches(wanted.node, sorted(world.facts.nodes), n=_MAX_NEAR)
+        near = near_names(wanted.node, sorted(world.facts.nodes))
         claim, option = say("gpus.no-node", node=wanted.node), "--node"
     elif wanted.type and cards:
         near = [kind for kind, _ in Counter(card.card.type for card in cards).most_common(_MAX_NEAR)]
@@ -220,9 +220,9 @@ def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen], say: Te
         near, option = [], ""
         claim = say("gpus.no-cards-there", node=wanted.node) if wanted.node else say("gpus.no-cards")
     proofs = [_evidence.of_node(node, node.name, "{.metadata.name}")] if node else []
-    actions = (NextAction(say("not-found.ask", name=one), prose.command("gpus", option, one)) for one in near)
+    actions = tuple(NextAction(say("not-found.ask", name=one), prose.command("gpus", option, one)) for one in near)
     told = finding("not-found", claim, "confirmed", (), proofs, severity="warning")
-    return msgspec.structs.replace(told, next_actions=tuple(actions))
+    return msgspec.structs.replace(told, next_actions=actions or see_all_nodes(say))
 
 
 def _by_state(cards: Iterable[CardSeen], say: Texts) -> str:

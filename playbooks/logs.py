@@ -36,6 +36,8 @@ from playbooks._subject import Absent, Found, SubjectRequest, parse_subject, res
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SINCE = re.compile(r"([1-9]\d{0,5})([smhd])")
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(one)}"' for one in sorted({*CARD_CODES, *LOG_TEXTS})))
+_IN_SECONDS = 120
+"""Shorter times are told in seconds."""
 _SLACK = timedelta(minutes=1)
 """A log that begins this much after the window does has lost its beginning; a quiet one may begin a little later."""
 
@@ -157,9 +159,21 @@ def _told(snapshot: Snapshot, logged: Logged, about: About, pod: Pod | None, say
         pod=say("logs.gone", pod=full) if gone else full,
         name=about.name,
         since=snapshot.request.words,
+        window=_window(snapshot, about, say),
         waits=waits,
         sure=not unread,
     )
+
+
+def _window(snapshot: Snapshot, about: About, say: Texts) -> str:
+    """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
+    logs = [one.read for one in snapshot.logs if one.container == runs.EXTENDER_CONTAINER]
+    first = [read_line(one.first, snapshot.taken_at) for one in logs if not isinstance(one, Gap)]
+    begun = [one.at for one in first if one and one.at]
+    if not begun or len(begun) < len(first) or min(begun) <= about.since + _SLACK:
+        return snapshot.request.words
+    seconds = max(1, round((snapshot.as_of - min(begun)).total_seconds()))
+    return say("logs.kept", time=f"{seconds} s" if seconds < _IN_SECONDS else f"{seconds // 60} min")
 
 
 def _newest_unread(log: LogOf) -> bool:
@@ -183,7 +197,7 @@ def _nothing(snapshot: Snapshot, logged: Logged, told: Told, pod: Pod | None, sa
         found = no_such_pod(absent, snapshot.request.subject.kind, snapshot.request.subject.name, say)
         actions = (structs.replace(one, command=f"logs{one.command.removeprefix('why')}") for one in found.next_actions)
         return structs.replace(found, next_actions=tuple(actions))
-    values = {"pod": told.pod, "since": told.since, "why": _why_not(snapshot, pod, say)}
+    values = {"pod": told.pod, "since": told.since, "why": _why_not(snapshot, logged, pod, say)}
     if lines:
         one, line = lines[-1]
         proofs, claim = [runs.of_line(one.log, line, told)], say("logs.no-run", **values)
@@ -192,11 +206,13 @@ def _nothing(snapshot: Snapshot, logged: Logged, told: Told, pod: Pod | None, sa
     return finding("not-in-log", claim, told.confidence, (), proofs, severity="info")
 
 
-def _why_not(snapshot: Snapshot, pod: Pod | None, say: Texts) -> str:
+def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None, say: Texts) -> str:
     """The likeliest reason that HAMi logged nothing; every verbosity logs the start of a filter run."""
     scheduler = snapshot.install.install.scheduler_name
     if pod and pod.spec.scheduler_name != scheduler:
         return say("logs.other-scheduler", scheduler=pod.spec.scheduler_name, hami=scheduler)
+    if older := [one.older.at for one in logged.logs if one.older and one.older.at]:
+        return say("logs.before", at=format_time(max(older)))
     if pod and pod.spec.node_name:
         placed = pod.condition("PodScheduled")
         at = parse_time(placed.last_transition_time if placed else None) or parse_time(pod.metadata.creation_timestamp)

@@ -1,7 +1,6 @@
 """Are the nodes as HAMi needs them: registered, answering, unlocked, with healthy cards that kubelet offers too?"""
 
 import asyncio
-import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -43,9 +42,8 @@ from playbooks._rules.findings import finding
 from playbooks._rules.gaps import capacity_gaps
 from playbooks._rules.node_faults import Fault, Found, by_cause, look_at, worst_by_node
 from playbooks._rules.node_findings import Wording
+from playbooks._rules.nodes_named import near_names, see_all_nodes
 from playbooks._sweep import PLUGIN_SOURCE, NodeSeen, Sweep, gather_plugins
-
-_MAX_NEAR = 3
 
 
 class Request(NamedTuple):
@@ -105,6 +103,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     told = [wording.finding(group) for group in by_cause(found.faults)]
     told += _healthy(wanted, sweep, found, sure, say) or ([] if told else [_nothing_there(wanted, sweep, say)])
     findings = sorted(told, key=lambda one: one.severity == "info")
+    if not wanted.node and len(found.faults) > 1:
+        findings = [structs.replace(one, next_actions=one.next_actions[:1]) for one in findings]  # one step for each
     return Report(
         schema=SCHEMA,
         playbook="nodes",
@@ -173,10 +173,10 @@ def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
         claim = say("gpus.no-cards-there", node=wanted.node)
         proof = _evidence.of_node(node, node.name, "{.metadata.name}")
         return finding("nodes-healthy", claim, "confirmed", [wanted.node], [proof], severity="info")
-    near = difflib.get_close_matches(wanted.node, sweep.names, n=_MAX_NEAR)
+    near = near_names(wanted.node, sweep.names)
     told = finding("not-found", say("gpus.no-node", node=wanted.node), "confirmed", (), (), severity="warning")
-    actions = (NextAction(say("not-found.ask", name=one), prose.command("nodes", one)) for one in near)
-    return structs.replace(told, next_actions=tuple(actions))
+    actions = [NextAction(say("not-found.ask", name=one), prose.command("nodes", one)) for one in near]
+    return structs.replace(told, next_actions=tuple(actions) or see_all_nodes(say))
 
 
 def _gaps(snapshot: Snapshot, sweep: Sweep, say: Texts) -> list[Gap]:

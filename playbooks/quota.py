@@ -9,7 +9,7 @@ import click
 from msgspec import structs
 
 from bot.hami.ledger import Holding, Ledger, build_ledger
-from bot.hami.quotas import limits_of
+from bot.hami.quotas import Limit, limits_of
 from bot.hami.rules import NEWEST_READ, rules_of
 from bot.hami.version import Version
 from bot.kube.cluster import Cluster, seen
@@ -105,9 +105,10 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 def _are_few(namespaces: Sequence[str], read: Read) -> bool:
     """Whether their pods may be read whole; of one namespace they always are."""
+    if not 1 < len(namespaces) <= _MAX_READ:
+        return len(namespaces) <= 1
     holders = () if isinstance(read.holders, Gap) else read.holders
-    inside = sum(1 for one in holders if one.namespace in namespaces)
-    return len(namespaces) <= 1 or (len(namespaces) <= _MAX_READ and inside <= _MOST_HOLDERS)
+    return sum(1 for one in holders if one.namespace in namespaces) <= _MOST_HOLDERS
 
 
 def _version(install: InstallSeen) -> Version | None:
@@ -176,15 +177,18 @@ def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
     )
     limits = list(limits_of(quotas, config))
     by_namespace = _by_namespace(ledger)
-    names = {one.namespace for one in limits} | set(by_namespace)
     wanted = snapshot.request.namespace
     spaces: list[Space] = []
-    limited = {one.namespace for one in limits}
-    for name in sorted((one for one in names if wanted in ("", one)), key=lambda one: (one not in limited, one)):
+    limited: dict[str, list[Limit]] = {}
+    for one in limits:
+        limited.setdefault(one.namespace, []).append(one)
+    for name in sorted(
+        (one for one in {*limited, *by_namespace} if wanted in ("", one)), key=lambda one: (one not in limited, one)
+    ):
         memory, cores = ledger.by_namespace.get(name, (0, 0)) if ledger else (0, 0)
         used = None if ledger is None else {config.memory: memory, config.cores: cores}
         pods = snapshot.pods.get(name)
-        own = tuple(one for one in limits if one.namespace == name)
+        own = tuple(limited.get(name, ()))
         holders = tuple(by_namespace.get(name, ()))
         spaces.append(Space(name, own, holders, used, None if isinstance(pods, Gap) else pods))
     return spaces, around

@@ -157,7 +157,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         gaps.append(Gap("pod", say("not-found.by-prefix", name=snapshot.wanted.name, pod=full)))
     tables: list[Table] = []
     if isinstance(snapshot.subject, Absent):
-        findings = [no_such_pod(snapshot.subject, snapshot.wanted.kind, snapshot.wanted.name, say)]
+        wanted = snapshot.wanted
+        findings = [no_such_pod(snapshot.subject, wanted.kind, wanted.name, say, wanted.namespace)]
     elif isinstance(snapshot.subject, Gap):
         findings = _unseen(snapshot, say)
     elif snapshot.scene is None:
@@ -167,10 +168,20 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     else:
         findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene, say)
         gaps += more
-    return _report(snapshot, findings, tables, gaps)
+    return _report(snapshot, _verdict(snapshot, findings[0], say), findings, tables, gaps)
 
 
-def _report(snapshot: Snapshot, findings: Sequence[Finding], tables: Sequence[Table], gaps: Sequence[Gap]) -> Report:
+def _verdict(snapshot: Snapshot, first: Finding, say: Texts) -> str:
+    """The first finding's claim, after whom it is about where that is not the pod that was named."""
+    if not isinstance(snapshot.subject, Found) or not snapshot.subject.by_prefix:
+        return one_line(first.claim)
+    full = "/".join(_identity(snapshot.wanted, snapshot.subject))
+    return one_line(say("not-found.instead", pod=full, name=snapshot.wanted.name, claim=first.claim))
+
+
+def _report(
+    snapshot: Snapshot, verdict: str, findings: Sequence[Finding], tables: Sequence[Table], gaps: Sequence[Gap]
+) -> Report:
     namespace, name = _identity(snapshot.wanted, snapshot.subject)
     kind = "Pod" if isinstance(snapshot.subject, Found) else snapshot.wanted.kind
     return Report(
@@ -179,7 +190,7 @@ def _report(snapshot: Snapshot, findings: Sequence[Finding], tables: Sequence[Ta
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject(kind, namespace, name),
-        verdict=one_line(findings[0].claim),
+        verdict=verdict,
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
         tables=tuple(tables),
@@ -194,9 +205,10 @@ def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
     stand_in = Pod()
     said = what_was_said(stand_in, events, ())
     if (placed := placed_since(events, said)) is not None:
-        return [cannot_tell(namespace, name, [_evidence.of_event(placed)], say)]
+        return [cannot_tell(namespace, name, [_evidence.of_event(placed)], say, snapshot.wanted.kind)]
     found = [refusals.in_words(said, cause, say, sure=False) for cause in rank_words(said) if cause.rank < Rank.NORMAL]
-    return found or [cannot_tell(namespace, name, [said.evidence] if said.evidence else [], say)]
+    proofs = [said.evidence] if said.evidence else []
+    return found or [cannot_tell(namespace, name, proofs, say, snapshot.wanted.kind)]
 
 
 def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:

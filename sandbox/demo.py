@@ -28,6 +28,7 @@ BUSY = RECORDING.with_name("hami-2.10.busy-cpu.pb.gz")
 """A CPU profile of the same scheduler four minutes later: with --v=5 and 1,000 requests a second."""
 POD = "s03-card-insufficient-memory"
 _PATIENCE_S = 60.0
+_KUBECONFIG = "kubeconfig"
 
 WELCOME = (
     "This workspace and its cluster are pretended, on this machine only. The bot is the real one, reading a recording "
@@ -59,11 +60,12 @@ ALERT = (
 
 
 class Demo(NamedTuple):
-    """The page's address, the bot's process, and where it takes alerts."""
+    """The page's address, the bot's process, where it takes alerts, and how a shell reaches the pretended cluster."""
 
     url: str
     bot: asyncio.subprocess.Process
     alerts: str
+    kubeconfig: Path
 
 
 class BotStopped(BotError):  # noqa: N818  # what the person is told
@@ -104,7 +106,7 @@ async def demo(port: int = 0) -> AsyncGenerator[Demo]:
         with tempfile.TemporaryDirectory(prefix="hami-bot-demo-") as folder:
             bind = f"127.0.0.1:{_free_port()}"
             async with _bot(_settings(Path(folder), cluster, slack, bind), slack) as bot:
-                yield Demo(slack.url, bot, f"http://{bind}/alerts/alertmanager")
+                yield Demo(slack.url, bot, f"http://{bind}/alerts/alertmanager", Path(folder) / _KUBECONFIG)
 
 
 @asynccontextmanager
@@ -125,7 +127,7 @@ async def _bot(settings: Path, slack: SlackServer) -> AsyncGenerator[asyncio.sub
 
 def _settings(folder: Path, cluster: ApiServer, slack: SlackServer, bind: str) -> Path:
     """The bot's settings file: it is told addresses and credentials, nothing else."""
-    kubeconfig = folder / "kubeconfig"
+    kubeconfig = folder / _KUBECONFIG
     kubeconfig.write_text(cluster.kubeconfig())
     settings = {
         "slack": {"bot_token": slack.bot_token, "app_token": slack.app_token, "api_url": slack.api_url},
@@ -178,5 +180,7 @@ def _seed() -> Seed:
 def _invitation(running: Demo) -> str:
     alert = f"curl -H 'Authorization: Bearer {ALERT_TOKEN}' -d '{ALERT}' {running.alerts}"
     tried = (*THINGS_TO_TRY, f"Post an alert and see its thread in #{INCIDENTS.name}:\n     {alert}")
+    shell = f"hami-bot pending --kubeconfig {running.kubeconfig}"
+    tried = (*tried, f"Ask the same cluster from a second shell:\n     {shell}")
     things = "\n".join(f"  {number}. {thing}" for number, thing in enumerate(tried, 1))
     return f"\nOpen {running.url} in a browser. Things to try:\n{things}\nCtrl-C ends it."

@@ -57,7 +57,8 @@ async def ask(page: Page, words: str) -> None:
 def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture() -> None:
     verdict = verdict_of_the_shell()
 
-    async def scene(page: Page, _: Demo) -> None:
+    async def scene(page: Page, running: Demo) -> None:
+        assert running.kubeconfig.is_file()
         await ask(page, f"/hami why {POD}")
         answer = page.locator(".message.ephemeral", has_text=verdict)
         await expect(answer).to_contain_text("Only visible to you", timeout=PATIENCE_MS)

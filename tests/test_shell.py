@@ -28,7 +28,7 @@ def hami_bot(*words: str, env: dict[str, str] | None = None, stdin: str = "") ->
     clean = {
         name: value
         for name, value in os.environ.items()  # noqa: TID251  # handed on to the process
-        if not name.startswith(("HAMI_BOT_", "KUBE"))
+        if not name.startswith(("HAMI_BOT_", "KUBE", "COLUMNS"))
     }
     return subprocess.run(
         [sys.executable, "-m", "bot", *words],
@@ -285,7 +285,38 @@ def test_whatever_takes_longer_than_a_second_shows_a_line_of_progress(tmp_path: 
 
 
 def test_what_a_recording_advises_to_change_has_no_command_that_would_change_another_cluster():
-    done = hami_bot("nodes", "--recording", RECORDING)
-    assert "Restart the device plugin on gpu-node-16" in done.stdout
-    assert "delete pod" not in done.stdout
-    assert "kubectl -n hami-system logs" in done.stdout
+    done = hami_bot("quota", "--recording", RECORDING)
+    assert "Raise limits.nvidia.com/gpumem of quota quota-ns/gpu-quota" in done.stdout
+    shown = [done, *(hami_bot("quota", "--recording", RECORDING, "-o", form) for form in ("slack", "markdown"))]
+    for one in shown:
+        assert "patch resourcequota" not in one.stdout
+        assert "no command is printed: this is a recording" in " ".join(one.stdout.split())
+
+
+def test_a_pipe_is_as_wide_as_columns_says() -> None:
+    words = ("quota", "--recording", RECORDING)
+    assert "- namespace: quota-ns" in hami_bot(*words).stdout
+    wide = hami_bot(*words, env={"COLUMNS": "220"}).stdout
+    assert "- namespace: quota-ns" not in wide
+    assert "HAMi limit  HAMi counts" in wide
+
+
+def test_a_width_that_is_no_number_is_none() -> None:
+    words = ("quota", "--recording", RECORDING)
+    assert hami_bot(*words, env={"COLUMNS": "wide"}).stdout == hami_bot(*words).stdout
+
+
+def test_a_verb_that_people_type_for_another_gets_that_one() -> None:
+    assert "Did you mean pending?" in hami_bot("pods", "--recording", RECORDING).stderr
+
+
+def test_a_cluster_name_without_settings_says_where_clusters_are_named() -> None:
+    done = hami_bot("why", POD, "--cluster", "prod")
+    assert_one_clear_error(done, 2, "no cluster 'prod'", "--config", "--context")
+
+
+def test_a_setting_that_does_not_exist_gets_the_near_one(tmp_path: Path) -> None:
+    config = tmp_path / "hami-bot.yaml"
+    config.write_text("clusters:\n  prod:\n    contex: x\n")
+    done = hami_bot("why", POD, "--config", str(config))
+    assert_one_clear_error(done, 2, "clusters.prod.contex: there is no such setting", "did you mean context?")

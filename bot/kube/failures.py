@@ -125,7 +125,7 @@ def broken(
 
 
 def _broken(error: Exception, credentials: str, limits: aiohttp.ClientTimeout) -> tuple[str, str]:
-    reachable = "check that the server is up and that it can be reached from here (address, VPN, firewall)"
+    reachable = f"check that the server of {credentials} is up and can be reached from here (address, VPN, firewall)"
     match error:
         case aiohttp.ClientConnectorDNSError():
             return f"no address is known for host {error.host!r}", f"check the server of {credentials}, DNS and VPN"

@@ -4,6 +4,7 @@
 something to check: pydantic-settings takes 0.4 s, a whole `why` on a recording less.
 """
 
+import difflib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,6 +13,8 @@ from bot.errors import UsageError
 from bot.safe_yaml import parse_documents
 
 if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
     from bot.settings.schema import Settings
 
 PREFIX = "HAMI_BOT_"
@@ -50,8 +53,20 @@ def load_settings(config: Path | None = None) -> "Settings | None":
     except SettingsError as error:
         raise UsageError(f"a setting in the environment cannot be read: {error}") from None
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {_problem(one)}" for one in error.errors())
         raise UsageError(f"settings{f' in {path}' if path else ''} are wrong: {problems}") from None
+
+
+def _problem(error: "ErrorDetails") -> str:
+    """What pydantic says; of a key that there is not, the one that it looks like."""
+    if error["type"] != "extra_forbidden":
+        return error["msg"]
+    from bot.settings.schema import Settings  # noqa: PLC0415  # see the module's docstring
+
+    sections = Settings.model_json_schema().get("$defs", {}).values()
+    known = sorted({name for section in sections for name in section.get("properties", ())})
+    near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+    return f"there is no such setting; did you mean {near[0]}?" if near else "there is no such setting"
 
 
 def _read(path: Path, known: set[str]) -> dict[str, Any]:

@@ -13,10 +13,12 @@ from playbooks._subject import Absent
 _MAX_CANDIDATES = 3
 
 
-def no_such_pod(absent: Absent, kind: str, name: str, say: Texts) -> Finding:
-    """Refused at admission, unknown, or not the only one of that name. `kind` and `name` are what was asked for."""
+def no_such_pod(absent: Absent, kind: str, name: str, say: Texts, namespace: str = "") -> Finding:
+    """Refused at admission, unknown, or not the only one of that name. `kind` and the names are what was asked for."""
     if (refusal := denied(absent, name, say)) is not None:
         return refusal
+    if absent.node:
+        return _a_node(name, say)
     names = [f"{one.namespace}/{one.name}" for one in absent.candidates]
     return finding(
         "not-found",
@@ -37,8 +39,24 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts) -> Finding:
         actions=tuple(
             NextAction(say("not-found.ask", name=full), prose.command("why", _typed(one)))
             for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
-        ),
+        )
+        or _elsewhere(namespace, say),
     )
+
+
+def _a_node(name: str, say: Texts) -> Finding:
+    proof = Evidence("nodes", f"Node {name}", None, name, kubectl("get", "node", name))
+    ask = NextAction(say("not-found.ask", name=name), prose.command("nodes", name))
+    claim = say("not-found.node", name=name)
+    return finding("not-found", claim, "confirmed", (), (proof,), severity="warning", actions=(ask,))
+
+
+def _elsewhere(namespace: str, say: Texts) -> tuple[NextAction, NextAction]:
+    """Where a pod that nothing is called like may be found."""
+    waiting = prose.command("pending", *(("-n", namespace) if namespace else ()))
+    where = ("-n", namespace) if namespace else ()
+    owners = kubectl(*where, "get", "deployments,statefulsets,daemonsets,jobs", *(() if namespace else ("-A",)))
+    return NextAction(say("not-found.waiting"), waiting), NextAction(say("not-found.owners"), owners)
 
 
 def _claim(absent: Absent, kind: str, name: str, candidates: Sequence[str], say: Texts) -> str:

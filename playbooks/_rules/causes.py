@@ -5,7 +5,7 @@ hides another. Cards that the pod itself rules out, and nodes that would not fit
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -61,10 +61,7 @@ class Cause(NamedTuple):
 def rank_causes(case: Case, said: Said) -> list[Cause]:
     """Every reason of every node, the most likely cause first. Needs the nodes to have been seen."""
     reasons = reasons_by_node(case, said)
-    causes = sorted([*_hami_causes(case, reasons), *_kubernetes_causes(case)], key=_sort_key)
-    if all(cause.rank >= Rank.BACKGROUND for cause in causes):
-        causes += sorted(_behind(case, causes), key=_sort_key)
-    return causes
+    return sorted([*_hami_causes(case, reasons), *_kubernetes_causes(case)], key=_sort_key)
 
 
 def rank_words(said: Said) -> list[Cause]:
@@ -169,17 +166,22 @@ def _rank_on(case: Case, name: str, text: str) -> Rank:
     return Rank.STATE
 
 
-def _behind(case: Case, causes: Iterable[Cause]) -> Iterable[Cause]:
-    """Where nothing would help alone, what stands behind the reasons that were given: HAMi names one for each card."""
-    known, nodes = {cause.text for cause in causes}, defaultdict[str, list[str]](list)
+def behind(case: Case, causes: Sequence[Cause]) -> list[Cause]:
+    """Where nothing would help alone, what stands behind the reasons that were given: HAMi names one for each card.
+
+    The filter is run again on every node of such a reason.
+    """
+    if any(cause.rank < Rank.BACKGROUND for cause in causes):
+        return []
+    known, nodes = {cause.text for cause in causes}, defaultdict[str, set[str]](set)
     for cause in causes:
         if cause.rank is not Rank.BACKGROUND or reason_of(cause.text) is None:
             continue
-        for name in cause.nodes[:_SAMPLE]:
-            verdict = case.judge(name, frozenset({cause.text}))
+        for name, verdict in case.judge_each(cause.nodes, frozenset({cause.text})).items():
             for code in _telling(_as_cards(verdict)) if verdict.fits is False else ():
-                nodes[code].append(name)
-    return [Cause(Rank.BACKGROUND, text, tuple(sorted(set(some)))) for text, some in nodes.items() if text not in known]
+                nodes[code].add(name)
+    found = (Cause(Rank.BACKGROUND, text, tuple(sorted(some))) for text, some in nodes.items() if text not in known)
+    return sorted(found, key=_sort_key)
 
 
 def _fits_empty(case: Case, name: str) -> bool:

@@ -16,10 +16,16 @@ from playbooks import _evidence
 from playbooks._card_evidence import entry_of
 from playbooks._evidence import kubectl
 from playbooks._rules import prose
+from playbooks._rules.cordons import uncordon
 from playbooks._rules.findings import finding
 from playbooks._rules.locks import lock_actions, owner_of, told
 from playbooks._rules.node_faults import Fault, shared_uuids, slots, unhealthy
-from playbooks._rules.unregistered import plugin_action, registration_action, registration_proof
+from playbooks._rules.unregistered import (
+    plugin_actions,
+    plugin_log,
+    registration_actions,
+    registration_proof,
+)
 from playbooks._sweep import NodeSeen, Sweep
 
 _PROVEN = 3
@@ -78,12 +84,12 @@ class Wording:
         else:
             claim = say(f"{fault.code}.claim", nodes=nodes, version=self._version)
         if "/" in fault.about:  # another vendor's annotation
-            return claim, [_annotation(one.node, fault.about) for one in shown], [plugin_action(names[0], None, say)]
+            return claim, [_annotation(one.node, fault.about) for one in shown], plugin_actions(names[0], None, say)
         if fault.why == "guides":
             return (
                 claim,
                 [_annotation(one.node, NVIDIA.handshake) for one in shown],
-                [plugin_action(names[0], None, say)],
+                plugin_actions(names[0], None, say),
             )
         proofs = [
             registration_proof(one.node, one.nvidia if isinstance(one.nvidia, Unregistered) else None, self._count)
@@ -95,8 +101,8 @@ class Wording:
         if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
             claim = say("nodes.and", claim=claim, why=say(f"nodes.plugin-{fault.about}", why=first.plugin.why))
         if pod is not None and fault.about != "ready" and fault.about:
-            return claim, [*proofs, _of_plugin(pod, first.plugin.why)], [self._plugin_log(pod)]
-        return claim, proofs, [registration_action(names[0], fault.why, [pod] if pod else None, say)]
+            return claim, [*proofs, _of_plugin(pod, first.plugin.why)], [plugin_log(pod, self.say)]
+        return claim, proofs, registration_actions(names[0], fault.why, [pod] if pod else None, say)
 
     def _time_zone(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         hours = f"{self.sweep.zone.total_seconds() / 3600:+g}"
@@ -109,7 +115,7 @@ class Wording:
                 kubectl("-n", self.sweep.install.namespace, "get", "deployment", deployment.name, "-o", "yaml"),
             )
             if deployment
-            else plugin_action(names[0], None, self.say)
+            else plugin_actions(names[0], None, self.say)[0]
         )
         return claim, [_annotation(one.node, NVIDIA.handshake) for one in shown], [look]
 
@@ -118,16 +124,11 @@ class Wording:
         nodes, pod = prose.names(self.say, names), first.plugin.pod
         if pod is None:
             claim = self.say("device-plugin-missing.claim", nodes=nodes)
-            return claim, [_why_expected(one, self._count) for one in shown], [plugin_action(names[0], None, self.say)]
+            return claim, [_why_expected(one, self._count) for one in shown], plugin_actions(names[0], None, self.say)
         values = {"nodes": nodes, "why": first.plugin.why, "count": first.plugin.restarts}
         claim = self.say(f"{fault.code}.claim", **values)
         proofs = [_of_plugin(one.plugin.pod, one.plugin.why) for one in shown if one.plugin.pod]
-        return claim, proofs, [self._plugin_log(pod)]
-
-    def _plugin_log(self, pod: DaemonPod) -> NextAction:
-        previous = ("--previous",) if any(one.restart_count for one in pod.status.container_statuses or ()) else ()
-        command = kubectl("-n", pod.namespace, "logs", pod.name, "--all-containers", "--tail=50", *previous)
-        return NextAction(self.say("nodes.plugin-log", node=pod.spec.node_name), command)
+        return claim, proofs, [plugin_log(pod, self.say)]
 
     # ------------------------------------------------------------------------------------------------ cards
 
@@ -145,7 +146,7 @@ class Wording:
         proofs = [_card(first.node, _nvidia(first), _nvidia(first).cards[0].uuid)]
         proofs += [_evidence.of_allocatable(one.node, self._count) for one in shown]
         pod = first.plugin.pod
-        return claim, proofs, [plugin_action(names[0], [pod] if pod else None, self.say)]
+        return claim, proofs, plugin_actions(names[0], [pod] if pod else None, self.say)
 
     def _unhealthy(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         count = sum(sum(unhealthy(self.sweep.see(name)).values()) for name in names)
@@ -156,7 +157,7 @@ class Wording:
             bad = next((f, card) for f in one.registrations for card in f.cards if not card.health)
             proofs.append(_card(one.node, bad[0], bad[1].uuid))
         pod = shown[0].plugin.pod
-        action = self._plugin_log(pod) if pod else prose.see_cards(names[0], self.say)[0]
+        action = plugin_log(pod, self.say) if pod else prose.see_cards(names[0], self.say)[0]
         return claim, proofs, [action]
 
     def _cordoned(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
@@ -175,7 +176,9 @@ class Wording:
         ]
         path = CORDON_KEY.replace(".", "\\.")
         look = kubectl("get", "node", names[0], "-o", f"jsonpath={{.metadata.annotations.{path}}}")
-        return claim, proofs, [NextAction(self.say("card-cordoned.look"), look)]
+        see = NextAction(self.say("card-cordoned.look"), look)
+        undo = uncordon(shown[0].node, wanted[0][:1], self.say) if fault.code == "card-cordoned" else ()
+        return claim, proofs, [see, *undo]
 
     # ------------------------------------------------------------------------------------ locks, Kubernetes
 

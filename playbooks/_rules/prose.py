@@ -22,6 +22,12 @@ def names(say: Texts, listed: Sequence[str], shown: int = _SHOWN) -> str:
     return say("words.and-more", names=", ".join(listed[: shown - 1]), more=len(listed) - shown + 1)
 
 
+def some(say: Texts, found: Sequence[str]) -> str:
+    """`a, b, c`, or `a, b, c and others` where only so many were looked for that their number is not known."""
+    shown = ", ".join(found[:_SHOWN])
+    return say("words.and-others", names=shown) if len(found) > _SHOWN else shown
+
+
 def mib(amount: int) -> str:
     """`24,000 MiB`."""
     return f"{amount:,} MiB"
@@ -72,10 +78,10 @@ def raise_verbosity(say: Texts) -> tuple[NextAction, ...]:
 
 
 def few_actions(findings: Sequence[Finding]) -> list[Finding]:
-    """At most three next actions in the whole report, those of the first findings."""
+    """At most three next actions in the whole report: those of the first finding, then one of each other."""
     left, kept = _MAX_ACTIONS, list[Finding]()
     for finding in findings:
-        actions = finding.next_actions[:left]
+        actions = finding.next_actions[: min(left, 1) if kept else left]
         left -= len(actions)
         kept.append(structs.replace(finding, next_actions=actions))
     return kept

@@ -1,13 +1,11 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
-from itertools import islice
-
 from msgspec import structs
 
 from bot.hami import fit
 from bot.hami.advice import Change, largest_slice, smallest_changes
 from bot.hami.inventory import CardState
-from bot.hami.nodestate import CORDON_KEY
+from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
 from bot.hami.reasons import reason_of
 from bot.hami.requests import (
     MODE_KEY,
@@ -15,13 +13,14 @@ from bot.hami.requests import (
     NO_USE_UUID_KEY,
     NUMA_BIND_KEY,
     POLICY_KEY,
+    UNSET_PERCENTAGE,
     USE_TYPE_KEY,
     USE_UUID_KEY,
     ContainerRequest,
     asked_resources,
 )
 from bot.hami.vendors import NVIDIA
-from bot.kube.models import Node, Pod
+from bot.kube.models import Node
 from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
 from bot.texts import Texts
@@ -30,11 +29,12 @@ from playbooks._evidence import kubectl
 from playbooks._rules import prose, sizes
 from playbooks._rules.case import Case
 from playbooks._rules.causes import Cause, Rank, family, is_unregistered, unexplained
+from playbooks._rules.cordons import uncordon
 from playbooks._rules.findings import finding
 from playbooks._rules.said import Said
+from playbooks._rules.shortage import shortage
 
 _MAX_TRIED = 20
-_MAX_TAKERS = 3
 
 _POD_KEYS: dict[str, tuple[str, ...]] = {
     fit.TYPE_MISMATCH: (USE_TYPE_KEY, NO_USE_TYPE_KEY, MODE_KEY),
@@ -66,7 +66,10 @@ def impossible(case: Case, said: Said, say: Texts) -> Finding | None:
     largest = max(card.card.memory_mib for card in cards) if cards else 0
     most = max((len(_registered(case, name)) for name in case.nodes), default=0)
     refused = said.stage == "filter" and said.evidence is not None
-    claim = say("impossible-anywhere.claim", asked=_asked(case, say), largest=prose.mib(largest), most=most)
+    if over := _over_a_card(case):
+        claim = say("impossible-anywhere.percent", percent=over, version=str(case.version or "?"))
+    else:
+        claim = say("impossible-anywhere.claim", asked=_asked(case, say), largest=prose.mib(largest), most=most)
     return finding(
         "impossible-anywhere",
         claim,
@@ -94,9 +97,7 @@ def refused(case: Case, said: Said, cause: Cause, say: Texts) -> Finding:
     proofs = [*proofs, *_object_proofs(case, cause, largest)]
     told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
     if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
-        node = cause.nodes[0]
-        first = prose.see_node(node, say) if cause.text == fit.NOT_HEALTHY else ()
-        return structs.replace(told, next_actions=(*first, *prose.see_cards(node, say)))
+        return structs.replace(told, next_actions=_look_at_cards(case, cause, say))
     if cause.code == "node-unfit-pod":
         return structs.replace(told, next_actions=prose.raise_verbosity(say))
     if cause.text != fit.QUOTA_NOT_FIT:
@@ -141,19 +142,64 @@ def lost_to_kubernetes(case: Case, said: Said, say: Texts) -> Finding | None:
 
 
 def advise(case: Case, say: Texts) -> list[NextAction]:
-    """What would make the pod fit, each tried against the filter; at most two, the third is to look at the cards."""
+    """What would make the pod fit, each tried against the filter; at most three.
+
+    To go elsewhere comes first where the request is larger than the chosen nodes' cards, else last.
+    """
+    elsewhere = loosen_selection(case, say)
+    changes = _changes(case, say)
+    return [*elsewhere, *changes][:2] if sizes.too_small(case) else [*changes[:2], *elsewhere]
+
+
+def loosen_selection(case: Case, say: Texts) -> list[NextAction]:
+    """To let the pod go to nodes that its own selection leaves out, and that would take it now."""
+    return sizes.loosen_selection(case, say) if case.request.containers else []
+
+
+def _changes(case: Case, say: Texts) -> list[NextAction]:
     if not case.request.containers or not case.candidates or len(case.views) != 1 or case.view.ledger is None:
         return []
     names = case.view.registered(case.candidates)
-    changes = [_action(case.pod, change, say) for change in smallest_changes(case.view, names, case.request)]
-    elsewhere = sizes.loosen_selection(case, say) if sizes.too_small(case) else []
-    return [*elsewhere, *changes][:2]
+    return [_action(case, change, say) for change in smallest_changes(case.view, names, case.request)]
 
 
-def _action(pod: Pod, change: Change, say: Texts) -> NextAction:
-    label = say(f"change.{change.what}", node=change.node, amount=f"{change.amount:,}", pod=change.pod)
+def _action(case: Case, change: Change, say: Texts) -> NextAction:
+    pod, what = case.pod, change.what
+    if what == "memory" and _over_a_card(case) and _is_a_whole_card(case, change):
+        what = "percent"
+    label = say(f"change.{what}", node=change.node, amount=f"{change.amount:,}", pod=change.pod)
     namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
     return NextAction(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+
+
+def _over_a_card(case: Case) -> int:
+    """The percentage of a card where more than 100 is asked for and stands: only HAMi before 2.10 leaves it so."""
+    container = _largest(case)
+    if container is None or container.memory_mib or container.percentage == UNSET_PERCENTAGE:
+        return 0
+    return container.percentage if container.percentage > 100 else 0
+
+
+def _is_a_whole_card(case: Case, change: Change) -> bool:
+    return any(one.card.memory_mib == change.amount for one in _registered(case, change.node))
+
+
+def _look_at_cards(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
+    node = cause.nodes[0]
+    if cause.text == fit.CORDONED and (undo := _uncordon(case, cause, say)):
+        return undo
+    first = prose.see_node(node, say) if cause.text == fit.NOT_HEALTHY else ()
+    return (*first, *prose.see_cards(node, say))
+
+
+def _uncordon(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
+    """To take back into service as many cards as the pod asks for, of those that it may have."""
+    node = case.nodes[cause.nodes[0]]
+    cordoned = cordoned_uuids(node)
+    wanted = max((one.count for one in case.request.containers), default=1)
+    cards = [one.card for one in case.view.cards(node.name) if one.card.uuid in cordoned]
+    uuids = [card.uuid for card in cards if sizes.admits(case, card)][:wanted]
+    return uncordon(node, uuids, say) if uuids else ()
 
 
 def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Severity) -> Finding:
@@ -169,20 +215,23 @@ def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Seve
     text = texts[0] if len(texts) == 1 else f"{texts[0]}; …"
     if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
         text = f"{text} ({detail})"
-    proofs = [*(words(said) if told else []), _obstacle_proof(case, first, detail)]
+    if (short := shortage(case, cause.text, cause.nodes)) is not None:
+        proofs, actions = short.proofs(case.pod), short.ask_less(case.pod, say)
+    else:
+        proofs, actions = [_obstacle_proof(case, first, detail)], []
+    proofs = [*(words(said) if told else []), *proofs]
     key = "kubernetes-filter.room" if takers else "kubernetes-filter.claim"
-    claim = say(key, count=len(cause.nodes), text=text, nodes=", ".join(takers))
-    return finding(
-        "kubernetes-filter", claim, "confirmed" if told else "suspected", cause.nodes, proofs, severity=severity
-    )
+    claim = say(key, count=len(cause.nodes), text=text, nodes=prose.some(say, takers))
+    claim = short.claim(text, len(cause.nodes), say) if short else claim
+    confidence: Confidence = "confirmed" if told else "suspected"
+    return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
 
 
 def _takers(case: Case, cause: Cause) -> list[str]:
-    """Some of the nodes that HAMi would give the pod if kubernetes let it: enough to name."""
+    """Some of the nodes that HAMi would give the pod if kubernetes let it."""
     if not case.request.containers or not cause.unlocked:
         return []
-    tried = (name for name in cause.nodes[:_MAX_TRIED] if case.judge(name).fits)
-    return list(islice(tried, _MAX_TAKERS))
+    return [name for name, one in case.judge_each(cause.nodes[:_MAX_TRIED]).items() if one.fits]
 
 
 def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:

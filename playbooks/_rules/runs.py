@@ -30,14 +30,15 @@ _LONGEST = 4000
 
 
 class Told(NamedTuple):
-    """How the findings are told: the pod in words, the window as typed, and whether the pod still waits for a node.
+    """How the findings are told: the pod in words, how far back was to be looked and how far it was, in words.
 
-    `sure` is false when a newer run than those read may be in a log that was not.
+    `waits`: the pod has no node yet. `sure` is false when a newer run than those read may be in a log that was not.
     """
 
     pod: str
     name: str
     since: str
+    window: str
     waits: bool
     sure: bool
 
@@ -101,7 +102,10 @@ def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: Told
     listed = [f"{code} {len(nodes)}" for code, nodes in list(reasons.items())[:_MAX_CODES]]
     if more := refused - len(explained):
         listed.append(say("logs.no-reason", count=more))
-    amounts = {"refused": refused, "all": max(len(judged), refused), "reasons": ", ".join(listed)}
+    told_of = ", ".join(listed)
+    if sum(map(len, reasons.values())) > len(explained):
+        told_of = say("logs.several", reasons=told_of)
+    amounts = {"refused": refused, "all": max(len(judged), refused), "reasons": told_of}
     claims = [say("logs.refused", **amounts, **_counts(logged, run, told))]
     claims += [
         say("logs.also", reason=code, count=len(nodes), nodes=prose.names(say, nodes))
@@ -179,7 +183,7 @@ def _counts(logged: Logged, run: Run, told: Told) -> dict[str, object]:
     return {
         "pod": told.pod,
         "count": len(logged.runs),
-        "since": told.since,
+        "since": told.window,
         "at": "?" if at is None else f"{at:%m-%d %H:%M:%S}" if told.since.endswith("d") else f"{at:%H:%M:%S}",
     }
 

@@ -1,26 +1,19 @@
 """Requests that are larger than the cards they may have: no end of another pod helps them."""
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
-
-from msgspec import structs
 
 from bot.hami.fit import type_allows, uuid_allows
 from bot.hami.inventory import CardState
 from bot.hami.nodestate import Unregistered
 from bot.hami.registration import Card
 from bot.hami.vendors import NVIDIA
-from bot.kube.nodefilter import SELECTOR_TEXT, NodeFilter
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks import _evidence
 from playbooks._card_evidence import entry_of
 from playbooks._evidence import kubectl_pod
 from playbooks._rules.case import Case
-
-_MAX_TRIED = 20
-_MAX_TAKERS = 3
+from playbooks._rules.selection import loosen
 
 
 class Largest(NamedTuple):
@@ -47,7 +40,7 @@ def too_small(case: Case) -> Largest | None:
             if case.expects_gpus(name):
                 return None
             continue
-        admitted = [card for card in (_card(one) for one in found.cards) if _is_admitted(case, card)]
+        admitted = [card for card in (_card(one) for one in found.cards) if admits(case, card)]
         nodes += [name] if admitted else []
         for card in admitted:
             if card.memory_mib >= asked:
@@ -61,7 +54,8 @@ def _card(one: Card | CardState) -> Card:
     return one.card if isinstance(one, CardState) else one
 
 
-def _is_admitted(case: Case, card: Card) -> bool:
+def admits(case: Case, card: Card) -> bool:
+    """Whether the pod's own type and UUID annotations allow the card."""
     wanted, rules = case.request.constraints, case.view.rules
     return type_allows(wanted, CardState(card), rules) and uuid_allows(wanted, card.uuid, rules)
 
@@ -75,20 +69,8 @@ def proof_of(case: Case, largest: Largest) -> Evidence:
 
 def loosen_selection(case: Case, say: Texts) -> list[NextAction]:
     """To let the pod go elsewhere, where nothing else keeps it from nodes that would take it now."""
-    takers = list(islice(_takers(case), _MAX_TAKERS))
-    if not takers:
+    loosened = loosen(case, list(case.obstacles))
+    if loosened is None:
         return []
-    detail = case.obstacles[takers[0]].detail
-    by_affinity = detail == "nodeAffinity"
-    label = say(f"change.loosen-{'affinity' if by_affinity else 'selector'}", label=detail, nodes=", ".join(takers))
-    path = "{.spec.affinity.nodeAffinity}" if by_affinity else "{.spec.nodeSelector}"
-    return [NextAction(label, kubectl_pod(case.pod, "get", "-o", f"jsonpath={path}"))]
-
-
-def _takers(case: Case) -> Iterator[str]:
-    unselected = [name for name, one in case.obstacles.items() if one.text == SELECTOR_TEXT]
-    anywhere = structs.replace(case.pod.spec, node_selector=None, affinity=None)
-    drops = NodeFilter(structs.replace(case.pod, spec=anywhere))
-    for name in unselected[:_MAX_TRIED]:
-        if drops.obstacle(case.nodes[name]) is None and case.judge(name).fits:
-            yield name
+    path = "{.spec.affinity.nodeAffinity}" if loosened.by_affinity else "{.spec.nodeSelector}"
+    return [NextAction(loosened.label(say), kubectl_pod(case.pod, "get", "-o", f"jsonpath={path}"))]

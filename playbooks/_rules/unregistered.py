@@ -43,19 +43,19 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda one: (-len(one[1]), one[0])):
         claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
-        proof = registration_proof(case.nodes[names[0]], is_unregistered(case, names[0]), case.config.count)
+        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.config.count)
         found.append(
             finding(
                 code,
                 claim,
                 confidence,
                 names,
-                [*(proofs or words(said)), proof],
+                [*(proofs or words(said)), *shown],
                 severity=severity,
             )
         )
-        action = registration_action(names[0], why, plugins.get(names[0]), say)
-        found[-1] = structs.replace(found[-1], next_actions=(action,))
+        actions = registration_actions(names[0], why, plugins.get(names[0]), say)
+        found[-1] = structs.replace(found[-1], next_actions=actions)
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
         claim = say("node-unregistered.normal", nodes=prose.names(say, normal))
@@ -98,7 +98,7 @@ def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
         [*(proofs or words(said)), _evidence.of_node_annotation(case.nodes[names[0]], NVIDIA.handshake, text)],
         severity="warning" if explains else "info",
     )
-    return structs.replace(told, next_actions=(plugin_action(names[0], None, say),) if explains else ())
+    return structs.replace(told, next_actions=plugin_actions(names[0], None, say) if explains else ())
 
 
 def is_untrusted(node: Node, now: datetime) -> bool:
@@ -136,30 +136,42 @@ def registration_proof(node: Node, state: Unregistered | None, count_resource: s
     return _evidence.of_node(node, node.name, "{.metadata.name}")
 
 
-def registration_action(name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts) -> NextAction:
+def registration_proofs(node: Node, state: Unregistered | None, count_resource: str) -> list[Evidence]:
+    """The same, and that kubelet offers no cards where that is why."""
+    proofs = [registration_proof(node, state, count_resource)]
+    if state is not None and state.why == "no-allocatable" and count_resource in (node.status.allocatable or {}):
+        proofs.append(_evidence.of_allocatable(node, count_resource))
+    return proofs
+
+
+def registration_actions(
+    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts
+) -> tuple[NextAction, ...]:
     """What to do about one way of being unregistered; the device plugin is what it is about unless told otherwise."""
     if why == "outside":
-        return NextAction(say("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels"))
+        return (NextAction(say("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
     if why == "other-format":
         both = f"{COMPONENT_LABEL} in ({SCHEDULER_COMPONENT},{PLUGIN_COMPONENT})"
         columns = "NAME:.metadata.name,IMAGES:.spec.containers[*].image"
-        return NextAction(
-            say("node-unregistered.images"),
-            kubectl("get", "pods", "-A", "-l", both, "-o", f"custom-columns={columns}"),
-        )
-    return plugin_action(name, pods, say)
+        show = kubectl("get", "pods", "-A", "-l", both, "-o", f"custom-columns={columns}")
+        return (NextAction(say("node-unregistered.images"), show),)
+    return plugin_actions(name, pods, say)
 
 
-def plugin_action(name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts) -> NextAction:
-    """Restart what is there, or find out why nothing is."""
+def plugin_actions(name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts) -> tuple[NextAction, ...]:
+    """Read the log of what is there and restart it, or find out why nothing is: a restart loses what the log tells."""
     if isinstance(pods, Sequence) and pods:
         pod = pods[0]
-        return NextAction(
-            say("node-unregistered.restart", node=name),
-            kubectl("-n", pod.namespace, "delete", "pod", pod.name),
-            changes_cluster=True,
+        restart = kubectl("-n", pod.namespace, "delete", "pod", pod.name)
+        return (
+            plugin_log(pod, say),
+            NextAction(say("node-unregistered.restart", node=name), restart, changes_cluster=True),
         )
-    return NextAction(
-        say("node-unregistered.plugin", node=name),
-        prose.plugin_pods_command(name),
-    )
+    return (NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name)),)
+
+
+def plugin_log(pod: Pod | DaemonPod, say: Texts) -> NextAction:
+    """The end of the device plugin's log, of the run before its last restart where there was one."""
+    previous = ("--previous",) if any(one.restart_count for one in pod.status.container_statuses or ()) else ()
+    command = kubectl("-n", pod.namespace, "logs", pod.name, "--all-containers", "--tail=50", *previous)
+    return NextAction(say("nodes.plugin-log", node=pod.spec.node_name), command)

@@ -178,7 +178,8 @@ def test_a_refused_connection_is_told(tmp_path):
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         error = failure_at(url, tmp_path)
     assert error.message == f"GET /api/v1/nodes?limit=500 from {url}: connection refused"
-    assert error.hint == "check that the server is up and that it can be reached from here (address, VPN, firewall)"
+    assert error.hint.startswith("check that the server of context 'lab' in ")
+    assert error.hint.endswith("kubeconfig is up and can be reached from here (address, VPN, firewall)")
 
 
 def test_a_host_without_an_address_is_told(tmp_path):

@@ -83,6 +83,21 @@ def test_what_would_let_the_pod_to_the_cards_is_told_and_lets_it(
     assert codes(ask(tmp_path / "loosened", cluster(one), with_spec(wanted, **loosened))) == ["fits"]
 
 
+def test_all_of_the_selection_that_has_to_go_is_named(tmp_path: Path) -> None:
+    wanted = with_spec(pod(), nodeSelector={"pool": "t4", "zone": "b"}, affinity=AFFINITY)
+    one = gpu_node("gpu-1", labels={"pool": "a100", "zone": "b"})
+    told = "Loosen the pod's nodeSelector (pool, nodeAffinity): gpu-1 would take it now"
+    assert labels(ask(tmp_path / "fit", cluster(one), wanted)) == [told]
+    assert codes(ask(tmp_path / "loosened", cluster(one), with_spec(pod(), nodeSelector={"zone": "b"}))) == ["fits"]
+
+
+def test_of_several_loosenings_the_one_that_leaves_most_of_the_selection_is_told(tmp_path: Path) -> None:
+    wanted = with_spec(pod(), nodeSelector={"pool": "t4", "zone": "b"})
+    nodes = [gpu_node("gpu-1", labels={"zone": "a"}), gpu_node("gpu-2", labels={"zone": "b"})]
+    report = ask(tmp_path, cluster(*nodes), wanted)
+    assert labels(report) == ["Loosen the pod's nodeSelector (pool): gpu-2 would take it now"]
+
+
 def test_a_way_that_meets_another_obstacle_is_not_told(tmp_path: Path) -> None:
     objects = cluster(gpu_node("gpu-1", taints=[TAINT], **POOL), gpu_node("gpu-2", taints=[TAINT, ILL]))
     report = ask(tmp_path, objects, with_spec(pod(), nodeSelector={"pool": "a100"}))
@@ -117,7 +132,7 @@ def test_several_obstacles_are_counted_and_a_long_claim_leaves_a_whole_verdict(t
     small = gpu_node("gpu-small", allocatable={"nvidia.com/gpu": "10", "cpu": "1"})
     asks = container(gpu() | {"cpu": "4"})
     report = ask(tmp_path, cluster(*nodes, small), with_spec(pod(), containers=[asks]))
-    assert cause(report).claim.endswith("(nvidia.com/gpu); 1 Insufficient cpu.")
+    assert cause(report).claim.endswith("1 Insufficient cpu (the pod asks for 4, at most 1 there).")
     assert report.verdict == (
         "HAMi would give wl cards on 3 nodes, but Kubernetes drops them: "
         "2 node(s) had untolerated taint(s) (nvidia.com/gpu); 1 Insufficient cpu."

@@ -89,6 +89,43 @@ def test_a_number_of_cards_without_an_amount_is_not_taken_for_a_unit() -> None:
         read("2x")
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("2 8Gi", "2x8Gi"), ("2 16Gi", "2x16Gi"), ("4 50%", "4x50%"), ("2 8 Gi", "2x8Gi"), ("2 x 1 6Gi", "")],
+)
+def test_two_numbers_side_by_side_are_not_read_as_one(typed: str, meant: str) -> None:
+    for cards in (typed, typed.split()):
+        with pytest.raises(UsageError) as refused:
+            find("fit").request(cards=cards)
+        assert refused.value.message == f"{typed!r} is no number of cards with an amount of memory"
+        assert refused.value.hint.startswith(f"Did you mean {meant}?" if meant else "For example: fit ")
+
+
+def test_in_slack_two_numbers_side_by_side_get_the_same_advice() -> None:
+    with pytest.raises(UsageError) as refused:
+        understand(["fit", "2", "8Gi"])
+    assert refused.value.hint.startswith("Did you mean 2x8Gi?")
+
+
+def test_what_was_typed_is_refused_as_it_was_typed() -> None:
+    for typed, shown in [("0Gi", "0Gi is"), ("2x16GB", "'GB' is"), ("1x0.0001Ti", "0.0001Ti is")]:
+        with pytest.raises(UsageError) as refused:
+            read(typed)
+        assert refused.value.message.startswith(shown)
+
+
+def test_a_number_that_is_small_for_mib_is_told_apart_from_one_that_is_not() -> None:
+    with pytest.raises(UsageError) as refused:
+        read("2x16")
+    assert refused.value.message == "16 without a unit would be 16 MiB, which is less than 100"
+
+
+def test_fit_alone_names_both_that_it_takes() -> None:
+    with pytest.raises(UsageError) as refused:
+        find("fit").request()
+    assert refused.value.message == "fit needs cards or a manifest"
+
+
 def test_a_mistaken_unit_gets_the_right_one() -> None:
     with pytest.raises(UsageError) as refused:
         read("2x16GB")
@@ -178,7 +215,7 @@ def test_what_is_proposed_fits_when_it_is_asked_for(tmp_path: Path) -> None:
         again = understand(words).request
         path = record(tmp_path / str(number), objects)
         fields = {"cores": again.words.cores, "type": again.words.type, "namespace": again.namespace}
-        assert codes(answer("fit", path, {}, cards=words[1], **fields)) == ["fits"], words
+        assert codes(answer("fit", path, {}, cards=words[1], **fields))[0] == "fits", words
 
 
 def test_the_pods_whose_end_would_help_are_named_the_least_disruptive_first(tmp_path: Path) -> None:
@@ -200,7 +237,7 @@ def test_the_pods_whose_end_would_help_are_named_the_least_disruptive_first(tmp_
 def test_a_tainted_node_is_neither_counted_nor_advised(tmp_path: Path) -> None:
     objects = cluster(gpu_node("gpu-1"), gpu_node("gpu-2", taints=[TAINT]), used(10000), used(5000, "gpu-2"))
     report = ask(tmp_path, objects, "1x12Gi")
-    assert "on none of the 1 nodes now" in report.verdict
+    assert "on none of the 1 node now" in report.verdict
     assert all("gpu-2" not in one for one in commands(report))
     assert {row["node"] for row in table(report, "pods to end")} == {"gpu-1"}
 
@@ -245,7 +282,7 @@ def test_a_verdict_with_many_reasons_is_a_whole_sentence(tmp_path: Path) -> None
     report = ask(tmp_path, objects, "1x15Gi", cores=100, type="T4")
     assert cause(report).claim.endswith("1 dropped by Kubernetes' own filters.")
     assert len(cause(report).claim) > 140
-    assert report.verdict.endswith("now: 8 ExclusiveDeviceAllocateConflict; 1 CardTypeMismatch.")
+    assert report.verdict.endswith("now: 8 with cards in use that are wanted whole; 1 for other reasons.")
 
 
 def test_cards_of_the_asked_type_that_are_too_small_even_empty_are_told_as_that(tmp_path: Path) -> None:
@@ -284,6 +321,63 @@ def test_a_quota_that_alone_refuses_it_is_the_cause_and_less_is_proposed(tmp_pat
     assert table(report, "quota")[0]["verdict"] == "refused"
     assert [row["pods to end"] for row in table(report, "pods to end")] == ["dev/holder-gpu-1"]
     assert "9000" in quotes(report)
+
+
+def test_a_share_of_a_card_is_held_against_the_quota_with_its_figure_on_each_type_of_card(tmp_path: Path) -> None:
+    large = gpu_node("gpu-2", card("GPU-gpu-2", 81920, type="NVIDIA A100"))
+    objects = cluster(gpu_node(), large, quota(namespace="dev", gpumem=9000), used(5000, namespace="dev"))
+    report = ask(tmp_path / "both", objects, "1x50%", namespace="dev")
+    assert "8,192 (NVIDIA-Tesla T4), 40,960 (NVIDIA A100) asked" in cause(report).claim
+    assert "8,192 to 40,960 asked" in report.verdict
+    (row,) = table(report, "quota")
+    assert (row["asked"], row["verdict"]) == ("8192 to 40960", "refused")
+    report = ask(tmp_path / "one", objects, "1x50%", namespace="dev", type="T4")
+    assert "5,000 of 9,000 limits.nvidia.com/gpumem used, 8,192 asked" in report.verdict
+    assert table(report, "quota")[0]["asked"] == "8192"
+
+
+def test_a_share_that_the_quota_leaves_room_for_on_some_cards_is_neither_refused_nor_fits(tmp_path: Path) -> None:
+    large = gpu_node("gpu-2", card("GPU-gpu-2", 81920))
+    objects = cluster(gpu_node(), large, quota(namespace="dev", gpumem=9000))
+    report = ask(tmp_path, objects, "1x50%", namespace="dev")
+    assert (codes(report), table(report, "quota")[0]["verdict"]) == (["fits"], "unknown")
+
+
+def test_a_namespace_in_which_nothing_was_seen_is_told_beside_the_answer(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(), used(10, namespace="team"))
+    report = ask(tmp_path / "none", objects, "1x1Gi", type="T4", namespace="tema")
+    assert codes(report) == ["fits", "not-found"]
+    assert report.verdict.startswith("1x1Gi (1 x 1,024 MiB) fits now")
+    assert commands(report) == ["fit 1x1024Mi --type T4 -n team"]
+    for number, there in enumerate(("team", "default", "")):
+        assert codes(ask(tmp_path / str(number), objects, "1x1Gi", namespace=there)) == ["fits"]
+
+
+def test_every_node_is_accounted_for_in_words(tmp_path: Path) -> None:
+    others = [gpu_node(f"v-{at}", card(f"GPU-v-{at}", type="NVIDIA V100")) for at in range(3)]
+    report = ask(tmp_path, cluster(gpu_node(), *others, node("cpu-1"), used(16000)), "1x8Gi", type="T4")
+    assert report.verdict == (
+        "1x8Gi fits on none of the 5 nodes now: 1 with too little free memory; 3 with cards of other types; "
+        "1 not registered with HAMi."
+    )
+
+
+def test_more_cards_of_a_type_than_a_node_has_are_told_as_that(tmp_path: Path) -> None:
+    four = gpu_node("v-1", *(card(f"GPU-v-{at}", type="NVIDIA V100") for at in range(4)))
+    eight = gpu_node("t-1", *(card(f"GPU-t-{at}") for at in range(8)))
+    report = ask(tmp_path, cluster(four, eight), "8x1Gi", type="V100")
+    assert report.verdict.endswith("nor would it on an empty one: no node has more than 4 V100 cards.")
+
+
+def test_mig_instances_that_are_too_small_do_not_count_as_cards(tmp_path: Path) -> None:
+    profile = {"name": "1g.10gb", "memoryMB": 9728, "core": 14, "sliceCount": 1}
+    placed = [profile | {"placements": [{"start": at, "size": 1} for at in range(7)]}]
+    with_mig = gpu_node("m-1", card("GPU-m", 81920, mode="mig", count=7, migProfiles=placed, type="NVIDIA A100"))
+    whole = gpu_node("w-1", *(card(f"GPU-w-{at}", 81920, type="NVIDIA A100") for at in range(2)))
+    report = ask(tmp_path / "whole", cluster(with_mig, whole), "9")
+    assert report.verdict.endswith("no node has more than 2 cards.")
+    report = ask(tmp_path / "part", cluster(with_mig, whole), "9x5Gi")
+    assert report.verdict.endswith("no node has more than 7 cards or MIG instances.")
 
 
 def test_the_quota_that_refuses_is_quoted_with_what_counts_against_it_and_no_other(tmp_path: Path) -> None:

@@ -265,6 +265,10 @@ def test_an_unknown_node_is_answered_with_near_names(tmp_path: Path) -> None:
     assert sorted(commands(report)) == ["gpus --node gpu-node-01", "gpus --node gpu-node-02"]
 
 
+def test_a_node_that_nothing_is_called_like_leads_to_all_of_them(tmp_path: Path) -> None:
+    assert commands(ask(tmp_path, gpu_node("gpu-node-01"), node="zzz")) == ["nodes --all"]
+
+
 def test_an_unknown_type_is_answered_with_the_types_there_are(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node(), type="H100")
     assert codes(report) == ["not-found"]

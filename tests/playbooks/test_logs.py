@@ -81,7 +81,7 @@ def test_the_newest_run_is_summed_up_by_hamis_own_reasons(tmp_path: Path) -> Non
     )
     assert codes(report) == ["card-insufficient-memory", "card-cordoned", "log-verbosity"]
     assert cause(report).claim == (
-        "HAMi filtered ml/wl 2 times in 1h; at 04:59:05 it refused 3 of 4 nodes: "
+        "HAMi filtered ml/wl 2 times in the 59 s that the log reaches back; at 04:59:05 it refused 3 of 4 nodes: "
         "CardInsufficientMemory 2, CardCordoned 1."
     )
     assert (cause(report).scope.nodes, cause(report).severity) == (("gpu-1", "gpu-2"), "warning")
@@ -140,10 +140,11 @@ def test_runs_in_a_row_that_end_alike_are_told_once_whatever_order_the_nodes_cam
     one, two = ("gpu-1", "1/1 CardCordoned"), ("gpu-2", "1/1 NumaNotFit")
     log = [start(1), unfit(*one, 1), start(2), unfit(*two, 2), unfit(*one, 2), start(3), unfit(*one, 3), unfit(*two, 3)]
     rows = table(ask(tmp_path, *log), "filter runs")
-    assert [(row["run"], row["time"][-12:], row["node"], row["reason"]) for row in rows] == [
-        ("2-3", "04:59:03.000", "gpu-1", "1/1 CardCordoned"),
-        ("2-3", "04:59:03.000", "gpu-2", "1/1 NumaNotFit"),
-        ("1", "04:59:01.000", "gpu-1", "1/1 CardCordoned"),
+    both = "2026-11-21 04:59:02.000 - 04:59:03.000"
+    assert [(row["run"], row["time"], row["node"], row["reason"]) for row in rows] == [
+        ("2-3", both, "gpu-1", "1/1 CardCordoned"),
+        ("2-3", both, "gpu-2", "1/1 NumaNotFit"),
+        ("1", "2026-11-21 04:59:01.000", "gpu-1", "1/1 CardCordoned"),
     ]
 
 
@@ -220,6 +221,19 @@ def test_nothing_in_the_log_says_why_that_may_be(tmp_path: Path) -> None:
     assert "the pod names the scheduler default-scheduler, HAMi's is hami-scheduler" in other.verdict
 
 
+def test_a_log_that_begins_later_than_asked_for_says_how_far_it_was_looked_back(tmp_path: Path) -> None:
+    report = ask(tmp_path, start(1), unfit("gpu-1", "1/1 CardCordoned", 1))
+    assert "1 time in the " in report.verdict
+    assert " that the log reaches back; at 04:59:01" in report.verdict
+
+
+def test_a_node_that_is_refused_for_several_reasons_is_said_to_count_with_each(tmp_path: Path) -> None:
+    report = ask(tmp_path, start(), unfit("gpu-1", "1/2 CardCordoned, 1/2 NumaNotFit"))
+    assert "it refused 1 of 1 node: NumaNotFit 1, CardCordoned 1 (a node counts with each of its reasons)." in (
+        cause(report).claim
+    )
+
+
 def test_a_name_that_nobody_has_is_not_found(tmp_path: Path) -> None:
     report = ask(tmp_path, start(), name="ml/nosuch")
     assert codes(report)[0] == "not-found"
@@ -239,6 +253,7 @@ def test_older_lines_than_asked_for_are_no_part_of_the_answer(tmp_path: Path) ->
     assert "1 time in 30s" in cause(report).claim
     none = ask(tmp_path, *log[:2], since="10s")
     assert codes(none)[0] == "not-in-log"
+    assert none.verdict.endswith("HAMi's newest lines about it are from 2026-11-21T04:59:01Z, before that.")
     assert "its newest line about the pod is from 2026-11-21T04:59:01Z" in gaps(none)
 
 

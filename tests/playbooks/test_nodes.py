@@ -167,6 +167,17 @@ def test_cordoned_cards_are_told_and_a_cordon_in_vain_too(tmp_path: Path) -> Non
     assert faults(ask(tmp_path / "old", one, plugin("gpu-1"), version="2.9.0")) == ["card-cordon-ignored"]
 
 
+def test_a_cordoned_card_comes_with_how_to_uncordon_it_after_who_did(tmp_path: Path) -> None:
+    cordon = "hami.io/device-cordon"
+    report = ask(tmp_path / "one", gpu_node("gpu-1", annotations={cordon: "GPU-gpu-1"}), plugin("gpu-1"))
+    _, who, undo = cause(report).next_actions
+    assert "--show-managed-fields" in who.command
+    assert (undo.command, undo.changes_cluster) == (f"kubectl annotate node gpu-1 {cordon}-", True)
+    both = gpu_node("gpu-1", card("GPU-a"), card("GPU-b"), annotations={cordon: "GPU-a, GPU-b"})
+    undo = cause(ask(tmp_path / "two", both, plugin("gpu-1"))).next_actions[-1]
+    assert undo.command == f"kubectl annotate node gpu-1 --overwrite {cordon}=GPU-b"
+
+
 def test_a_card_registered_on_two_nodes_is_one_finding(tmp_path: Path) -> None:
     nodes = [gpu_node(name, card("GPU-same"), card(f"GPU-{name}")) for name in ("gpu-1", "gpu-2")]
     report = ask(tmp_path, *nodes, *healthy("gpu-3"), plugin("gpu-1"), plugin("gpu-2"))
@@ -312,6 +323,15 @@ def test_an_unknown_node_is_answered_with_near_names(tmp_path: Path) -> None:
     report = ask(tmp_path, *healthy("gpu-node-01"), node="gpu-node-1")
     assert codes(report) == ["not-found"]
     assert commands(report) == ["nodes gpu-node-01"]
+
+
+def test_the_end_of_a_nodes_name_is_enough_to_be_offered_it(tmp_path: Path) -> None:
+    report = ask(tmp_path, *healthy("gpu-node-01"), *healthy("gpu-node-16"), node="16")
+    assert commands(report) == ["nodes gpu-node-16"]
+
+
+def test_a_node_that_nothing_is_called_like_leads_to_all_of_them(tmp_path: Path) -> None:
+    assert commands(ask(tmp_path, *healthy("gpu-node-01"), node="zzz")) == ["nodes --all"]
 
 
 def test_a_verdict_about_many_problems_counts_those_it_has_no_room_for(tmp_path: Path) -> None:

@@ -32,7 +32,10 @@ def test_a_node_without_a_registration_is_found_with_its_proof(tmp_path: Path) -
     report = ask(tmp_path, *healthy(), lost, plugin("gpu-2"))
     assert faults(report) == ["node-unregistered"]
     assert (cause(report).scope.nodes, quotes(report)[0]) == (("gpu-2",), "40")
-    assert commands(report)[0] == "kubectl -n hami-system delete pod hami-device-plugin-gpu-2"
+    assert commands(report)[:2] == [
+        "kubectl -n hami-system logs hami-device-plugin-gpu-2 --all-containers --tail=50",
+        "kubectl -n hami-system delete pod hami-device-plugin-gpu-2",
+    ]
 
 
 def test_a_registration_that_lacks_its_plugin_is_one_finding_that_says_so(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_namespaces_without_a_quota_come_last_and_are_said_to_have_none(tmp_path
 def test_a_cluster_without_quotas_is_told_as_that(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, holds("a", 500)))
     assert (codes(report), report.severity) == (["quota"], "info")
-    assert report.verdict.startswith("No namespace has a quota on HAMi's resources; 1 of them hold 500 MiB")
+    assert report.verdict.startswith("No namespace has a quota on HAMi's resources; 1 of them holds 500 MiB")
 
 
 def test_a_quota_on_other_resources_is_no_concern(tmp_path: Path) -> None:
@@ -191,6 +191,9 @@ def test_before_2_7_hami_holds_nobody_against_a_quota(tmp_path: Path) -> None:
     report = ask(tmp_path, objects)
     assert codes(report) == ["quota-not-enforced"]
     assert "HAMi 2.6.1 knows no quotas" in report.verdict
+    memory = rows(report)["ml", "gpumem"]
+    assert (memory["HAMi limit"], memory["HAMi counts"], memory["HAMi %"]) == ("none", "5000", "")
+    assert commands(report) == ["status"]
 
 
 def test_a_limit_of_zero_is_none_before_2_10_and_refuses_everybody_since(tmp_path: Path) -> None:
@@ -237,6 +240,25 @@ def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Pat
 def test_one_pod_alone_is_told_with_what_it_asks_for(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))), "ml")
     assert report.verdict == ("only waits for the quota of ml: 8,000 of 9,000 nvidia.com/gpumem used, 2,000 asked.")
+
+
+def test_a_pod_that_is_kept_out_may_ask_for_less_or_the_quota_be_raised(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))))
+    look, smaller, more = cause(report).next_actions
+    assert look.command == "why ml/only"
+    assert smaller.label.startswith("Ask for at most 1,000 MiB per card")
+    assert more.label == "Raise limits.nvidia.com/gpumem of quota ml/cards to 10,000, which only needs"
+    assert more.command == (
+        "kubectl -n ml patch resourcequota cards --type merge -p "
+        """'{"spec":{"hard":{"limits.nvidia.com/gpumem":"10000"}}}'"""
+    )
+    assert more.changes_cluster
+
+
+def test_of_two_quotas_with_one_key_none_is_said_to_be_the_one_to_raise(tmp_path: Path) -> None:
+    other = quota({"limits/gpumem": 9500}, name="other")
+    report = ask(tmp_path, cluster(NODE, FULL, other, HELD, pod("only", gpu(memory=2000))))
+    assert not any(one.changes_cluster for one in cause(report).next_actions)
 
 
 def test_a_quota_on_cores_keeps_out_too(tmp_path: Path) -> None:
@@ -329,6 +351,27 @@ def test_kubernetes_own_quota_is_told_apart(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, own, job, event(job, "FailedCreate", BY_KUBERNETES + USED)))
     assert codes(report)[0] == "admission-denied"
     assert report.verdict.startswith("Kubernetes refuses new pods of Job train: the quota of ml has no room")
+
+
+def test_both_limits_that_the_webhook_may_have_meant_are_quoted(tmp_path: Path) -> None:
+    both, job = quota({"limits/gpucores": 100, "limits/gpumem": 9000}), owner("Job", "train")
+    report = ask(tmp_path, cluster(NODE, both, HELD, job, event(job, "FailedCreate", BY_HAMI, 40)))
+    assert [one.quote for one in report.findings[0].evidence] == [BY_HAMI, "100", "9000"]
+
+
+def test_the_newest_refusal_is_quoted_first_however_many_controllers_there_are(tmp_path: Path) -> None:
+    jobs = [owner("Job", f"train-{at}") for at in range(4)]
+    first = event(jobs[0], "FailedCreate", f"{BY_HAMI} ", 900)
+    others = [event(job, "FailedCreate", BY_HAMI, 500 - at) for at, job in enumerate(jobs[1:])]
+    last = event(jobs[0], "FailedCreate", f"{BY_HAMI} again", 10)
+    report = ask(tmp_path, cluster(NODE, FULL, HELD, *jobs, first, *others, last))
+    assert quotes(report)[0] == f"{BY_HAMI} again"
+
+
+def test_a_limit_that_was_raised_since_refuses_nobody(tmp_path: Path) -> None:
+    own, job = quota({"requests/gpu": 8}, {"requests/gpu": 4}), owner("Job", "train")
+    report = ask(tmp_path, cluster(NODE, own, job, event(job, "FailedCreate", BY_KUBERNETES + USED)))
+    assert "admission-denied" not in codes(report)
 
 
 @pytest.mark.parametrize(

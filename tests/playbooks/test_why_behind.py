@@ -28,6 +28,17 @@ def test_a_node_that_kubernetes_drops_and_that_is_full_is_a_warning_too(tmp_path
     assert report.severity == "warning"
 
 
+def test_all_nodes_where_something_stands_behind_are_named(tmp_path: Path) -> None:
+    names = [f"gpu-{at:02}" for at in range(30)]
+    nodes = [gpu_node(name, card(f"GPU-{name}")) for name in names]
+    full = [running(f"big-{name}", name, (f"GPU-{name}", 14000, 0)) for name in names]
+    report = ask(tmp_path, cluster(*nodes, *full, QUOTA, LARGE))
+    assert [(one.code, len(one.scope.nodes)) for one in report.findings] == [
+        ("resource-quota-not-fit", 30),
+        ("card-insufficient-memory", 30),
+    ]
+
+
 def test_an_obstacle_that_hides_nothing_is_told_alone(tmp_path: Path) -> None:
     small = pod(limits=gpu(memory=2000))
     report = ask(tmp_path, cluster(gpu_node("gpu-1", card("GPU-0")), QUOTA, FULL, small))

@@ -53,10 +53,12 @@ def test_a_node_that_should_have_cards_and_registered_none(tmp_path: Path) -> No
     assert found.next_actions[0].command.endswith("spec.nodeName=gpu-1")
 
 
-def test_a_device_plugin_that_is_there_is_restarted(tmp_path: Path) -> None:
+def test_a_device_plugin_that_is_there_is_restarted_after_its_log_was_read(tmp_path: Path) -> None:
     found = unregistered(tmp_path, node("gpu-1", labels={"gpu": "on"}), "2.10.0", plugin_pod("gpu-1"))
-    assert found.next_actions[0].command == "kubectl -n hami-system delete pod hami-device-plugin-gpu-1"
-    assert found.next_actions[0].changes_cluster
+    log, restart = found.next_actions
+    assert log.command == "kubectl -n hami-system logs hami-device-plugin-gpu-1 --all-containers --tail=50"
+    assert restart.command == "kubectl -n hami-system delete pod hami-device-plugin-gpu-1"
+    assert (log.changes_cluster, restart.changes_cluster) == (False, True)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "  "])

@@ -1,0 +1,136 @@
+"""`fit -f`: what a manifest asks for beside cards is told, and its proofs and proposals name its file."""
+
+import copy
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bot.report import Report
+from handlers.shell_output import asked_there
+from playbooks._manifest import Manifest
+from tests.playbooks.world import Object, answer, cause, cluster, codes, gpu, gpu_node, pod, record, running
+
+TERM = [{"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "kubernetes.io/hostname"}]
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": TERM}
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM[0]}]}
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def written(tmp_path: Path, wanted: Object, **spec: object) -> Path:
+    changed = copy.deepcopy(wanted)
+    changed["spec"] |= spec
+    (path := tmp_path / "my pod.json").write_text(json.dumps(changed, indent=1))
+    return path
+
+
+def ask(tmp_path: Path, objects: list[Object], path: Path) -> Report:
+    text = path.read_text()
+    file = [Manifest(str(path), text, str(path))]
+    return answer("fit", record(tmp_path, objects), {}, file=file, also=text)
+
+
+def with_port(**port: int) -> list[Object]:
+    (main,) = pod()["spec"]["containers"]
+    return [main | {"ports": [port]}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"affinity": {"podAntiAffinity": REQUIRED}}, "podAntiAffinity"),
+        ({"affinity": {"podAffinity": REQUIRED}}, "podAffinity"),
+        ({"containers": with_port(containerPort=80, hostPort=80)}, "hostPort"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentVolumeClaim"),
+        ({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]}, "ephemeral volume"),
+        ({"topologySpreadConstraints": [SPREAD]}, "topologySpreadConstraints"),
+    ],
+)
+def test_what_depends_on_more_than_cards_and_the_node_is_a_gap_and_nothing_is_sure(
+    tmp_path: Path, spec: Object, told: str
+) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, pod(), **spec))
+    assert (codes(report), cause(report).confidence) == (["fits"], "suspected")
+    assert [one.source for one in report.gaps] == [told]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"affinity": {"podAntiAffinity": PREFERRED, "podAffinity": PREFERRED}},
+        {"containers": with_port(containerPort=80)},
+        {"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {"name": "c"}}]},
+        {"topologySpreadConstraints": [SPREAD | {"whenUnsatisfiable": "ScheduleAnyway"}]},
+        {"affinity": None, "volumes": None, "topologySpreadConstraints": None},
+    ],
+)
+def test_what_rules_no_node_out_is_no_gap(tmp_path: Path, spec: Object) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, pod(), **spec))
+    assert (cause(report).confidence, report.gaps) == ("confirmed", ())
+
+
+def test_a_pod_that_names_its_node_is_refused_by_hami_s_webhook(tmp_path: Path) -> None:
+    path = written(tmp_path, pod(), nodeName="gpu-9")
+    report = ask(tmp_path, cluster(gpu_node()), path)
+    assert (codes(report), report.severity) == (["admission-denied"], "warning")
+    assert "spec.nodeName" in report.verdict
+    assert [one.quote for one in cause(report).evidence] == ["gpu-9"]
+
+
+def test_a_resource_that_no_node_offers_drops_every_node(tmp_path: Path) -> None:
+    path = written(tmp_path, pod(limits=gpu() | {"nvidia.com/gpumemory": "1000"}))
+    report = ask(tmp_path, cluster(gpu_node()), path)
+    assert (codes(report), report.severity) == (["kubernetes-filter"], "warning")
+    assert report.verdict.startswith("No node offers nvidia.com/gpumemory, which wl asks for")
+    assert "1000" in [one.quote for one in cause(report).evidence]
+    (action,) = cause(report).next_actions
+    assert "Did you mean nvidia.com/gpumem?" in action.label
+    assert action.command == f"fit -f '{path}' -n ml"
+
+
+def test_a_proposal_names_the_file_to_edit_and_the_command_that_tries_it(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(), running("holder", "gpu-1", ("GPU-gpu-1", 10000, 0)))
+    path = written(tmp_path, pod(limits=gpu(memory=9000)))
+    action = cause(ask(tmp_path, objects, path)).next_actions[0]
+    assert "at most 6,384 MiB" in action.label
+    assert str(path) in action.label
+    assert action.command == f"fit -f '{path}' -n ml"
+
+
+def test_more_cpu_than_a_node_has_is_told_with_both_figures(tmp_path: Path) -> None:
+    path = written(tmp_path, pod(limits=gpu() | {"cpu": "200"}))
+    report = ask(tmp_path, cluster(gpu_node(allocatable={"cpu": "96"})), path)
+    assert "Insufficient cpu (the pod asks for 200, at most 96 there)" in cause(report).claim
+    assert report.verdict.endswith("Kubernetes drops it: Insufficient cpu (the pod asks for 200, at most 96 there).")
+    assert {"200", "96"} <= {one.quote for one in cause(report).evidence}
+    assert cause(report).next_actions[0].label.startswith("Ask for at most 96 of cpu")
+
+
+def test_a_resource_that_some_nodes_offer_drops_the_others(tmp_path: Path) -> None:
+    path = written(tmp_path, pod(limits=gpu() | {"rdma/hca": 2}))
+    with_rdma = gpu_node("gpu-2")
+    with_rdma["status"]["allocatable"]["rdma/hca"] = "2"
+    report = ask(tmp_path, cluster(gpu_node("gpu-1"), with_rdma), path)
+    assert (codes(report), cause(report).scope.nodes) == (["fits"], ("gpu-2",))
+    assert (cause(report).confidence, [one.source for one in report.gaps]) == ("suspected", ["free rdma/hca"])
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/priority", "example.kubernetes.io/x", "cpu"])
+def test_what_hami_or_kubernetes_itself_reads_is_no_resource_that_a_node_must_offer(tmp_path: Path, name: str) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, pod(limits=gpu() | {name: 1})))
+    assert codes(report) == ["fits"]
+
+
+def test_a_proof_from_the_manifest_is_shown_again_by_its_command(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(labels={"pool": "a100"}), running("holder", "gpu-1", ("GPU-gpu-1", 10000, 0)))
+    for wanted in (pod(limits=gpu(memory=99999)), pod()):
+        selector = None if wanted != pod() else {"pool": "t4"}
+        report = ask(tmp_path, objects, written(tmp_path, wanted, nodeSelector=selector))
+        proofs = [
+            one for one in cause(asked_there(report, (), ("--recording", "r"))).evidence if one.source == "manifest"
+        ]
+        assert proofs
+        for proof in proofs:
+            shown = subprocess.run(["bash", "-c", proof.command], capture_output=True, text=True, check=True).stdout
+            assert proof.quote in shown
