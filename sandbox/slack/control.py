@@ -1,11 +1,13 @@
-"""Faults and time by HTTP: /control/*, for whoever is not in the same process."""
+"""Faults, time and other apps by HTTP: /control/*, for whoever is not in the same process."""
 
 from typing import Any
 
 from aiohttp import web
 
 from sandbox.slack.clock import VirtualClock
+from sandbox.slack.errors import SlackError
 from sandbox.slack.faults import Fault
+from sandbox.slack.people import People
 from sandbox.slack.world import World
 
 
@@ -14,10 +16,12 @@ class Control:
 
     "for" (seconds from now) may stand for `until`. GET gives the plan. POST /control/disconnect takes {"reason"},
     POST /control/cut nothing, POST /control/advance {"seconds"}; GET /control/unknown lists unknown methods.
+    POST /control/webhook takes what another app, such as Alertmanager, posts to its incoming webhook: {"channel", ...}.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, people: People) -> None:
         self._world = world
+        self._people = people
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -27,6 +31,7 @@ class Control:
             web.post("/control/cut", self._cut),
             web.post("/control/advance", self._advance),
             web.get("/control/unknown", self._unknown),
+            web.post("/control/webhook", self._webhook),
         ]
 
     async def _show(self, _: web.Request) -> web.Response:
@@ -71,6 +76,14 @@ class Control:
 
     async def _unknown(self, _: web.Request) -> web.Response:
         return web.json_response({"ok": True, "methods": self._world.unknown_methods})
+
+    async def _webhook(self, request: web.Request) -> web.Response:
+        given = await request.json()
+        try:
+            ts = await self._people.alert(given.get("channel", ""), given, thread_ts=given.get("thread_ts", ""))
+        except SlackError as refusal:
+            return web.json_response(refusal.body(), status=404 if refusal.word == "channel_not_found" else 400)
+        return web.json_response({"ok": True, "ts": ts})
 
 
 def _wrong(detail: str) -> web.Response:

@@ -8,7 +8,7 @@ from typing import Any
 from sandbox.slack.delivery import VERIFICATION_TOKEN
 from sandbox.slack.responses import Response
 from sandbox.slack.seed import Command
-from sandbox.slack.workspace import Record
+from sandbox.slack.workspace import Channel, Record
 from sandbox.slack.world import World
 
 _URL = re.compile(r"https?://[^\s<>|]+")
@@ -37,6 +37,35 @@ def command_payload(world: World, command: Command, text: str, response: Respons
         "is_enterprise_install": "false",
         "response_url": world.url + response.path,
         "trigger_id": trigger(world, user),
+    }
+
+
+def as_sent(world: World, channel: Channel, message: Record) -> Record:
+    """A person's message as it stands in events: with its blocks, and with the head of the thread that it is sent from."""
+    sent = world.workspace.dressed(channel, message) | {
+        "team": world.seed.team_id,
+        "blocks": rich_text(message["text"]),
+    }
+    del sent["channel"]
+    root = channel.messages.get(message.get("thread_ts", ""))
+    if root is not None and message.get("subtype") == "thread_broadcast":
+        shown = world.workspace.dressed(channel, root) | {"team": world.seed.team_id, "is_locked": False}
+        del shown["channel"]
+        sent["root"] = shown
+    return sent
+
+
+def changed(channel: Channel, before: Record, after: Record, ts: str) -> Record:
+    """The event of an edit: what the message is and what it was."""
+    return {
+        "type": "message",
+        "subtype": "message_changed",
+        "message": after,
+        "previous_message": before,
+        "channel": channel.id,
+        "hidden": True,
+        "ts": ts,
+        "event_ts": ts,
     }
 
 

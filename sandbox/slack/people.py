@@ -1,21 +1,27 @@
 """What people do in the workspace, sent to the app as Slack would. The page and the tests both come through here."""
 
+import uuid
 from typing import Any
 
 from sandbox.slack.content import elements_of, view_content
 from sandbox.slack.delivery import Ack
 from sandbox.slack.errors import SlackError
 from sandbox.slack.payloads import (
+    as_sent,
+    changed,
     command_payload,
     event_payload,
     interaction,
-    rich_text,
     trigger,
     typed,
 )
 from sandbox.slack.responses import Response
+from sandbox.slack.strangers import foreign_message
 from sandbox.slack.workspace import Channel, Record
 from sandbox.slack.world import World
+
+_MESSAGES = {"im": "message.im", "group": "message.groups", "channel": "message.channels"}
+"""The bot event of a message, by the kind of its channel."""
 
 
 class People:
@@ -27,29 +33,71 @@ class People:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def say(self, user: str, channel: str, text: str, *, thread_ts: str = "") -> Ack:
-        """Posts a message; the app hears of it when it is mentioned where it is a member, or in its own DM."""
+    async def say(self, user: str, channel: str, text: str, *, thread_ts: str = "", broadcast: bool = False) -> Ack:
+        """Posts a message; the app hears of it when it is mentioned where it is a member, or in its own DM.
+
+        `broadcast`: a reply in a thread that is also sent to the channel.
+        """
         world = self._world
         user_id, room = self._who(user), self._where(user, channel)
         if room.is_archived:
             raise SlackError("is_archived")
         if not text.strip():
             raise SlackError("no_text")
-        stored = typed(world, text)
-        message = {"type": "message", "user": user_id, "text": stored, "ts": world.workspace.stamp()}
+        message = {"client_msg_id": str(uuid.uuid4()), "type": "message", "user": user_id, "text": typed(world, text)}
+        message["ts"] = world.workspace.stamp()
         if thread_ts:
             message["thread_ts"] = room.head_of(thread_ts)
+        if thread_ts and broadcast:
+            message["subtype"] = "thread_broadcast"
         world.workspace.add(room.id, message)
-        event = {**message, "channel": room.id, "event_ts": message["ts"], "team": world.seed.team_id}
-        event |= {"blocks": rich_text(stored)}
-        ack = Ack(ok=True)
-        mentioned = f"<@{world.seed.app.bot_user_id}>" in stored
-        if mentioned and not room.is_im:
-            ack = await self._tell_app("app_mention", room, event | {"type": "app_mention"})
-        subscription = {"im": "message.im", "group": "message.groups", "channel": "message.channels"}[room.kind]
-        heard = await self._tell_app(subscription, room, event | {"channel_type": room.kind})
-        ack = heard if room.is_im else ack
+        event = as_sent(world, room, message) | {"channel": room.id, "event_ts": message["ts"]}
+        ack = await self._tell_of(room, message["text"], event, event)
         return Ack(ack.ok, ack.error, ack.payload, ack.latency_ms, message["ts"])
+
+    async def edit(self, user: str, channel: str, ts: str, text: str) -> Ack:
+        """Changes what a person wrote. As Slack has it, a mention in it is a new app_mention of the same message.
+
+        Raises SlackError message_not_found, cant_update_message, no_text.
+        """
+        world = self._world
+        user_id, room = self._who(user), self._where(user, channel)
+        message = room.messages.get(ts)
+        if message is None:
+            raise SlackError("message_not_found")
+        if message.get("user") != user_id:
+            raise SlackError("cant_update_message")
+        if not text.strip():
+            raise SlackError("no_text")
+        stored = typed(world, text)
+        if stored == message["text"]:
+            return Ack(ok=True, ts=ts)
+        before = as_sent(world, room, message)
+        now = world.workspace.stamp()
+        message |= {"text": stored, "edited": {"user": user_id, "ts": f"{int(float(now))}.000000"}}
+        world.workspace.touch_message(room.id, message)
+        after = as_sent(world, room, message)
+        mention = after | {"channel": room.id, "event_ts": now}
+        ack = await self._tell_of(room, stored, mention, changed(room, before, after, now))
+        return Ack(ack.ok, ack.error, ack.payload, ack.latency_ms, ts)
+
+    async def _tell_of(self, room: Channel, text: str, mention: Record, message: Record) -> Ack:
+        """What a new text in a channel is to the app: a mention, if it is mentioned there, and a message."""
+        ack = Ack(ok=True)
+        if f"<@{self._world.seed.app.bot_user_id}>" in text and not room.is_im:
+            ack = await self._tell_app("app_mention", room, mention | {"type": "app_mention"})
+        heard = await self._tell_app(_MESSAGES[room.kind], room, message | {"channel_type": room.kind})
+        return heard if room.is_im else ack
+
+    async def alert(self, channel: str, given: Record, *, thread_ts: str = "") -> str:
+        """Another app's message, given as to its incoming webhook; its ts."""
+        world = self._world
+        room = self._room(channel)
+        message = foreign_message(world, given, room.head_of(thread_ts))
+        world.workspace.add(room.id, message)
+        event = message | {"channel": room.id, "event_ts": message["ts"], "channel_type": room.kind}
+        await self._tell_app(_MESSAGES[room.kind], room, event)
+        return message["ts"]
 
     async def command(self, user: str, channel: str, command: str, text: str = "", *, thread_ts: str = "") -> Ack:
         """A slash command. Slack refuses them inside threads."""
@@ -248,12 +296,15 @@ class People:
         except KeyError as error:
             raise SlackError("user_not_found") from error
 
-    def _where(self, user: str, channel: str) -> Channel:
+    def _room(self, channel: str) -> Channel:
         workspace = self._world.workspace
         try:
-            room = workspace.channels[workspace.channel_id(channel)]
+            return workspace.channels[workspace.channel_id(channel)]
         except KeyError as error:
             raise SlackError("channel_not_found") from error
+
+    def _where(self, user: str, channel: str) -> Channel:
+        room = self._room(channel)
         if self._who(user) not in room.members:
             raise SlackError("not_in_channel")
         return room

@@ -114,7 +114,4 @@ def replace(workspace: Workspace, channel: str, message: Record, content: Record
     edited = {"user": workspace.app.bot_user_id, "ts": workspace.stamp()}
     message.update(content, edited=edited)
     hidden = workspace.is_ephemeral(channel, message["ts"], user)
-    head_ts = message.get("thread_ts", "")
-    workspace.touch(channel, head_ts, only_for=user if hidden else "")
-    if head_ts == message["ts"]:
-        workspace.touch(channel, only_for=user if hidden else "")
+    workspace.touch_message(channel, message, only_for=user if hidden else "")

@@ -31,8 +31,8 @@ class SlackServer:
     """A Slack workspace on 127.0.0.1 with one app installed. Used as a context manager; the URLs are set inside.
 
     `strict` (the default): scopes, rate limits and block rules are enforced. All deadlines run on `clock`.
-    What people do (`say`, `mention`, `command`, `click`, `shortcut`, `submit`, `close_view`, `open_home`, `react`) is
-    what the page does, and comes back with the app's Ack. Users and channels are given by id or by name.
+    What people do (`say`, `mention`, `edit`, `command`, `click`, `shortcut`, `submit`, `close_view`, `open_home`,
+    `react`) is what the page does, and comes back with the app's Ack. Users and channels are given by id or by name.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SlackServer:
         app.add_routes([web.get("/link", world.sockets.handle), web.get("/link/", world.sockets.handle)])
         app.add_routes(endpoints.routes())
         app.add_routes(Ui(world, self._people, self._closing).routes())
-        app.add_routes(Control(world).routes())
+        app.add_routes(Control(world, self._people).routes())
         self._served = Served(app, self._port)
         await self._served.start()
         self.url = self._served.url
@@ -198,8 +198,17 @@ class SlackServer:
 
     # what people do
 
-    async def say(self, user: str, channel: str, text: str, *, thread_ts: str = "") -> Ack:
-        return await self._people.say(user, channel, text, thread_ts=thread_ts)
+    async def say(self, user: str, channel: str, text: str, *, thread_ts: str = "", broadcast: bool = False) -> Ack:
+        """Posts a message; `broadcast`: a reply that is also sent to the channel."""
+        return await self._people.say(user, channel, text, thread_ts=thread_ts, broadcast=broadcast)
+
+    async def edit(self, user: str, channel: str, ts: str, text: str) -> Ack:
+        """Changes what a person wrote; a mention of the bot is "@hami-bot" in the text, as in `say`."""
+        return await self._people.edit(user, channel, ts, text)
+
+    async def alert(self, channel: str, message: Record, *, thread_ts: str = "") -> str:
+        """Posts as another app does by its incoming webhook (see sandbox.slack.strangers); the ts."""
+        return await self._people.alert(channel, message, thread_ts=thread_ts)
 
     async def mention(self, user: str, channel: str, text: str, *, thread_ts: str = "") -> Ack:
         """Says the text to the bot: "@hami-bot <text>"."""

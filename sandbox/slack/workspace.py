@@ -189,10 +189,14 @@ class Workspace:
         reaction["count"] = len(reaction["users"])
         kept = [one for one in reactions if one["name"] != name or one["count"]]
         message["reactions"] = kept if reaction in kept or remove else [*kept, reaction]
+        self.touch_message(channel_id, message)
+
+    def touch_message(self, channel_id: str, message: Record, *, only_for: str = "") -> None:
+        """Tells that a message is different now, wherever it is shown."""
         head_ts = message.get("thread_ts", "")
-        self.touch(channel_id, head_ts)
-        if head_ts == ts:
-            self.touch(channel_id)
+        self.touch(channel_id, head_ts, only_for=only_for)
+        if head_ts and _at_top(message):
+            self.touch(channel_id, only_for=only_for)
 
     def touch(self, channel_id: str, thread_ts: str = "", *, only_for: str = "") -> None:
         """Tells that something in the channel, or in that thread of it, is different now."""

@@ -28,8 +28,6 @@ def post_message(call: Call) -> Answer:
     if call.flag("reply_broadcast") and message.get("thread_ts"):
         message["subtype"] = "thread_broadcast"
     call.world.workspace.add(channel.id, message)
-    if message.get("subtype"):
-        call.world.workspace.touch(channel.id)
     call.world.clear_status(channel.id, message.get("thread_ts", ""))
     return {"channel": channel.id, "ts": message["ts"], "message": message}
 

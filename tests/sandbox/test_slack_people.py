@@ -1,0 +1,189 @@
+"""What people and other bots do that is more than a new message: edits, replies that are also sent, alerts."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.slack import App, Seed, SlackError, SlackServer, strangers
+from tests.sandbox.slack_support import new_app, page, socket_mode, web_client
+
+ADA, ONCALL = "U0ADA00001", "C0GPUONC01"
+ALL_EVENTS = ("app_mention", "message.im", "message.channels", "message.groups", "app_home_opened")
+_RECORDED = json.loads((Path(__file__).parent / "data" / "slack_events.json").read_text(encoding="utf-8"))
+RECORDED: dict[str, Any] = {one["kind"].removeprefix("event:"): one["event"] for one in _RECORDED}
+"""Events of the real Slack, by type and subtype."""
+LABELS = {"alertname": "HAMiPodPending", "namespace": "ml", "pod": "trainer-0", "severity": "warning"}
+
+
+@asynccontextmanager
+async def listening(*events: str):
+    """A workspace with an app that takes these events."""
+    async with SlackServer(seed=Seed(app=App(events=events or ALL_EVENTS))) as slack:
+        app = new_app(slack)
+
+        async def hear() -> None:
+            """What it was sent is in the journal."""
+
+        app.event("app_mention")(hear)
+        app.event("message")(hear)
+        async with socket_mode(slack, app):
+            yield slack
+
+
+def sent(slack: SlackServer) -> list[dict[str, Any]]:
+    """The events that the app was sent, each with its event_id."""
+    payloads = [entry.request for entry in slack.journal.of("delivery")]
+    return [payload["event"] | {"event_id": payload["event_id"]} for payload in payloads]
+
+
+def fields_of(value: Any, path: str = "") -> Iterator[str]:
+    """The path of every field; the elements of a list share theirs."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield f"{path}/{key}"
+            yield from fields_of(inner, f"{path}/{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from fields_of(inner, f"{path}[]")
+
+
+def lacks(event: dict[str, Any], recorded: str) -> set[str]:
+    """The fields of the recorded event that this one has not."""
+    return set(fields_of(RECORDED[recorded])) - set(fields_of(event))
+
+
+def test_an_edited_mention_is_a_new_mention_of_the_same_message() -> None:
+    async def run() -> None:
+        async with listening("app_mention") as slack:
+            ts = (await slack.mention("ada", ONCALL, "why ml/x")).ts
+            await slack.edit("ada", ONCALL, ts, "@hami-bot why ml/y")
+            first, second = sent(slack)
+        assert first["event_id"] != second["event_id"]
+        assert (first["ts"], second["ts"]) == (ts, ts)
+        assert (first["client_msg_id"], "edited" in first) == (second["client_msg_id"], False)
+        assert second["edited"]["user"] == ADA
+        assert second["text"] == "<@U0HAMIBOT1> why ml/y"
+        assert lacks(second, "app_mention") == set()
+
+    asyncio.run(run())
+
+
+def test_an_edit_that_adds_the_mention_is_a_mention_and_one_that_takes_it_away_is_none() -> None:
+    async def run() -> None:
+        async with listening("app_mention") as slack:
+            ts = (await slack.say("ada", ONCALL, "why ml/x")).ts
+            await slack.edit("ada", ONCALL, ts, "@hami why ml/x")
+            await slack.edit("ada", ONCALL, ts, "never mind")
+            texts = [event["text"] for event in sent(slack)]
+        assert texts == ["<@U0HAMIBOT1> why ml/x"]
+
+    asyncio.run(run())
+
+
+def test_an_edit_is_told_as_message_changed_with_what_it_was() -> None:
+    async def run() -> None:
+        async with listening("message.im") as slack:
+            ts = (await slack.say("ada", slack.dm("ada"), "why ml/x")).ts
+            await slack.edit("ada", slack.dm("ada"), ts, "why ml/y")
+            changed = sent(slack)[-1]
+            (shown,) = slack.messages(slack.dm("ada"))
+        assert (changed["message"]["text"], changed["previous_message"]["text"]) == ("why ml/y", "why ml/x")
+        assert (changed["message"]["ts"], changed["channel_type"], changed["hidden"]) == (ts, "im", True)
+        assert lacks(changed, "message/message_changed") == set()
+        assert (shown["text"], shown["edited"]["user"]) == ("why ml/y", ADA)
+
+    asyncio.run(run())
+
+
+def test_an_edit_that_changes_nothing_is_told_to_nobody() -> None:
+    async def run() -> None:
+        async with listening() as slack:
+            ts = (await slack.mention("ada", ONCALL, "why ml/x")).ts
+            before = len(sent(slack))
+            await slack.edit("ada", ONCALL, ts, "@hami-bot why ml/x")
+            assert len(sent(slack)) == before
+
+    asyncio.run(run())
+
+
+def test_nobody_edits_what_another_wrote() -> None:
+    async def run() -> None:
+        async with SlackServer() as slack:
+            ts = (await slack.say("ada", ONCALL, "why ml/x")).ts
+            with pytest.raises(SlackError, match="cant_update_message"):
+                await slack.edit("grace", ONCALL, ts, "why ml/y")
+            with pytest.raises(SlackError, match="message_not_found"):
+                await slack.edit("ada", ONCALL, "1.000000", "why ml/y")
+
+    asyncio.run(run())
+
+
+def test_a_reply_that_is_also_sent_stands_in_the_channel_and_is_told_with_its_root() -> None:
+    async def run() -> None:
+        async with listening("message.im") as slack:
+            room = slack.dm("ada")
+            head = (await slack.say("ada", room, "nodes")).ts
+            await slack.say("ada", room, "why ml/x", thread_ts=head, broadcast=True)
+            said = sent(slack)[-1]
+            top = [message["text"] for message in slack.messages(room)]
+        assert (said["subtype"], said["thread_ts"], said["root"]["text"]) == ("thread_broadcast", head, "nodes")
+        assert lacks(said, "message/thread_broadcast") == set()
+        assert top == ["nodes", "why ml/x"]
+
+    asyncio.run(run())
+
+
+def test_an_alert_of_another_bot_is_a_bot_message_whose_details_are_in_attachments() -> None:
+    async def run() -> None:
+        async with listening("message.channels") as slack:
+            ts = await slack.alert(ONCALL, strangers.alertmanager(LABELS))
+            (event,) = sent(slack)
+            history = await web_client(slack).conversations_replies(channel=ONCALL, ts=ts)
+        assert lacks(event, "message/bot_message") == set()
+        assert (event["username"], event["text"], "user" in event) == ("Alertmanager", "", False)
+        (attachment,) = history["messages"][0]["attachments"]
+        assert attachment["title"] == "[FIRING:1] HAMiPodPending (ml trainer-0 warning)"
+        assert (attachment["id"], attachment["color"]) == (1, "a30200")
+
+    asyncio.run(run())
+
+
+def test_grafana_names_labels_in_the_text_of_an_attachment_and_the_pod_in_its_links() -> None:
+    message = strangers.grafana(
+        LABELS, {"summary": "pending for 20 min"}, links={"Dashboard": "http://g/d/1?var-pod=x"}
+    )
+    (attachment,) = message["attachments"]
+    assert " - pod = trainer-0\n" in attachment["text"]
+    assert "Dashboard: http://g/d/1?var-pod=x\n" in attachment["text"]
+    assert "text" not in message
+
+
+def test_a_message_of_a_coloured_bar_has_its_blocks_in_an_attachment() -> None:
+    async def run() -> None:
+        async with SlackServer() as slack:
+            ts = await slack.alert(ONCALL, strangers.colour_bar("ml/trainer-0 is pending", {"Pod": "trainer-0"}))
+            message = next(one for one in slack.messages(ONCALL) if one["ts"] == ts)
+        (attachment,) = message["attachments"]
+        assert ("blocks" in message, attachment["fallback"]) == (False, "[no preview available]")
+        assert attachment["blocks"][0]["text"]["text"] == "ml/trainer-0 is pending"
+
+    asyncio.run(run())
+
+
+def test_an_alert_may_be_posted_by_the_control_interface_as_to_an_incoming_webhook() -> None:
+    async def run() -> None:
+        async with SlackServer() as slack, page(slack) as ask:
+            body = strangers.alertmanager(LABELS) | {"channel": "#gpu-oncall", "username": "Watch"}
+            status, answer = await ask("POST", "/control/webhook", body)
+            posted = slack.messages(ONCALL)[-1]
+            unknown = await ask("POST", "/control/webhook", {"channel": "#nowhere", "text": "x"})
+        assert (status, answer["ok"], answer["ts"]) == (200, True, posted["ts"])
+        assert posted["username"] == "Watch"
+        assert unknown == (404, {"ok": False, "error": "channel_not_found"})
+
+    asyncio.run(run())
