@@ -267,6 +267,15 @@ def test_a_second_raise_is_refused_and_the_open_one_shown(tmp_path: Path) -> Non
         ]
 
 
+def test_an_extension_beyond_the_longest_time_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with cluster(tmp_path) as here:
+        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
+        until = json.loads(here.deployment["metadata"]["annotations"][KEY])["at"]
+        refused = report_of(here.hami_bot("verbosity", "extend", "4h", "-o", "json"), 5)
+        assert "a change lasts 4 h at most" in refused["verdict"]
+        assert json.loads(here.deployment["metadata"]["annotations"][KEY])["at"] == until
+
+
 def test_where_there_is_nothing_to_do_nothing_is_written(tmp_path: Path) -> None:
     with cluster(tmp_path) as here:
         assert codes(report_of(here.hami_bot("verbosity", "4", "--yes", "-o", "json"))) == ["already-enough"]

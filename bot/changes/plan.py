@@ -156,17 +156,11 @@ def later(record: Record, seconds: float, *, now: float) -> float:
 def plan_extension(deployment: Object, record: Record, until: float, *, now: float) -> tuple[Record, Patch] | Refusal:
     """The record with the deadline `until` (see `later`), and the patch; what it undoes stays as it was first noted.
 
-    Refused beyond the longest time since the raise, and for a deadline no later than the present one: asked for twice
-    at once, it is moved once.
+    Refused as `no_extension` says.
     """
     until = math.ceil(until)
-    if until > record.since + LONGEST_S:
-        why = Reason("too-long", {"hours": LONGEST_S // 3600, "at": record.raised_at})
-        left = math.floor((record.since + LONGEST_S - later(record, 0, now=now)) / 60)
-        do = Reason("too-long-do", {"minutes": left}) if left > 0 else Reason("too-long-end")
-        return Refusal("too-long", why, do)
-    if until <= record.deadline:
-        return Refusal("too-short", Reason("too-short", {"until": record.at}), Reason("too-short-do"))
+    if refusal := no_extension(record, until, now=now):
+        return refusal
     longer = msgspec.structs.replace(record, at=_time(until), extended=record.extended + 1)
     patch = (
         _test("/metadata/uid", _uid(deployment)),
@@ -174,6 +168,20 @@ def plan_extension(deployment: Object, record: Record, until: float, *, now: flo
         {"op": "replace", "path": _KEY_PATH, "value": write_record(longer)},
     )
     return longer, patch
+
+
+def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
+    """Why the deadline cannot be moved to `until`: that is beyond the longest time since the raise, or no later than
+    the present deadline, so that what is asked for twice at once is done once. None where it can.
+    """
+    if until > record.since + LONGEST_S:
+        why = Reason("too-long", {"hours": LONGEST_S // 3600, "at": record.raised_at})
+        left = math.floor((record.since + LONGEST_S - later(record, 0, now=now)) / 60)
+        do = Reason("too-long-do", {"minutes": left}) if left > 0 else Reason("too-long-end")
+        return Refusal("too-long", why, do)
+    if until <= record.deadline:
+        return Refusal("too-short", Reason("too-short", {"until": record.at}), Reason("too-short-do"))
+    return None
 
 
 def annotation(deployment: Object) -> str | None:

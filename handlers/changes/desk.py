@@ -101,6 +101,7 @@ class ChangeDesk:
             site = await self._maker.site(cluster)
             now = await self._maker.open(site, target, change_id)
             until = later(now.record, seconds, now=site.changer.time())
+            self._maker.can_be_longer(site, now.record, until)
             await self.guard.count(who, "extend", cluster, now.record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(now.record, at=time_of(until), by=who.user, channel=who.channel)

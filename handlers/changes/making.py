@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot.changes.plan import Plan, Refusal, annotation
+from bot.changes.plan import Plan, Refusal, annotation, no_extension
 from bot.changes.record import Record, read_record
 from bot.errors import BotError
 from bot.kube.times import format_time
@@ -89,8 +89,16 @@ class Maker:
         async with site.busy:
             done = await site.changer.extend(namespace, name, until, by=user, change_id=record.id)
         if isinstance(done, Refusal):
-            say = self._lent.say
-            raise Refused(done.why.told(say), hint=done.hint.told(say))
+            raise self._refused(done)
+
+    def can_be_longer(self, site: Site, record: Record, until: float) -> None:
+        """Raises Refused where `longer` would, so that nobody is asked to approve that."""
+        if refusal := no_extension(record, until, now=site.changer.time()):
+            raise self._refused(refusal)
+
+    def _refused(self, refusal: Refusal) -> Refused:
+        say = self._lent.say
+        return Refused(refusal.why.told(say), hint=refusal.hint.told(say))
 
 
 def time_of(seconds: float) -> str:

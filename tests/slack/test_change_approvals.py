@@ -166,6 +166,18 @@ def test_an_extension_needs_an_approval_of_its_own(tmp_path: Path, mode: Mode) -
     played(tmp_path, scene, mode=mode, access=TWO)
 
 
+def test_nobody_is_asked_to_approve_an_extension_beyond_the_longest_time(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.click("linus", await waiting(world), "change:approve")
+        await world.card("In effect")
+        await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
+        assert "it can be extended by 230 min at most" in text_of(await world.told("ada", "a change lasts 4 h at most"))
+        assert world.cards("Waits for approval") == []
+        assert (await world.audit())[-1] == (ADA, "extend", "denied")
+
+    played(tmp_path, scene, access=TWO)
+
+
 def test_reverting_needs_nobody_else(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.click("linus", await waiting(world), "change:approve")

@@ -189,7 +189,7 @@ def form(deed: Deed, incident_id: str, channel: str, say: Texts, nodes: Sequence
     return blocks.modal(
         say(f"triage.button-{deed}"),
         [asked],
-        close=say("slack.no"),
+        close=say("desk.cancel"),
         submit=say(f"triage.button-{deed}"),
         callback_id=FORM,
         private_metadata=metadata,

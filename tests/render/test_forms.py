@@ -1,0 +1,35 @@
+"""What every form in Slack has in common."""
+
+from typing import Any
+
+import pytest
+
+from bot.changes.plan import Plan, Wanted, plan_raise
+from bot.slack.message import Message
+from bot.slack.render.change_offer import Offer, offer_form, told_form, waiting_form
+from bot.slack.render.digest_form import Place
+from bot.slack.render.digest_form import form as digest_form
+from bot.slack.render.triage import form as triage_form
+from bot.texts import Language, Texts
+from tests.changes.deployments import EXTENDER, NOW, deployment
+
+
+def forms(say: Texts) -> dict[str, dict[str, Any]]:
+    wanted = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
+    plan = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c1", version=None)
+    assert isinstance(plan, Plan)
+    return {
+        "offer": offer_form(Offer(plan.record, (), "", two_person=False), "{}", say),
+        "waiting": waiting_form(say),
+        "told": told_form(Message("no"), say),
+        "digest": digest_form(Place(), say),
+        "note": triage_form("note", "0123abcd", "C0GPUONC01", say),
+        "mute": triage_form("mute", "0123abcd", "C0GPUONC01", say),
+        "handover": triage_form("handover", "0123abcd", "C0GPUONC01", say),
+    }
+
+
+@pytest.mark.parametrize(("language", "word"), [("en", "Cancel"), ("zh", "取消")])
+def test_the_button_that_leaves_a_form_says_cancel(language: Language, word: str) -> None:
+    said = {name: one["close"]["text"] for name, one in forms(Texts(language)).items()}
+    assert set(said.values()) == {word}, said
