@@ -22,6 +22,7 @@ def register(app: App, desk: Desk) -> None:
             channel=body["channel_id"],
             asked_at=desk.lent.now(),
             response_url=body.get("response_url", ""),
+            beside=True,
         )
         if _wants_form(question.words):
             open_fit_form(desk, body["trigger_id"], question)

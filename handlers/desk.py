@@ -130,7 +130,7 @@ class Desk:
     async def _answer(self, key: str, question: Question) -> None:
         reply = self.reply(key, question)
         words = one_line(plain_text(question.words), _SHOWN_WORDS)
-        progress = escape(self.lent.say("desk.progress", words=words))
+        progress = escape(self.lent.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
         try:
             async with nullcontext() if question.read else reply.expecting(progress):
                 message = await self._message(key, question)
@@ -269,7 +269,7 @@ class Desk:
                 thread_ts=question.thread_ts,
                 asked_ts=question.asked_ts,
                 url=question.response_url,
-                replaces=not question.beside,
+                clears=not question.beside,
             )
         return Privately(
             Responder(

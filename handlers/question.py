@@ -10,7 +10,8 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `public` answers stand in the channel or thread for everyone, others are shown to `user` alone. `asked_ts` is the
     message that asked, if one did. `asked_at` is in unix seconds. `beside`: what the
-    response_url belongs to stays, the answer stands beside it. `everything`: the answer comes with its files, also
+    response_url belongs to stays, the answer stands beside it; for a command's, which replaces nothing, always.
+    `everything`: the answer comes with its files, also
     where one person alone sees it. `manifest` is the pod of a `fit`; `about` is a
     message that names a pod, for a question without words. `read` is the gist of the answer that is to be posted: if
     the answer is another one by now, it is not.

@@ -16,6 +16,8 @@ from bot.store import StoreError
 
 PATIENCE_S = 1.0
 """An answer that takes longer announces itself."""
+_PATIENCE_IF_IT_STAYS_S = 3.0
+"""The same where the announcement stays above the answer: few answers should need it."""
 _INVITE = "Files can be attached only where I am a member: `/invite` me to this channel and ask again."
 
 log = logging.getLogger(__name__)
@@ -26,6 +28,8 @@ class Privately:
 
     def __init__(self, responder: Responder) -> None:
         self._responder = responder
+        self.replaces = responder.replaces
+        """Whether the answer replaces what was announced."""
 
     @asynccontextmanager
     async def expecting(self, text: str) -> AsyncGenerator[None]:
@@ -43,7 +47,7 @@ class Privately:
         await self._responder.answer(message)
 
     async def _announce(self, ended: asyncio.Event, text: str) -> None:
-        if not await within(ended, PATIENCE_S):
+        if not await within(ended, PATIENCE_S if self.replaces else _PATIENCE_IF_IT_STAYS_S):
             await self._responder.progress(text)
 
 
@@ -51,8 +55,11 @@ class Publicly:
     """A message in the channel or thread, kept until Slack has it; `key` is its key in the outbox.
 
     `asked_ts` is the message that asked, if one did. `url` is the response_url of the click that asked, if one did;
-    `replaces`: the answer takes the place of what that person was shown.
+    `clears`: what that person was shown is taken away.
     """
+
+    replaces = True
+    """The answer replaces what was announced."""
 
     def __init__(
         self,
@@ -64,7 +71,7 @@ class Publicly:
         thread_ts: str,
         asked_ts: str,
         url: str,
-        replaces: bool,
+        clears: bool,
     ) -> None:
         self._gateway = gateway
         self._outbox = outbox
@@ -73,7 +80,7 @@ class Publicly:
         self._thread_ts = thread_ts
         self._asked_ts = asked_ts
         self._url = url
-        self._replaces = replaces
+        self._clears = clears
         self._seen: asyncio.Task[None] | None = None
 
     @asynccontextmanager
@@ -108,7 +115,7 @@ class Publicly:
             await self._seen
         await self._mark(mark)
         await self._mark("eyes", remove=True)
-        if self._url and self._replaces:
+        if self._url and self._clears:
             with _said_or_logged("removing what is posted now"):
                 await self._gateway.respond(self._url, message, delete=True)
 

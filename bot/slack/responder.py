@@ -59,8 +59,8 @@ class Responder:
     Of `url` it is assumed that nobody used it, and that it serves for `LIFE` from now on. Slack says when it does not,
     as after a restart, and then another way is taken.
 
-    `replaces`: what is said takes the place of what the url showed before. For the url of a click that is the message
-    with the button, which should stay.
+    `replaces`: what is said takes the place of the message whose button was clicked. Else each use of the url is a new
+    message and stays: by the url of a command Slack replaces nothing (slackapi/bolt-js#2287 and bolt-python#1268).
     Neither method raises for anything that Slack or the store does.
     """
 
@@ -73,7 +73,7 @@ class Responder:
         user: str,
         *,
         thread_ts: str = "",
-        replaces: bool = True,
+        replaces: bool = False,
         now: Callable[[], float],
         words: Words = Words(),  # noqa: B008  # it is a constant
     ) -> None:
@@ -83,7 +83,7 @@ class Responder:
         self._channel = channel
         self._user = user
         self._thread_ts = thread_ts
-        self._replaces = replaces
+        self.replaces = replaces
         self._now = now
         self._words = words
         self._expires_at = now() + LIFE - _MARGIN
@@ -93,13 +93,13 @@ class Responder:
         self._one_at_a_time = asyncio.Lock()
 
     async def progress(self, text: str) -> None:
-        """Replaces what is shown, if there was no answer yet and a use is left for it. `text` is escaped mrkdwn."""
-        async with self._one_at_a_time:  # or it might arrive after the answer, and replace it
+        """Shown if there was no answer yet and a use is left for it. `text` is escaped mrkdwn."""
+        async with self._one_at_a_time:  # or it might arrive after the answer
             if self._answers or self._left < 2 or self._now() >= self._expires_at:
                 return
             self._left -= 1
             try:
-                await self._gateway.respond(self._url, Message(text), replace=self._replaces, timeout=_PROGRESS_TIMEOUT)
+                await self._gateway.respond(self._url, Message(text), replace=self.replaces, timeout=_PROGRESS_TIMEOUT)
             except SlackFailure as failure:
                 log.info("no progress was shown: %s", failure.message)
 
@@ -143,7 +143,7 @@ class Responder:
             raise SlackFailure("response_url: it is used up or expired", Problem.GONE, error="expired_url")
         self._left -= 1
         try:
-            await self._gateway.respond(self._url, shown, replace=self._replaces, thread_ts=self._thread_ts)
+            await self._gateway.respond(self._url, shown, replace=self.replaces, thread_ts=self._thread_ts)
         except SlackFailure as failure:
             if failure.problem is Problem.GONE:
                 self._left = 0

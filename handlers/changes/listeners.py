@@ -259,7 +259,8 @@ class _Window:
         await self._desk.reply(key, question).answer(message, mark=DONE)
 
     def _question(self, user: str, channel: str, words: str = "", url: str = "") -> Question:
-        return Question(words=words, user=user, channel=channel, asked_at=self._desk.lent.now(), response_url=url)
+        now = self._desk.lent.now()
+        return Question(words=words, user=user, channel=channel, asked_at=now, response_url=url, beside=True)
 
     def _clicked(self, body: dict[str, Any], words: str) -> Question:
         user: str = body["user"]["id"]
@@ -267,7 +268,7 @@ class _Window:
         room: dict[str, Any] = body.get("channel") or {}
         channel: str = room.get("id") or user
         question = self._question(user, channel, words, body.get("response_url", ""))
-        return msgspec.structs.replace(question, thread_ts=container.get("thread_ts", ""), beside=True)
+        return msgspec.structs.replace(question, thread_ts=container.get("thread_ts", ""))
 
 
 def _words(text: str) -> list[str]:

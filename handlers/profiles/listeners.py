@@ -54,7 +54,7 @@ class _Window:
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         words, url = body.get("text") or "", body.get("response_url", "")
-        question = self._question(body["user_id"], body["channel_id"], words, response_url=url)
+        question = self._question(body["user_id"], body["channel_id"], words, response_url=url, beside=True)
         self._profiles.ask(body["trigger_id"], question)
 
     async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def command_payload(world: World, command: Command, text: str, response: Respons
 
 
 def as_sent(world: World, channel: Channel, message: Record) -> Record:
-    """A person's message as it stands in events: with its blocks, and with the head of the thread that it is sent from."""
+    """A person's message as it stands in events: with blocks, and if it is also sent with the head of its thread."""
     sent = world.workspace.dressed(channel, message) | {
         "team": world.seed.team_id,
         "blocks": rich_text(message["text"]),

@@ -108,7 +108,7 @@ class People:
         known = next((one for one in world.seed.app.commands if one.command == command), None)
         if known is None:
             raise SlackError("invalid_command")
-        response = world.responses.issue("commands", room.id, user_id, follows=True)
+        response = world.responses.issue("commands", room.id, user_id)
         payload = command_payload(world, known, text, response)
         ack = await world.delivery.send("slash_commands", payload, f"{command} {text}".strip())
         if not (ack.ok and any(ack.payload.get(part) for part in ("text", "blocks", "attachments"))):

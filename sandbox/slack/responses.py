@@ -16,7 +16,11 @@ _KEPT = 2_000
 
 @dataclass(slots=True)
 class Response:
-    """Where one interaction may be answered. `original`: the ts of the message that it can replace."""
+    """Where one interaction may be answered. `original`: the ts of the message that it can replace.
+
+    That is the one with the button. For a slash command there is none: each use posts a new message, whatever
+    `replace_original` says, and what it posted stays (slackapi/bolt-js#2287, slackapi/bolt-python#1268).
+    """
 
     path: str
     channel: str
@@ -24,8 +28,6 @@ class Response:
     expires: float
     thread_ts: str = ""
     original: str = ""
-    follows: bool = False
-    """Of a slash command: what it posts becomes the original."""
     uses: int = 0
 
 
@@ -41,13 +43,11 @@ class ResponseUrls:
     def __len__(self) -> int:
         return len(self._responses)
 
-    def issue(
-        self, kind: str, channel: str, user: str, *, original: str = "", thread_ts: str = "", follows: bool = False
-    ) -> Response:
+    def issue(self, kind: str, channel: str, user: str, *, original: str = "", thread_ts: str = "") -> Response:
         """`kind` is "commands" or "actions", the first part of the path."""
         path = f"/{kind}/{self._workspace.seed.team_id}/{secrets.randbelow(10**12):012d}/{secrets.token_urlsafe(18)}"
         expires = self._clock.now() + SECONDS
-        self._responses[path] = Response(path, channel, user, expires, thread_ts, original, follows)
+        self._responses[path] = Response(path, channel, user, expires, thread_ts, original)
         while len(self._responses) > _KEPT:
             del self._responses[next(iter(self._responses))]
         return self._responses[path]
@@ -76,8 +76,6 @@ class ResponseUrls:
             self._workspace.add(response.channel, message)
         else:
             self._workspace.add_ephemeral(response.channel, response.user, message)
-        if response.follows:
-            response.original = message["ts"]
 
     def _replace(self, response: Response, content: Record) -> bool:
         message = self._workspace.find(response.channel, response.original, response.user)

@@ -14,6 +14,7 @@ import pytest
 from bot.errors import SourceError
 from bot.serve import AS_USUAL, Limits, running
 from bot.settings.schema import ClusterSettings
+from bot.slack.render.buttons import EVERYTHING
 from handlers.desk import AT_ONCE
 from playbooks._playbook import Sources
 from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
@@ -285,19 +286,41 @@ def test_a_receipt_that_cannot_be_given_does_not_hold_up_the_answer(tmp_path: Pa
 # ------------------------------------------------------------------------------------------ meanwhile
 
 
-def test_while_a_private_answer_is_made_its_progress_is_shown_and_then_replaced(tmp_path: Path, mode: Mode) -> None:
+def test_what_announces_the_answer_to_a_command_is_still_true_when_the_answer_stands_below_it(
+    tmp_path: Path, mode: Mode
+) -> None:
     cluster = Gated()
 
     async def scene(here: Here) -> None:
         ack = await here.slack.command("ada", "gpu-oncall", f"why {POD}")
         assert ack.payload == {}
-        await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, user="ada")
+        await here.slack.wait_for(channel="gpu-oncall", containing="answer comes as a new message", user="ada")
         cluster.gate.set()
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
         await later(here.slack)
-        assert LOOKING not in "".join(text_of(one) for one in here.slack.messages("gpu-oncall", "ada"))
+        told = [text_of(one) for one in here.slack.messages("gpu-oncall", "ada") if one.get("ephemeral")]
+        assert ["answer comes" in one for one in told] == [True, False]
+        assert LOOKING not in "".join(told)
 
     played(tmp_path, scene, mode=mode, opener=cluster.opener)
+
+
+def test_while_a_click_is_answered_its_message_shows_the_progress_and_then_the_answer(tmp_path: Path) -> None:
+    cluster = Gated()
+
+    async def scene(here: Here) -> None:
+        cluster.gate.set()
+        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        cluster.gate.clear()
+        await here.slack.click("ada", EVERYTHING, channel="gpu-oncall", message_ts=answer["ts"])
+        told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, user="ada")
+        cluster.gate.set()
+        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        assert told["ts"] == answer["ts"]
+        assert [one["ts"] for one in here.slack.messages("gpu-oncall", "ada") if one.get("ephemeral")] == [told["ts"]]
+
+    played(tmp_path, scene, opener=cluster.opener)
 
 
 def test_while_a_public_answer_is_made_its_progress_is_posted_and_then_edited(tmp_path: Path, mode: Mode) -> None:

@@ -242,7 +242,7 @@ def test_who_asks_while_a_login_fails_is_told_with_the_others_and_who_asks_later
             for user in ("ada", "grace", "linus"):
                 await slack.command(user, "gpu-oncall", QUESTION)
             for user in ("ada", "grace", "linus"):
-                await slack.wait_for(channel="gpu-oncall", containing="Looking at", user=user)
+                await slack.wait_for(channel="gpu-oncall", containing="answer comes as a new message", user=user)
             logins[0].set()
             for user in ("ada", "grace", "linus"):
                 await slack.wait_for(channel="gpu-oncall", containing="login 1 took", user=user)

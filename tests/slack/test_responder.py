@@ -39,10 +39,19 @@ class Desk:
         self.outbox = outbox
         self.store = store
 
-    def asked(self, channel: str = ONCALL, user: str = ADA, *, replaces: bool = True) -> Responder:
-        path = self.bot.slack._world.responses.issue("commands", channel, user, follows=True).path
+    def asked(self, channel: str = ONCALL, user: str = ADA) -> Responder:
+        """By a command."""
+        path = self.bot.slack._world.responses.issue("commands", channel, user).path
         url = self.bot.slack.url + path
-        return Responder(self.bot.gateway, self.outbox, url, channel, user, replaces=replaces, now=self.bot.clock.now)
+        return Responder(self.bot.gateway, self.outbox, url, channel, user, now=self.bot.clock.now)
+
+    async def clicked(self) -> Responder:
+        """By a button of a message that ADA alone sees."""
+        await self.bot.gateway.ephemeral(ONCALL, ADA, line("the short answer"))
+        ts = ephemerals(self.bot, ONCALL, ADA)[-1]["ts"]
+        path = self.bot.slack._world.responses.issue("actions", ONCALL, ADA, original=ts).path
+        url = self.bot.slack.url + path
+        return Responder(self.bot.gateway, self.outbox, url, ONCALL, ADA, replaces=True, now=self.bot.clock.now)
 
     def seen(self, channel: str = ONCALL, user: str = ADA) -> list[str]:
         """What the user alone is shown in the channel."""
@@ -63,9 +72,9 @@ def at_the_desk(folder: Path, work: Callable[[Desk], Awaitable[None]], **options
     asyncio.run(main())
 
 
-def test_progress_and_the_answer_are_one_message(tmp_path: Path):
+def test_the_message_with_the_button_becomes_the_progress_and_then_the_answer(tmp_path: Path):
     async def work(desk: Desk) -> None:
-        responder = desk.asked()
+        responder = await desk.clicked()
         await responder.progress("Looking at ml/x")
         assert desk.seen() == ["Looking at ml/x"]
         assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
@@ -74,9 +83,19 @@ def test_progress_and_the_answer_are_one_message(tmp_path: Path):
     at_the_desk(tmp_path, work)
 
 
-def test_progress_never_takes_the_last_use_nor_the_answers_place(tmp_path: Path):
+def test_the_answer_to_a_command_stands_below_its_progress(tmp_path: Path):
     async def work(desk: Desk) -> None:
         responder = desk.asked()
+        await responder.progress("This takes a few seconds")
+        assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
+        assert desk.seen() == ["This takes a few seconds", "gpu-1 is full"]
+
+    at_the_desk(tmp_path, work)
+
+
+def test_progress_never_takes_the_last_use_nor_the_answers_place(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        responder = await desk.clicked()
         for number in range(9):
             await responder.progress(f"step {number}")
         assert desk.uses() == 4
@@ -89,7 +108,7 @@ def test_progress_never_takes_the_last_use_nor_the_answers_place(tmp_path: Path)
 
 def test_an_answer_waits_for_progress_that_is_under_way(tmp_path: Path):
     async def work(desk: Desk) -> None:
-        responder = desk.asked()
+        responder = await desk.clicked()
         await asyncio.gather(responder.progress("looking"), responder.answer(line("found")))
         assert desk.seen() == ["found"]
 
@@ -98,7 +117,7 @@ def test_an_answer_waits_for_progress_that_is_under_way(tmp_path: Path):
 
 def test_the_sixth_answer_takes_the_next_way(tmp_path: Path):
     async def work(desk: Desk) -> None:
-        responder = desk.asked(replaces=False)
+        responder = desk.asked()
         ways = [await responder.answer(line(f"{number}")) for number in range(6)]
         assert ways == [Delivery.RESPONSE_URL] * 5 + [Delivery.EPHEMERAL]
         assert desk.seen() == ["0", "1", "2", "3", "4", "5"]
