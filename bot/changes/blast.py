@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from bot.changes.basis import owner_of
 from bot.changes.flags import VERBOSITY, Object, containers
 from bot.changes.plan import PROFILING_SINCE, Plan
 from bot.hami.install import EXTENDER_CONTAINER, ROLE_LABEL, read_flags
@@ -24,13 +25,6 @@ PPROF_CLOSED_SINCE = Version(2, 10, 0)
 """2.6 to 2.9 serve /debug/pprof on the metrics port as well, without the flag (cmd/scheduler/main.go)."""
 HOSTNAME = "kubernetes.io/hostname"
 _OUTSIDE = ("NodePort", "LoadBalancer")
-_OWNERS = (
-    ("gitops-argocd", "annotations", "argocd.argoproj.io/tracking-id"),
-    ("gitops-argocd", "labels", "argocd.argoproj.io/instance"),
-    ("gitops-flux", "labels", "kustomize.toolkit.fluxcd.io/name"),
-    ("gitops-flux", "labels", "helm.toolkit.fluxcd.io/name"),
-)
-_HELM = "app.kubernetes.io/managed-by"
 
 
 class Around(NamedTuple):
@@ -174,16 +168,11 @@ def _webhook(around: Around, tell: _Tell) -> None:
 
 
 def _owner(deployment: Object, tell: _Tell) -> None:
-    meta = _part(deployment, "metadata")
-    for code, part, key in _OWNERS:
-        if value := _part(meta, part).get(key):
-            tell(code, "warning", mark=key, value=value)
-            return
-    if _part(meta, "labels").get(_HELM) == "Helm" or _part(meta, "annotations").get("meta.helm.sh/release-name"):
-        release = _part(meta, "annotations").get("meta.helm.sh/release-name") or _part(meta, "labels").get(
-            "app.kubernetes.io/instance", "?"
-        )
-        tell("helm", "info", release=release)
+    owner = owner_of(deployment)
+    if owner and owner.kind == "helm":
+        tell("helm", "info", release=owner.value)
+    elif owner:
+        tell(owner.kind, "warning", mark=owner.mark, value=owner.value)
 
 
 def _loudness(level: int, container: str, tell: _Tell) -> None:

@@ -74,7 +74,7 @@ class Changer:
         confirmed, or it failed.
 
         An edit elsewhere in the object in the meantime is none that matters: it is planned again, up to three times;
-        with `exact` any edit is. Asked again while that very change is open it is not made again.
+        with `exact` one of the spec is. Asked again while that very change is open it is not made again.
         """
         for _ in range(ATTEMPTS):
             again = await self.plan(namespace, name, wanted, version, confirmed.record.id)
@@ -82,7 +82,7 @@ class Changer:
                 return await self._begun(await self._objects.read(namespace, name), again.record)
             if not isinstance(again, Plan) or _differs(again, confirmed):
                 raise _changed_meanwhile(again)
-            if exact and again.resource_version != confirmed.resource_version:
+            if exact and again.basis != confirmed.basis:
                 raise ChangeFailed("nothing was changed: the Deployment was edited since", hint="ask for it again")
             await self._telling.planned(again)
             try:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
+from bot.changes.basis import basis_of
 from bot.changes.flags import (
     PROFILING,
     SHOWN,
@@ -56,12 +57,12 @@ class Wanted(NamedTuple):
 class Plan(NamedTuple):
     """A change that can be made: the record that goes with it, the patch, and the patch that undoes it.
 
-    `uid` and `resource_version` are the object's that it was planned on.
+    `uid` and `basis` (see `basis_of`) are the object's that it was planned on.
     """
 
     record: Record
     uid: str
-    resource_version: str
+    basis: str
     patch: Patch
     revert_patch: Patch
 
@@ -133,8 +134,8 @@ def plan_raise(
         *([{"op": "add", "path": "/metadata/annotations", "value": {}}] if no_annotations else []),
         {"op": "add", "path": _KEY_PATH, "value": write_record(record)},
     ]
-    uid, resource_version = str(meta.get("uid", "")), str(meta.get("resourceVersion", ""))
-    return Plan(record, uid, resource_version, tuple(patch), _undo(uid, spot.place, record, write_record(record)))
+    uid, undo = _uid(deployment), _undo(_uid(deployment), spot.place, record, write_record(record))
+    return Plan(record, uid, basis_of(deployment), tuple(patch), undo)
 
 
 def plan_revert(deployment: Object, record: Record) -> Patch:

@@ -18,13 +18,13 @@ from bot.store.audit import Line
 from handlers.changes.draft import seal
 from handlers.changes.guard import Guard
 from handlers.changes.journal import ITSELF, about, place
-from handlers.changes.making import Maker
+from handlers.changes.making import CHANGED, Maker
 from handlers.changes.sites import Site
-from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
+from handlers.changes.terms import NotNow, Pending, Person, Refused, pending_of, seal_longer
 from handlers.lent import Lent
 from playbooks._playbook import Sources
 
-_CHANGED = "the Deployment has changed since this was asked for"
+_OLDER = "this was asked for before hami-bot was updated"
 _CUT_S = LONGEST_S + 30.0
 """So long after its approval nobody is at a change any more."""
 _ROUNDED_S = 2.0
@@ -209,6 +209,8 @@ class Approving:
         try:
             await self._guard.allowed(asker, "extend" if pending.draft is None else "raise")
             return await self._as_asked(sources, site, approval, pending)
+        except NotNow as error:
+            raise NotNow(f"nothing was changed: {error.message}", hint=self._lent.say("card.still-waits")) from error
         except (NotAllowed, Refused) as error:
             voided = approval._replace(state="void", decided_by=ITSELF, reason=error.message)
             line = _line(ITSELF, voided, "void")
@@ -218,14 +220,20 @@ class Approving:
 
     async def _as_asked(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:
         asker, draft = Person(approval.requester, approval.channel), pending.draft
+        if not pending.basis:
+            raise Refused(_OLDER)
         if draft is None:
             now = await self._maker.open(site, pending.record.target, pending.record.id)
             if seal_longer(now, pending.until, asker.user) != approval.digest:
-                raise Refused(_CHANGED)
+                raise Refused(CHANGED)
             return partial(self._maker.longer, site, now.record, pending.until, asker.user)
-        found, planned, plan = await self._maker.planned(sources, site, asker, draft.request, draft.id)
-        if seal(plan, version=plan.resource_version) != approval.digest:
-            raise Refused(_CHANGED)
+        found, planned, plan = await self._maker.planned(
+            sources, site, asker, draft.request, draft.id, basis=pending.basis
+        )
+        if pending.record.means == "debug-flags" != plan.record.means:
+            raise NotNow(self._lent.say("card.no-process"))
+        if seal(plan, basis=plan.basis) != approval.digest:
+            raise Refused(CHANGED)
         return partial(self._maker.make, site, found, planned, plan)
 
 

@@ -68,8 +68,8 @@ class ChangeDesk:
                 if seal(plan) != draft.shown:
                     raise Refused("the Deployment is not what was shown any more", hint="ask again")
                 if self.access.two_person:
-                    digest = seal(plan, version=plan.resource_version)
-                    await self.approving.ask(who, site, Pending(plan.record, draft), digest)
+                    asked = Pending(plan.record, draft, basis=plan.basis)
+                    await self.approving.ask(who, site, asked, seal(plan, basis=plan.basis))
                     return say("card.asked")
                 await self._maker.make(site, found, planned, plan)
         return say("card.made")
@@ -105,7 +105,8 @@ class ChangeDesk:
             await self.guard.count(who, "extend", cluster, now.record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(now.record, at=time_of(until), by=who.user, channel=who.channel)
-                await self.approving.ask(who, site, Pending(longer, until=until), seal_longer(now, until, who.user))
+                asked = Pending(longer, until=until, basis=now.basis)
+                await self.approving.ask(who, site, asked, seal_longer(now, until, who.user))
                 return lent.say("card.asked")
             await self._maker.longer(site, now.record, until, who.user)
         return lent.say("card.extended-now", time=format_duration(seconds), until=time_of(until))

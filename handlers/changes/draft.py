@@ -69,13 +69,14 @@ def read_draft(text: str) -> Draft | None:
     return draft if _ID.fullmatch(draft.id) else None
 
 
-def seal(plan: Plan, *, version: str = "") -> str:
+def seal(plan: Plan, *, basis: str = "") -> str:
     """SHA-256 of exactly what would be done, by whom it is asked and for how long.
 
-    `version` is the object's resourceVersion where any other change of it counts as well.
+    `basis` is the plan's where what else the effect rests on counts as well (see `bot.changes.basis`).
     """
     record = plan.record
-    lasts = record.deadline - record.since
+    lasts = (record.deadline - record.since, record.until_captured)
     words = (record.field, record.words_before, record.words_after)
-    what = (record.target, plan.uid, version, record.container, *words, record.means, lasts, record.by, record.extended)
+    values = (record.flag, record.old, record.new, record.means)
+    what = (record.target, plan.uid, basis, record.container, *words, *values, *lasts, record.by)
     return hashlib.sha256(msgspec.json.encode(what)).hexdigest()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bot.changes.basis import basis_of
 from bot.changes.plan import Plan, Refusal, annotation, no_extension
 from bot.changes.record import Record, read_record
 from bot.errors import BotError
@@ -15,10 +16,12 @@ from bot.slack.message import File
 from handlers.changes.report import planned_report
 from handlers.changes.request import Asker, Planned, Seen, look, prepare, restarts
 from handlers.changes.sites import Site, Sites
-from handlers.changes.terms import OpenChange, Person, Refused
+from handlers.changes.terms import NotNow, OpenChange, Person, Refused
 from handlers.changes.words import Raise
 from handlers.lent import Lent
 from playbooks._playbook import Sources
+
+CHANGED = "the Deployment has changed since this was asked for"
 
 Capture = Callable[[str, Seen, Path], Awaitable[str]]
 """Writes what a restart of the cluster's schedulers destroys to an archive; what was written, in words.
@@ -28,7 +31,7 @@ Raises BotError when it cannot be had: then nothing is changed.
 
 
 class Maker:
-    """`exact`: a change is made only if nothing at all of the Deployment was edited since it was planned."""
+    """`exact`: a change is made only if nothing of the Deployment that it rests on was edited since it was planned."""
 
     def __init__(self, lent: Lent, sites: Sites, capture: Capture, *, exact: bool) -> None:
         self._lent = lent
@@ -42,15 +45,22 @@ class Maker:
         return await self._sites.of(cluster)
 
     async def planned(
-        self, sources: Sources, site: Site, who: Person, request: Raise, change_id: str = ""
+        self, sources: Sources, site: Site, who: Person, request: Raise, change_id: str = "", *, basis: str = ""
     ) -> tuple[Seen, Planned, Plan]:
-        """What would be done now. Raises Refused."""
+        """What would be done now. Raises Refused, NotNow where that may change by itself.
+
+        With `basis` only on that of the Deployment: else it is Refused.
+        """
         found = await look(sources, request, site.writer)
+        if basis and basis_of(found.deployment) != basis:
+            raise Refused(CHANGED)
         asker = Asker(who.user, who.channel)
         planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._lent.say)
-        if not isinstance(planned.outcome, Plan):
-            raise Refused(planned_report(found, request, planned, self._lent.say).findings[0].claim)
-        return found, planned, planned.outcome
+        if isinstance(planned.outcome, Plan):
+            return found, planned, planned.outcome
+        told = planned_report(found, request, planned, self._lent.say).findings[0].claim
+        passes = isinstance(planned.outcome, Refusal) and planned.outcome.code == "rollout"
+        raise NotNow(told) if passes else Refused(told)
 
     async def make(self, site: Site, found: Seen, planned: Planned, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""
@@ -80,8 +90,7 @@ class Maker:
         record = read_record(text) if text is not None else None
         if not isinstance(record, Record) or change_id not in ("", record.id):
             raise Refused(self._lent.say("card.ended"), hint="its card says what became of it")
-        meta = deployment["metadata"]
-        return OpenChange(record, f"{meta.get('uid', '')}:{meta.get('resourceVersion', '')}")
+        return OpenChange(record, basis_of(deployment))
 
     async def longer(self, site: Site, record: Record, until: float, user: str) -> None:
         """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it is not done."""

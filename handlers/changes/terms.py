@@ -24,6 +24,10 @@ class Refused(BotError):  # noqa: N818  # what the person is told
     """It is not done, whoever asks."""
 
 
+class NotNow(Refused):
+    """It cannot be done as the cluster is at the moment, and may be later: nothing that was asked for is void."""
+
+
 class Person(NamedTuple):
     """Who asks, and in which channel."""
 
@@ -32,18 +36,23 @@ class Person(NamedTuple):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """What is done once it is approved: the change of this draft, or else an extension until then (unix seconds)."""
+    """What is done once it is approved: the change of this draft, or else an extension until then (unix seconds).
+
+    `basis` is the Deployment's that it was asked for (see `bot.changes.basis`); one without was asked for before
+    hami-bot kept it, and is not to be made.
+    """
 
     record: Record
     draft: Draft | None = None
     until: float = 0.0
+    basis: str = ""
 
 
 class OpenChange(NamedTuple):
-    """The record of a change as it stands on the object, and which object in which version that is."""
+    """The record of a change as it stands on the object, and that object's basis (see `bot.changes.basis`)."""
 
     record: Record
-    version: str
+    basis: str
 
 
 def pending_of(approval: Approval) -> Pending:
@@ -52,5 +61,5 @@ def pending_of(approval: Approval) -> Pending:
 
 
 def seal_longer(now: OpenChange, until: float, user: str) -> str:
-    """SHA-256 of an extension: which record on which version of the object, until when, asked for by whom."""
-    return hashlib.sha256(msgspec.json.encode((write_record(now.record), now.version, until, user))).hexdigest()
+    """SHA-256 of an extension: which record on which object, until when, asked for by whom."""
+    return hashlib.sha256(msgspec.json.encode((write_record(now.record), now.basis, until, user))).hexdigest()

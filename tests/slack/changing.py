@@ -156,6 +156,20 @@ class World:
         """Anything that Slack could deliver for that user."""
         await sent(self.slack, kind, user={"id": self.slack.workspace.user_id(user)}, **given)
 
+    async def scheduler_is(self, *, ready: bool) -> None:
+        """The scheduler's pods become ready, or are no longer, and the Deployment's status says so."""
+        for name in await self.writer.pods_of(await self.deployment()):
+            pod = self.cluster.object("pods", NAMESPACE, name)
+            assert pod
+            conditions = [one for one in pod["status"]["conditions"] if one["type"] != "Ready"]
+            pod["status"]["conditions"] = [*conditions, {"type": "Ready", "status": str(ready)}]
+            self.cluster.write("pods", pod)
+
+        async def is_told() -> bool:
+            return (unfinished_rollout(await self.deployment()) is None) == ready
+
+        await self.until(is_told)
+
     async def edited(self) -> None:
         """Somebody else edits the extender's words."""
         containers = (await self.deployment())["spec"]["template"]["spec"]["containers"]

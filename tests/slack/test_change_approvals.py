@@ -1,6 +1,7 @@
 """Two people for a change: what somebody asked for is made when another agrees to exactly that, in time, once."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -119,11 +120,21 @@ def test_after_ten_minutes_nobody_approves_it(tmp_path: Path) -> None:
     played(tmp_path, scene, access=TWO)
 
 
-def test_any_change_of_the_deployment_makes_it_void(tmp_path: Path, mode: Mode) -> None:
+EDITS = {
+    "the pod template": ("/spec/template/metadata/annotations", {"touched": "yes"}),
+    "replicas": ("/spec/replicas", 2),
+    "the strategy": ("/spec/strategy", {"type": "Recreate"}),
+    "the owner": ("/metadata/annotations/argocd.argoproj.io~1tracking-id", "gpu:apps/Deployment"),
+}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edit_of_what_a_change_rests_on_makes_it_void(what: str, tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         card = await waiting(world)
-        meta = ({"op": "add", "path": "/metadata/labels/touched", "value": "yes"},)
-        await world.writer.patch_deployment("hami-system", "hami-scheduler", meta)
+        path, value = EDITS[what]
+        edit = ({"op": "add", "path": path, "value": value},)
+        await world.writer.patch_deployment("hami-system", "hami-scheduler", edit)
         await world.click("linus", card, "change:approve")
         ended = await world.card("Not what was asked for any more")
         assert "has changed since" in text_of(ended)
@@ -132,7 +143,70 @@ def test_any_change_of_the_deployment_makes_it_void(tmp_path: Path, mode: Mode) 
         assert (await world.audit())[-1] == (LINUS, "approve", "denied")
         assert not await world.is_open()
 
-    played(tmp_path, scene, mode=mode, access=TWO)
+    played(tmp_path, scene, access=TWO)
+
+
+async def touched(world: World) -> None:
+    for place in ("labels", "annotations"):
+        meta = ({"op": "add", "path": f"/metadata/{place}/touched", "value": "yes"},)
+        await world.writer.patch_deployment("hami-system", "hami-scheduler", meta)
+
+
+async def flapped(world: World) -> None:
+    await world.scheduler_is(ready=False)
+    await world.scheduler_is(ready=True)
+
+
+@pytest.mark.parametrize("meanwhile", [touched, flapped], ids=["a label and an annotation", "the pods' readiness"])
+def test_what_a_change_does_not_rest_on_leaves_its_approval_good(
+    meanwhile: Callable[[World], Awaitable[None]], tmp_path: Path
+) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        await meanwhile(world)
+        await world.click("linus", card, "change:approve")
+        made = await world.card("In effect")
+        await meanwhile(world)
+        await world.click("ada", made, "change:extend")
+        asked = await world.card("Waits for approval")
+        await meanwhile(world)
+        await world.click("linus", asked, "change:approve")
+        await world.card("Approved and done")
+
+    played(tmp_path, scene, access=TWO)
+
+
+def test_while_the_schedulers_pods_are_not_ready_it_goes_on_waiting(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        await world.scheduler_is(ready=False)
+        await world.click("linus", card, "change:approve")
+        told = text_of(await world.told("linus", "a rollout of hami-system/hami-scheduler is under way"))
+        assert "still waits for approval" in told
+        assert world.cards("Waits for approval")
+        await world.scheduler_is(ready=True)
+        await world.click("linus", card, "change:approve")
+        await world.card("In effect")
+
+    played(tmp_path, scene, access=TWO)
+
+
+@pytest.mark.parametrize("asked", ["a raise", "an extension"])
+def test_what_an_older_version_kept_has_to_be_asked_for_again(asked: str, tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await waiting(world)
+        if asked == "an extension":
+            await world.click("linus", card, "change:approve")
+            await world.click("ada", await world.card("In effect"), "change:extend")
+            card = await world.card("Waits for approval")
+        until = (await world.record())["at"] if await world.is_open() else ""
+        await world.sql("update approvals set request = json_remove(request, '$.basis') where state = 'pending'")
+        await world.click("linus", card, "change:approve")
+        assert "before hami-bot was updated" in text_of(await world.card("Not what was asked for any more"))
+        await world.told("linus", "it has to be asked for anew")
+        assert ((await world.record())["at"] if await world.is_open() else "") == until
+
+    played(tmp_path, scene, access=TWO)
 
 
 def test_a_forged_approval_is_none(tmp_path: Path) -> None:
