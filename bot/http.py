@@ -1,6 +1,8 @@
 """The bot's own port: is it alive, is it ready, in HTTP mode what Slack sends, and alerts."""
 
+import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, cast
@@ -13,13 +15,19 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.signature import SignatureVerifier
 
 from bot.errors import SourceError
-from bot.intake import ALERTS_PATH, Intake, alerts_route
+from bot.http_clients import Clients, Terms
+from bot.intake import ALERTS_PATH, Intake, alerts_route, read_body
 
 SLACK_PATH = "/slack/events"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LARGEST_BODY = 1024 * 1024
+_LARGEST_UNSIGNED = 1024
 _TIMESTAMP, _SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
 _LONGEST_TIMESTAMP = 12
+_FRESH_S = 300
+_LINGERING_S = 2.0
+"""So long what is left of a refused body is read and dropped, or its sender would not see why it is refused."""
+_IS_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
 
 
 class Slack(NamedTuple):
@@ -41,31 +49,39 @@ async def serve_http(
     intake: Intake | None = None,
     *,
     notes: Callable[[], str] = str,
+    terms: Terms | None = None,
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
 
     `ready` says why the bot is not ready, or nothing; `slack` takes what Slack sends, in HTTP mode; `intake` alerts.
-    `notes` are lines that /readyz shows besides, whether it is ready or not. Raises SourceError when the port cannot be
-    had.
+    `notes` are lines that /readyz shows besides, whether it is ready or not. `terms` are those of this process unless
+    others are given. Raises SourceError when the port cannot be had.
     """
     host, _, port = bind.rpartition(":")
-    application = web.Application(client_max_size=_LARGEST_BODY)
+    clients = Clients(terms or Terms.of_this_process())
+    application = web.Application(middlewares=[clients.middleware])
     application.router.add_get("/livez", _alive)
     application.router.add_get("/readyz", _readiness(ready, notes))
     if slack is not None:
-        application.router.add_post(SLACK_PATH, _slack_events(slack))
+        application.router.add_post(SLACK_PATH, _slack_events(slack, clients.terms.body_s))
     if intake is not None:
         application.router.add_post(ALERTS_PATH, alerts_route(intake))
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=3)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=3, lingering_time=_LINGERING_S)
     await runner.setup()
+    assert runner.server
+    handler = runner.server
+    loop = asyncio.get_running_loop()
     try:
         try:
-            await web.TCPSite(runner, host.strip("[]"), int(port)).start()
+            listening = await loop.create_server(lambda: clients.greet(handler()), host.strip("[]"), int(port))
         except OSError as error:
             raise SourceError(
                 f"cannot listen on {bind}: {error.strerror}", hint="Set HAMI_BOT_HTTP__BIND to a free HOST:PORT."
             ) from error
-        yield f"http://{host}:{runner.addresses[0][1]}"
+        try:
+            yield f"http://{host}:{listening.sockets[0].getsockname()[1]}"
+        finally:
+            listening.close()
     finally:
         await runner.cleanup()
 
@@ -82,16 +98,24 @@ def _readiness(ready: Callable[[], str], notes: Callable[[], str]) -> Handler:
     return readiness
 
 
-def _slack_events(slack: Slack) -> Handler:
+def _slack_events(slack: Slack, body_s: float) -> Handler:
     verifier = SignatureVerifier(slack.signing_secret)
 
     async def events(request: web.Request) -> web.StreamResponse:
         if slack.stopping():
             return web.Response(status=503, text="stopping\n")
-        raw = await request.read()
+        may_be_signed = _may_be_signed(verifier, request.headers)
+        try:
+            async with asyncio.timeout(body_s):
+                raw = await read_body(request, _LARGEST_BODY if may_be_signed else _LARGEST_UNSIGNED)
+        except TimeoutError:
+            return web.Response(status=408, text="the body did not come in time\n")
+        if raw is None:
+            status, why = (413, "too large") if may_be_signed else (401, "not signed by Slack")
+            return web.Response(status=status, text=f"{why}\n")
         if _is_ssl_check(raw):
             return web.Response()
-        if not _is_signed(verifier, raw, request.headers):
+        if not may_be_signed or not _is_signed(verifier, raw, request.headers):
             return web.Response(status=401, text="not signed by Slack\n")
         try:
             body = _body_of(raw.decode())
@@ -109,13 +133,18 @@ def _is_ssl_check(raw: bytes) -> bool:
     return not raw.startswith(b"{") and b"ssl_check=1" in raw.split(b"&")
 
 
-def _is_signed(verifier: SignatureVerifier, raw: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether Slack signed it within the last five minutes. The verifier raises errors for what is no time or text."""
+def _may_be_signed(verifier: SignatureVerifier, headers: Mapping[str, str]) -> bool:
+    """Whether it is worth reading the body: the headers of a signature of the last five minutes are there."""
     timestamp, signature = headers.get(_TIMESTAMP, ""), headers.get(_SIGNATURE, "")
-    if not timestamp.isdecimal() or len(timestamp) > _LONGEST_TIMESTAMP or not signature.isascii():
+    if not timestamp.isdecimal() or len(timestamp) > _LONGEST_TIMESTAMP or not _IS_SIGNATURE.fullmatch(signature):
         return False
+    return abs(verifier.clock.now() - int(timestamp)) <= _FRESH_S
+
+
+def _is_signed(verifier: SignatureVerifier, raw: bytes, headers: Mapping[str, str]) -> bool:
+    """Whether Slack signed it. The verifier raises errors for what is no text."""
     try:
-        return verifier.is_valid(raw, timestamp, signature)
+        return verifier.is_valid(raw, headers[_TIMESTAMP], headers[_SIGNATURE])
     except UnicodeDecodeError:
         return False
 

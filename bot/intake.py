@@ -52,7 +52,7 @@ def alerts_route(intake: Intake) -> Callable[[web.Request], Awaitable[web.Stream
             return _refused(415, "a compressed body is not taken")
         try:
             async with asyncio.timeout(BODY_S):
-                body = await _body(request)
+                body = await read_body(request, LARGEST_BODY)
         except TimeoutError:
             return _refused(408, "the body did not come in time")
         if body is None:
@@ -91,14 +91,14 @@ def _same(given: bytes, wanted: str) -> bool:
     return hmac.compare_digest(given, wanted.encode())
 
 
-async def _body(request: web.Request) -> bytes | None:
-    """The body, or None if it is too large; no more of it is read then."""
-    if (request.content_length or 0) > LARGEST_BODY:
+async def read_body(request: web.Request, largest: int) -> bytes | None:
+    """The body, or None if it has more than so many bytes; no more of it is read then."""
+    if (request.content_length or 0) > largest:
         return None
     body = bytearray()
     async for chunk in request.content.iter_chunked(64 * 1024):
         body += chunk
-        if len(body) > LARGEST_BODY:
+        if len(body) > largest:
             return None
     return bytes(body)
 

@@ -14,13 +14,15 @@ from bot.settings import load_settings
 from tests.chart import CHANGING, CHART, PROXYING, Manifest, manifests, of_kind, rendered
 
 README = (CHART.parents[1] / "README.md").read_text(encoding="utf-8")
+MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 POSTGRES = {"replicas": 3, "store": {"postgres": {"secretName": "database"}}}
 VALUES: dict[str, dict[str, Any]] = {
     "as it is": {},
     "changing": CHANGING,
     "everything": {**PROXYING, **POSTGRES, "settings": {"language": "zh"}, "imagePullSecrets": [{"name": "pull"}]}
     | {"slack": {"mode": "http"}, "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}
-    | {"podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}}},
+    | {"podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}}}
+    | {"networkPolicy": {"enabled": True, "from": [MONITORING]}},
 }
 with_each = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
 
@@ -148,6 +150,25 @@ def test_no_token_stands_in_a_release() -> None:
         if "TOKEN" in one["name"] or "SECRET" in one["name"]:
             assert set(one["valueFrom"]) == {"secretKeyRef"}
     assert of_kind("Secret", manifests()) == []
+
+
+def test_the_network_policy_lets_those_in_whom_the_values_name_and_only_to_the_port() -> None:
+    objects = manifests({"networkPolicy": {"enabled": True, "from": [MONITORING]}})
+    (policy,), (bot,) = of_kind("NetworkPolicy", objects), of_kind("Deployment", objects)
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert policy["spec"]["ingress"] == [{"from": [MONITORING], "ports": [{"port": "http", "protocol": "TCP"}]}]
+    labels = bot["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert [one["name"] for one in bot["spec"]["template"]["spec"]["containers"][0]["ports"]] == ["http"]
+
+
+def test_a_network_policy_that_names_nobody_lets_nobody_in() -> None:
+    (policy,) = of_kind("NetworkPolicy", manifests({"networkPolicy": {"enabled": True}}))
+    assert policy["spec"]["ingress"] == []
+
+
+def test_without_the_value_there_is_no_network_policy() -> None:
+    assert of_kind("NetworkPolicy", manifests()) == []
 
 
 def test_every_value_has_a_use() -> None:
