@@ -12,7 +12,7 @@ from bot.slack.groups import Groups
 from bot.slack.render import blocks
 from bot.slack.render.change import what, where
 from bot.slack.render.home import OPEN_FORM, Seen, render_home
-from bot.slack.render.triage import Head
+from bot.slack.render.triage_head import Head
 from bot.store import StoreError
 from handlers.desk import Desk
 from handlers.lent import Lent

@@ -12,7 +12,8 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
-from bot.slack.render.triage import ACT, FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form, render_head
+from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form
+from bot.slack.render.triage_head import ACT, render_head
 from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
