@@ -18,7 +18,9 @@ from handlers.desk import Desk
 from handlers.lent import Lent
 from handlers.oncall.desk import TriageDesk
 from handlers.question import Question
+from handlers.typed import normalise
 from handlers.understand import example
+from handlers.words import as_delivered
 from playbooks._playbook import find
 
 FORM = "ask"
@@ -43,7 +45,7 @@ def register(app: App, desk: Desk, access: Access, triage: TriageDesk | None) ->
         await ack()
         view = body["view"]
         words = view["state"]["values"][_BLOCK][_INPUT].get("value") or ""
-        desk.ask(f"{view['id']}:{view['hash']}", _question(desk, body["user"]["id"], words))
+        desk.ask(f"{view['id']}:{view['hash']}", _question(desk, body["user"]["id"], normalise(as_delivered(words))))
 
     app.event("app_home_opened")(opened)
     app.action(OPEN_FORM)(form_wanted)

@@ -24,8 +24,9 @@ from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.digests import Digests, read_digest
 from handlers.oncall.words import DEEDS, Asked, read_mute, read_words
 from handlers.question import Question
+from handlers.typed import without_invisible
 from handlers.understand import COMMAND
-from handlers.words import plain_text, split_words, without_mention
+from handlers.words import command_words, mentioned_words, plain_text, split_words
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
@@ -41,7 +42,7 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
     window = _Window(desk, triage, digests)
 
     async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_OURS.match(body.get("text") or ""))
+        return bool(_OURS.match(command_words(body)))
 
     async def mentioned(event: dict[str, Any]) -> bool:
         return _from_person(event) and (bool(_OURS.match(window.words_of(event))) or window.may_be_in_short(event))
@@ -72,7 +73,7 @@ class _Window:
         return self._given
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
+        return mentioned_words(event, self._desk.lent.bot_user)
 
     def may_be_in_short(self, event: dict[str, Any]) -> bool:
         """Whether it acts on the incident of its thread without the word `triage`, should that be an incident's.
@@ -83,7 +84,7 @@ class _Window:
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        question = self._question(body["user_id"], body["channel_id"], body.get("text") or "")
+        question = self._question(body["user_id"], body["channel_id"], command_words(body))
         question = msgspec.structs.replace(question, response_url=body.get("response_url", ""))
         self._ask(body["trigger_id"], question)
 
@@ -216,7 +217,7 @@ def _typed(deed: Deed, values: dict[str, Any]) -> Wanted:
         chosen: dict[str, Any] = _input(values, MUTE).get("selected_option") or {}
         seconds, node = read_mute(str(chosen.get("value") or "").split())
         return Wanted(deed, seconds=seconds, node=node)
-    text = plain_text(str(_input(values, NOTE).get("value") or ""))
+    text = plain_text(without_invisible(str(_input(values, NOTE).get("value") or "")))
     return Wanted(deed, " ".join(text.split())[:_LONGEST_NOTE])
 
 
