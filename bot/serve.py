@@ -22,7 +22,7 @@ from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Identity, open_client
 from bot.slack.outbox import Outbox
 from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
-from bot.slack.work import KEEPING_S, LONGEST_S, Work
+from bot.slack.work import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.store import Store, StoreError, open_store
 from bot.texts import Texts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unheard
@@ -55,14 +55,15 @@ log = logging.getLogger(__name__)
 
 class Limits(NamedTuple):
     """How long an answer may take, how long the end waits for answers, and how long an ack waits until the store has
-    what it accepts; of the connections, how often they are asked for a sign of life and looked at, and their clock.
-    `now` is the time of day, in seconds since 1970; `pace` that of looking after temporary changes, `oncall` between
-    two looks at incidents. In seconds.
+    what it accepts, and (`deed_s`) what a person did; of the connections, how often they are asked for a sign of life
+    and looked at, and their clock. `now` is the time of day, in seconds since 1970; `pace` that of looking after
+    temporary changes, `oncall` between two looks at incidents. In seconds.
     """
 
     answer_s: float = LONGEST_S
     drain_s: float = 20.0
     keeping_s: float = KEEPING_S
+    deed_s: float = DEED_S
     ping_interval_s: float = PING_INTERVAL_S
     watch_s: float = WATCH_S
     clock: Callable[[], float] = time.monotonic
@@ -145,7 +146,7 @@ async def running(
         reach = partial(_reach, slack, store_url, sender, limits)
         gateway, identity, store = await stack.enter_async_context(_reached(reach, settings, looked_after, limits))
         outbox = Outbox(store, gateway, owner=sender.name)
-        work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s)
+        work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s, deed_s=limits.deed_s)
         lent = Lent(
             gateway=gateway,
             outbox=outbox,
@@ -205,8 +206,13 @@ async def running(
                 if sockets:
                     await sockets.close()
                 cut = await work.drain(limits.drain_s)
-                if cut:
-                    log.warning("%d questions were not answered in time; they are answered after the next start", cut)
+                if cut.kept:
+                    text = (
+                        "%d questions and deeds were not done in time; after the next start each is done or told about"
+                    )
+                    log.warning(text, cut.kept)
+                if cut.lost:
+                    log.error("%d questions and deeds are lost: the store has not kept them", cut.lost)
                 await _flush(outbox)
 
 

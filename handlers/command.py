@@ -5,19 +5,20 @@ from typing import Any
 from bot.errors import UsageError
 from bot.slack.app import App
 from handlers.desk import Desk
-from handlers.fit_form import open_fit_form
+from handlers.fit_form import FitForm
 from handlers.question import Question
 from handlers.understand import COMMAND, ManifestWanted, understand
-from handlers.words import command_words, split_words
+from handlers.words import split_words
 
 
 def register(app: App, desk: Desk) -> None:
     """Listens to the slash command."""
+    fit_form = FitForm(desk)
 
     async def asked(ack: Any, body: dict[str, Any]) -> None:
         await ack()
         question = Question(
-            words=command_words(body),
+            words=body.get("text") or "",
             user=body["user_id"],
             channel=body["channel_id"],
             asked_at=desk.lent.now(),
@@ -25,7 +26,7 @@ def register(app: App, desk: Desk) -> None:
             beside=True,
         )
         if _wants_form(question.words):
-            open_fit_form(desk, body["trigger_id"], question)
+            await fit_form.open(body["trigger_id"], question)
         else:
             desk.ask(body["trigger_id"], question)
 

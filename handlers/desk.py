@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,9 +23,10 @@ from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
 from bot.slack.responder import Responder, Words
-from bot.slack.work import Job
+from bot.slack.work import NotKept, Tell
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.words import ChangeAsked
+from handlers.deeds import TOO_LATE_S, Deed, Kind, Kinds, NotDone, Taken, Why, read_deed
 from handlers.grammar import Asked
 from handlers.lent import Lent
 from handlers.profiles.words import ProfileAsked
@@ -38,12 +40,16 @@ from playbooks._manifest import Manifest
 from playbooks._playbook import Sources, find
 from playbooks._subject import pods_named_in
 
+D = TypeVar("D")
 DONE, FAILED = "white_check_mark", "x"
 _SHOWN_WORDS = 80
 AT_ONCE = 6
 """Questions that read one cluster, and hold what they read, at the same time."""
-TOO_LATE_S = 30 * 60.0
-"""Nobody waits for an answer any more; a response_url has expired too."""
+
+_WHY: dict[str, str] = {
+    "not-done-tries": "every try to answer it ended the bot's process",
+    "not-done-late": "it was asked too long ago, and the bot was away",
+}
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +75,7 @@ class Desk:
 
     def __init__(self, lent: Lent) -> None:
         self.lent = lent
+        self.kinds = Kinds()
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
 
     def ask(self, key: str, question: Question) -> None:
@@ -78,54 +85,118 @@ class Desk:
         """
         job = partial(self._answer, key, question)
         tell = partial(self._tell, key, question.for_who_asked())
-        payload = msgspec.json.encode(question).decode()
-        self.lent.work.start(key, job, tell, payload=payload, regardless=True)
+        self.lent.work.start(key, job, tell, payload=_kept(question), regardless=True)
 
-    def do(
+    async def ask_typed(self, key: str, question: Question) -> None:
+        """As `ask`, for what somebody took the trouble to type into a form: returns when the store has it."""
+        self.ask(key, question)
+        await self.lent.work.settled(key)
+
+    async def do(
         self,
         key: str,
-        job: Job,
-        question: Question,
+        kind: Kind[D],
+        asked: Question,
+        details: D,
         *,
         regardless: bool = False,
-        resumed: bool = False,
+        longest_s: float | None = None,
+        lasts_s: float = TOO_LATE_S,
+    ) -> None:
+        """Carries out what a person did, once; a failure is told where the question was asked.
+
+        Returns when the store has it, so that Slack is told then: should this process end, another one carries it out,
+        or says why not. What the store cannot keep in time is not done, and the person is told; `regardless`: it is
+        done nevertheless, and then perhaps more than once. `longest_s`: see `Work.start`. After `lasts_s` it is too
+        late for it.
+        """
+        payload = kind.written(asked, details, lasts_s)
+        self._carry_out(Taken(key, asked, details), kind, payload, regardless=regardless, longest_s=longest_s)
+        await self.lent.work.settled(key)
+
+    def _carry_out(
+        self,
+        taken: Taken[Any],
+        kind: Kind[Any],
+        payload: str,
+        *,
+        regardless: bool = False,
         longest_s: float | None = None,
     ) -> None:
-        """Does something else than answering, once; a failure is told where the question was asked.
-
-        `regardless`: also while the store is out of reach, and then perhaps more than once. `resumed`: should this
-        process end meanwhile, another one answers the question, or says why not. `longest_s`: see `Work.start`.
-        """
-        tell = partial(self._tell, key, question)
-        payload = msgspec.json.encode(question).decode() if resumed else ""
-        self.lent.work.start(key, job, tell, payload=payload, regardless=regardless, longest_s=longest_s)
+        job, tell = partial(kind.carry_out, taken), partial(self._tell_of, kind, taken)
+        self.lent.work.start(
+            taken.key, job, tell, payload=payload, regardless=regardless, is_deed=True, longest_s=longest_s
+        )
 
     async def resume(self) -> int:
-        """Answers what an earlier process had taken and not answered, few at once; how many. Tells what it drops."""
+        """Takes up what an earlier process had taken and not done, few at once; how many. Tells what it drops."""
         taken = 0
         for key, payload in await self.lent.store.given_up():
-            self._drop(key, payload, "every try to answer it ended the bot's process")
+            self._drop(f"{key}/dropped", payload, "not-done-tries", "")
         for key, payload in await self.lent.store.unfinished():
-            question = read_question(payload)
-            if question is None or self.lent.now() - question.asked_at > TOO_LATE_S:
-                await self.lent.store.done(key)
-                self._drop(key, payload, "it was asked too long ago, and the bot was away")
-                continue
             await self.lent.work.room(AT_ONCE)
-            self.ask(key, question)
-            taken += 1
+            taken += self._resume(key, payload)
         return taken
 
-    def _drop(self, key: str, payload: str, why: str) -> None:
+    def _resume(self, key: str, payload: str) -> bool:
+        """Whether it is taken up, and not dropped."""
+        if deed := read_deed(payload):
+            return self._resume_deed(key, payload, deed)
         question = read_question(payload)
+        if question is None or self.lent.now() - question.asked_at > TOO_LATE_S:
+            self._drop(key, payload, "not-done-late", payload)
+            return False
+        self.ask(key, question)
+        return True
+
+    def _resume_deed(self, key: str, payload: str, deed: Deed) -> bool:
+        known = self.kinds.read(key, deed)
+        if known is None:
+            self._drop(key, payload, "not-done-version", payload)
+        elif self.lent.now() - deed.asked.asked_at > deed.lasts_s:
+            self._drop(key, payload, "not-done-late", payload)
+        elif known[0].is_live:
+            self._drop(key, payload, "not-done-live", payload)
+        else:
+            kind, taken = known
+            self._carry_out(taken, kind, payload)
+            return True
+        return False
+
+    def _drop(self, key: str, payload: str, why: Why, kept: str) -> None:
+        """Tells that it is not done. Under its own key with `kept` as its payload, it is told after another crash."""
+        deed = read_deed(payload)
+        question = deed.asked if deed else read_question(payload)
         if question is None:
-            log.warning("the question %s is dropped: it is of another version", key)
+            log.warning("%s is dropped: it is of another version", key)
+            self.lent.work.start(key, _nothing, _untold, payload=kept)
             return
-        log.warning("the question %s is dropped: %s", key, why)
+        log.warning("%s is dropped: %s", key, why)
+        tell: Tell
+        if deed and (known := self.kinds.read(key, deed)):
+            tell, error = partial(self._tell_of, *known), NotDone(why)
+        elif deed:
+            tell = partial(self._tell, key, question.for_who_asked())
+            error = NotDone(why).with_words(self._again(question.words))
+        else:
+            tell, error = partial(self._tell, key, question.for_who_asked()), self._unanswered(question, why)
+        self.lent.work.start(key, partial(tell, error), tell, payload=kept)
+
+    def _unanswered(self, question: Question, why: Why) -> GaveUp:
         asked = one_line(plain_text(question.words), _SHOWN_WORDS)
-        error = GaveUp(f"your question was not answered: {why}", hint=f"Please ask again: {asked}" if asked else "")
-        told = question.for_who_asked()
-        self.do(f"{key}/dropped", partial(self._tell, key, told, error), told)
+        hint = f"Please ask again: {asked}" if asked else ""
+        return GaveUp(f"your question was not answered: {_WHY[why]}", hint=hint)
+
+    def _again(self, words: str) -> str:
+        return words or self.lent.say("desk.press-again")
+
+    async def _tell_of(self, kind: Kind[Any], taken: Taken[Any], error: BotError) -> None:
+        """Says what went wrong with a deed; of what was not done, how to repeat it."""
+        if isinstance(error, NotKept):
+            error = NotDone("not-done-unkept", error.message)
+        if isinstance(error, NotDone):
+            error = error.with_words(self._again(kind.words(taken)))
+        await self._tell(taken.key, taken.asked, error)
 
     async def _answer(self, key: str, question: Question) -> None:
         reply = self.reply(key, question)
@@ -284,6 +355,19 @@ class Desk:
                 words=Words(line=self._files_of(question)),
             )
         )
+
+
+def _kept(question: Question) -> str:
+    return msgspec.json.encode(question).decode()
+
+
+async def _nothing() -> None:
+    """Of what nobody can read nothing is done."""
+
+
+async def _untold(error: BotError) -> None:
+    """Nobody is known to be told."""
+    log.warning("%s", error)
 
 
 def _words_of(question: Question) -> list[str]:

@@ -1,6 +1,5 @@
 """`/hami fit`: a form to paste a manifest into; its answer is shown to the person who asked alone."""
 
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -8,6 +7,8 @@ import msgspec
 from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.render import blocks
+from bot.texts import Texts
+from handlers.deeds import NOTHING, Kind, Nothing, Taken
 from handlers.desk import Desk
 from handlers.question import Question
 from playbooks._manifest import Manifest, read_pods
@@ -17,10 +18,24 @@ _BLOCK, _INPUT = "manifest", "text"
 _LONGEST_ERROR = 500
 
 
-def open_fit_form(desk: Desk, trigger_id: str, question: Question) -> None:
-    """Opens the form; a trigger is good for three seconds, so nothing is read before."""
-    say = desk.lent.say
-    view = blocks.modal(
+class FitForm:
+    """The form as it is opened."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._to_open = desk.kinds.add(Kind("fit-open", Nothing, self._open, is_live=True))
+
+    async def open(self, trigger_id: str, question: Question) -> None:
+        """Opens the form; a trigger is good for three seconds, so nothing is read before."""
+        await self._desk.do(trigger_id, self._to_open, question, NOTHING)
+
+    async def _open(self, taken: Taken[Nothing]) -> None:
+        """Its key is the trigger."""
+        await self._desk.lent.gateway.open_view(taken.key, _form(taken.asked, self._desk.lent.say))
+
+
+def _form(question: Question, say: Texts) -> dict[str, Any]:
+    return blocks.modal(
         say("desk.fit-title"),
         [
             blocks.asking(
@@ -35,7 +50,6 @@ def open_fit_form(desk: Desk, trigger_id: str, question: Question) -> None:
         callback_id=CALLBACK,
         private_metadata=msgspec.json.encode(question).decode(),
     )
-    desk.do(trigger_id, partial(_open, desk, trigger_id, view), question)
 
 
 def register(app: App, desk: Desk) -> None:
@@ -52,10 +66,6 @@ def register(app: App, desk: Desk) -> None:
         await ack()
         question = msgspec.json.decode(view["private_metadata"], type=Question)
         question = msgspec.structs.replace(question, user=body["user"]["id"], manifest=text)
-        desk.ask(f"{view['id']}:{view['hash']}", question)
+        await desk.ask_typed(f"{view['id']}:{view['hash']}", question)
 
     app.view(CALLBACK)(submitted)
-
-
-async def _open(desk: Desk, trigger_id: str, view: dict[str, Any]) -> None:
-    await desk.lent.gateway.open_view(trigger_id, view)

@@ -3,7 +3,6 @@
 Nothing of it is read from a cluster: it is published whenever somebody looks at it.
 """
 
-from functools import partial
 from typing import Any
 
 from bot.access import Access, groups_in, role_of
@@ -12,15 +11,14 @@ from bot.slack.groups import Groups
 from bot.slack.render import blocks
 from bot.slack.render.change import what, where
 from bot.slack.render.home import OPEN_FORM, Seen, render_home
-from bot.slack.render.triage_head import Head
+from bot.slack.render.triage import Head
 from bot.store import StoreError
+from handlers.deeds import NOTHING, Kind, Nothing, Taken
 from handlers.desk import Desk
 from handlers.lent import Lent
 from handlers.oncall.desk import TriageDesk
 from handlers.question import Question
-from handlers.typed import normalise
 from handlers.understand import example
-from handlers.words import as_delivered
 from playbooks._playbook import find
 
 FORM = "ask"
@@ -31,21 +29,28 @@ def register(app: App, desk: Desk, access: Access, triage: TriageDesk | None) ->
     """Listens to the tab, its button and its form; incidents are shown where there is a `triage`."""
     groups = Groups(desk.lent.gateway, groups_in(access))
 
+    async def publish(taken: Taken[Nothing]) -> None:
+        await _publish(desk, access, groups, triage, taken.asked.user)
+
+    async def open_form(taken: Taken[Nothing]) -> None:
+        await _open_form(desk, taken.key)
+
+    to_show = desk.kinds.add(Kind("home", Nothing, publish))
+    to_open = desk.kinds.add(Kind("ask-open", Nothing, open_form, is_live=True))
+
     async def opened(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("tab") == "home":
-            question = _question(desk, event["user"])
-            desk.do(body["event_id"], partial(_publish, desk, access, groups, triage, event["user"]), question)
+            await desk.do(body["event_id"], to_show, _question(desk, event["user"]), NOTHING)
 
     async def form_wanted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        job = partial(_open_form, desk, body["trigger_id"])
-        desk.do(body["trigger_id"], job, _question(desk, body["user"]["id"]))
+        await desk.do(body["trigger_id"], to_open, _question(desk, body["user"]["id"]), NOTHING)
 
     async def submitted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
         view = body["view"]
         words = view["state"]["values"][_BLOCK][_INPUT].get("value") or ""
-        desk.ask(f"{view['id']}:{view['hash']}", _question(desk, body["user"]["id"], normalise(as_delivered(words))))
+        await desk.ask_typed(f"{view['id']}:{view['hash']}", _question(desk, body["user"]["id"], words))
 
     app.event("app_home_opened")(opened)
     app.action(OPEN_FORM)(form_wanted)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from threading import Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from bot.bugs import REPORT, bugs_as_errors
@@ -20,6 +20,8 @@ LONGEST_S = 120.0
 KEEPING_S = 0.025
 """How long an ack waits until what it accepts is kept: enough for an idle machine, and in a storm, when a busy store
 would hold up every ack, little. What is acked before it is kept is lost if the process is killed in that moment."""
+DEED_S = 2.0
+"""How long an ack waits until what a person did is kept. Slack waits 3 s for the ack."""
 BUSY_AT_ONCE = 2
 """Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
 _UNCLAIMED_KEPT = 1000
@@ -42,6 +44,17 @@ class Overdue(BotError):  # noqa: N818  # what the person is told
     """The work took longer than it may."""
 
 
+class NotKept(BotError):  # noqa: N818  # what the person is told
+    """The store could not keep what a person did, and so it was not done."""
+
+
+class Cut(NamedTuple):
+    """Jobs that were cut off: those that the store has, and those that are lost."""
+
+    kept: int
+    lost: int
+
+
 class Work:
     """Runs jobs once per key, over restarts and replicas that share the store.
 
@@ -49,10 +62,19 @@ class Work:
     again. Nothing that a job raises gets past it: `tell` is called with the error instead.
     """
 
-    def __init__(self, store: Store, *, longest_s: float = LONGEST_S, keeping_s: float = KEEPING_S) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        longest_s: float = LONGEST_S,
+        keeping_s: float = KEEPING_S,
+        deed_s: float = DEED_S,
+    ) -> None:
         self._longest_s = longest_s
         self._keeping_s = keeping_s
+        self._deed_s = deed_s
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._claimed: dict[str, asyncio.Future[set[str]]] = {}
         self._claims = _Together(store.claim_all)
         self._ends = _Together(store.done_all)
         self._one_goes_on = asyncio.Lock()
@@ -71,22 +93,35 @@ class Work:
         *,
         payload: str = "",
         regardless: bool = False,
+        is_deed: bool = False,
         longest_s: float | None = None,
     ) -> None:
         """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`.
 
         `longest_s` is for a job that may take longer than others, or less.
 
-        While the store cannot be asked, `tell` is called with that, and the job is not done; unless `regardless`: for
-        what does no harm when it is done twice. It is done then, and once by this process.
+        While the store cannot be asked, `tell` is called with NotKept, and the job is not done; unless `regardless`:
+        for what does no harm when it is done twice. It is done then, and once by this process. `is_deed`: so it is too
+        where the store has not answered within `deed_s`, which is as long as `settled` waits.
         """
         if key in self._running or key in self._unclaimed:
             return
-        claim = self._claims.write(key, payload)
-        once = self._once(key, job, tell, claim, regardless=regardless, longest_s=longest_s or self._longest_s)
+        claim = asyncio.ensure_future(self._claims.write(key, payload))
+        within_s = self._deed_s if is_deed else None
+        once = self._once(
+            key, job, tell, claim, regardless=regardless, within_s=within_s, longest_s=longest_s or self._longest_s
+        )
         task = asyncio.create_task(once, name=key)
-        self._running[key] = task
-        task.add_done_callback(lambda _: self._running.pop(key, None))
+        self._running[key], self._claimed[key] = task, claim
+        task.add_done_callback(lambda _: (self._running.pop(key, None), self._claimed.pop(key, None)))
+
+    async def settled(self, key: str) -> None:
+        """Waits until the store has what was begun under that key, or could not keep it: then whoever asked is told.
+
+        To be called before Slack is told that a deed was taken; at most `deed_s`.
+        """
+        if claim := self._claimed.get(key):
+            await asyncio.wait({claim}, timeout=self._deed_s)
 
     async def kept(self) -> None:
         """Waits until all that was begun so far is in the store, and so will be done even if this process dies now.
@@ -130,53 +165,75 @@ class Work:
         while len(self._running) >= most:
             await asyncio.wait(list(self._running.values()), return_when=asyncio.FIRST_COMPLETED)
 
-    async def drain(self, patience_s: float) -> int:
-        """Waits for what is running; how many were cut off when patience ended. Those stay unfinished in the store."""
+    async def drain(self, patience_s: float) -> Cut:
+        """Waits for what is running; how many were cut off when patience ended. What is kept stays unfinished in the
+        store.
+        """
         tasks = list(self._running.values())
         if not tasks:
-            return 0
+            return Cut(0, 0)
         _, late = await asyncio.wait(tasks, timeout=patience_s)
-        await self._claims.written()  # a store answers or fails: what was taken is not lost because it was slow
+        # A store answers or fails: what was taken is not lost because it was slow.
+        claims = await asyncio.gather(*(self._claimed[one.get_name()] for one in late), return_exceptions=True)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-        return len(late)
+        lost = sum(isinstance(one, BaseException) for one in claims)
+        return Cut(len(late) - lost, lost)
 
     async def _once(  # private, and each is needed
         self,
         key: str,
         job: Job,
         tell: Tell,
-        claim: Awaitable[set[str]],
+        claim: asyncio.Future[set[str]],
         *,
         regardless: bool,
+        within_s: float | None,
         longest_s: float,
     ) -> None:
         try:
             with bugs_as_errors():
                 try:
-                    mine = await self._claimed(key, claim, regardless=regardless)
-                except StoreError as error:
+                    mine = await self._is_mine(key, claim, regardless=regardless, within_s=within_s)
+                except NotKept as error:
                     log.warning("%s is not begun: %s", key, error)
                     await tell(error)
+                    await self._withdraw(key, claim)
                     return
                 if mine:
                     await self.acks_first()
                     await self._bounded(job, tell, longest_s)
                     await self.acks_first()
-                    await self._ends.write(key, "")
+                    await self._withdraw(key, claim)
         except BotError as error:
             log.warning("%s: %s", key, error)
 
-    async def _claimed(self, key: str, claim: Awaitable[set[str]], *, regardless: bool) -> bool:
+    async def _is_mine(
+        self, key: str, claim: asyncio.Future[set[str]], *, regardless: bool, within_s: float | None
+    ) -> bool:
+        """Raises NotKept where the store has not answered in time, or could not keep it."""
         try:
-            return key in await claim
+            async with asyncio.timeout(within_s):
+                return key in await asyncio.shield(claim)
+        except TimeoutError:
+            why = NotKept(f"the store did not answer within {within_s:g} s")
         except StoreError as error:
-            if not regardless:
-                raise
-            log.warning("%s is done without the store: %s", key, error)
-            self._unclaimed.append(key)
-            return True
+            why = NotKept(error.message, hint=error.hint)
+        if not regardless:
+            raise why
+        log.warning("%s is done without the store: %s", key, why)
+        self._unclaimed.append(key)
+        return True
+
+    async def _withdraw(self, key: str, claim: asyncio.Future[set[str]]) -> None:
+        """Notes that nothing is to be done any more, also where the store keeps it only now."""
+        try:
+            is_kept = key in await asyncio.shield(claim)
+        except StoreError:
+            return
+        if is_kept:
+            await self._ends.write(key, "")
 
     async def _bounded(self, job: Job, tell: Tell, longest_s: float) -> None:
         try:

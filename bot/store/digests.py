@@ -5,6 +5,7 @@ outbox. So there is one, however many replicas and restarts.
 """
 
 import contextlib
+import hashlib
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.digest.figures import Figures
 from bot.digest.schedule import Schedule, Slot
+from bot.store.audit import Line, audited
 from bot.store.engine import told
+from bot.store.facts import is_known, make_known
 from bot.store.tables import digest_runs, digests
 
 CLAIM_S = 300.0
@@ -43,6 +46,9 @@ class Run(NamedTuple):
     figures: Figures
 
 
+Noted = Callable[[Digest], Line]
+
+
 class DigestRows:
     """Every method is one transaction, or tries one twice, and raises only StoreError."""
 
@@ -50,21 +56,45 @@ class DigestRows:
         self._engine = engine
         self._now = now
 
-    async def add(self, channel: str, cluster: str, schedule: Schedule, by: str) -> Digest:
-        """A digest from now on."""
-        made = Digest(uuid.uuid4().hex[:6], channel, cluster, schedule, by, self._now())
+    async def add(
+        self, channel: str, cluster: str, schedule: Schedule, by: str, *, noted: Noted | None = None, once: str = ""
+    ) -> Digest:
+        """A digest from now on; what `noted` makes of it is in the audit log with it.
+
+        `once`: the key of a deed; done again, the deed gives the same digest.
+        """
+        made = Digest(_id_of(once), channel, cluster, schedule, by, self._now())
         values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
         with told("keeping a digest"):
-            async with self._engine.begin() as connection:
-                await connection.execute(insert(digests).values(**values))
+            async with audited(self._engine, self._now) as (connection, write):
+                if not await is_known(connection, once):
+                    await connection.execute(insert(digests).values(**values))
+                    await make_known(connection, once, self._now())
+                    if noted is not None:
+                        await write(noted(made))
         return made
 
-    async def stop(self, digest_id: str, channel: str) -> bool:
-        """Whether there was one of that id in the channel, which is not posted any more."""
+    async def is_added(self, once: str) -> bool:
+        """Whether the deed of that key added its digest before."""
+        with told("looking for a digest"):
+            async with self._engine.connect() as connection:
+                return await is_known(connection, once)
+
+    async def stop(self, digest_id: str, channel: str, line: Line | None = None, once: str = "") -> bool:
+        """Whether there was one of that id in the channel, which is not posted any more, and `line` is in the audit
+        log; also where the deed of the key `once` stopped it before.
+        """
         here = and_(digests.c.id == digest_id, digests.c.channel == channel, digests.c.stopped == 0)
         with told("stopping a digest"):
-            async with self._engine.begin() as connection:
-                return (await connection.execute(update(digests).where(here).values(stopped=1))).rowcount == 1
+            async with audited(self._engine, self._now) as (connection, write):
+                if await is_known(connection, once):
+                    return True
+                if (await connection.execute(update(digests).where(here).values(stopped=1))).rowcount != 1:
+                    return False
+                await make_known(connection, once, self._now())
+                if line is not None:
+                    await write(line)
+                return True
 
     async def wanted(self, channel: str = "") -> list[Digest]:
         """Those that are not stopped, of one channel or of all."""
@@ -128,6 +158,11 @@ class DigestRows:
         with told("sweeping digests"):
             async with self._engine.begin() as connection:
                 await connection.execute(delete(digest_runs).where(digest_runs.c.at <= now - RUNS_KEPT_S))
+
+
+def _id_of(deed: str) -> str:
+    """The id of the digest that the deed adds: the same for the same key."""
+    return hashlib.sha256(deed.encode()).hexdigest()[:6] if deed else uuid.uuid4().hex[:6]
 
 
 def _since(digest: Digest, slot: Slot) -> Any:

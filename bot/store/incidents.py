@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from bot.store.alert_rows import OVER, Counts, alert_of, count_once, counted, keep, name_of, named, parts
 from bot.store.audit import Line, audited
 from bot.store.engine import told
+from bot.store.facts import is_known, make_known
 from bot.store.tables import alerts, duties, incident_events, incidents, outbox
 from bot.triage.cause import Cause
 from bot.triage.outbreak import last_moment
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 KEPT_S = 90 * 86400.0
 """Seconds that an incident that ended can be looked up and exported."""
+BEFORE = "before"
+"""What comes of a deed that was carried out before."""
 _TRIES = 4
 _SEEN = tuple(alerts.c[name] for name in ("received_at", "status", "name", "namespace", "pod", "node"))
 _UNTOLD = frozenset({"opened", "unmuted"})
@@ -200,9 +203,7 @@ class IncidentRows:
     async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
         """How many alerts and pods these incidents have."""
         here = alerts.c.incident.in_(incident_ids)
-        said = [
-            alerts.c[name] for name in ("incident", "status", "name", "namespace", "pod", "node", "severity", "runbook")
-        ]
+        said = [alerts.c[name] for name in ("incident", "status", "name", "namespace", "pod", "severity", "runbook")]
         grouped = select(*said, func.count().label("n")).where(here).group_by(*said)
         with told("counting alerts"):
             async with self._engine.connect() as connection:
@@ -217,15 +218,21 @@ class IncidentRows:
         incident_id: str,
         decide: Callable[[Incident, bool], Step | str],
         noted: Callable[[Step | str], Line] | None = None,
+        once: str = "",
     ) -> Step | str | None:
         """Changes an incident by a pure function and keeps what it says happened; its result, None without incident.
 
         The function is given the incident and whether any alert of it fires. What `noted` makes of the result is in
-        the audit log with it.
+        the audit log with it. `once`: the key of a deed; a deed that changed something before changes nothing more, and
+        the result is `BEFORE`.
         """
         with told("changing an incident"):
             async with audited(self._engine, self._now) as (connection, write):
+                if await is_known(connection, once):
+                    return BEFORE
                 step = await self._change(connection, incident_id, decide)
+                if isinstance(step, Step):
+                    await make_known(connection, once, self._now())
                 if step is not None and noted is not None:
                     await write(noted(step))
                 return step

@@ -14,6 +14,7 @@ from bot.store.audit import Audit
 from bot.store.changes import ChangeRows
 from bot.store.digests import DigestRows
 from bot.store.engine import open_engine, open_engine_as_it_is, told
+from bot.store.facts import Facts
 from bot.store.incidents import IncidentRows
 from bot.store.outbox_rows import OutboxRows
 from bot.store.profiles import ProfileRows
@@ -42,6 +43,7 @@ class Store:
         self.profiles = ProfileRows(engine)
         self.incidents = IncidentRows(engine, now)
         self.digests = DigestRows(engine, now)
+        self.facts = Facts(engine, now)
 
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""
@@ -139,6 +141,7 @@ class Store:
         await self.profiles.sweep(now)
         await self.incidents.sweep(now)
         await self.digests.sweep(now)
+        await self.facts.sweep(now)
 
 
 @contextlib.asynccontextmanager

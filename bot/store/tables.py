@@ -71,6 +71,15 @@ seen = Table(
     Column("tries", Integer, nullable=False),
 )
 
+facts = Table(
+    "facts",
+    metadata,
+    Column("key", String(255), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Index("facts_by_time", "at"),
+)
+
 threads = Table(
     "threads",
     metadata,

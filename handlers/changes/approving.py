@@ -3,8 +3,8 @@
 Killed between the yes and the change, nobody is left to tell: whoever looks later finds the row and sees what is so.
 """
 
+import hashlib
 import logging
-import uuid
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -47,11 +47,18 @@ class Approving:
         self._failed: dict[str, str] = {}
         self._told_again: set[str] = set()
 
-    async def ask(self, who: Person, site: Site, pending: Pending, digest: str) -> None:
-        """Shows the card that waits; `digest` is of exactly what is to be approved."""
+    async def ask(self, who: Person, site: Site, pending: Pending, digest: str, *, key: str = "") -> None:
+        """Shows the card that waits; `digest` is of exactly what is to be approved.
+
+        `key` is that of the deed that asks for an extension: done again after a crash, it is asked once.
+        """
         record = pending.record
+        change_id = pending.draft.id if pending.draft else f"{record.id}-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
+        if asked := await self._lent.store.approvals.get(change_id):
+            await site.journal.show_waiting(asked, record, asked.state)
+            return
         approval = await self._lent.store.approvals.ask(
-            change_id=pending.draft.id if pending.draft else f"{record.id}-{uuid.uuid4().hex[:6]}",
+            change_id=change_id,
             cluster=site.cluster,
             target=record.target,
             digest=digest,

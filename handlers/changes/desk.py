@@ -17,7 +17,7 @@ from handlers.changes.guard import Guard
 from handlers.changes.journal import key_of, place
 from handlers.changes.making import Capture, Maker, time_of
 from handlers.changes.sites import Sites
-from handlers.changes.terms import Pending, Person, Refused, seal_longer
+from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
 from handlers.changes.words import Raise
 from handlers.lent import Lent
 
@@ -52,14 +52,19 @@ class ChangeDesk:
         offer = Offer(plan.record, planned.impacts, cluster, self.access.two_person)
         return offer, draft_of(request, plan, cluster, self.lent.now())
 
-    async def confirm(self, who: Person, draft: Draft) -> str:
-        """Does what was shown, or asks for its approval; what to tell. The same draft is done once."""
+    async def confirm(self, who: Person, draft: Draft, *, again: bool = False) -> str:
+        """Does what was shown, or asks for its approval; what to tell. The same draft is done once.
+
+        `again`: an earlier process was told the same, and may have begun.
+        """
         lent, say = self.lent, self.lent.say
+        if again and (told := await self._begun_before(draft)):
+            return told
         async with self.guard.refusals(who, "raise", draft.cluster, {"id": draft.id, "because": draft.because}):
             await self.guard.allowed(who, "raise")
             if not -OTHER_CLOCK_S <= lent.now() - draft.offered_at <= FRESH_S:
                 raise Refused("what you confirm was shown too long ago", hint="ask again to see what would be done now")
-            if not await self._first(draft.id):
+            if not await self._first(draft.id) and not again:
                 raise Refused("you confirmed this before", hint="its card is in the channel")
             site = await self._maker.site(draft.cluster)
             await self.guard.count(who, "raise", draft.cluster, draft.id)
@@ -73,6 +78,22 @@ class ChangeDesk:
                     return say("card.asked")
                 await self._maker.make(site, found, planned, plan)
         return say("card.made")
+
+    async def _begun_before(self, draft: Draft) -> str:
+        """What to tell where the change, or its approval, is in the store; then its card tells what becomes of it."""
+        approval = await self.lent.store.approvals.get(draft.id)
+        if approval and approval.state == "pending":
+            site = await self._maker.site(approval.cluster)
+            await site.journal.show_waiting(approval, pending_of(approval).record, "pending")
+        if approval:
+            return self.lent.say("card.asked")
+        return self.lent.say("card.made") if await self.lent.store.changes(draft.cluster).known(draft.id) else ""
+
+    async def decided_before(self, who: Person, key: str) -> str:
+        """What to tell somebody who decided about that approval already; empty where they did not."""
+        approval = await self.lent.store.approvals.get(key)
+        decided = approval is not None and approval.decided_by == who.user
+        return self.lent.say("card.decided-by-you", state=approval.decision) if approval and decided else ""
 
     async def _first(self, draft_id: str) -> bool:
         """Whether nobody confirmed the draft before; from now on somebody did, whatever comes of it."""
@@ -93,26 +114,38 @@ class ChangeDesk:
                 hint = "/invite me to this channel, and ask again"
                 raise Refused("the change's card could not be posted here: I am no member", hint=hint) from failure
 
-    async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float) -> str:
-        """Adds so many seconds to the deadline. An empty `change_id` means the open change."""
+    async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float, *, key: str) -> str:
+        """Adds so many seconds to the deadline. An empty `change_id` means the open change.
+
+        `key` is the deed's: done again after a crash, the deadline is moved once.
+        """
         lent = self.lent
         async with self.guard.refusals(who, "extend", place(cluster, target), {"id": change_id}):
             await self.guard.allowed(who, "extend")
             site = await self._maker.site(cluster)
             now = await self._maker.open(site, target, change_id)
-            until = later(now.record, seconds, now=site.changer.time())
+            first = later(now.record, seconds, now=site.changer.time())
+            until = float(await lent.store.facts.first(f"{key}/until", str(first)))
+            told = lent.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
+            if now.record.deadline >= until:
+                return told
             self._maker.can_be_longer(site, now.record, until)
             await self.guard.count(who, "extend", cluster, now.record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(now.record, at=time_of(until), by=who.user, channel=who.channel)
                 asked = Pending(longer, until=until, basis=now.basis)
-                await self.approving.ask(who, site, asked, seal_longer(now, until, who.user))
+                await self.approving.ask(who, site, asked, seal_longer(now, until, who.user), key=key)
                 return lent.say("card.asked")
             await self._maker.longer(site, now.record, until, who.user)
-        return lent.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
+        return told
 
-    async def revert(self, who: Person, cluster: str, target: str, change_id: str) -> str:
-        """Undoes the open change now. This needs neither a leader nor the store."""
+    async def revert(self, who: Person, cluster: str, target: str, change_id: str, *, again: bool = False) -> str:
+        """Undoes the open change now. This needs neither a leader nor the store.
+
+        `again`: an earlier process was told the same, and may have done it.
+        """
+        if again and not await self._is_open(cluster, target, change_id):
+            return self.lent.say("card.ended-since")
         async with self.guard.refusals(who, "revert", place(cluster, target), {"id": change_id}):
             site = await self._maker.site(cluster)
             record = (await self._maker.open(site, target, change_id)).record
@@ -121,3 +154,10 @@ class ChangeDesk:
             async with site.busy:
                 event = await site.changer.revert(namespace, name, by=who.user)
         return self.lent.say("card.reverted-now", kind=event.kind)
+
+    async def _is_open(self, cluster: str, target: str, change_id: str) -> bool:
+        try:
+            await self._maker.open(await self._maker.site(cluster), target, change_id)
+        except Refused:
+            return False
+        return True

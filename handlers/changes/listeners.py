@@ -6,7 +6,6 @@ confirm there is done.
 
 import re
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -31,17 +30,18 @@ from bot.slack.render.change_offer import (
 )
 from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
+from bot.store.approvals import EXPIRES_S
 from handlers.changes.desk import LONGER_S, ChangeDesk
-from handlers.changes.draft import Draft, read_draft, write_draft
+from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
 from handlers.changes.report import open_one, planned_report, shown_report
 from handlers.changes.request import Asker, look, prepare
 from handlers.changes.terms import AccessDenied, Person, Refused
-from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
+from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show, words_of
+from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
 from handlers.desk import DONE, Desk
 from handlers.question import Question
-from handlers.typed import without_invisible
 from handlers.understand import COMMAND, Help, example, understand
-from handlers.words import as_delivered, command_words, mentioned_words, plain_text, split_words
+from handlers.words import plain_text, split_words, without_mention
 
 _CHANGING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:verbosity|profiling)\b")
 _BECAUSE = re.compile(r"\sbecause\s+")
@@ -55,7 +55,7 @@ def register(app: App, desk: Desk, changes: ChangeDesk) -> None:
     window = _Window(desk, changes)
 
     async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_CHANGING.match(command_words(body)))
+        return bool(_CHANGING.match(body.get("text") or ""))
 
     async def mentioned(event: dict[str, Any]) -> bool:
         return _from_person(event) and bool(_CHANGING.match(window.words_of(event)))
@@ -78,47 +78,72 @@ def register(app: App, desk: Desk, changes: ChangeDesk) -> None:
         app.action(action)(window.pressed)
 
 
+class _InWords(msgspec.Struct, frozen=True):
+    """A request in words. `trigger_id` opens a form, where the person's client gave one."""
+
+    trigger_id: str = ""
+
+
+class _Confirmed(msgspec.Struct, frozen=True):
+    """What a form or a button brought back; empty for what is none of ours."""
+
+    draft: Draft | None = None
+
+
+class _Press(msgspec.Struct, frozen=True):
+    """A button of a card and its value."""
+
+    name: str
+    value: str
+
+
 class _Window:
-    """Where changes are asked for; every method but `words_of` is a listener."""
+    """Where changes are asked for: its listeners, and how what they take is carried out."""
 
     def __init__(self, desk: Desk, changes: ChangeDesk) -> None:
         self._desk = desk
         self._changes = changes
         self._say = desk.lent.say
+        add = desk.kinds.add
+        self._in_words = add(Kind("change", _InWords, self._answer))
+        self._of_draft = add(Kind("change-confirm", _Confirmed, self._confirm, again=_words_of_draft))
+        self._of_offer = add(Kind("change-cancel", Nothing, self._cancel))
+        self._of_card = add(Kind("change-press", _Press, self._pressed))
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._desk.lent.bot_user)
+        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
 
     # ----------------------------------------------------------------------------------------------- in words
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         question = self._question(
-            body["user_id"], body["channel_id"], command_words(body), body.get("response_url", "")
+            body["user_id"], body["channel_id"], body.get("text") or "", body.get("response_url", "")
         )
-        self._ask(body["trigger_id"], question, body["trigger_id"])
+        await self._ask(body["trigger_id"], question, body["trigger_id"])
 
     async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
         question = self._question(event["user"], event["channel"], self.words_of(event))
         thread = event.get("thread_ts", "")
-        self._ask(body["event_id"], msgspec.structs.replace(question, thread_ts=thread), "")
+        await self._ask(body["event_id"], msgspec.structs.replace(question, thread_ts=thread), "")
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         value = read_value(_action(body)["value"])
-        words = as_delivered(value.words) if value else ""
-        if value and value.cluster in self._desk.lent.clusters:
-            words = f"--cluster {value.cluster} {words}"
-        self._ask(body["trigger_id"], self._clicked(body, words), body["trigger_id"])
+        words = f"--cluster {value.cluster} {value.words}" if value and value.cluster else value.words if value else ""
+        if value and value.cluster not in self._desk.lent.clusters:
+            words = value.words
+        await self._ask(body["trigger_id"], self._clicked(body, words), body["trigger_id"])
 
-    def _ask(self, key: str, question: Question, trigger_id: str) -> None:
-        job = partial(self._answer, key, question, trigger_id)
-        self._desk.do(key, job, question, regardless=bool(re.search(r"\b(?:revert|off)\s*$", question.words)))
+    async def _ask(self, key: str, question: Question, trigger_id: str) -> None:
+        undoes = bool(re.search(r"\b(?:revert|off)\s*$", question.words))
+        await self._desk.do(key, self._in_words, question, _InWords(trigger_id), regardless=undoes)
 
-    async def _answer(self, key: str, question: Question, trigger_id: str) -> None:
+    async def _answer(self, taken: Taken[_InWords]) -> None:
+        question, trigger_id = taken.asked, taken.details.trigger_id
         asked = understand(_words(question.words))
         if isinstance(asked, Help):
-            await self._desk.reply(key, question).answer(render_help(asked.text), mark=DONE)
+            await self._desk.reply(taken.key, question).answer(render_help(asked.text), mark=DONE)
             return
         if not isinstance(asked, ChangeAsked):
             raise UsageError("that is no change", hint=f"For example: {example(('verbosity',))}")
@@ -128,12 +153,16 @@ class _Window:
 
         async def said() -> str | Message | None:
             if isinstance(request, Raise) and not request.dry_run and trigger_id:
+                if taken.resumed:
+                    raise NotDone("not-done-live")
                 return await self._form(who, cluster, request, trigger_id)
-            return await self._said(who, cluster, request)
+            return await self._said(taken, who, cluster, request)
 
-        await self._reply(key, question, said)
+        await self._reply(taken.key, question, said)
 
-    async def _said(self, who: Person, cluster: str, request: Show | Raise | Extend | Revert) -> str | Message:
+    async def _said(
+        self, taken: Taken[_InWords], who: Person, cluster: str, request: Show | Raise | Extend | Revert
+    ) -> str | Message:
         if isinstance(request, Raise) and not request.dry_run:
             return await self._offered(who, cluster, request)
         async with self._desk.lent.open_sources(cluster) as sources:
@@ -143,8 +172,10 @@ class _Window:
             return self._report(planned_report(found, request, planned, self._say))
         if isinstance(request, Show) or (record := open_one(found, request)) is None:
             return self._report(shown_report(found, request, self._say))
+        if taken.resumed and record.since > taken.asked.asked_at:
+            raise Refused(self._say("card.another"), hint=self._say("card.another-hint"))
         if isinstance(request, Extend):
-            return await self._changes.extend(who, cluster, found.target, record.id, request.seconds)
+            return await self._changes.extend(who, cluster, found.target, record.id, request.seconds, key=taken.key)
         return await self._changes.revert(who, cluster, found.target, record.id)
 
     def _report(self, report: Report) -> Message:
@@ -181,11 +212,11 @@ class _Window:
         draft = read_draft(view.get("private_metadata") or "")
         typed = view["state"]["values"].get(REASON, {}).get(REASON_TEXT, {}).get("value") or ""
         if draft:
-            draft = msgspec.structs.replace(
-                draft, because=" ".join(plain_text(without_invisible(typed)).split())[:LONGEST_REASON]
-            )
+            draft = msgspec.structs.replace(draft, because=" ".join(plain_text(typed).split())[:LONGEST_REASON])
         channel = draft.channel if draft else body["user"]["id"]
-        self._confirm(f"{view['id']}:{view['hash']}", self._question(body["user"]["id"], channel), draft)
+        key = f"{view['id']}:{view['hash']}"
+        question = self._question(body["user"]["id"], channel)
+        await self._desk.do(key, self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
 
     async def confirmed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -193,49 +224,55 @@ class _Window:
         question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
         if draft and draft.channel != question.channel:
             draft = None
-        self._confirm(body["trigger_id"], question, draft)
+        await self._desk.do(body["trigger_id"], self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
 
-    async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
-
-        async def said() -> str:
-            return self._say("card.cancelled")
-
-        self._desk.do(body["trigger_id"], partial(self._reply, body["trigger_id"], question, said), question)
-
-    def _confirm(self, key: str, question: Question, draft: Draft | None) -> None:
-        who = Person(question.user, question.channel)
+    async def _confirm(self, taken: Taken[_Confirmed]) -> None:
+        who, draft = Person(taken.asked.user, taken.asked.channel), taken.details.draft
 
         async def said() -> str:
             if draft is None:
                 raise await self._forged(who, "raise")
-            return await self._changes.confirm(who, draft)
+            return await self._changes.confirm(who, draft, again=taken.resumed)
 
-        self._desk.do(key, partial(self._reply, key, question, said), question)
+        await self._reply(taken.key, taken.asked, said)
+
+    async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
+        await self._desk.do(body["trigger_id"], self._of_offer, question, NOTHING)
+
+    async def _cancel(self, taken: Taken[Nothing]) -> None:
+        await self._desk.reply(taken.key, taken.asked).answer(progress(self._say("card.cancelled")), mark=DONE)
 
     # ------------------------------------------------------------------------------------------ cards' buttons
 
     async def pressed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        action, question = _action(body), self._clicked(body, "")
-        who, name = Person(question.user, question.channel), str(action.get("action_id"))
-        about = read_pressed(action.get("value", ""))
+        action = _action(body)
+        press = _Press(str(action.get("action_id")), str(action.get("value", "")))
+        lasts_s = EXPIRES_S if press.name in (APPROVE, REFUSE) else TOO_LATE_S
+        question, undoes = self._clicked(body, ""), press.name == REVERT
+        await self._desk.do(body["trigger_id"], self._of_card, question, press, regardless=undoes, lasts_s=lasts_s)
+
+    async def _pressed(self, taken: Taken[_Press]) -> None:
+        who, name = Person(taken.asked.user, taken.asked.channel), taken.details.name
+        about = read_pressed(taken.details.value)
 
         async def said() -> str:
             if about is None:
                 raise await self._forged(who, name.rpartition(":")[2])
-            return await self._press(name, who, about)
+            return await self._press(taken, name, who, about)
 
-        job = partial(self._reply, body["trigger_id"], question, said)
-        self._desk.do(body["trigger_id"], job, question, regardless=name == REVERT)
+        await self._reply(taken.key, taken.asked, said)
 
-    async def _press(self, name: str, who: Person, about: Pressed) -> str:
+    async def _press(self, taken: Taken[_Press], name: str, who: Person, about: Pressed) -> str:
         match name:
             case _ if name == REVERT:
-                return await self._changes.revert(who, about.cluster, about.target, about.key)
+                return await self._changes.revert(who, about.cluster, about.target, about.key, again=taken.resumed)
             case _ if name == EXTEND:
-                return await self._changes.extend(who, about.cluster, about.target, about.key, LONGER_S)
+                return await self._changes.extend(who, about.cluster, about.target, about.key, LONGER_S, key=taken.key)
+            case _ if taken.resumed and (decided := await self._changes.decided_before(who, about.key)):
+                return decided
             case _ if name == APPROVE:
                 return await self._changes.approving.approve(who, about.key, about.digest)
             case _:
@@ -272,6 +309,10 @@ class _Window:
         channel: str = room.get("id") or user
         question = self._question(user, channel, words, body.get("response_url", ""))
         return msgspec.structs.replace(question, thread_ts=container.get("thread_ts", ""))
+
+
+def _words_of_draft(_: Question, confirmed: _Confirmed) -> str:
+    return f"{COMMAND} {words_of(confirmed.draft.request)}" if confirmed.draft else ""
 
 
 def _words(text: str) -> list[str]:

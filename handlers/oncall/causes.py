@@ -194,5 +194,4 @@ async def _diagnosed(playbook: Playbook, request: Any, sources: Sources, say: Te
 
 
 def _cause(finding: Finding, subject: str) -> Cause:
-    found = Cause(cause_signature(finding), finding.code, finding.claim, finding.severity, subject, finding.scope.nodes)
-    return msgspec.structs.replace(found, step=next(iter(finding.next_actions), None))
+    return Cause(cause_signature(finding), finding.code, finding.claim, finding.severity, subject, finding.scope.nodes)

@@ -10,14 +10,14 @@ from bot.errors import BotError
 from bot.slack.groups import Groups
 from bot.slack.message import Message
 from bot.slack.render.prose import progress
-from bot.slack.render.triage import Happened, render_open, render_timeline
-from bot.slack.render.triage_head import Head
+from bot.slack.render.triage import Happened, Head, render_open, render_timeline
 from bot.store.alert_rows import Counts
 from bot.store.audit import Line
-from bot.store.incidents import Row
+from bot.store.incidents import BEFORE, Row
 from bot.triage.mute import Until
-from bot.triage.state import Act, Deed, act, next_call
+from bot.triage.state import Act, Deed, Incident, Step, act, next_call
 from handlers.changes.terms import AccessDenied, Person, Refused
+from handlers.deeds import NotDone
 from handlers.lent import Lent
 from handlers.oncall.causes import standing_of
 from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
@@ -33,6 +33,14 @@ class Wanted(NamedTuple):
     to: str = ""
     seconds: float = 0.0
     node: str = ""
+
+
+class Once(NamedTuple):
+    """Which deed it is, by its key, and when (seconds since 1970); `is_again`: an earlier process may have done it."""
+
+    key: str
+    at: float
+    is_again: bool = False
 
 
 class TriageDesk:
@@ -63,22 +71,31 @@ class TriageDesk:
         """Whether that is an incident's thread. Raises StoreError."""
         return await self._rows.of_thread(channel, thread_ts) is not None
 
-    async def act(self, who: Person, row: Row, wanted: Wanted) -> str:
-        """Does it, once; what the person is told. The thread tells everybody."""
+    async def act(self, who: Person, row: Row, wanted: Wanted, once: Once | None = None) -> str:
+        """Does it; what the person is told. The thread tells everybody. `once`: however often that deed is done."""
+        once = once or Once("", self._lent.now())
         await self._check(who, row, wanted.deed)
         self._check_complete(wanted)
         if wanted.node:
             await self._check_lost(row, wanted.node)
-        now = self._lent.now()
-        until = Until(now + wanted.seconds if wanted.seconds else 0.0, wanted.node)
-        done = Act(wanted.deed, who.user, now, wanted.text, wanted.to, until)
+        until = Until(once.at + wanted.seconds if wanted.seconds else 0.0, wanted.node)
+        done = Act(wanted.deed, who.user, self._lent.now(), wanted.text, wanted.to, until)
+
+        def decide(incident: Incident, _: bool) -> Step | str:  # noqa: FBT001  # as the rows call it
+            return _MOVED if once.is_again and _has_moved(incident, done, once.at) else act(incident, done)
+
         step = await self._rows.change(
             row.id,
-            lambda incident, _: act(incident, done),
+            decide,
             lambda step: _line(who, row, wanted.deed, step if isinstance(step, str) else "done"),
+            once.key,
         )
         if step is None:
             raise Refused(self._lent.say("triage.unknown"))
+        if step == _MOVED:
+            raise NotDone("not-done-moved")
+        if step == BEFORE:
+            return self._lent.say("triage.done")
         if isinstance(step, str):
             if step == "same":
                 return self._lent.say("triage.same")
@@ -170,6 +187,17 @@ class TriageDesk:
             raise Refused(
                 self._lent.say("triage.is-registered", node=node), hint="Mute it for a time: @hami-bot triage mute 2h"
             )
+
+
+_MOVED = "moved"
+
+
+def _has_moved(incident: Incident, done: Act, at: float) -> bool:
+    """Whether it has come into another state since the person saw it, or the time is over that they wanted.
+
+    A note is about the incident in any state.
+    """
+    return done.deed != "note" and (incident.since > at or 0.0 < done.until.at <= done.at)
 
 
 def _line(who: Person, row: Row, deed: Deed, outcome: str) -> Line:

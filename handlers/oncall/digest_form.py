@@ -1,7 +1,8 @@
 """The form that adds a digest to a channel: its button, and what was typed into it."""
 
-from functools import partial
 from typing import Any
+
+import msgspec
 
 from bot.digest.schedule import is_zone
 from bot.errors import UsageError
@@ -9,17 +10,37 @@ from bot.slack.app import App
 from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, form, read_place
 from bot.slack.render.prose import progress
 from handlers.changes.terms import Person
+from handlers.deeds import Kind, Taken
 from handlers.desk import DONE, Desk
 from handlers.oncall.digests import Add, Digests, read_digest
 from handlers.oncall.words import DIGEST_EXAMPLE
 from handlers.question import Question
-from handlers.words import as_delivered, split_words
+from handlers.words import as_delivered, join_words, split_words
 
 _LONGEST_ERROR = 500
 
 
+class _Typed(msgspec.Struct, frozen=True):
+    """A form that was submitted; its words are in the question. `cluster` is the one that it is for."""
+
+    cluster: str
+
+
 def register(app: App, desk: Desk, digests: Digests) -> None:
     """Listens to the button and to the form."""
+
+    async def show(taken: Taken[Place]) -> None:
+        """Its key is the trigger."""
+        await desk.lent.gateway.open_view(taken.key, form(taken.details, desk.lent.say))
+
+    async def add(taken: Taken[_Typed]) -> None:
+        who = Person(taken.asked.user, taken.asked.channel)
+        asked = read_digest(split_words(taken.asked.words)[1:])
+        told = await digests.do(taken.key, who, asked, taken.details.cluster)
+        await desk.reply(taken.key, taken.asked).answer(progress(told) if isinstance(told, str) else told, mark=DONE)
+
+    to_open = desk.kinds.add(Kind("digest-open", Place, show, is_live=True))
+    of_form = desk.kinds.add(Kind("digest-form", _Typed, add))
 
     async def pressed(ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -27,13 +48,12 @@ def register(app: App, desk: Desk, digests: Digests) -> None:
         room: dict[str, Any] = body.get("channel") or {}
         actions: list[dict[str, Any]] = body["actions"]
         place = Place(_cluster(str(actions[0].get("value", "")), desk), room.get("id") or user)
-        key: str = body["trigger_id"]
-        desk.do(key, partial(_show, desk, key, place), _question(desk, user, place.channel))
+        await desk.do(body["trigger_id"], to_open, _question(desk, user, place.channel, DIGEST_EXAMPLE), place)
 
     async def submitted(ack: Any, body: dict[str, Any]) -> None:
         view: dict[str, Any] = body["view"]
         try:
-            asked = _asked(view)
+            words = _asked(view)
         except UsageError as error:
             wrong = WHEN if is_zone(_value(view, ZONE)) else ZONE
             await ack(response_action="errors", errors={wrong: f"{error.message}. {error.hint}"[:_LONGEST_ERROR]})
@@ -41,26 +61,20 @@ def register(app: App, desk: Desk, digests: Digests) -> None:
         await ack()
         user: str = body["user"]["id"]
         metadata: str = view.get("private_metadata") or ""
-        question = _question(desk, user, read_place(metadata).channel or user)
-        key = f"{view['id']}:{view['hash']}"
-
-        async def add() -> None:
-            told = await digests.do(key, Person(user, question.channel), asked, _cluster(metadata, desk))
-            await desk.reply(key, question).answer(progress(told) if isinstance(told, str) else told, mark=DONE)
-
-        desk.do(key, add, question)
+        question = _question(desk, user, read_place(metadata).channel or user, words)
+        await desk.do(f"{view['id']}:{view['hash']}", of_form, question, _Typed(_cluster(metadata, desk)))
 
     app.action(OPEN)(pressed)
     app.view(FORM)(submitted)
 
 
-def _asked(view: dict[str, Any]) -> Add:
-    """What was typed. Raises UsageError for anything but a digest's time."""
+def _asked(view: dict[str, Any]) -> str:
+    """What was typed, in words. Raises UsageError for anything but a digest's time."""
     when, zone = _typed(view, WHEN), _typed(view, ZONE)
     asked = read_digest([*when, *zone]) if when and zone else None
     if not isinstance(asked, Add):
         raise UsageError("a digest needs its days and its time", hint=f"For example: {DIGEST_EXAMPLE}")
-    return asked
+    return join_words(["digest", *when, *zone])
 
 
 def _typed(view: dict[str, Any], block: str) -> list[str]:
@@ -78,9 +92,5 @@ def _cluster(value: str, desk: Desk) -> str:
     return named if named in desk.lent.clusters else ""
 
 
-def _question(desk: Desk, user: str, channel: str) -> Question:
-    return Question(words="digest", user=user, channel=channel, asked_at=desk.lent.now(), beside=True)
-
-
-async def _show(desk: Desk, trigger_id: str, place: Place) -> None:
-    await desk.lent.gateway.open_view(trigger_id, form(place, desk.lent.say))
+def _question(desk: Desk, user: str, channel: str, words: str) -> Question:
+    return Question(words=words, user=user, channel=channel, asked_at=desk.lent.now(), beside=True)

@@ -20,6 +20,7 @@ from bot.slack.render.digest import Owner, Owners, Told, render_digest
 from bot.slack.render.digest_form import render_added, render_list
 from bot.slack.render.prose import progress
 from bot.store import StoreError
+from bot.store.audit import Line
 from bot.store.digests import Digest, Run
 from handlers.changes.terms import Person, Refused
 from handlers.lent import Lent
@@ -172,13 +173,12 @@ class Digests:
                 await self._put(f"digest:now:{key}", who.channel, told, files)
                 return say("digest.posted")
             case Add(schedule):
-                return await self._add(who, cluster, schedule)
+                return await self._add(key, who, cluster, schedule)
             case ListAll():
                 return await self._listed(who.channel, cluster)
             case Stop(one):
-                if not await self._rows.stop(one, who.channel):
+                if not await self._rows.stop(one, who.channel, _line(who, "digest-stop", one), key):
                     raise Refused(say("digest.unknown", id=one[:20]), hint="digest list shows those of this channel")
-                await self._audit(who, "digest-stop", one)
                 return say("digest.stopped", id=one)
 
     async def _check_room(self, channel: str) -> None:
@@ -190,11 +190,14 @@ class Digests:
                 hint = "/invite me to this channel, or ask where I am a member"
                 raise Refused("I may not post here", hint=hint) from failure
 
-    async def _add(self, who: Person, cluster: str, schedule: Schedule) -> Message:
-        if len(await self._rows.wanted(who.channel)) >= MOST:
+    async def _add(self, key: str, who: Person, cluster: str, schedule: Schedule) -> Message:
+        if len(await self._rows.wanted(who.channel)) >= MOST and not await self._rows.is_added(key):
             raise Refused(f"there are {MOST} digests in this channel already", hint="digest stop ID ends one")
-        added = await self._rows.add(who.channel, cluster, schedule, who.user)
-        await self._audit(who, "digest-add", f"{added.id} {schedule}")
+
+        def noted(added: Digest) -> Line:
+            return _line(who, "digest-add", f"{added.id} {schedule}")
+
+        added = await self._rows.add(who.channel, cluster, schedule, who.user, noted=noted, once=key)
         coming = next_of(schedule, self._lent.now())
         told = self._lent.say(
             "digest.added", id=added.id, schedule=str(schedule), cluster=self._cluster(cluster), next=_moment(coming)
@@ -222,10 +225,6 @@ class Digests:
 
     def _cluster(self, name: str) -> str:
         return name or self._lent.say("digest.usual")
-
-    async def _audit(self, who: Person, action: str, target: str) -> None:
-        append = self._lent.store.audit.append
-        await append(actor=who.user, action=action, target=target, outcome="done", detail={"channel": who.channel})
 
     # ------------------------------------------------------------------------------------------------- telling
 
@@ -263,6 +262,10 @@ class Digests:
 
     async def _put(self, key: str, channel: str, told: Told, files: Sequence[File]) -> None:
         await self._lent.outbox.put(key, channel, render_digest(told, self._lent.say, files))
+
+
+def _line(who: Person, action: str, target: str) -> Line:
+    return Line(who.user, action, target, "done", {"channel": who.channel})
 
 
 def _figures(report: Report) -> Figures:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, get_args
 
 import msgspec
@@ -12,27 +11,29 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
-from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form
-from bot.slack.render.triage_head import ACT, render_head
+from bot.slack.render.triage import ACT, FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form, render_head
 from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
+from handlers.deeds import NOTHING, TOO_LATE_S, Kind, Nothing, Taken
 from handlers.desk import DONE, Desk
-from handlers.mention import question_of
 from handlers.oncall.causes import LOST
-from handlers.oncall.desk import TriageDesk, Wanted
+from handlers.oncall.desk import Once, TriageDesk, Wanted
 from handlers.oncall.digests import Digests, read_digest
 from handlers.oncall.words import DEEDS, Asked, read_mute, read_words
 from handlers.question import Question
-from handlers.typed import without_invisible
-from handlers.understand import COMMAND
-from handlers.words import command_words, mentioned_words, plain_text, split_words
+from handlers.understand import BOT, COMMAND
+from handlers.words import plain_text, split_words, without_mention
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
 _FREE_TEXT = re.compile(r"\s*(triage)\s+(note|close)((?:\s+[0-9a-f]{8})?)\s+(.*)", re.IGNORECASE | re.DOTALL)
 _MENTIONED = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>|<!subteam\^(S[A-Z0-9]+)(?:\|[^>]*)?>")
 _LONGEST_NOTE = 1500
+
+_NOTE = re.compile(r"\s*triage\s+note\b", re.IGNORECASE)
+NOTE_LASTS_S = 7 * 86400.0
+"""A note is true however late it comes."""
 
 Said = Callable[[], Awaitable[str | Message]]
 
@@ -42,7 +43,7 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
     window = _Window(desk, triage, digests)
 
     async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_OURS.match(command_words(body)))
+        return bool(_OURS.match(body.get("text") or ""))
 
     async def mentioned(event: dict[str, Any]) -> bool:
         return _from_person(event) and (bool(_OURS.match(window.words_of(event))) or window.may_be_in_short(event))
@@ -57,14 +58,48 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
     app.view(FORM)(window.submitted)
 
 
+class _InWords(msgspec.Struct, frozen=True):
+    """What was written. `in_short`: without the word `triage`, so that it may be a question; then `thread_ts` and
+    `asked_ts` are where.
+    """
+
+    in_short: bool = False
+    asked_ts: str = ""
+
+
+class _Press(msgspec.Struct, frozen=True):
+    """A button of a head: what it does, to which incident. Either may be made up."""
+
+    deed: str
+    incident: str
+
+
+class _Form(msgspec.Struct, frozen=True):
+    """A form that was submitted: to which incident it does what, and what stands in it; see `_wanted`."""
+
+    deed: Deed
+    incident: str
+    text: str = ""
+    to: str = ""
+    mute: str = ""
+
+
 class _Window:
-    """Where people act on incidents; its listeners, and what tells them which messages are theirs."""
+    """Where people act on incidents: its listeners, what tells them which messages are theirs, and how what they take
+    is carried out.
+    """
 
     def __init__(self, desk: Desk, triage: TriageDesk | None, digests: Digests) -> None:
         self._desk = desk
         self._given = triage
         self._digests = digests
         self._say = desk.lent.say
+        add = desk.kinds.add
+        self._in_words = add(Kind("triage", _InWords, self._answer))
+        self._of_head = add(Kind("triage-press", _Press, self._pressed, again=_words_of_press))
+        self._to_open = add(Kind("triage-open", _Press, self._open, is_live=True, again=_words_of_press))
+        self._of_form = add(Kind("triage-form", _Form, self._submitted, again=_words_of_form))
+        self._of_no_form = add(Kind("triage-forged", Nothing, self._forged))
 
     @property
     def _triage(self) -> TriageDesk:
@@ -73,7 +108,7 @@ class _Window:
         return self._given
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._desk.lent.bot_user)
+        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
 
     def may_be_in_short(self, event: dict[str, Any]) -> bool:
         """Whether it acts on the incident of its thread without the word `triage`, should that be an incident's.
@@ -84,42 +119,42 @@ class _Window:
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        question = self._question(body["user_id"], body["channel_id"], command_words(body))
+        question = self._question(body["user_id"], body["channel_id"], body.get("text") or "")
         question = msgspec.structs.replace(question, response_url=body.get("response_url", ""))
-        self._ask(body["trigger_id"], question)
+        await self._do(body["trigger_id"], question, _InWords())
 
     async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        words, key, thread = self.words_of(event), body["event_id"], event.get("thread_ts", "")
-        is_whole = bool(_OURS.match(words))
-        question = self._question(event["user"], event["channel"], words if is_whole else f"triage {words}")
-        question = msgspec.structs.replace(question, thread_ts=thread)
-        if is_whole:
-            self._ask(key, question)
+        words = self.words_of(event)
+        in_short = not _OURS.match(words)
+        question = self._question(event["user"], event["channel"], f"triage {words}" if in_short else words)
+        question = msgspec.structs.replace(question, thread_ts=event.get("thread_ts", ""))
+        await self._do(body["event_id"], question, _InWords(in_short, event["ts"]))
+
+    async def _do(self, key: str, question: Question, details: _InWords) -> None:
+        lasts_s = NOTE_LASTS_S if _NOTE.match(question.words) else TOO_LATE_S
+        await self._desk.do(key, self._in_words, question, details, lasts_s=lasts_s)
+
+    async def _answer(self, taken: Taken[_InWords]) -> None:
+        key, question = taken.key, taken.asked
+        in_thread = not taken.details.in_short or await self._triage.is_thread(question.channel, question.thread_ts)
+        if not in_thread:  # there it means nothing of ours
+            words = question.words.removeprefix("triage ")
+            public = msgspec.structs.replace(question, words=words, public=True, asked_ts=taken.details.asked_ts)
+            self._desk.ask(f"{key}/asked", msgspec.structs.replace(public, beside=False))
             return
 
-        async def in_short() -> None:
-            if await self._triage.is_thread(question.channel, thread):
-                await self._answer(key, question)
-            else:  # there it means nothing of ours
-                self._desk.ask(f"{key}/asked", question_of(self._desk, event, thread_ts=thread))
-
-        self._desk.do(key, in_short, question)
-
-    def _ask(self, key: str, question: Question) -> None:
-        self._desk.do(key, partial(self._answer, key, question), question)
-
-    async def _answer(self, key: str, question: Question) -> None:
         async def said() -> str | Message:
             cluster, words = _without_cluster(_words(question.words))
             if words and words[0].casefold() == "digest":
                 who = Person(question.user, question.channel)
                 about = self._desk.lent.the_cluster(cluster, question.channel)
                 return await self._digests.do(key, who, read_digest(words[1:]), about)
-            return await self._said(key, question, read_words(words))
+            return await self._said(taken, read_words(words))
 
         await self._reply(key, question, said)
 
-    async def _said(self, key: str, question: Question, asked: Asked) -> str | Message:
+    async def _said(self, taken: Taken[Any], asked: Asked) -> str | Message:
+        key, question = taken.key, taken.asked
         who = Person(question.user, question.channel)
         if asked.what == "list":
             return await self._triage.listed()
@@ -128,7 +163,8 @@ class _Window:
             return render_head(await self._triage.head(row), self._say)
         if asked.what == "export":
             return await self._exported(key, who, row)
-        return await self._triage.act(who, row, Wanted(asked.what, asked.text, asked.to, asked.seconds, asked.node))
+        wanted = Wanted(asked.what, asked.text, asked.to, asked.seconds, asked.node)
+        return await self._triage.act(who, row, wanted, _once(taken))
 
     async def _exported(self, key: str, who: Person, row: Row) -> str:
         """Into the thread, where everybody concerned sees it; a file cannot be shown to one person alone."""
@@ -143,47 +179,63 @@ class _Window:
     async def pressed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         action = _action(body)
-        deed: Any = str(action.get("action_id", "")).removeprefix(ACT)
-        incident_id = read_button(str(action.get("value", "")))
-        question, key = self._clicked(body), body["trigger_id"]
-        who = Person(question.user, question.channel)
+        deed = str(action.get("action_id", "")).removeprefix(ACT)
+        press = _Press(deed, read_button(str(action.get("value", ""))))
+        wants_form = deed in ("note", "handover", "mute") and bool(press.incident)
+        kind = self._to_open if wants_form else self._of_head
+        await self._desk.do(body["trigger_id"], kind, self._clicked(body), press)
+
+    async def _pressed(self, taken: Taken[_Press]) -> None:
+        who, press = Person(taken.asked.user, taken.asked.channel), taken.details
+        deed: Any = press.deed
 
         async def said() -> str | Message:
-            if deed not in get_args(Deed) or not incident_id:
+            if deed not in get_args(Deed) or not press.incident:
                 raise await self._triage.refuse_forged(who, deed)
-            row = await self._triage.find(who, incident_id)
-            return await self._triage.act(who, row, Wanted(deed))
+            row = await self._triage.find(who, press.incident)
+            return await self._triage.act(who, row, Wanted(deed), _once(taken))
 
-        async def asked() -> None:
-            row = await self._triage.find(who, incident_id) if deed == "mute" else None
-            lost = row.cause.nodes if row and row.cause.code in LOST else ()
-            view = form(deed, incident_id, question.channel, self._say, lost)
-            await self._desk.lent.gateway.open_view(key, view)
+        await self._reply(taken.key, taken.asked, said)
 
-        wants_form = deed in ("note", "handover", "mute") and bool(incident_id)
-        self._desk.do(key, asked if wants_form else partial(self._reply, key, question, said), question)
+    async def _open(self, taken: Taken[_Press]) -> None:
+        """Its key is the trigger."""
+        press, channel = taken.details, taken.asked.channel
+        deed: Any = press.deed
+        who = Person(taken.asked.user, channel)
+        row = await self._triage.find(who, press.incident) if deed == "mute" else None
+        lost = row.cause.nodes if row and row.cause.code in LOST else ()
+        await self._desk.lent.gateway.open_view(taken.key, form(deed, press.incident, channel, self._say, lost))
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
         view: dict[str, Any] = body["view"]
         about = read_form(view.get("private_metadata") or "")
         user: str = body["user"]["id"]
         question = self._question(user, about[2] if about else user, "")
-        who = Person(user, question.channel)
         state: dict[str, Any] = view.get("state") or {}
         values: dict[str, Any] = state.get("values") or {}
         if str(_input(values, PERSON).get("selected_user") or "") == self._desk.lent.bot_user:
             await ack(response_action="errors", errors={PERSON: self._say("triage.not-me")})
             return
         await ack()
+        key = f"{view['id']}:{view['hash']}"
+        if about is None:
+            await self._desk.do(key, self._of_no_form, question, NOTHING)
+            return
+        typed = _typed(about[0], about[1], values)
+        lasts_s = NOTE_LASTS_S if typed.deed == "note" else TOO_LATE_S
+        await self._desk.do(key, self._of_form, question, typed, lasts_s=lasts_s)
+
+    async def _submitted(self, taken: Taken[_Form]) -> None:
+        who, typed = Person(taken.asked.user, taken.asked.channel), taken.details
 
         async def said() -> str | Message:
-            if about is None:
-                raise await self._triage.refuse_forged(who, "form")
-            row = await self._triage.find(who, about[0])
-            return await self._triage.act(who, row, _typed(about[1], values))
+            row = await self._triage.find(who, typed.incident)
+            return await self._triage.act(who, row, _wanted(typed), _once(taken))
 
-        key = f"{view['id']}:{view['hash']}"
-        self._desk.do(key, partial(self._reply, key, question, said), question)
+        await self._reply(taken.key, taken.asked, said)
+
+    async def _forged(self, taken: Taken[Nothing]) -> None:
+        raise await self._triage.refuse_forged(Person(taken.asked.user, taken.asked.channel), "form")
 
     # ------------------------------------------------------------------------------------------------ answering
 
@@ -209,16 +261,38 @@ class _Window:
         return msgspec.structs.replace(question, thread_ts=thread, response_url=body.get("response_url", ""))
 
 
-def _typed(deed: Deed, values: dict[str, Any]) -> Wanted:
+def _once(taken: Taken[Any]) -> Once:
+    return Once(taken.key, taken.asked.asked_at, is_again=taken.resumed)
+
+
+def _words_of_press(_: Question, press: _Press) -> str:
+    """As typed anywhere; a note and a handover lack what the form would have asked for."""
+    more = {"note": " …", "handover": " @…"}.get(press.deed, "")
+    return f"@{BOT} triage {press.deed} {press.incident}{more}"
+
+
+def _words_of_form(_: Question, typed: _Form) -> str:
+    more = typed.text or (f"@{typed.to}" if typed.to else "") or typed.mute
+    return f"@{BOT} triage {typed.deed} {typed.incident} {more}".strip()
+
+
+def _typed(incident: str, deed: Deed, values: dict[str, Any]) -> _Form:
     """What stands in the form that was submitted."""
-    if deed == "handover":
-        return Wanted(deed, to=str(_input(values, PERSON).get("selected_user") or ""))
-    if deed == "mute":
-        chosen: dict[str, Any] = _input(values, MUTE).get("selected_option") or {}
-        seconds, node = read_mute(str(chosen.get("value") or "").split())
-        return Wanted(deed, seconds=seconds, node=node)
-    text = plain_text(without_invisible(str(_input(values, NOTE).get("value") or "")))
-    return Wanted(deed, " ".join(text.split())[:_LONGEST_NOTE])
+    chosen: dict[str, Any] = _input(values, MUTE).get("selected_option") or {}
+    text = plain_text(str(_input(values, NOTE).get("value") or ""))
+    return _Form(
+        deed,
+        incident,
+        " ".join(text.split())[:_LONGEST_NOTE],
+        str(_input(values, PERSON).get("selected_user") or ""),
+        str(chosen.get("value") or ""),
+    )
+
+
+def _wanted(typed: _Form) -> Wanted:
+    """What the form asks for. Raises UsageError."""
+    seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
+    return Wanted(typed.deed, typed.text, typed.to, seconds, node)
 
 
 def _input(values: dict[str, Any], block: str) -> dict[str, Any]:

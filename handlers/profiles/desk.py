@@ -17,6 +17,8 @@ from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report
 from bot.store import StoreError
 from bot.texts import Texts
+from handlers.deeds import NOTHING, Kind, NotDone, Nothing
+from handlers.deeds import Taken as TakenDeed
 from handlers.desk import DONE, Desk
 from handlers.profiles.answer import Answer, answer_to
 from handlers.profiles.audited import audited
@@ -54,16 +56,17 @@ class ProfileDesk:
         self._room = Room()
         self._waiting: dict[str, asyncio.Task[Answer]] = {}
         self._cancelled_by: dict[str, str] = {}
+        self._kind = desk.kinds.add(Kind("profile", Nothing, self._answer))
 
-    def ask(self, key: str, question: Question) -> None:
+    async def ask(self, key: str, question: Question) -> None:
         """Answers once. A profile that is taken is for everyone; lists and looks at kept ones are for who asks."""
         seconds = 0.0
         capture = _capture_in(question.words)
         if capture is not None:
             question = msgspec.structs.replace(question, public=True, beside=True)
             seconds = min(capture.seconds, self._settings.longest_s)
-        job = partial(self._answer, key, question)
-        self._desk.do(key, job, question, resumed=True, longest_s=seconds + 2 * ROOM_S + _AFTERWARDS_S)
+        longest_s = seconds + 2 * ROOM_S + _AFTERWARDS_S
+        await self._desk.do(key, self._kind, question, NOTHING, longest_s=longest_s)
 
     def cancel(self, key: str, user: str) -> bool:
         """Whether that capture was waited for here, and is not any more."""
@@ -74,7 +77,8 @@ class ProfileDesk:
         waiting.cancel()
         return True
 
-    async def _answer(self, key: str, question: Question) -> None:
+    async def _answer(self, taken: TakenDeed[Nothing]) -> None:
+        key, question = taken.key, taken.asked
         asked = understand(split_words(question.words))
         reply = self._desk.reply(key, question)
         if isinstance(asked, Help):
@@ -82,6 +86,8 @@ class ProfileDesk:
         elif not isinstance(asked, ProfileAsked):
             raise UsageError("that is no profile", hint=f"For example: {example(('profile',))}")
         else:
+            if taken.resumed and isinstance(asked.request, Capture):  # nobody waits through it twice
+                raise NotDone("not-done-interrupted")
             say = self._lent.texts(asked.options.get("lang"))
             message = await self._message(key, question, asked, reply, say)
         await reply.answer(message, mark=DONE)

@@ -1,18 +1,18 @@
 """`profile …` in Slack: commands, mentions, buttons under answers, and the button that cancels."""
 
 import re
-from functools import partial
 from typing import Any
 
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.profile import CANCEL
+from handlers.deeds import NOTHING, Kind, Nothing, Taken
 from handlers.desk import DONE, Desk
 from handlers.profiles.desk import ProfileDesk
 from handlers.question import Question
 from handlers.understand import COMMAND
-from handlers.words import as_delivered, command_words, mentioned_words
+from handlers.words import as_delivered, without_mention
 
 _ASKING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*profile\b")
 
@@ -22,7 +22,7 @@ def register(app: App, desk: Desk, profiles: ProfileDesk) -> None:
     window = _Window(desk, profiles)
 
     async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_ASKING.match(command_words(body)))
+        return bool(_ASKING.match(body.get("text") or ""))
 
     async def mentioned(event: dict[str, Any]) -> bool:
         return _from_person(event) and bool(_ASKING.match(window.words_of(event)))
@@ -42,31 +42,32 @@ def register(app: App, desk: Desk, profiles: ProfileDesk) -> None:
 
 
 class _Window:
-    """Every method but `words_of` is a listener."""
+    """Its listeners, and what they need."""
 
     def __init__(self, desk: Desk, profiles: ProfileDesk) -> None:
         self._desk = desk
         self._profiles = profiles
+        self._of_cancel = desk.kinds.add(Kind("profile-cancel", Nothing, self._cancel))
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._desk.lent.bot_user)
+        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        words, url = command_words(body), body.get("response_url", "")
+        words, url = body.get("text") or "", body.get("response_url", "")
         question = self._question(body["user_id"], body["channel_id"], words, response_url=url, beside=True)
-        self._profiles.ask(body["trigger_id"], question)
+        await self._profiles.ask(body["trigger_id"], question)
 
     async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        self._ask_publicly(body, event, event.get("thread_ts") or event["ts"])
+        await self._ask_publicly(body, event, event.get("thread_ts") or event["ts"])
 
     async def said(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        self._ask_publicly(body, event, event.get("thread_ts", ""))
+        await self._ask_publicly(body, event, event.get("thread_ts", ""))
 
-    def _ask_publicly(self, body: dict[str, Any], event: dict[str, Any], thread_ts: str) -> None:
+    async def _ask_publicly(self, body: dict[str, Any], event: dict[str, Any], thread_ts: str) -> None:
         about = {"thread_ts": thread_ts, "public": True, "asked_ts": event["ts"]}
         question = self._question(event["user"], event["channel"], self.words_of(event), **about)
-        self._profiles.ask(body["event_id"], question)
+        await self._profiles.ask(body["event_id"], question)
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -74,15 +75,18 @@ class _Window:
         words = as_delivered(value.words) if value else ""
         if value and value.cluster in self._desk.lent.clusters and "--cluster" not in words:
             words = f"--cluster {value.cluster} {words}"
-        self._profiles.ask(body["trigger_id"], self._clicked(body, words))
+        await self._profiles.ask(body["trigger_id"], self._clicked(body, words))
 
     async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         if self._profiles.cancel(str(_action(body).get("value", "")), body["user"]["id"]):
             return
-        key, question = body["trigger_id"], self._clicked(body, "")
+        await self._desk.do(body["trigger_id"], self._of_cancel, self._clicked(body, ""), NOTHING)
+
+    async def _cancel(self, taken: Taken[Nothing]) -> None:
+        """What is taken here was cancelled by then; so it is taken elsewhere, or not at all."""
         told = Message(self._desk.lent.say("profile.elsewhere"))
-        self._desk.do(key, partial(self._desk.reply(key, question).answer, told, mark=DONE), question)
+        await self._desk.reply(taken.key, taken.asked).answer(told, mark=DONE)
 
     def _clicked(self, body: dict[str, Any], words: str) -> Question:
         user: str = body["user"]["id"]

@@ -175,7 +175,7 @@ async def _longer_asked(place: Place) -> str:
         await desk.confirm(who, draft)
     await place.rolled_out()  # which changes the object, and an approval is for the object as it is
     async with place.process(BY_TWO) as (desk, _):
-        await desk.extend(who, "", f"{NAMESPACE}/{NAME}", draft.id, 1200)
+        await desk.extend(who, "", f"{NAMESPACE}/{NAME}", draft.id, 1200, key="asked")
     [(key,)] = place.rows("select id from approvals")
     return key
 

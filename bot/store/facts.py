@@ -1,0 +1,67 @@
+"""Facts by key: that a deed was carried out, what it was decided to do, which words a message has.
+
+A fact that is written in the transaction of a deed's effect makes the deed idempotent: whoever carries it out again
+after a crash finds the fact, and does nothing.
+"""
+
+from collections.abc import Callable
+
+from sqlalchemy import delete, insert, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from bot.store.engine import told
+from bot.store.tables import facts
+
+KEPT_S = 8 * 86400.0
+"""Longer than a delivery is repeated, a deed is resumed, or the outbox knows what it posted."""
+_INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class Facts:
+    """Every method is one transaction and raises only StoreError."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._now = now
+
+    async def get(self, key: str) -> str | None:
+        """The fact, None where there is none."""
+        with told("reading what is known of a deed"):
+            async with self._engine.connect() as connection:
+                return await connection.scalar(select(facts.c.value).where(facts.c.key == key))
+
+    async def first(self, key: str, value: str) -> str:
+        """Keeps the value unless the key has one already; the value that is kept."""
+        row = {"key": key, "value": value, "at": self._now()}
+        new = _INSERT[self._engine.dialect.name](facts).values(**row).on_conflict_do_nothing()
+        with told("noting what is to be done"):
+            async with self._engine.begin() as connection:
+                await connection.execute(new)
+                return str(await connection.scalar(select(facts.c.value).where(facts.c.key == key)))
+
+    async def put(self, key: str, value: str) -> None:
+        """Keeps the value in the place of any other."""
+        row = {"key": key, "value": value, "at": self._now()}
+        new = _INSERT[self._engine.dialect.name](facts).values(**row)
+        replacing = new.on_conflict_do_update(index_elements=[facts.c.key], set_={"value": value, "at": row["at"]})
+        with told("noting what is known of a message"):
+            async with self._engine.begin() as connection:
+                await connection.execute(replacing)
+
+    async def sweep(self, now: float) -> None:
+        """Forgets what is of no use any more."""
+        with told("sweeping facts"):
+            async with self._engine.begin() as connection:
+                await connection.execute(delete(facts).where(facts.c.at <= now - KEPT_S))
+
+
+async def is_known(connection: AsyncConnection, key: str) -> bool:
+    """Whether there is a fact of that key; an empty key has none."""
+    return bool(key) and await connection.scalar(select(facts.c.key).where(facts.c.key == key)) is not None
+
+
+async def make_known(connection: AsyncConnection, key: str, at: float) -> None:
+    """Adds the fact that what has this key is done; nothing for an empty key."""
+    if key:
+        await connection.execute(insert(facts).values(key=key, value="", at=at))

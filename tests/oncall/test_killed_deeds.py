@@ -1,0 +1,91 @@
+"""kill -9 of the whole bot right after Slack was told that it took what people did: another one carries it out, once.
+
+The moment is Slack's ack of the last of them. Nothing that was acked is lost, and nothing is done twice, whichever of
+them the killed process had carried out by then.
+"""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from bot.store import open_store
+from sandbox.slack import Ack, SlackServer
+from tests.conftest import NewDatabase
+from tests.oncall.bot import ROOM
+from tests.oncall.scenes import CAUSES, busy_cluster
+from tests.oncall.test_killed import ROOT, Process, told
+
+NOTES = 6
+
+
+@pytest.fixture(scope="module")
+def forking() -> Iterator[subprocess.Popen[str]]:
+    """Started once: what it imports takes longer than a life."""
+    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), subprocess.PIPE
+    with subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        yield process
+
+
+def test_what_people_did_right_before_a_kill_is_done_once_after_it(
+    forking: subprocess.Popen[str],
+    new_database: NewDatabase,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    database, recording = new_database(), busy_cluster(tmp_path / "cluster", 4)
+
+    async def run() -> int:
+        async with (
+            asyncio.timeout(120),
+            SlackServer() as slack,
+            aiohttp.ClientSession() as session,
+            open_store(database) as store,
+        ):
+            process = Process(forking, told(slack, database, recording))
+            async with process.life(slack, session) as life:
+                await life.world.alert("trainer-0")
+                head = await life.world.head(CAUSES[0])
+                await life.world.reply(head, "Evidence")
+                [row] = await store.incidents.opened()
+                await life.world.click("grace", head, "note")
+                await slack.wait_for(lambda: slack.views("grace"))
+                typed = {"type": "plain_text_input", "value": "typed into the form"}
+
+                def command(words: str) -> asyncio.Task[Ack]:
+                    return asyncio.create_task(slack.command("ada", ROOM, words))
+
+                notes = {f"note {number}": command(f"triage note {row.id} note {number}") for number in range(NOTES)}
+                others = [
+                    command("digest daily 09:00 UTC"),
+                    asyncio.create_task(slack.mention("linus", ROOM, "triage handover @grace", thread_ts=head["ts"])),
+                ]
+                form = asyncio.create_task(slack.submit("grace", {"note": {"text": typed}}))
+                acks = await asyncio.gather(*notes.values(), *others, form)
+                assert await process.ended(life, signal.SIGKILL) == -signal.SIGKILL
+                assert all(one.ok for one in acks)
+            async with process.life(slack, session) as life:
+                wanted = Counter([*notes, "typed into the form"])
+                async with asyncio.timeout(60):
+                    while True:
+                        happened = [one.news for one in await store.incidents.timeline(row.id)]
+                        noted = Counter(one.detail for one in happened if one.turn == "noted")
+                        turns = Counter(one.turn for one in happened)
+                        digests = len(await store.digests.wanted())
+                        if noted >= wanted and turns["handed-over"] and digests:
+                            break
+                        await asyncio.sleep(0.2)
+                assert await process.ended(life, signal.SIGTERM) == 0
+            assert noted == wanted
+            assert (turns["handed-over"], digests) == (1, 1)
+            done = Counter(one.action for one in await store.audit.read(99) if one.outcome == "done")
+            assert done == {"triage-note": NOTES + 1, "triage-handover": 1, "digest-add": 1}
+            return len(acks)
+
+    record_property("deeds_of_killed_processes", asyncio.run(run()))
