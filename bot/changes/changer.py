@@ -133,6 +133,9 @@ class Changer:
                 except (Conflict, OutcomeUnknown) as error:
                     last = error
                     continue
+            if event is not None and event.kind == "failed":
+                await self._telling.note(event)
+                raise ChangeFailed(f"nothing was changed: {event.detail}", hint=f"revert by hand: {event.by_hand}")
             if event is not None:
                 await self._telling.note(event)
                 return event

@@ -1,11 +1,13 @@
 """What is due on a Deployment that carries a record of an open change: pure, the same for every replica that looks.
 
-What somebody else made of the object is never overwritten: the record is dropped instead, and that is told.
+What somebody else made of the object is never overwritten. Among their edits our own element alone goes back
+(`bot.changes.merge`); where it has another value the record is dropped instead, and that is told.
 """
 
 from typing import Literal, NamedTuple
 
-from bot.changes.flags import Object, find_spot
+from bot.changes.flags import SHOWN, Object, find_spot
+from bot.changes.merge import Ours, stand_of
 from bot.changes.plan import LONGEST_S, Patch, annotation, plan_forget, plan_revert
 from bot.changes.record import Record, Unreadable, read_record
 from bot.kube.redact import masked_arguments
@@ -23,13 +25,21 @@ class Wait(NamedTuple):
 
 
 class Restore(NamedTuple):
-    """Due: the patch puts back what was there before and drops the record.
+    """Due: the patch reverts our element and drops the record. `kept`: what somebody else edited in the same list.
 
     A record of `debug-flags` changed no words: the running processes are set back first, then the patch drops it.
     """
 
     record: Record
     patch: Patch
+    kept: str = ""
+
+
+class Blocked(NamedTuple):
+    """Due, but which element is ours cannot be told: the record stays until a person acts."""
+
+    record: Record
+    why: str
 
 
 class Forget(NamedTuple):
@@ -41,7 +51,7 @@ class Forget(NamedTuple):
     diff: str = ""
 
 
-def decide(deployment: Object, now: float) -> Wait | Restore | Forget | Unreadable | None:
+def decide(deployment: Object, now: float) -> Wait | Restore | Forget | Blocked | Unreadable | None:
     """What is due at `now` (seconds since 1970); None for an object without a record."""
     text = annotation(deployment)
     if text is None:
@@ -54,14 +64,18 @@ def decide(deployment: Object, now: float) -> Wait | Restore | Forget | Unreadab
     spot = find_spot(deployment, record.container)
     if spot is None:
         return Forget(record, plan_forget(deployment), "container-gone")
-    words = spot.words(record.field)
-    if record.means == "patch" and words == record.words_before:
+    stand = stand_of(record, spot)
+    if stand == "back":
         return Forget(record, plan_forget(deployment), "reverted-by-another")
     if now < record.deadline <= now + LONGEST_S + CLOCKS_S:
         return Wait(record)
-    if words == record.words_after:
-        return Restore(record, plan_revert(deployment, record))
-    return Forget(record, plan_forget(deployment), "drifted", _diff(record.words_after, words))
+    diff = _diff(record.words_after, spot.words(record.field))
+    if isinstance(stand, Ours):
+        return Restore(record, plan_revert(deployment, record, stand.words), diff)
+    if stand == "unclear":
+        where = f"container {record.container} of {here}"
+        return Blocked(record, f"{SHOWN[record.flag]} is {record.new} in several places of {where}")
+    return Forget(record, plan_forget(deployment), "drifted", diff)
 
 
 def _name(deployment: Object) -> str:
@@ -70,7 +84,11 @@ def _name(deployment: Object) -> str:
 
 
 def _diff(ours: tuple[str, ...], found: tuple[str, ...]) -> str:
-    """One word a line, as they are in neither order nor number the same. Secrets are masked: everybody may read it."""
+    """One word a line, as they are in neither order nor number the same; empty where both are the same. Secrets are
+    masked: everybody may read it.
+    """
+    if ours == found:
+        return ""
     import difflib  # noqa: PLC0415  # rarely needed, and not cheap to import
 
     lines = difflib.ndiff(masked_arguments(list(ours)), masked_arguments(list(found)))

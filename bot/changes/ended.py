@@ -1,7 +1,8 @@
 """How a change ended that nobody noted at the time: killed in between, or undone by somebody else. Pure."""
 
-from bot.changes.flags import Object, containers, find_spot
+from bot.changes.flags import Object, Spot, containers, find_spot, with_words
 from bot.changes.journal import Event, Open
+from bot.changes.merge import Ours, is_back, stand_of
 from bot.changes.plan import annotation
 from bot.changes.record import Record, Unreadable, read_record
 from bot.kube.redact import masked_arguments
@@ -23,25 +24,23 @@ def how_it_ended(deployment: Object, one: Open) -> Event:
     """What became of a change whose record does not stand on the object any more, from how the object is now."""
     record = one.record
     spot = find_spot(deployment, record.container)
-    words = spot.words(record.field) if spot else ()
-    told_apart = words == record.words_after != record.words_before and annotation(deployment) is None
-    if one.state == "planned" and not told_apart:
+    stands = spot is not None and record.means == "patch" and isinstance(stand_of(record, spot), Ours)
+    if one.state == "planned" and not (stands and annotation(deployment) is None):
         return Event("never-raised", record.target, record, "it was planned and is not on the object")
     if one.uid and deployment["metadata"].get("uid") != one.uid:
         return Event("replaced", record.target, record, "the Deployment was created anew, without the change")
     if spot is None:
         names = [str(each.get("name")) for each in containers(deployment)]
         return Event("container-gone", record.target, record, f"containers are {names}")
-    if words == record.words_before or _before_the_next(deployment, record) == record.words_before:
+    if is_back(record, spot) or is_back(record, _before_the_next(deployment, record, spot)):
         return Event("reverted", record.target, record, "found so")
-    return Event(
-        "drifted", record.target, record, f"its record was taken off; {record.field} is {masked_arguments(list(words))}"
-    )
+    shown = masked_arguments(list(spot.words(record.field)))
+    return Event("drifted", record.target, record, f"its record was taken off; {record.field} is {shown}")
 
 
-def _before_the_next(deployment: Object, record: Record) -> tuple[str, ...] | None:
-    """The words that were there when the change that is open now began."""
+def _before_the_next(deployment: Object, record: Record, spot: Spot) -> Spot:
+    """The container as it was when the change that is open now began; as it is, if none of the same list is."""
     found = read_record(annotation(deployment) or "")
-    if isinstance(found, Record) and (found.container, found.field) == (record.container, record.field):
-        return found.words_before
-    return None
+    if not isinstance(found, Record) or (found.container, found.field) != (record.container, record.field):
+        return spot
+    return with_words(spot, found.field, found.words_before)

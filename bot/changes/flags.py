@@ -67,6 +67,11 @@ def find_spot(deployment: Object, container: str) -> Spot | None:
     return Spot(container, index, _words(one.get("command")), _words(one.get("args")))
 
 
+def with_words(spot: Spot, field: Field, words: tuple[str, ...]) -> Spot:
+    """The container if that list held these words."""
+    return spot._replace(command=words) if field == "command" else spot._replace(args=words)
+
+
 def containers(deployment: Object) -> list[Object]:
     """The containers of the pod template, as they are."""
     at: Any = deployment
@@ -79,9 +84,9 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(str(word) for word in cast(list[Any], value)) if isinstance(value, list) else ()
 
 
-def last_set(spot: Spot, flag: Flag) -> Set | None:
-    """The setting of the flag that counts; None when it is not set."""
-    found: Set | None = None
+def sets_of(spot: Spot, flag: Flag) -> list[Set]:
+    """Every setting of the flag, in the order in which they are read: the last one counts."""
+    found: list[Set] = []
     fields: tuple[Field, ...] = ("command", "args")
     for field in fields:
         words = spot.words(field)
@@ -92,9 +97,15 @@ def last_set(spot: Spot, flag: Flag) -> Set | None:
             elif word == "--":
                 return found
             elif one := _read(words, at, flag):
-                found = one._replace(field=field)
+                found.append(one._replace(field=field))
                 taken = one.at > at
     return found
+
+
+def last_set(spot: Spot, flag: Flag) -> Set | None:
+    """The setting of the flag that counts; None when it is not set."""
+    found = sets_of(spot, flag)
+    return found[-1] if found else None
 
 
 def _read(words: tuple[str, ...], at: int, flag: Flag) -> Set | None:

@@ -30,7 +30,7 @@ class Event(NamedTuple):
     """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
 
     `record` is None for an annotation that cannot be read; `target` is `namespace/name` of the Deployment, `uid` its
-    uid where that is told.
+    uid where that is told. `by_hand`, of one that failed, is the shell line with which a person reverts it.
     """
 
     kind: EventKind
@@ -39,6 +39,7 @@ class Event(NamedTuple):
     detail: str = ""
     by: str = ""
     uid: str = ""
+    by_hand: str = ""
 
 
 class NotYet(BotError):  # noqa: N818  # what the person is told

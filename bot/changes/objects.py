@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from bot.changes.decide import Forget, Restore, decide
+from bot.changes.byhand import by_hand
+from bot.changes.decide import Blocked, Forget, Restore, decide
 from bot.changes.journal import Event
 from bot.changes.record import Record, Unreadable
 from bot.changes.running import level_now, set_running
@@ -44,15 +45,17 @@ class Objects:
         meta = deployment["metadata"]
         target = f"{meta['namespace']}/{meta['name']}"
         match decide(deployment, now):
-            case Restore(record, patch):
+            case Restore(record, patch, kept):
                 await set_running(self.writer, deployment, record, record.old)
                 await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
-                return Event("reverted", target, record, detail, by)
+                return Event("reverted", target, record, "\n".join(filter(None, (detail, kept))), by)
             case Forget(record, patch, how, diff):
                 if how == "drifted":  # pods of the words before may still run
                     await set_running(self.writer, deployment, record, level_now(deployment, record))
                 await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
                 return Event(how, target, record, diff, by)
+            case Blocked(record, why):
+                return Event("failed", target, record, why, by, by_hand=by_hand(deployment, record))
             case Unreadable(_, why):
                 return Event("unreadable", target, None, why)
             case _:

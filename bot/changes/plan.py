@@ -36,6 +36,9 @@ HIGHEST = 7
 PROFILING_SINCE = Version(2, 6, 0)
 """HAMi's --profiling (PR 963). An older extender ends at once on the unknown flag."""
 
+KEY_PATH = "/metadata/annotations/" + KEY.replace("~", "~0").replace("/", "~1")
+"""The record as a JSON pointer into the Deployment."""
+
 Patch = tuple[dict[str, Any], ...]
 """The operations of a JSON patch."""
 
@@ -132,21 +135,23 @@ def plan_raise(
         *(_test(f"/metadata/{key}", meta[key]) for key in ("uid", "resourceVersion") if key in meta),
         *_set_words(spot.place, record, record.words_before, record.words_after),
         *([{"op": "add", "path": "/metadata/annotations", "value": {}}] if no_annotations else []),
-        {"op": "add", "path": _KEY_PATH, "value": write_record(record)},
+        {"op": "add", "path": KEY_PATH, "value": write_record(record)},
     ]
-    uid, undo = _uid(deployment), _undo(_uid(deployment), spot.place, record, write_record(record))
-    return Plan(record, uid, basis_of(deployment), tuple(patch), undo)
+    back = _set_words(spot.place, record, record.words_after, record.words_before)
+    undo = _undo(_uid(deployment), back, write_record(record))
+    return Plan(record, _uid(deployment), basis_of(deployment), tuple(patch), undo)
 
 
-def plan_revert(deployment: Object, record: Record) -> Patch:
-    """Puts the words back that were there before, and takes the record off; for an object that still has our words."""
+def plan_revert(deployment: Object, record: Record, words: tuple[str, ...]) -> Patch:
+    """Makes `words` of the list that was changed, which is otherwise as it was looked at, and takes the record off."""
     spot = find_spot(deployment, record.container)
-    return _undo(_uid(deployment), spot.place if spot else 0, record, annotation(deployment))
+    place, now = (spot.place, spot.words(record.field)) if spot else (0, ())
+    return _undo(_uid(deployment), _set_words(place, record, now, words), annotation(deployment))
 
 
 def plan_forget(deployment: Object) -> Patch:
     """Takes the record off and leaves everything else as somebody made it."""
-    return (_test("/metadata/uid", _uid(deployment)), _test(_KEY_PATH, annotation(deployment)), _REMOVE)
+    return (_test("/metadata/uid", _uid(deployment)), _test(KEY_PATH, annotation(deployment)), _REMOVE)
 
 
 def later(record: Record, seconds: float, *, now: float) -> float:
@@ -165,8 +170,8 @@ def plan_extension(deployment: Object, record: Record, until: float, *, now: flo
     longer = msgspec.structs.replace(record, at=_time(until), extended=record.extended + 1)
     patch = (
         _test("/metadata/uid", _uid(deployment)),
-        _test(_KEY_PATH, annotation(deployment)),
-        {"op": "replace", "path": _KEY_PATH, "value": write_record(longer)},
+        _test(KEY_PATH, annotation(deployment)),
+        {"op": "replace", "path": KEY_PATH, "value": write_record(longer)},
     )
     return longer, patch
 
@@ -297,13 +302,8 @@ def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str
     return tests if now == then else [*tests, {"op": "replace", "path": words, "value": list(then)}]
 
 
-def _undo(uid: str, place: int, record: Record, text: str | None) -> Patch:
-    return (
-        _test("/metadata/uid", uid),
-        _test(_KEY_PATH, text),
-        *_set_words(place, record, record.words_after, record.words_before),
-        _REMOVE,
-    )
+def _undo(uid: str, words_back: list[dict[str, Any]], text: str | None) -> Patch:
+    return (_test("/metadata/uid", uid), _test(KEY_PATH, text), *words_back, _REMOVE)
 
 
 def _test(path: str, value: Any) -> dict[str, Any]:
@@ -332,5 +332,4 @@ def _time(seconds: float) -> str:
     return format_time(datetime.fromtimestamp(seconds, UTC))
 
 
-_KEY_PATH = "/metadata/annotations/" + KEY.replace("~", "~0").replace("/", "~1")
-_REMOVE: dict[str, Any] = {"op": "remove", "path": _KEY_PATH}
+_REMOVE: dict[str, Any] = {"op": "remove", "path": KEY_PATH}

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bot.bugs import Bug, bugs_as_errors
+from bot.changes.byhand import by_hand
 from bot.changes.decide import Wait, decide
 from bot.changes.ended import carries, how_it_ended, is_hidden
 from bot.changes.journal import ENDS, Event, Open
@@ -96,6 +97,7 @@ class Reconciler:
     async def _pass(self, namespace: str, name: str, *, early: str = "") -> _Looked:
         """Undoes what is due on one object; with `early`, the reason, also what is not due yet."""
         record: Record | None = None
+        deployment: Object | None = None
         try:
             with bugs_as_errors(self._bugs):
                 deployment = await self._objects.read(namespace, name)
@@ -112,14 +114,16 @@ class Reconciler:
             passing = isinstance(error, Conflict | OutcomeUnknown)
             if passing and (record is None or self._objects.time() < record.deadline + OVERDUE_S):
                 return _Looked()  # the next pass looks and decides anew
-            return _Looked(Event("failed", f"{namespace}/{name}", record, f"{error.message}; it is tried again"))
+            told = f"{error.message}; it is tried again"
+            line = by_hand(deployment, record) if record else ""
+            return _Looked(Event("failed", f"{namespace}/{name}", record, told, by_hand=line))
 
     def _attributed(self, event: Event, known: dict[str, Open] | None) -> Event:
         """With the change that it is about, where the object could not be read for it."""
         if event.record is not None or known is None:
             return event
         record = next((one.record for one in known.values() if one.record.target == event.target), None)
-        return event._replace(record=record)
+        return event._replace(record=record, by_hand=by_hand(None, record) if record else "")
 
     async def _waiting(self, deployment: Object, record: Record, known: dict[str, Open] | None) -> list[Event]:
         if reason := await self._ending(record):

@@ -16,8 +16,9 @@ from bot.store.changes import ChangeRows
 from handlers.lent import Lent
 
 ITSELF = "hami-bot"
-LATE_MINUTES = (2, 10, 60)
-"""So long after its deadline a change that cannot be undone is told; from the second time on it calls approvers."""
+LATE_MINUTES = (2, 10)
+"""So long after its deadline a change that cannot be undone is told, and then every hour; from the second time on with
+a call for the approvers."""
 _BEGINS = frozenset({"raised", "effective", "stuck", "never-raised"})
 
 log = logging.getLogger(__name__)
@@ -100,19 +101,20 @@ class ChangeJournal:
         await self.show(card)
 
     async def _call_for_help(self, event: Event, record: Record) -> None:
-        """Once for each level: a message of its own, which the channel notices, unlike an edited card.
+        """Once for each time: a message of its own, which the channel notices, unlike an edited card. Its key is the
+        same for every replica, before and after a restart, so that it comes once.
 
         Where there is no channel, as for a change made from a shell, everybody whom the settings name gets it.
         """
-        minutes = (self._lent().now() - record.deadline) / 60
-        reached = [level for level, least in enumerate(LATE_MINUTES) if minutes >= least]
+        minutes = int(self._lent().now() - record.deadline) // 60
+        reached = [*(one for one in LATE_MINUTES if minutes >= one), *range(60, minutes + 1, 60)]
         if not reached:
             return
-        level = reached[-1]
+        level = len(reached) - 1
         channel = record.channel or self._channel
         called = self._access.approvers if level and channel else ()
         card = Card("failed", record, self._cluster, event.detail)
-        message = render_late(card, LATE_MINUTES[level], called, self._lent().say)
+        message = render_late(card, reached[-1], called, event.by_hand, self._lent().say)
         await self._put(f"{key_of(record.id)}:late:{level}", channel, message)
 
     async def _alarm(self, event: Event) -> None:

@@ -2,12 +2,21 @@
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from tests.cases_support import files_of
 
+Words = list[str]
+
+EDITS: dict[str, Callable[[Words], Words]] = {
+    "appends": lambda words: [*words, "--foreign=1"],
+    "puts in front": lambda words: [words[0], "--foreign=1", *words[1:]],
+    "removes": lambda words: [word for word in words if word != "--debug"],
+    "edits": lambda words: ["--debug=false" if word == "--debug" else word for word in words],
+}
+"""What somebody else does to a container's words, of which none is ours."""
 EXTENDER, KUBE_SCHEDULER = "vgpu-scheduler-extender", "kube-scheduler"
 NOW = 1_795_237_200.0  # 2026-11-21T05:00:00Z
 

@@ -204,12 +204,13 @@ class Cluster:
             assert now.deadline > ours.deadline
         elif before["spec"] != after["spec"]:
             did = "revert"
-            _assert_words(before, after, ours, ours.words_after, ours.words_before)
+            _assert_only_ours(before, after, ours)
             assert self.now >= ours.deadline - 1 or ours.id in self.asked_early, "undone too early"
         else:
             did = "forget"
             spot = find_spot(before, ours.container)
-            assert ours.means == "debug-flags" or spot is None or spot.words(ours.field) != ours.words_after, "lost"
+            words = list(spot.words(ours.field)) if spot else []
+            assert ours.means == "debug-flags" or not standing(words, ours.new), "lost"
         self.done[did, ours.id] += 1
         once = (did, ours.id, after["metadata"]["uid"])
         assert did == "extend" or once not in self._once, f"a second {did}"
@@ -227,6 +228,24 @@ def _assert_words(before: Any, after: Any, record: Record, old: tuple[str, ...],
     assert spot.words(record.field) == old, "what somebody else wrote was overwritten"
     expected["template"]["spec"]["containers"][spot.place][record.field] = list(new)
     assert json.dumps(after["spec"]) == json.dumps(expected)
+
+
+def standing(words: list[str], value: str) -> list[tuple[int, list[str]]]:
+    """Where the level has that value, and in which words, of the spellings that these tests use."""
+    forms = [[f"-v={value}"], ["--v", value]]
+    return [(at, form) for at in range(len(words)) for form in forms if words[at : at + len(form)] == form]
+
+
+def _assert_only_ours(before: Any, after: Any, record: Record) -> None:
+    """Our element has its old value, whatever else stands in the list, and nothing else changed."""
+    expected = copy.deepcopy(before["spec"])
+    spot = find_spot(before, record.container)
+    assert spot
+    words = list(spot.words(record.field))
+    [(at, form)] = standing(words, record.new)
+    words[at + len(form) - 1] = form[-1].replace(record.new, record.old)
+    expected["template"]["spec"]["containers"][spot.place][record.field] = words
+    assert json.dumps(after["spec"]) == json.dumps(expected), "what somebody else wrote was overwritten"
 
 
 class Way:

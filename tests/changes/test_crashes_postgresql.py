@@ -20,6 +20,6 @@ def test_killed_at_any_step_the_original_is_back_with_the_journal_in_postgresql(
         for at, when in crash_points(await steps_of(ACTS[name], whole)):
             folder = tmp_path / f"{at}-{when}"
             folder.mkdir()
-            await killed(ACTS[name], folder, at, when, edit=False, database=new_database())
+            await killed(ACTS[name], folder, at, when, edit="", database=new_database())
 
     asyncio.run(run())

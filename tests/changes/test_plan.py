@@ -116,10 +116,10 @@ def test_what_another_put_back_is_only_forgotten_and_at_once() -> None:
 
 def test_a_foreign_edit_is_left_alone_and_shown() -> None:
     after = raised(deployment(args=["-v=4"]))
-    after["spec"]["template"]["spec"]["containers"][1]["args"] = ["-v=5", "--debug"]
+    after["spec"]["template"]["spec"]["containers"][1]["args"] = ["-v=6"]
     due = decide(after, NOW + 600)
     assert isinstance(due, Forget)
-    assert (due.how, due.diff) == ("drifted", "+ --debug")
+    assert (due.how, due.diff) == ("drifted", "- -v=5\n+ -v=6")
     undone = apply_json_patch(after, due.patch)
     assert template(undone) == template(after)
     assert annotation(undone) is None
@@ -155,9 +155,9 @@ def test_a_level_set_in_the_running_process_changes_no_words() -> None:
     assert annotation(apply_json_patch(after, due.patch)) is None
 
 
-def test_a_level_set_in_the_process_is_forgotten_when_somebody_changed_the_words() -> None:
+def test_a_level_set_in_the_process_is_forgotten_when_somebody_set_another_in_the_words() -> None:
     after = raised(recorded("hami-2.10"), LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags"))
-    after["spec"]["template"]["spec"]["containers"][0]["command"].append("--x")
+    after["spec"]["template"]["spec"]["containers"][0]["command"].append("-v=2")
     due = decide(after, NOW + 600)
     assert isinstance(due, Forget)
     assert due.how == "drifted"

@@ -171,11 +171,15 @@ class World:
         await self.until(is_told)
 
     async def edited(self) -> None:
+        """Somebody else adds a word to the extender's."""
+        await self.reworded(lambda words: [*words, "--foreign=1"])
+
+    async def reworded(self, change: Callable[[list[str]], list[str]]) -> None:
         """Somebody else edits the extender's words."""
         containers = (await self.deployment())["spec"]["template"]["spec"]["containers"]
         place = next(number for number, one in enumerate(containers) if one["name"] == EXTENDER)
-        path = f"/spec/template/spec/containers/{place}/command/-"
-        await self.writer.patch_deployment(NAMESPACE, NAME, ({"op": "add", "path": path, "value": "--foreign=1"},))
+        path, words = f"/spec/template/spec/containers/{place}/command", change(containers[place]["command"])
+        await self.writer.patch_deployment(NAMESPACE, NAME, ({"op": "replace", "path": path, "value": words},))
 
 
 def text_of(message: Any) -> str:

@@ -1,5 +1,8 @@
 """A change's card through its life, whatever ends it; and how it calls for help when it cannot be ended."""
 
+import asyncio
+import json
+import shlex
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +14,21 @@ from bot.changes.plan import Plan, Wanted
 from bot.changes.record import KEY
 from handlers.changes.shell import NoJournal
 from sandbox.apiserver import Rule
+from sandbox.slack.content import strings_of
 from tests.slack.bot import Mode
-from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE, World, actions, played, text_of
+from tests.slack.changing import (
+    ADA,
+    EXTENDER,
+    LINUS,
+    NAME,
+    NAMESPACE,
+    World,
+    a_bot,
+    a_place,
+    actions,
+    played,
+    text_of,
+)
 
 
 @pytest.fixture(params=["socket", "http"])
@@ -153,14 +169,28 @@ def test_a_second_change_is_refused_with_the_open_one(tmp_path: Path) -> None:
     played(tmp_path, scene)
 
 
-def test_what_somebody_edited_is_left_and_shown(tmp_path: Path, mode: Mode) -> None:
+def test_what_somebody_added_stays_and_is_shown_and_the_level_goes_back(tmp_path: Path, mode: Mode) -> None:
     async def scene(world: World) -> None:
+        before = await world.words()
         await world.raised()
         await world.edited()
         world.ahead_s = 1801
-        card = await world.card("Edited by somebody else")
+        card = await world.card("Put back")
         assert "+ --foreign=1" in text_of(card)
-        assert "--foreign=1" in await world.words()
+        assert await world.words() == [*before, "--foreign=1"]
+        assert not await world.is_open()
+
+    played(tmp_path, scene, mode=mode)
+
+
+def test_another_level_that_somebody_set_is_left_and_shown(tmp_path: Path, mode: Mode) -> None:
+    async def scene(world: World) -> None:
+        await world.raised()
+        await world.reworded(lambda words: ["-v=2" if word == "-v=5" else word for word in words])
+        world.ahead_s = 1801
+        card = await world.card("Edited by somebody else")
+        assert "+ -v=2" in text_of(card)
+        assert "-v=2" in await world.words()
         assert not await world.is_open()
 
     played(tmp_path, scene, mode=mode)
@@ -179,12 +209,74 @@ def test_what_cannot_be_put_back_is_told_and_calls_the_approvers(tmp_path: Path)
         world.ahead_s = 1800 + 605
         second = await world.card("10 minutes ago")
         assert LINUS in text_of(second)
+        for hours in (1, 2, 3):
+            world.ahead_s = 1800 + hours * 3600 + 5
+            assert LINUS in text_of(await world.card(f"{hours} hour"))
         world.cluster.access.refused = []
         await world.card("Put back")
         assert not await world.is_open()
-        assert len(world.cards("minutes ago")) == 2
+        assert len(world.cards("ago and could not be")) == 5
 
     played(tmp_path, scene)
+
+
+def by_hand(message: dict[str, Any]) -> list[str]:
+    """The words of the command that the message shows."""
+    [command] = [one for one in strings_of(message["blocks"]) if one.startswith("kubectl")]
+    return shlex.split(command)
+
+
+def test_where_nobody_can_tell_which_level_is_ours_a_person_is_told_how_to_revert_it(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        before = await world.words()
+        await world.raised()
+        await world.reworded(lambda words: [*words, "--v=5"])
+        world.ahead_s = 1800 + 605
+        reminder = await world.card("10 minutes ago")
+        assert LINUS in text_of(reminder)
+        assert "in several places" in text_of(reminder)
+        command = by_hand(reminder)
+        assert command[:6] == ["kubectl", "-n", NAMESPACE, "patch", "deployment", NAME]
+        await world.writer.patch_deployment(NAMESPACE, NAME, tuple(json.loads(command[command.index("-p") + 1])))
+        await world.card("Put back")
+        assert await world.words() == [*before, "--v=4"]
+        assert not await world.is_open()
+
+    played(tmp_path, scene)
+
+
+def test_whoever_reverts_what_nobody_can_tell_apart_is_told_how_to_do_it_by_hand(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await world.raised()
+        await world.reworded(lambda words: [*words, "--v=5"])
+        await world.click("ada", card, "change:revert")
+        await world.told("ada", "in several places")
+        assert await world.is_open()
+
+    played(tmp_path, scene)
+
+
+def test_a_reminder_is_there_once_though_the_bot_was_restarted(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(60), a_place(tmp_path) as world:
+            async with a_bot(world):
+                await world.raised()
+                world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+                world.ahead_s = 1800 + 2 * 3600 + 5
+                await world.card("2 hours ago")
+            begun = len(world.cluster.requests)
+            async with a_bot(world):
+                await world.until(lambda: looked_again(world, begun))
+                world.ahead_s = 1800 + 3 * 3600 + 5
+                await world.card("3 hours ago")
+            assert len(world.cards("2 hours ago")) == 1
+
+    asyncio.run(play())
+
+
+async def looked_again(world: World, begun: int) -> bool:
+    """Whether some passes were made since so many requests."""
+    return sum(one.path == "/apis/apps/v1/deployments" for one in world.cluster.requests[begun:]) > 3
 
 
 def test_without_the_right_to_write_it_is_said_before_anything_is_shown(tmp_path: Path) -> None:

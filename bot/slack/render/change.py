@@ -93,16 +93,22 @@ def render_card(card: Card, say: Texts) -> Message:
     return Message(text.replace(record.by, asker) if asker.startswith("<") else text, tuple(built))
 
 
-def render_late(card: Card, minutes: int, approvers: Sequence[str], say: Texts) -> Message:
-    """That a change could not be undone for so many minutes; calls the approvers, if any are given."""
+def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str, say: Texts) -> Message:
+    """That a change could not be undone for so many minutes; calls the approvers, if any are given.
+
+    `by_hand` is the shell line that undoes it.
+    """
     target = card.record.target
-    told = say("card.late", what=what(card.record, say), minutes=minutes, target=target)
+    hours = minutes // 60
+    since = say("card.late-hours", count=hours) if hours else say("card.late-minutes", count=minutes)
+    told = say("card.late", what=what(card.record, say), since=since, target=target)
     calls = [one for who in approvers for one in (somebody(who), span(" "))]
     do = say("card.late-do", target=target)
-    parts = [line(*calls, span(inert(told, DETAIL), "bold")), line(span(inert(do, DETAIL)))]
+    parts = [line(*calls, span(inert(told, DETAIL), "bold"))]
     if card.detail.strip():
         parts.append(preformatted(inert(card.detail, DETAIL)))
-    return Message(lines([escape(told), escape(do)]), (rich_text(*parts),))
+    parts += [line(span(inert(do, DETAIL))), preformatted(inert(by_hand, DETAIL))]
+    return Message(lines([escape(told), escape(do), escape(by_hand, DETAIL)]), (rich_text(*parts),))
 
 
 def render_denied(why: str, who: Sequence[str], where: Sequence[str], say: Texts) -> Message:

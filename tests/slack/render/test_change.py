@@ -85,12 +85,12 @@ def test_a_change_that_was_put_back_says_by_whom_and_when() -> None:
 
 
 def test_help_is_called_of_those_named_only() -> None:
-    message = render_late(card("failed"), 10, ["U0LINUS001", "S0ONCALL01"], SAY)
+    message = render_late(card("failed"), 10, ["U0LINUS001", "S0ONCALL01"], "kubectl", SAY)
     assert_fits(message)
     called = [one["type"] for one in message.blocks[0]["elements"][0]["elements"]]
     assert called[:3:2] == ["user", "usergroup"]
     assert "user" not in [
-        one["type"] for one in render_late(card("failed"), 2, [], SAY).blocks[0]["elements"][0]["elements"]
+        one["type"] for one in render_late(card("failed"), 2, [], "kubectl", SAY).blocks[0]["elements"][0]["elements"]
     ]
 
 

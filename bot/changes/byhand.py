@@ -1,0 +1,42 @@
+"""The command with which a person reverts a change that the bot cannot revert. Pure."""
+
+import json
+import shlex
+from typing import Any
+
+from bot.changes.flags import Object, Set, Spot, find_spot, sets_of
+from bot.changes.merge import first_word, was_set
+from bot.changes.plan import KEY_PATH
+from bot.changes.record import KEY, Record
+
+
+def by_hand(deployment: Object | None, record: Record) -> str:
+    """One shell line that sets the flag back and takes the record off, and touches nothing else.
+
+    Every element with our value goes back: a person who runs it has decided that none of them is to stay. Where the
+    container is not known now, or no element has our value, the line opens the Deployment in an editor.
+    """
+    namespace, _, name = record.target.partition("/")
+    at = ["kubectl", "-n", namespace]
+    if record.means == "debug-flags":
+        restart = shlex.join([*at, "rollout", "restart", "deployment", name])
+        return f"{restart} && {shlex.join([*at, 'annotate', 'deployment', name, f'{KEY}-'])}"
+    spot = find_spot(deployment, record.container) if deployment else None
+    found = [one for one in sets_of(spot, record.flag) if one.value == record.new] if spot else []
+    if spot is None or not found:
+        return shlex.join([*at, "edit", "deployment", name])
+    back = [each for one in reversed(found) for each in _set_back(record, spot, one)]
+    name_at = f"{spot.path(record.field).rpartition('/')[0]}/name"
+    patch = [{"op": "test", "path": name_at, "value": spot.container}, *back, {"op": "remove", "path": KEY_PATH}]
+    text = json.dumps(patch, separators=(",", ":"))
+    return shlex.join([*at, "patch", "deployment", name, "--type=json", "-p", text])
+
+
+def _set_back(record: Record, spot: Spot, one: Set) -> list[dict[str, Any]]:
+    """Guarded by what stands there; from behind, as a removal moves what follows."""
+    words, path = spot.words(one.field), spot.path(one.field)
+    places = range(one.at, first_word(one) - 1, -1)
+    tests = [{"op": "test", "path": f"{path}/{at}", "value": words[at]} for at in places]
+    if was_set(record, spot):
+        return [*tests, {"op": "replace", "path": f"{path}/{one.at}", "value": f"{one.spelling}{record.old}"}]
+    return [*tests, *({"op": "remove", "path": f"{path}/{at}"} for at in places)]

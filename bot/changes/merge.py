@@ -1,0 +1,71 @@
+"""Three-way merge of one flag: the words before the change, those that it made, and those that stand there now. Pure.
+
+The element is found by its flag and its value, never by its position; all other words belong to somebody else.
+"""
+
+from typing import Literal, NamedTuple
+
+from bot.changes.flags import Set, Spot, last_set, sets_of, with_words
+from bot.changes.record import Record
+
+
+class Ours(NamedTuple):
+    """Our element still has our value. `words` is the list as it is now with that element alone as it was before."""
+
+    words: tuple[str, ...]
+
+
+Stand = Ours | Literal["back", "theirs", "unclear"]
+"""`back`: the flag has the value of before the change; of several the last one counts. `theirs`: somebody else gave it
+another value, or removed it. `unclear`: our value stands there in more places, or in the container's other list, so
+nobody can tell which is ours.
+"""
+
+
+def stand_of(record: Record, spot: Spot) -> Stand:
+    """What became of our element in the container."""
+    now = spot.words(record.field)
+    if record.means == "debug-flags":  # no words were changed: the level that they set has to be the old one still
+        found = last_set(spot, record.flag)
+        return Ours(now) if (found.value if found else "") == record.old else "theirs"
+    if now == record.words_after:
+        return Ours(record.words_before)
+    if now == record.words_before:
+        return "back"
+    before = _sets(record, spot, record.words_before)
+    made = _sets(record, spot, record.words_after)
+    left = _sets(record, spot, now)
+    with_ours = [one for one in left if one.value == record.new]
+    if with_ours and len(with_ours) == sum(one.value == record.new for one in made):
+        return Ours(_without(now, with_ours[-1], record, appended=len(made) > len(before)))
+    if with_ours or any(one.value == record.new for one in sets_of(spot, record.flag)):
+        return "unclear"
+    return "back" if [one.value for one in left[-1:]] == [one.value for one in before[-1:]] else "theirs"
+
+
+def is_back(record: Record, spot: Spot) -> bool:
+    """Whether the container's words set the flag as before the change."""
+    stand = stand_of(record, spot)
+    return stand == "back" or (record.means == "debug-flags" and isinstance(stand, Ours))
+
+
+def was_set(record: Record, spot: Spot) -> bool:
+    """Whether the flag stood in the list before the change: if not, undoing it removes the element."""
+    return len(_sets(record, spot, record.words_before)) == len(_sets(record, spot, record.words_after))
+
+
+def first_word(one: Set) -> int:
+    """The index of the setting's first word: of `-v 4` that is the flag, else the only word."""
+    return one.at if one.spelling else one.at - 1
+
+
+def _sets(record: Record, spot: Spot, words: tuple[str, ...]) -> list[Set]:
+    """The settings of the flag in the list that was changed, if it held these words."""
+    found = sets_of(with_words(spot, record.field, words), record.flag)
+    return [one for one in found if one.field == record.field]
+
+
+def _without(words: tuple[str, ...], one: Set, record: Record, *, appended: bool) -> tuple[str, ...]:
+    """In the spelling that stands there now, which is that of before unless somebody changed it."""
+    old = () if appended else (*words[first_word(one) : one.at], f"{one.spelling}{record.old}")
+    return (*words[: first_word(one)], *old, *words[one.at + 1 :])
