@@ -26,6 +26,8 @@ LOOKING = 60.0
 """Seconds that a look through a channel's history may wait for its turns."""
 EVENT_TYPE = "hami_bot"
 _PAGE = 999  # the most that conversations.history and .replies give at once
+PAGES = 20
+"""So many of them are looked through: what stands further back is not found."""
 _TOO_MUCH = frozenset(
     {
         *("invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "unsupported_block"),
@@ -86,13 +88,16 @@ class Gateway:
     ) -> None:
         self._calls = Calls(client, session, clock, sleep)
         self._conversations: dict[str, str] = {}
+        self._bot_id = ""
 
     async def identity(self) -> Identity:
-        """Who the token belongs to, and its scopes."""
+        """Who the token belongs to, and its scopes. From then on `find` takes no message of another app for its own."""
         said, headers = await self._calls.call("auth.test")
         scopes = frozenset(scope.strip() for scope in headers.get("x-oauth-scopes", "").split(",") if scope.strip())
         names = ("team_id", "team", "user_id", "bot_id", "url")
-        return Identity(*(str(said.get(name, "")) for name in names), scopes=scopes)
+        found = Identity(*(str(said.get(name, "")) for name in names), scopes=scopes)
+        self._bot_id = found.bot_id
+        return found
 
     async def probe_socket(self, app_token: str) -> None:
         """Raises SlackFailure when Socket Mode cannot be had with this token."""
@@ -208,9 +213,14 @@ class Gateway:
         return found & set(file_ids)
 
     async def find(self, channel: str, key: str, *, oldest: float, thread_ts: str = "") -> Posted | None:
-        """The bot's message with that key among those since `oldest` (seconds since 1970), if there is one."""
+        """The bot's message with that key among those since `oldest` (seconds since 1970), if there is one.
+
+        The newest first, of at most `PAGES` pages.
+        """
         conversation = await self._conversation(channel)
         async for message in self._messages(conversation, thread_ts=thread_ts, oldest=oldest):
+            if self._bot_id and message.get("bot_id") != self._bot_id:
+                continue
             metadata: Json = message.get("metadata") or {}
             payload: Json = metadata.get("event_payload") or {}
             if metadata.get("event_type") == EVENT_TYPE and payload.get("key") == key:
@@ -296,7 +306,7 @@ class Gateway:
         args: Json = {"channel": channel, "limit": _PAGE, "include_all_metadata": True, "oldest": f"{oldest:.6f}"}
         if thread_ts:
             args["ts"] = thread_ts
-        while True:
+        for _ in range(PAGES):
             page, _ = await self._calls.call(method, args, verb="GET", patience=LOOKING)
             for message in cast("list[Json]", page.get("messages") or []):
                 yield message

@@ -98,11 +98,14 @@ class Outbox:
         thread_ts: str = "",
         severity: Severity = "info",
         update_ts: str = "",
+        sought_since: float = 0.0,
     ) -> None:
         """Durable when it returns; raises StoreError if it could not be kept.
 
         `key` names one message of the channel: put again, it replaces what is waiting, or edits what was posted, and
         the same content again does nothing. With `update_ts` it edits that message. `channel` may be a user's id.
+        `sought_since` (seconds since 1970): a key that is new to this store is looked for in the channel from then on,
+        and what is found there is edited: a bot with another store may have posted it.
         """
         content = {"text": message.text, "blocks": list(message.blocks)}
         content |= {"broadcast": True} if message.broadcast else {}
@@ -115,6 +118,7 @@ class Outbox:
             severity=_TURN[severity],
             update_ts=update_ts,
             now=self._now(),
+            sought_since=sought_since,
         )
         self._empty.clear()
         self._wake.set()

@@ -85,8 +85,13 @@ class OutboxRows:
         severity: int,
         update_ts: str,
         now: float,
+        sought_since: float = 0.0,
     ) -> None:
-        """Makes this what the channel's message `key` says. The same again changes nothing, unless it had failed."""
+        """Makes this what the channel's message `key` says. The same again changes nothing, unless it had failed.
+
+        `sought_since`: where the key is new here, its message may stand in the channel since then, by another store.
+        The row is then as a process leaves it that died while it posted an older content.
+        """
         values = {
             "content": json.dumps(content),
             "thread_ts": thread_ts,
@@ -96,6 +101,8 @@ class OutboxRows:
         fresh: Values = dict.fromkeys(("tried_version", "sent_version", "lease_until", "claimed_at", "sent_at"), 0)
         fresh |= dict.fromkeys(("owner", "posted_channel", "posted_ts", "reason"), "")
         fresh |= {"channel": channel, "key": key, "queued_at": now, "state": "new", "version": 1}
+        if sought_since:
+            fresh |= {"state": "sending", "version": 2, "tried_version": 1, "claimed_at": sought_since}
         here = and_(outbox.c.channel == channel, outbox.c.key == key)
         with told("queueing a message"):
             with contextlib.suppress(IntegrityError):

@@ -4,7 +4,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 
-from bot.changes.journal import ENDS, Event, Open
+from bot.changes.journal import ENDS, Event, NotYet, Open
 from bot.changes.record import Record
 from bot.settings.schema import AccessSettings
 from bot.slack.message import File, Message
@@ -31,7 +31,8 @@ class ChangeJournal:
     `lent` raises NotYet while what it lends is not there.
 
     What is told is safe in the outbox before it is noted as told: killed in between, it is told again, the same. The
-    note and its row in the audit log are one transaction.
+    note and its row in the audit log are one transaction. An end that comes before anything can be told is kept until
+    it can be: where the store is new, nothing else knows of that change.
     """
 
     def __init__(self, cluster: str, lent: Callable[[], Lent], access: AccessSettings) -> None:
@@ -40,6 +41,7 @@ class ChangeJournal:
         self._access = access
         self._channel = next(iter(access.channels), "")
         self._files: dict[str, File] = {}
+        self._ended: dict[str, Event] = {}
 
     @property
     def _rows(self) -> ChangeRows:
@@ -57,21 +59,32 @@ class ChangeJournal:
         if record is None:
             await self._alarm(event)
             return
+        try:
+            rows = self._rows
+        except NotYet:
+            if event.kind in ENDS:
+                self._ended[record.id] = event
+            raise
         if event.kind == "failed":
             await self._call_for_help(event, record)
-        if not await self._rows.is_news(event):
+        if not await rows.is_news(event):
             return
-        await self.show(Card(event.kind, record, self._cluster, event.detail, event.by, at=self._lent().now()))
+        card = Card(event.kind, record, self._cluster, event.detail, event.by, at=self._lent().now())
+        await self.show(card, elsewhere=await rows.known(record.id) is None)
         action = "extend" if event.kind == "extended" else "raise" if event.kind in _BEGINS else "revert"
-        await self._rows.note(event, self._line(action, event.kind, event.by or ITSELF, record, event.detail))
+        await rows.note(event, self._line(action, event.kind, event.by or ITSELF, record, event.detail))
         if event.kind in ENDS:
             self._files.pop(record.id, None)
 
     async def opened(self) -> Sequence[Open]:
-        return await self._rows.opened()
+        rows = self._rows
+        for change_id, event in list(self._ended.items()):
+            await self.note(event)
+            del self._ended[change_id]
+        return await rows.opened()
 
-    async def show(self, card: Card) -> None:
-        """Posts the card, or edits what was posted."""
+    async def show(self, card: Card, *, elsewhere: bool = False) -> None:
+        """Posts the card, or edits what was posted; `elsewhere`: perhaps with another store, so it is looked for."""
         record = card.record
         if not (channel := record.channel or self._channel):
             return
@@ -83,7 +96,9 @@ class ChangeJournal:
         message = render_card(card, self._lent().say)
         if file := self._files.get(record.id):
             message = message._replace(files=(file,))
-        await self._lent().outbox.put(key_of(card.approval or record.id), channel, message, severity="warning")
+        since = record.since if elsewhere else 0.0
+        key = key_of(card.approval or record.id)
+        await self._lent().outbox.put(key, channel, message, severity="warning", sought_since=since)
 
     async def show_waiting(self, approval: Approval, record: Record, state: State, *, by: str = "") -> None:
         """The card of a change that waits for its approval, or got none."""

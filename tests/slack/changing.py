@@ -102,7 +102,11 @@ class World:
         return await asyncio.to_thread(self._rows, "select * from audit order by seq")
 
     async def sql(self, statement: str) -> None:
-        await asyncio.to_thread(self._rows, statement)
+        await self.rows(statement)
+
+    async def rows(self, statement: str) -> list[dict[str, Any]]:
+        """What the bot's database answers."""
+        return await asyncio.to_thread(self._rows, statement)
 
     def _rows(self, statement: str) -> list[dict[str, Any]]:
         import sqlite3

@@ -1,0 +1,71 @@
+"""The bot's store is gone, or another one: a change keeps its one card, and no card offers what cannot be done."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from bot.settings.schema import AccessSettings
+from tests.slack.changing import ACCESS, World, a_bot, a_place, actions
+
+Scene = Callable[[World, dict[str, Any]], Awaitable[None]]
+
+
+@asynccontextmanager
+async def raised(folder: Path, access: AccessSettings = ACCESS) -> AsyncGenerator[tuple[World, dict[str, Any]]]:
+    """A change that is in effect, with its card; the bot has ended, and its store is gone."""
+    async with asyncio.timeout(60), a_place(folder) as world:
+        async with a_bot(world, access=access):
+            card = await world.raised()
+        lose_the_store(world)
+        yield world, card
+
+
+def lose_the_store(world: World) -> None:
+    for file in world.folder.glob("bot.db*"):
+        file.unlink()
+
+
+async def is_told(world: World, state: str) -> bool:
+    """Whether the store knows the one change in that state."""
+    return [one["state"] for one in await world.rows("select state from changes")] == [state]
+
+
+def test_a_bot_with_another_store_goes_on_with_the_card_that_stands_there(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with raised(tmp_path) as (world, card), a_bot(world):
+            await world.until(lambda: is_told(world, "effective"))
+            await world.click("ada", card, "change:extend")
+            assert (await world.card("Extended"))["ts"] == card["ts"]
+            world.ahead_s = 2405
+            assert (await world.card("Put back"))["ts"] == card["ts"]
+            assert len(world.cards("verbosity of")) == 1
+
+    asyncio.run(run())
+
+
+def test_what_was_due_while_the_bot_was_away_is_told_on_the_card_that_stands_there(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with raised(tmp_path) as (world, card):
+            world.ahead_s = 1801
+            async with a_bot(world):
+                ended = await world.card("Put back")
+                assert (ended["ts"], actions(ended)) == (card["ts"], {})
+                assert len(world.cards("verbosity of")) == 1
+
+    asyncio.run(run())
+
+
+def test_a_message_of_another_app_under_the_cards_key_is_not_taken_for_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with raised(tmp_path) as (world, card):
+            key = {"event_type": "hami_bot", "event_payload": {"key": f"change:{(await world.record())['id']}"}}
+            room = world.slack.workspace.channel_id("gpu-oncall")
+            other = {"type": "message", "text": "hello", "bot_id": "B0OTHER001", "metadata": key}
+            world.slack.workspace.add(room, {**other, "ts": world.slack.workspace.stamp()})
+            world.ahead_s = 1801
+            async with a_bot(world):
+                assert (await world.card("Put back"))["ts"] == card["ts"]
+
+    asyncio.run(run())
