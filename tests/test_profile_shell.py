@@ -51,6 +51,15 @@ def test_an_error_says_what_was_tried_and_what_to_do(words: list[str], code: int
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("option", ["-nodefraction=0.03", "-focus=v2.9.0", "-ignore=14:05", "-hide=cpu-1a2b3c4d"])
+def test_the_value_of_an_option_is_no_profile_that_the_bot_keeps(option: str, tmp_path: Path) -> None:
+    nowhere = {"HAMI_BOT_STORE__URL": f"sqlite:///{tmp_path}/none.db"}
+    for study in (["top", option, CPU], ["top", *option.split("=", 1), CPU]):
+        done = hami_bot("profile", *study, over=nowhere)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_collector_is_left_to_the_process_that_asked() -> None:
     before = gc.isenabled(), gc.get_freeze_count()
     assert main(["--help"]) == 0

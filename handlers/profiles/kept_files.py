@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bot.errors import UsageError
 from bot.pprof.links import HAMI
 from handlers.profiles.kept import find_kept, is_reference, kind_meant
-from handlers.profiles.shell import answer
+from handlers.profiles.shell import Words, answer_to, with_paths
 
 if TYPE_CHECKING:
     from bot.store.profiles import ProfileRows
@@ -50,41 +50,31 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
     return {word: Content(one.id, await rows.content(one.id), one.version) for word, one in named.items()}
 
 
-def answer_about(words: Sequence[str], contents: Contents, config: Path | None = None) -> str:
-    """What `handlers.profiles.shell.answer` says, with kept profiles in the place of the words that name them."""
+def answer_about(study: str, asked: Words, contents: Contents, config: Path | None = None) -> str:
+    """What `handlers.profiles.shell.answer_to` says, with kept profiles in the place of the words that name them."""
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         paths: dict[str, str] = {}
         for word, one in contents.items():
             path = Path(folder) / one.id
             path.write_bytes(one.content)
             paths[word] = str(path)
-        text = answer([*(_replaced(word, paths) for word in words), *_versions(words, contents)], config)
+        options = {**_versions(study, contents), **asked.options}
+        text = answer_to(study, with_paths(study, Words(asked.plain, options), paths), config)
     return text.replace(f"{folder}/", "")
 
 
-def _versions(words: Sequence[str], contents: Contents) -> list[str]:
+def _versions(study: str, contents: Contents) -> dict[str, str]:
     """For links to the lines of HAMi: the profile does not have its version, but it is known of which image it was."""
-    told = any(word.lstrip("-").partition("=")[0] == "versions" for word in words if word.startswith("-"))
     known = [one.version for one in contents.values() if _RELEASE.fullmatch(one.version)]
-    if words[0] != "list" or told or len(known) != 1:
-        return []
-    return [f"-versions={HAMI}@v{known[0]}"]
+    return {"versions": f"{HAMI}@v{known[0]}"} if study == "list" and len(known) == 1 else {}
 
 
-def _replaced(word: str, paths: dict[str, str]) -> str:
-    """`-base=v2.9.0` as well as `v2.9.0`."""
-    option, equals, value = word.partition("=")
-    if word.startswith("-") and equals:
-        return f"{option}={paths.get(value, value)}"
-    return paths.get(word, word)
-
-
-def answer_beside_the_bot(words: Sequence[str], missing: Sequence[str], config: Path | None) -> str:
-    """The same from the store that the settings name; `missing` are the words that are no files."""
+def answer_beside_the_bot(study: str, asked: Words, missing: Sequence[str], config: Path | None) -> str:
+    """The same from the store that the settings name; `missing` are the names of profiles that are no files."""
     wanted = [word for word in missing if is_reference(word)]
     if not wanted:
-        return answer(words, config)
-    return answer_about(words, asyncio.run(_from_store(wanted, config)), config)
+        return answer_to(study, asked, config)
+    return answer_about(study, asked, asyncio.run(_from_store(wanted, config)), config)
 
 
 async def _from_store(words: Sequence[str], config: Path | None) -> Contents:

@@ -6,7 +6,7 @@ click would take longer than the answer.
 
 import os.path
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bot.bugs import bugs_as_errors
@@ -61,6 +61,7 @@ _MAX_FILE = 256 << 20
 _SUFFIX = ".pb.gz"
 """How `--out` saves a profile, which is then called by its name without it."""
 _INTERRUPTED = 130
+_BASES = ("base", "diff_base")
 _FILTERS = ("focus", "ignore", "hide", "show", "show_from", "tagfocus", "tagignore")
 _SWITCHES = ("cum", "flat", "lines", "functions", "noinlines", "relative_percentages", "normalize", "drop_negative")
 _TRUTHS = {
@@ -96,34 +97,58 @@ def main(words: Sequence[str], config: "Path | None" = None) -> int:
 
 
 def _answer_with_kept(words: Sequence[str], config: "Path | None") -> str:
-    values = [word.partition("=")[2] if word.startswith("-") else word for word in words[1:]]
-    saved = {one: f"{one}{_SUFFIX}" for one in values if os.path.isfile(f"{one}{_SUFFIX}")}  # noqa: PTH113
-    words = [saved.get(word, word) for word in words]
-    missing = [one for one in values if one and one not in saved and not os.path.exists(one)]  # noqa: PTH110
+    if wants_usage(words):
+        return USAGE
+    asked = read_words(words[1:])
+    named = profiles_named(words[0], asked)
+    saved = {one: f"{one}{_SUFFIX}" for one in named if os.path.isfile(f"{one}{_SUFFIX}")}  # noqa: PTH113
+    asked = with_paths(words[0], asked, saved)
+    missing = [one for one in named if one not in saved and not os.path.exists(one)]  # noqa: PTH110
     if not missing:
-        return answer(words, config)
+        return answer_to(words[0], asked, config)
     from handlers.profiles.kept_files import answer_beside_the_bot  # noqa: PLC0415  # few ask for those
 
-    return answer_beside_the_bot(words, missing, config)
+    return answer_beside_the_bot(words[0], asked, missing, config)
 
 
 def answer(words: Sequence[str], config: "Path | None" = None) -> str:
     """The text for the words behind `profile`; `config` as in `main`, for its language. Raises what they are wrong in:
     UsageError and SourceError.
     """
-    if not words or any(word in ("-h", "-help", "--help") for word in words):
-        return USAGE
-    asked = read_words(words[1:])
-    if words[0] == "top":
+    return USAGE if wants_usage(words) else answer_to(words[0], read_words(words[1:]), config)
+
+
+def wants_usage(words: Sequence[str]) -> bool:
+    """Whether the words behind `profile` ask for help, or for nothing."""
+    return not words or any(word in ("-h", "-help", "--help") for word in words)
+
+
+def answer_to(study: str, asked: Words, config: "Path | None" = None) -> str:
+    """As `answer`, for words that were read: `study` is `top`, `list`, `compare` or `hints`."""
+    if study == "top":
         return top_text(asked)
-    if words[0] in ("list", "compare", "hints"):
+    if study in ("list", "compare", "hints"):
         from handlers.profiles import more  # noqa: PLC0415
 
-        if words[0] == "list":
+        if study == "list":
             return more.list_text(asked)
-        told = more.compare_text if words[0] == "compare" else more.hints_text
+        told = more.compare_text if study == "compare" else more.hints_text
         return told(asked, more.texts(asked, config))
-    raise UsageError(f"there is no profile command {words[0]!r}", hint=HINT)
+    raise UsageError(f"there is no profile command {study!r}", hint=HINT)
+
+
+def profiles_named(study: str, asked: Words) -> list[str]:
+    """The words that name a profile: neither the function of `list` nor the value of any other option does."""
+    plain = asked.plain[1:] if study == "list" else asked.plain
+    return [*plain, *(asked.options[one] for one in _BASES if asked.options.get(one))]
+
+
+def with_paths(study: str, asked: Words, paths: Mapping[str, str]) -> Words:
+    """The same words with the path of a file in the place of each profile's name that has one."""
+    kept = 1 if study == "list" else 0
+    plain = [*asked.plain[:kept], *(paths.get(one, one) for one in asked.plain[kept:])]
+    bases = {one: paths.get(asked.options[one], asked.options[one]) for one in _BASES if one in asked.options}
+    return Words(plain, {**asked.options, **bases})
 
 
 def read_words(words: Sequence[str]) -> Words:
@@ -255,7 +280,7 @@ def _fraction(name: str, value: str) -> float:
 
 
 _VALUES: dict[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys((*_FILTERS, "sample_index", "unit", "diff_base", "base", "source", "versions"), _text),
+    **dict.fromkeys((*_FILTERS, *_BASES, "sample_index", "unit", "source", "versions"), _text),
     "lang": _language,
     "nodecount": _count,
     "nodefraction": _fraction,

@@ -19,13 +19,12 @@ from bot.store.profiles import ProfileRows
 from bot.texts import Texts
 from handlers.profiles.kept import is_reference
 from handlers.profiles.kept_files import Contents, answer_about, contents_of
-from handlers.profiles.shell import HINT, Words, read_words
+from handlers.profiles.shell import HINT, Words, profiles_named, read_words
 from handlers.words import join_words
 from playbooks._profile_request import KINDS
 
 _SHOWN = 6000
 """Characters that are shown; a longer text is in a file as well."""
-_FILES = ("base", "diff_base")
 _OF_A_SHELL = "source"
 _EXAMPLES = {
     "top": "profile top cpu-1a2b3c4d",
@@ -54,8 +53,7 @@ async def _studied(words: Sequence[str], rows: ProfileRows, now: float, say: Tex
     asked = read_words(words[1:])
     if _OF_A_SHELL in asked.options:
         raise UsageError(f"-{_OF_A_SHELL} reads files of the bot: it is for a shell")
-    named = asked.plain[1:] if words[0] == "list" else asked.plain
-    named = [*named, *(str(asked.options[one]) for one in _FILES if one in asked.options)]
+    named = profiles_named(words[0], asked)
     if unknown := [one for one in named if not is_reference(one)]:
         hint = f"Name one by its id: profile kept lists them. Or take one: profile {KINDS[0]} 30s"
         raise NotFound(f"no profile {unknown[0]!r} is kept", hint=hint)
@@ -64,11 +62,11 @@ async def _studied(words: Sequence[str], rows: ProfileRows, now: float, say: Tex
     read_there = [one.content for one in contents.values()]
     if words[0] in ("compare", "hints") and named:
         return await run(partial(_explained, words, asked, contents, now, say), read_there)
-    return await run(partial(_text, list(words), contents), read_there)
+    return await run(partial(_text, words, asked, contents), read_there)
 
 
-def _text(words: list[str], contents: Contents) -> Message:
-    text = answer_about(words, contents)
+def _text(words: Sequence[str], asked: Words, contents: Contents) -> Message:
+    text = answer_about(words[0], asked, contents)
     shown = render_help(text)
     if len(text) <= _SHOWN:
         return shown

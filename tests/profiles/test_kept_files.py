@@ -10,6 +10,7 @@ from bot.errors import UsageError
 from bot.store import open_store
 from bot.store.profiles import Kept, ProfileRows
 from handlers.profiles.kept_files import Content, answer_about, contents_of
+from handlers.profiles.shell import read_words
 from tests.pprof.cases import PROFILES
 
 BUSY = (PROFILES / "hami.profile-load.pb.gz").read_bytes()
@@ -40,12 +41,17 @@ def test_no_more_are_read_for_one_question_than_fit_into_memory(tmp_path: Path) 
 
 def test_the_lines_of_hami_lead_to_the_version_that_was_profiled() -> None:
     def listed(version: str, *more: str) -> str:
-        return answer_about(
-            ["list", "calcScoreWithOptions", "cpu-00000001", *more],
-            {"cpu-00000001": Content("cpu-00000001", BUSY, version)},
-        )
+        asked = read_words(["calcScoreWithOptions", "cpu-00000001", *more])
+        return answer_about("list", asked, {"cpu-00000001": Content("cpu-00000001", BUSY, version)})
 
     assert "HAMi/blob/v2.9.0/" in listed("2.9.0")
     assert "HAMi/blob/v2.8.1/" in listed("2.9.0", "-versions=github.com/Project-HAMi/HAMi@v2.8.1")
     assert "HAMi/blob" not in listed("")
     assert "HAMi/blob" not in listed("latest")
+
+
+def test_only_a_profile_s_name_is_replaced_by_its_file_and_no_value_of_an_option() -> None:
+    asked = read_words(["-focus=cpu-00000001", "cpu-00000001"])
+    table = answer_about("top", asked, {"cpu-00000001": Content("cpu-00000001", BUSY, "2.9.0")})
+    assert "Active filters:" in table
+    assert "   focus=cpu-00000001" in table
