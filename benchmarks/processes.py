@@ -97,11 +97,11 @@ def heard(process: subprocess.Popen[str]) -> str:
 
 
 @contextmanager
-def made_up_cluster(nodes: int, pods: int, *, pending: int = 1) -> Iterator[Path]:
-    """The kubeconfig of a made-up cluster that a process of its own serves meanwhile."""
+def made_up_cluster(nodes: int, pods: int, *, pending: int = 1, limited: int = 0) -> Iterator[Path]:
+    """The kubeconfig of a made-up cluster (`sandbox.synthetic`) that a process of its own serves meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder) / "kubeconfig"
-        size = ["--nodes", str(nodes), "--pods", str(pods), "--pending", str(pending)]
+        size = ["--nodes", str(nodes), "--pods", str(pods), "--pending", str(pending), "--limited", str(limited)]
         command = [sys.executable, "-m", "sandbox.apiserver", *size, "--kubeconfig-out", str(kubeconfig)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as server:
             try:

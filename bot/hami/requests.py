@@ -128,6 +128,11 @@ class ContainerRequest(msgspec.Struct, frozen=True):
     cores: int
     init: bool = False
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it means the same memory on every card: an amount, or none at all."""
+        return self.memory_mib > 0 or self.percentage == UNSET_PERCENTAGE
+
     def memory_on(self, card_memory_mib: int) -> int:
         """The MiB that this request means on a card of that registered memory."""
         if self.memory_mib > 0:

@@ -92,6 +92,8 @@ class Stock:
         self._numbers: dict[Hashable, int] = {}
         self._unused = count()
         self._verdicts: dict[Hashable, dict[Hashable, Verdict]] = {}
+        self.runs = 0
+        """How often the filter was run on a node so far: what a question costs beside looking at nodes."""
 
     def ledger(self, pods: Iterable[Pod | Holder]) -> Ledger:
         """What these pods hold; only of them something is remembered afterwards."""

@@ -142,8 +142,28 @@ class View:
     def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
         """All that decides about a verdict beside the node's cards."""
         unseen = self.ledger is None, self.facts.quotas is None
-        nameless = request._replace(name="", uid="")
-        return nameless, relax, self._quota_rooms(request.namespace), self.facts.policy, unseen
+        nameless = request._replace(namespace="", name="", uid="")
+        rooms = tuple(self._room_for(request, room) for room in self._quota_rooms(request.namespace))
+        return nameless, relax, rooms, self.facts.policy, unseen
+
+    def _room_for(self, request: PodRequest, room: QuotaRoom | None) -> Hashable:
+        """Equal for rooms that allow the request equally many of its GPUs: hundreds of quotas come to a few numbers.
+
+        That is so for one container that asks for the same on every GPU, and takes no more GPUs than it asks for.
+        """
+        heed = fit.heeds(request, limited=True, default_policy=self.facts.policy)
+        if room is None or len(request.containers) != 1 or heed == "identity" or not request.containers[0].is_fixed:
+            return room
+        asked, modern = request.containers[0], self.rules.modern
+        return (
+            _most(room.memory_limit_mib, room.memory_free_mib, asked.memory_on(0), asked.count, modern=modern),
+            _most(room.cores_limit, room.cores_free, asked.cores, asked.count, modern=modern),
+        )
+
+    @property
+    def runs(self) -> int:
+        """How often the filter was run on a node so far, for this question and for earlier ones."""
+        return self._stock.runs
 
     def _judge(self, seen: NodeStock, request: PodRequest, relax: frozenset[str]) -> Verdict:
         if isinstance(seen.state, Unregistered):
@@ -154,6 +174,7 @@ class View:
             return Verdict(
                 fits=None, unknown="kubelet offers no cards (allocatable 0): HAMi takes them in and drops them by turns"
             )
+        self._stock.runs += 1
         return self.run(seen.state, request, relax)
 
     def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
@@ -235,6 +256,15 @@ class View:
         """The node's cards, none when it is unregistered."""
         state = self.state(name)
         return [] if isinstance(state, Unregistered) else list(state.cards)
+
+
+def _most(limit: int | None, free: int, each: int, count: int, *, modern: bool) -> int:
+    """How many of `count` GPUs a limit allows, if each takes so much of it (`fit` tells when a limit counts)."""
+    if limit is None or (limit == 0 and not modern):
+        return count
+    if free < 0:
+        return 0
+    return min(count, free // each) if each else count
 
 
 def terms(facts: Facts, version: Version) -> Terms:

@@ -62,6 +62,11 @@ class World:
         """The cluster with every holder counted."""
         return [View(self.facts, version, self._stock(terms(self.facts, version))) for version in self.versions]
 
+    @property
+    def runs(self) -> int:
+        """How often the filter was run on a node so far, for this question and for earlier ones."""
+        return sum(one.runs for one in self.views)
+
     def _stock(self, of: Terms) -> Stock:
         """What earlier questions worked out, where the cluster keeps it for us."""
         stock = self._kept.setdefault(of, Stock(of))

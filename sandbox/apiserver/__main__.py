@@ -21,6 +21,7 @@ _RENEW_S = 5  # a third of the 15 s that kube-scheduler's Lease lasts
 @click.option("--nodes", type=click.IntRange(min=1), help="How many nodes a made-up cluster has.")
 @click.option("--pods", type=click.IntRange(min=0), help="How many pods it has.")
 @click.option("--pending", type=click.IntRange(min=1), default=1, help="How many of them wait for a card.")
+@click.option("--limited", type=click.IntRange(min=0), default=0, help="In how many namespaces with a quota they do.")
 @click.option("--recording", type=click.Path(exists=True, path_type=Path), help="A recording to serve instead.")
 @click.option("--port", type=int, default=0, help="The port on 127.0.0.1; a free one unless given.")
 @click.option("--kubeconfig-out", type=click.Path(path_type=Path), help="Where to write a kubeconfig for the server.")
@@ -30,6 +31,7 @@ def main(
     nodes: int | None,
     pods: int | None,
     pending: int,
+    limited: int,
     recording: Path | None,
     port: int,
     kubeconfig_out: Path | None,
@@ -44,7 +46,8 @@ def main(
         now = datetime.now(UTC) if live else None  # noqa: TID251  # it plays a cluster
         server = ApiServer.from_recording(recording, shift_to=now, timing=timing, port=port)
     else:
-        server = ApiServer(synthetic_cluster(nodes or 1, pods or 0, pending=pending), timing=timing, port=port)
+        made_up = synthetic_cluster(nodes or 1, pods or 0, pending=pending, limited=limited)
+        server = ApiServer(made_up, timing=timing, port=port)
     gc.enable()
     asyncio.run(_serve(server, kubeconfig_out))
 

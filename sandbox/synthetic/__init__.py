@@ -1,5 +1,6 @@
 """A made-up cluster of any size that runs HAMi 2.10: the same arguments give the same objects."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import cycle, islice
 
@@ -20,7 +21,14 @@ _NAMESPACES = ("ml", "research", "batch", "web")
 
 
 def synthetic_cluster(
-    nodes: int, pods: int, *, pending: int = 1, gpus_per_node: int = 8, seed: int = 1, now: datetime | None = None
+    nodes: int,
+    pods: int,
+    *,
+    pending: int = 1,
+    limited: int = 0,
+    gpus_per_node: int = 8,
+    seed: int = 1,
+    now: datetime | None = None,
 ) -> dict[str, list[Object]]:
     """The objects of a healthy cluster, keyed as recordings name files.
 
@@ -39,19 +47,27 @@ def synthetic_cluster(
     gpu_pods = _gpu_pods(mint, gpu_nodes, large, wanted_gpu_pods)
     condition = _condition_message(nodes, gpus_per_node)
     waiting = [pending_pod(mint, "pending-0", "ml", _PENDING_MIB, condition)]
-    waiting += [_waiting_pod(mint, index, condition) for index in range(1, pending)]
+    teams = tuple(f"team-{number:03d}" for number in range(limited))
+    waiting += [_waiting_pod(mint, index, teams or _NAMESPACES, condition) for index in range(1, pending)]
     objects["nodes"] = [node.item for node in gpu_nodes]
     objects["pods"] += [*waiting, *gpu_pods]
     objects["pods"] += _plain_pods(mint, gpu_nodes, pods - len(objects["pods"]))
+    objects["resourcequotas"] = [_quota(mint, team, number) for number, team in enumerate(teams)]
     messages = (*_filter_messages(objects["nodes"]), condition)
     objects["events"] = [one for pod in waiting for one in _pending_events(mint, pod, *messages)]
     return objects
 
 
-def _waiting_pod(mint: Mint, index: int, condition: str) -> Object:
+def _waiting_pod(mint: Mint, index: int, namespaces: Sequence[str], condition: str) -> Object:
     """One of a crowd that asks for ten different amounts, each more than any card has free."""
     memory_mib = _PENDING_MIB - index % _PENDING_AMOUNTS * 1000
-    return pending_pod(mint, f"pending-{index}", _NAMESPACES[index % len(_NAMESPACES)], memory_mib, condition)
+    return pending_pod(mint, f"pending-{index}", namespaces[index % len(namespaces)], memory_mib, condition)
+
+
+def _quota(mint: Mint, namespace: str, number: int) -> Object:
+    hard = {"limits.nvidia.com/gpumem": str((_PENDING_MIB * 4 if number % 2 else _PENDING_MIB // 2) + number)}
+    metadata = mint.metadata("gpus", mint.ago(hours=24), namespace=namespace)
+    return {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": metadata, "spec": {"hard": hard}, "status": {}}
 
 
 def _models(nodes: int, large: int) -> list[Model]:

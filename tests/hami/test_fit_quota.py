@@ -1,6 +1,8 @@
 """The namespace's limits.* quota, as each version holds a pod against it."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bot.hami.fit import QuotaRoom
 from bot.hami.requests import DeviceConfig
@@ -185,3 +187,28 @@ def test_the_judged_pod_s_own_reservation_is_not_counted_twice():
     cluster = view([gpu_node("n1", card())], [own, pod("x")], [quota(gpumem="1000")])
     assert not cluster.judge("n1", request()).fits
     assert cluster.forgetting("uid-wl").judge("n1", request()).fits
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(VERSIONS),
+    st.lists(st.tuples(st.integers(0, 3000) | st.none(), st.integers(0, 300) | st.none()), min_size=1, max_size=4),
+    st.tuples(st.integers(1, 4), st.integers(0, 2000), st.integers(0, 150)),
+    st.sampled_from(["", "binpack", "topology-aware", "mutex"]),
+)
+def test_namespaces_that_share_a_verdict_get_the_one_that_each_would_get_alone(
+    version: Version, hards: list[tuple[int | None, int | None]], asked: tuple[int, int, int], policy: str
+) -> None:
+    nodes = [gpu_node("n1", *CARDS), gpu_node("n2", card("m", mode="mig"), *CARDS[:1])]
+    names = [f"team-{number}" for number in range(len(hards))]
+    quotas = [
+        quota(name, **{key: str(one) for key, one in zip(("gpumem", "gpucores"), hard, strict=True) if one is not None})
+        for name, hard in zip(names, hards, strict=True)
+    ]
+    held = [holder("h", "n1", "c0,NVIDIA,700,20:;", namespace="team-0")]
+    together = view(nodes, held, quotas, version)
+    count, memory, cores = asked
+    for name in names:
+        one = request(wants(count, memory, cores=cores), policy=policy or None)._replace(namespace=name)
+        alone = view(nodes, held, quotas, version)
+        assert together.judge_each(["n1", "n2"], one) == alone.judge_each(["n1", "n2"], one)

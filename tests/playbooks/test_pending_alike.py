@@ -13,16 +13,16 @@ from playbooks._judgement import Judge, Surroundings, said_about
 from playbooks._playbook import Sources, find
 from playbooks._rules.case import World
 from tests.playbooks.pending_support import FULL, full, too_large
-from tests.playbooks.world import Object, cluster, given, gpu, pod, record
+from tests.playbooks.world import Object, cluster, given, gpu, pod, quota, record
 
 
-def judge_of(tmp_path: Path, *objects: Object, most_verdicts: int) -> tuple[Judge, list[Pod]]:
-    """A judge with room for so many verdicts, and the pods that wait."""
+def judge_of(tmp_path: Path, *objects: Object, **room: int) -> tuple[Judge, list[Pod]]:
+    """A judge with room for so much (`most_verdicts`, `most_runs`), and the pods that wait."""
     playbook = find("pending")
     sources = Sources(RecordedCluster.open(record(tmp_path, cluster(*objects))))
     seen = asyncio.run(playbook.gather(playbook.request(), sources))
     world = World(seen.scene.capacity, seen.install.install, seen.install.config, seen.scene.as_of)
-    return Judge(Surroundings(seen.install, world, {}, {}), Texts("en"), most_verdicts=most_verdicts), seen.waiting.pods
+    return Judge(Surroundings(seen.install, world, {}, {}), Texts("en"), **room), seen.waiting.pods
 
 
 def test_pods_that_are_alike_take_the_room_of_one(tmp_path: Path) -> None:
@@ -54,3 +54,20 @@ def test_pods_that_differ_in_what_decides_are_not_alike(tmp_path: Path, differen
     first, second = (judge.cause(one, said_about(one, (), ())) for one in pods)
     assert first is not None
     assert second is None
+
+
+def test_requests_that_cost_too_many_runs_of_the_filter_are_left_and_told(tmp_path: Path) -> None:
+    pods = [too_large(f"p{number}", 15000 + number, age=900 - number) for number in range(3)]
+    judge, waiting = judge_of(tmp_path, *full(), *pods, most_runs=1)
+    judged = [judge.cause(one, said_about(one, (), ())) for one in waiting]
+    assert [one.code if one else None for one in judged] == ["card-insufficient-memory", None, None]
+
+
+def test_namespaces_with_room_for_the_request_share_what_was_worked_out(tmp_path: Path) -> None:
+    """Hundreds of quotas of different sizes cost no more runs of the filter than one."""
+    names = [f"team-{number}" for number in range(20)]
+    pods = [too_large("p", age=900 - number, namespace=name) for number, name in enumerate(names)]
+    quotas = [quota(namespace=name, gpumem=100_000 + number) for number, name in enumerate(names)]
+    judge, waiting = judge_of(tmp_path, *full(), *pods, *quotas, most_runs=10)
+    judged = [judge.cause(one, said_about(one, (), ())) for one in waiting]
+    assert [one.code if one else None for one in judged] == ["card-insufficient-memory"] * 20
