@@ -16,7 +16,7 @@ from playbooks._gather import InstallSeen
 from playbooks._rules import admission, binding, refusals, schedulers, unregistered
 from playbooks._rules.alike import request_key, said_key
 from playbooks._rules.case import Case, World
-from playbooks._rules.causes import Rank, behind, rank_causes, rank_words
+from playbooks._rules.causes import Cause, Rank, behind, needs_several, rank_causes, rank_words
 from playbooks._rules.findings import finding
 from playbooks._rules.gaps import fit_gaps, other_vendors
 from playbooks._rules.locks import Owners
@@ -119,11 +119,20 @@ def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, ad
             found.append(refusals.refused(case, said, cause, say))
     if too_large := refusals.impossible(case, said, say):
         found.insert(0, too_large)
-    if causes and causes[0].rank is Rank.BACKGROUND and found and found[0].severity == "info":
-        found[0] = structs.replace(found[0], severity="warning")  # nothing would help alone, and it waits all the same
+    if needs_several(causes) and found and found[0].severity == "info":
+        found[0] = structs.replace(found[0], severity="warning", claim=_with_others(found, causes, say))
     if advise and found:
         found[0] = structs.replace(found[0], next_actions=_steps(case, found[0], say))
     return found + ([untrusted] if untrusted is not None and untrusted not in found else [])
+
+
+def _with_others(found: Sequence[Finding], causes: Sequence[Cause], say: Texts) -> str:
+    """The first finding's claim, and that more than this has to change: it waits all the same."""
+    codes = ("kubernetes-filter" if one.of_kubernetes else one.code for one in causes if one.rank is Rank.BACKGROUND)
+    others = [code for code in dict.fromkeys(codes) if code != found[0].code]
+    if not others:
+        return found[0].claim
+    return say("obstacles.several", claim=found[0].claim.rstrip(".。"), others=", ".join(others))
 
 
 def _steps(case: Case, first: Finding, say: Texts) -> tuple[NextAction, ...]:

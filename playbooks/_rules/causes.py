@@ -59,9 +59,27 @@ class Cause(NamedTuple):
 
 
 def rank_causes(case: Case, said: Said) -> list[Cause]:
-    """Every reason of every node, the most likely cause first. Needs the nodes to have been seen."""
+    """Every reason of every node, the most likely cause first. Needs the nodes to have been seen.
+
+    Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last.
+    """
     reasons = reasons_by_node(case, said)
-    return sorted([*_hami_causes(case, reasons), *_kubernetes_causes(case)], key=_sort_key)
+    causes = sorted([*_hami_causes(case, reasons), *_kubernetes_causes(case)], key=_sort_key)
+    if not needs_several(causes):
+        return causes
+    named = _named_by_hami(said)
+    return sorted(causes, key=lambda one: (one.rank, one.of_kubernetes, one.text not in named))
+
+
+def needs_several(causes: Sequence[Cause]) -> bool:
+    """Whether the pod waits for more than one change: without any single one of these it would wait all the same."""
+    return bool(causes) and causes[0].rank is Rank.BACKGROUND
+
+
+def _named_by_hami(said: Said) -> set[str]:
+    events = {event.code for event, _ in said.code_events}
+    reasons = said.unschedulable.by_hami if said.unschedulable else ()
+    return events | {card.code for reason in reasons for card in reason.cards}
 
 
 def rank_words(said: Said) -> list[Cause]:

@@ -2,7 +2,23 @@
 
 from pathlib import Path
 
-from tests.playbooks.world import answer, ask, card, cluster, codes, gpu, gpu_node, node, pod, quota, record, running
+from tests.playbooks.world import (
+    Object,
+    answer,
+    ask,
+    card,
+    cluster,
+    codes,
+    gpu,
+    gpu_node,
+    node,
+    none_of,
+    pod,
+    quota,
+    record,
+    refused,
+    running,
+)
 
 FULL = running("big", "gpu-1", ("GPU-0", 14000, 0))
 QUOTA = quota(gpumem=15000)
@@ -49,3 +65,32 @@ def test_pending_says_the_same(tmp_path: Path) -> None:
     objects = cluster(gpu_node("gpu-1", card("GPU-0")), QUOTA, FULL, LARGE)
     report = answer("pending", record(tmp_path, objects), {})
     assert (codes(report), report.severity) == (["resource-quota-not-fit"], "warning")
+
+
+THREE = "1 1/1 ResourceQuotaNotFit, 2 node(s) didn't match Pod's node affinity/selector"
+
+
+def three_obstacles() -> list[Object]:
+    """The selector leaves a GPU of 15 GiB, the pod asks for 30, and its namespace's quota is exceeded."""
+    small = gpu_node("gpu-1", card("GPU-0", memory=15360), labels={"pool": "small"})
+    large = [gpu_node(name, card(f"GPU-{name}", memory=81920)) for name in ("gpu-2", "gpu-3")]
+    asked = pod(limits=gpu(memory=30720), nodeSelector={"pool": "small"}, said=refused(none_of(3, THREE)))
+    return cluster(small, *large, quota(gpumem=15000), running("big", "gpu-1", ("GPU-0", 14000, 0)), asked)
+
+
+def test_where_no_single_change_helps_what_hami_names_comes_before_the_pod_s_own_selector(tmp_path: Path) -> None:
+    for verb in ("why", "pending"):
+        report = ask(tmp_path, three_obstacles()) if verb == "why" else answer(verb, tmp_path, {})
+        assert codes(report)[0] == "resource-quota-not-fit"
+        assert report.severity == "warning"
+    assert set(codes(ask(tmp_path, three_obstacles()))) >= {"card-insufficient-memory", "kubernetes-filter"}
+
+
+def test_where_no_single_change_helps_the_answer_says_so(tmp_path: Path) -> None:
+    claim = ask(tmp_path, three_obstacles()).findings[0].claim
+    assert claim.endswith("One change is not enough. Also in the way: kubernetes-filter, card-insufficient-memory.")
+
+
+def test_where_one_change_helps_nothing_of_the_kind_is_said(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node("gpu-1", card("GPU-0")), FULL, LARGE))
+    assert "One change" not in report.findings[0].claim
