@@ -1,14 +1,19 @@
-"""Reading a `.tar.gz` that nobody vouches for: into memory, in one pass, every size checked before it is read.
+"""Reading a `.tar.gz` that nobody vouches for, in one pass, every size checked before it is read.
+
+All but long logs is kept in memory.
 
 Only the headers are parsed by `tarfile`. Its own loop over the members follows links and sparse maps, reads extension
 headers of any length, and in Python 3.11 can be made to run for ever (CVE-2024-6232, CVE-2025-8194).
 """
 
 import gzip
+import io
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from bot.errors import SourceError
 
@@ -17,17 +22,29 @@ MAX_UNPACKED = 1024 * 1024 * 1024
 MAX_JSON = 256 * 1024 * 1024
 """The largest JSON file that is read, from an archive or from a folder, in bytes."""
 
+LONG_LOG = 1024 * 1024
+"""A log of more bytes is not kept in memory: it may be a thousand times as large."""
+
 _MAX_EXTENSION = 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 _HINT = "a recording is a folder or a .tar.gz as `hami-bot record` writes it"
+
+
+class Span(NamedTuple):
+    """Where a long log stands in the unpacked archive, in bytes."""
+
+    start: int
+    size: int
 
 
 class _UnsafeError(Exception):
     """The archive holds what a recording never holds."""
 
 
-def read_archive(path: Path) -> dict[str, bytes]:
+def read_archive(path: Path) -> dict[str, bytes | Span]:
     """The regular files of the archive by name (relative, `/` between the parts); nothing is written to disk.
+
+    Of a log with more than `LONG_LOG` bytes only where it stands, for `open_span`.
 
     Raises SourceError when it is no gzipped tar, is cut off, holds anything but files and folders, leads outside
     itself, or goes beyond the limits above.
@@ -45,7 +62,15 @@ def read_archive(path: Path) -> dict[str, bytes]:
         raise SourceError(f"{path} could not be read as a .tar.gz: {error}", hint=_HINT) from error
 
 
-def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes]]:
+@contextmanager
+def open_span(path: Path, span: Span) -> Generator[gzip.GzipFile]:
+    """The archive, unpacked as far as the log, whose bytes are read next. Raises OSError, EOFError and zlib.error."""
+    with gzip.open(path) as stream:
+        stream.seek(span.start)
+        yield stream
+
+
+def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes | Span]]:
     count = unpacked = 0
     long_name: str | None = None
     while (header := stream.read(_BLOCK)).strip(b"\0"):
@@ -64,7 +89,8 @@ def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes]]:
             case tarfile.REGTYPE | tarfile.AREGTYPE:
                 name = _relative(long_name or member.name)
                 limit = MAX_JSON if name.endswith(".json") else MAX_UNPACKED
-                yield name, _body(stream, member, limit)
+                is_long = name.endswith(".log") and member.size > LONG_LOG
+                yield name, _span(stream, member) if is_long else _body(stream, member, limit)
             case _:
                 raise _UnsafeError(f"{member.name!r} is neither a file nor a folder")
         long_name = None
@@ -80,6 +106,15 @@ def _body(stream: gzip.GzipFile, member: tarfile.TarInfo, limit: int) -> bytes:
         raise EOFError(f"{member.name!r} ends after {len(body):,} of {member.size:,} bytes")
     stream.read(-member.size % _BLOCK)
     return body
+
+
+def _span(stream: gzip.GzipFile, member: tarfile.TarInfo) -> Span:
+    span = Span(stream.tell(), member.size)
+    stream.seek(member.size, io.SEEK_CUR)
+    if (reached := stream.tell() - span.start) < member.size:
+        raise EOFError(f"{member.name!r} ends after {reached:,} of {member.size:,} bytes")
+    stream.read(-member.size % _BLOCK)
+    return span
 
 
 def _long_name(member: tarfile.TarInfo, body: bytes) -> str | None:

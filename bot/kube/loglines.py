@@ -1,17 +1,12 @@
 """The lines of a container's log that are asked for, picked out while it arrives."""
 
-from collections import deque
-
 import aiohttp
 
 from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.linefilter import LineFilter
 from bot.kube.packed import unpacked
 
 LOG_CHUNK = 256 * 1024
-LONGEST_LINE = 1024 * 1024
-MOST_LINES = 20_000
-MOST_BYTES = 16 * 1024 * 1024
-LONGEST_FIRST = 4096
 
 
 async def matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> LogLines:
@@ -24,56 +19,3 @@ async def matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> L
         if left <= 0:
             return lines.finish(cut_short=True)
     return lines.finish(cut_short=False)
-
-
-class LineFilter:
-    """Keeps the lines that contain `needle` of a log that arrives in pieces.
-
-    Holds no more than one unfinished line (an unterminated one over `LONGEST_LINE` is dropped) and the newest
-    `MOST_LINES` matches, of at most `MOST_BYTES`; and the beginning of the log's first line.
-    """
-
-    def __init__(self, needle: bytes) -> None:
-        self._needle = needle
-        self._kept: deque[bytes] = deque()
-        self._kept_bytes = 0
-        self._first = b""
-        self._rest = b""
-        self._in_overlong_line = False
-        self._dropped = False
-
-    def feed(self, piece: bytes) -> None:
-        if b"\n" not in self._first and len(self._first) < LONGEST_FIRST:
-            self._first += piece[:LONGEST_FIRST]
-        if self._in_overlong_line:
-            _, newline, piece = piece.partition(b"\n")
-            self._in_overlong_line = not newline
-        end = piece.rfind(b"\n") + 1
-        if end:
-            self._keep(self._rest + piece[:end])
-            self._rest = b""
-        self._rest += piece[end:]
-        if len(self._rest) > LONGEST_LINE:
-            self._rest = b""
-            self._in_overlong_line = self._dropped = True
-
-    def finish(self, *, cut_short: bool) -> LogLines:
-        """The matches; of a log that was cut short, the piece of a line at the cut is no line."""
-        if not cut_short:
-            self._keep(self._rest)
-        lines = tuple(line.decode(errors="replace") for line in self._kept)
-        first = self._first.partition(b"\n")[0].decode(errors="replace")
-        return LogLines(lines, cut_short or self._dropped, cut_short, first)
-
-    def _keep(self, block: bytes) -> None:
-        """Goes from match to match, so that a block without one costs a single search."""
-        at = block.find(self._needle)
-        while 0 <= at < len(block):
-            start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
-            end = len(block) if end < 0 else end
-            self._kept.append(block[start:end])
-            self._kept_bytes += end - start
-            while len(self._kept) > MOST_LINES or self._kept_bytes > MOST_BYTES:
-                self._kept_bytes -= len(self._kept.popleft())
-                self._dropped = True
-            at = block.find(self._needle, end + 1)

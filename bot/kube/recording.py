@@ -12,6 +12,7 @@ import msgspec
 
 from bot.errors import NotFound, SourceError, Unusable
 from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.linefilter import LineFilter
 from bot.kube.lists import Decoded, NotAListError, decode_list, raw_item
 from bot.kube.models import ALL_KINDS, Kind, Resource
 from bot.kube.recording_files import (
@@ -158,9 +159,10 @@ class RecordedCluster:
         name = log_name(wanted.namespace, wanted.pod, wanted.container)
         if wanted.previous:
             name = f"{name.removesuffix('.log')}.previous.log"
-        newest, cut = self._files.tail(name, wanted.limit_bytes)
-        lines = tuple(line.decode("utf-8", "replace") for line in _matching(newest, wanted.needle))
-        return LogLines(lines, cut, first=newest.partition(b"\n")[0].decode("utf-8", "replace"))
+        lines = LineFilter(wanted.needle)
+        cut = self._files.tail(name, wanted.limit_bytes, lines.feed)
+        found = lines.finish(cut_short=False)
+        return found._replace(cut=found.cut or cut)
 
     def _objects(self, kind: Kind[R]) -> Decoded[R]:
         if (known := self._lists.get((kind.file_name, kind.type))) is not None:
@@ -223,16 +225,3 @@ def _times(value: Any) -> Iterator[str]:
                 yield one
             elif key not in ("labels", "annotations"):
                 yield from _times(one)
-
-
-def _matching(log: bytes, needle: bytes) -> Iterator[bytes]:
-    """The lines that hold the needle, found without splitting the others; all of them for an empty needle."""
-    if not needle:
-        yield from log.removesuffix(b"\n").split(b"\n") if log else ()
-        return
-    position = 0
-    while b"\n" not in needle and (found := log.find(needle, position)) >= 0:
-        start = log.rfind(b"\n", 0, found) + 1
-        end = log.find(b"\n", found)
-        position = end + 1 if end >= 0 else len(log)
-        yield log[start : position - (end >= 0)]

@@ -3,14 +3,20 @@
 A recording is untrusted, and so is every name that is built from what it says: nothing here reads outside of it.
 """
 
-from collections.abc import Iterable, Sequence
+import io
+import zlib
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from bot.errors import SourceError
-from bot.kube.archive import MAX_JSON, read_archive
+from bot.kube.archive import MAX_JSON, Span, open_span, read_archive
 
 T = TypeVar("T")
+
+PIECE = 256 * 1024
+Take = Callable[[bytes], None]
 
 FORMAT = "hami-bot.recording/v1"
 META = "meta.json"
@@ -33,8 +39,11 @@ class RecordingFiles(Protocol):
         """The whole file, which must not be larger than `MAX_JSON`."""
         ...
 
-    def tail(self, name: str, limit: int) -> tuple[bytes, bool]:
-        """The newest lines of a log, at most so many bytes, and whether older ones were left out."""
+    def tail(self, name: str, limit: int, take: Take) -> bool:
+        """Gives `take` the newest lines of a log, at most so many bytes, in pieces of at most `PIECE` bytes.
+
+        Returns whether older lines were left out.
+        """
         ...
 
 
@@ -63,9 +72,10 @@ def log_name(namespace: str, pod: str, container: str) -> str:
 
 
 class ArchiveFiles:
-    """The files of a `.tar.gz`, held in memory."""
+    """The files of a `.tar.gz`, held in memory but for long logs, which are unpacked again when they are asked for."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         members = read_archive(path)
         root = _top_folder(path, members)
         self._files = {name.removeprefix(root): data for name, data in members.items() if name.startswith(root)}
@@ -74,13 +84,30 @@ class ArchiveFiles:
         return sorted(name for name in self._files if name.startswith(prefix))
 
     def read(self, name: str) -> bytes:
-        if (data := self._files.get(name)) is None:
+        found = self._files.get(name)
+        if found is None:
             raise _absent(name)
-        return data
+        if isinstance(found, Span):
+            _check_size(name, found.size)
+            with self._open(name, found) as stream:
+                return stream.read(found.size)
+        return found
 
-    def tail(self, name: str, limit: int) -> tuple[bytes, bool]:
+    def tail(self, name: str, limit: int, take: Take) -> bool:
+        found = self._files.get(name)
+        if isinstance(found, Span):
+            with self._open(name, found) as stream:
+                return give_tail(stream, found.size, limit, take)
         data = self.read(name)
-        return whole_lines(data[max(0, len(data) - limit - 1) :], limit)
+        return give_tail(io.BytesIO(data), len(data), limit, take)
+
+    @contextmanager
+    def _open(self, name: str, span: Span) -> Generator[io.BufferedIOBase]:
+        try:
+            with open_span(self._path, span) as stream:
+                yield stream
+        except (OSError, EOFError, zlib.error) as error:  # another archive stands there by now
+            raise _unreadable(name, error) from error
 
 
 class FolderFiles:
@@ -102,19 +129,16 @@ class FolderFiles:
     def read(self, name: str) -> bytes:
         file = self._file(name)
         try:
-            if (size := file.stat().st_size) > MAX_JSON:
-                raise SourceError(f"{name} of the recording has {size:,} bytes, more than {MAX_JSON:,}")
+            _check_size(name, file.stat().st_size)
             return file.read_bytes()
         except OSError as error:
             raise _unreadable(name, error) from error
 
-    def tail(self, name: str, limit: int) -> tuple[bytes, bool]:
+    def tail(self, name: str, limit: int, take: Take) -> bool:
         file = self._file(name)
         try:
             with file.open("rb") as stream:
-                size = file.stat().st_size
-                start = stream.seek(max(0, size - limit - 1))
-                return whole_lines(stream.read(size - start), limit)
+                return give_tail(stream, file.stat().st_size, limit, take)
         except OSError as error:
             raise _unreadable(name, error) from error
 
@@ -129,14 +153,28 @@ class FolderFiles:
         return file
 
 
-def whole_lines(newest: bytes, limit: int) -> tuple[bytes, bool]:
-    """At most the last `limit` bytes, without the line that this cuts in two, and whether anything was left out.
+def give_tail(stream: io.BufferedIOBase, size: int, limit: int, take: Take) -> bool:
+    """Gives `take` at most the last `limit` of a log's `size` bytes, without the line that this cuts in two.
 
-    `newest` holds one byte more than the limit where the log is longer: the one that tells whether a line begins there.
+    `stream` stands at the log's beginning. Returns whether anything was left out.
     """
-    if len(newest) <= limit:
-        return newest, False
-    return newest[newest.find(b"\n", len(newest) - limit - 1) + 1 or len(newest) :], True
+    is_cut = size > limit
+    if is_cut:
+        stream.seek(size - limit - 1, io.SEEK_CUR)  # one byte more: it tells whether a line begins there
+    left, in_line = min(size, limit + 1), is_cut
+    while left > 0 and (piece := stream.read(min(PIECE, left))):
+        left -= len(piece)
+        if in_line:
+            _, newline, piece = piece.partition(b"\n")
+            in_line = not newline
+        if piece:
+            take(piece)
+    return is_cut
+
+
+def _check_size(name: str, size: int) -> None:
+    if size > MAX_JSON:
+        raise SourceError(f"{name} of the recording has {size:,} bytes, more than {MAX_JSON:,}")
 
 
 def _top_folder(path: Path, names: Iterable[str]) -> str:

@@ -1,8 +1,11 @@
 import asyncio
 import contextlib
+import gzip
 import json
 import os
+import tarfile
 import tempfile
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -230,6 +233,40 @@ def test_searching_gives_what_splitting_would(lines, needle):
 )
 def test_of_a_long_log_the_newest_whole_lines_are_given(opened, limit, lines, cut):
     assert logged(opened({LOG: b"one\ntwo\nthree\n"}), limit=limit)[:2] == (lines, cut)
+
+
+@pytest.mark.parametrize("limit", [0, 10, 3_999_990, 4_000_000, 4_000_001, 9_000_000])
+def test_a_long_log_in_an_archive_gives_what_it_gives_in_a_folder(tmp_path, limit):
+    """Lines of 10 bytes, over many pieces; the archive does not keep such a log."""
+    files = {LOG: b"".join(b"%09d\n" % number for number in range(400_000)), "objects/pods.json": a_list()}
+    there = [
+        RecordedCluster.open(folder(tmp_path / "case", files)),
+        RecordedCluster.open(archive(tmp_path / "case.tar.gz", {"meta.json": META, **files})),
+    ]
+    first, second = (logged(one, b"99", limit) for one in there)
+    assert first == second
+    assert first.cut is (limit < 4_000_000)
+
+
+def test_a_log_of_a_hundred_megabytes_is_never_held_whole(tmp_path):
+    piece = b"".join(b"%063d\n" % number for number in range(16 * 1024))
+    path = tmp_path / "long.tar.gz"
+    meta, header = tarfile.TarInfo("meta.json"), tarfile.TarInfo(LOG)
+    about = json.dumps(META).encode()
+    meta.size, header.size = len(about), 100 * len(piece)
+    with gzip.open(path, "wb", compresslevel=1) as packed:
+        packed.write(meta.tobuf() + about.ljust(512, b"\0") + header.tobuf())
+        for _ in range(100):
+            packed.write(piece)
+        packed.write(bytes(1024))
+    tracemalloc.start()
+    try:
+        found = logged(RecordedCluster.open(path), b"%063d" % 16_000, limit=200 * 1024 * 1024)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(found.lines) == 100
+    assert peak < 8 * 1024 * 1024
 
 
 def test_the_log_of_the_run_before_a_restart_is_a_file_of_its_own(opened):
