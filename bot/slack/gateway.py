@@ -9,6 +9,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import aiohttp
@@ -30,11 +31,11 @@ PAGES = 20
 """So many of them are looked through: what stands further back is not found."""
 _TOO_MUCH = frozenset(
     {
-        *("invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "unsupported_block"),
+        *("invalid_blocks", "invalid_blocks_format", "unsupported_block"),
         *("invalid_attachments", "only_one_table_allowed"),
     }
 )
-"""What Slack says of blocks that it does not take, for what they are or for their size."""
+"""What Slack says of blocks that it does not take for what they are."""
 
 
 class Identity(NamedTuple):
@@ -116,15 +117,23 @@ class Gateway:
         except SlackFailure as failure:
             with contextlib.suppress(SlackFailure):
                 names = ", ".join(f"`{file.name}`" for file in form.files)
-                note = Message(f"{names} could not be attached: {failure.message}")
+                note = Message(f"{names} could not be attached: {failure.message}. {failure.hint}")
                 await self.say(posted.channel, note, thread_ts=thread_ts or posted.ts)
         return posted
 
     async def say(
         self, channel: str, message: Message, *, thread_ts: str = "", key: str = "", patience: float = INTERACTIVE
     ) -> tuple[Posted, Message]:
-        """Posts the message without its files; also returns the form that Slack took, whose files are to be shared."""
+        """Posts the message without its files; also returns the form that Slack took, whose files are to be shared.
 
+        Where the thread takes no reply, the message stands in the channel.
+        """
+        with_thread = partial(self._say, channel, message, key=key, patience=patience)
+        return await _or_in_channel(with_thread, thread_ts)
+
+    async def _say(
+        self, channel: str, message: Message, thread_ts: str, *, key: str, patience: float
+    ) -> tuple[Posted, Message]:
         async def send(form: Message) -> Posted:
             body: Json = {**_content(form), "channel": channel, "unfurl_links": False, "unfurl_media": False}
             if thread_ts:
@@ -153,15 +162,18 @@ class Gateway:
         await self.fit(message, send)
 
     async def ephemeral(self, channel: str, user: str, message: Message, *, thread_ts: str = "") -> None:
-        """Shows the message to one user only; its files cannot be carried. Slack unfurls nothing in these."""
+        """Shows the message to one user only; its files cannot be carried. Slack unfurls nothing in these.
 
-        async def send(form: Message) -> None:
+        Where the thread takes no reply, it is shown in the channel.
+        """
+
+        async def send(thread: str, form: Message) -> None:
             body: Json = {**_content(form), "channel": channel, "user": user}
-            if thread_ts:
-                body["thread_ts"] = thread_ts
+            if thread:
+                body["thread_ts"] = thread
             await self._calls.call("chat.postEphemeral", body=body, channel=channel)
 
-        await self.fit(message, send)
+        await _or_in_channel(lambda thread: self.fit(message, partial(send, thread)), thread_ts)
 
     async def fit(self, message: Message, send: Callable[[Message], Awaitable[T]]) -> tuple[T, Message]:
         """Sends the message, or the first simpler form of it that Slack takes; returns that form as well."""
@@ -171,7 +183,8 @@ class Gateway:
                 return await send(message), message
             except SlackFailure as failure:
                 simpler = next(forms, None)
-                if failure.error not in _TOO_MUCH or simpler is None:
+                too_much = failure.problem is Problem.TOO_LONG or failure.error in _TOO_MUCH
+                if not too_much or simpler is None:
                     raise
             message = simpler
 
@@ -198,12 +211,17 @@ class Gateway:
         return str(said.get("file_id") or "")
 
     async def share(self, channel: str, files: Sequence[tuple[str, str]], *, thread_ts: str = "") -> None:
-        """Makes staged files, as (id, title), one message. Not to be repeated without a look (`shared`)."""
+        """Makes staged files, as (id, title), one message. Not to be repeated without a look (`shared`).
+
+        Where the thread takes no reply, they stand in the channel.
+        """
         listed = [{"id": file_id, "title": title} for file_id, title in files]
-        args = {"files": json.dumps(listed), "channel_id": channel}
-        if thread_ts:
-            args["thread_ts"] = thread_ts
-        await self._calls.call("files.completeUploadExternal", args)
+
+        async def complete(thread: str) -> None:
+            args = {"files": json.dumps(listed), "channel_id": channel} | ({"thread_ts": thread} if thread else {})
+            await self._calls.call("files.completeUploadExternal", args)
+
+        await _or_in_channel(complete, thread_ts)
 
     async def shared(self, channel: str, file_ids: Collection[str], *, thread_ts: str) -> set[str]:
         """Those of the files that stand in the thread."""
@@ -314,6 +332,16 @@ class Gateway:
             if not cursor:
                 return
             args["cursor"] = cursor
+
+
+async def _or_in_channel(send: Callable[[str], Awaitable[T]], thread_ts: str) -> T:
+    """What is sent into the thread, or into the channel itself if the thread takes no reply."""
+    try:
+        return await send(thread_ts)
+    except SlackFailure as failure:
+        if failure.problem is not Problem.NO_REPLY or not thread_ts:
+            raise
+    return await send("")
 
 
 def _content(message: Message) -> Json:

@@ -44,7 +44,12 @@ _SOON = 0.05
 
 log = logging.getLogger(__name__)
 
-_NO_LOOKING = frozenset({Problem.FORBIDDEN, Problem.GONE, Problem.BAD_REQUEST})
+MOST_TRIES = 6
+"""How often one message is tried whose own fault it may be that Slack fails at it: with its waits about a minute."""
+
+_ITS_OWN = frozenset({"update_failed", "file_update_failed", "streaming_state_conflict"})
+_OF_THE_CHANNEL = frozenset({Problem.FORBIDDEN, Problem.GONE})
+_NO_LOOKING = frozenset({*_OF_THE_CHANNEL, Problem.BAD_REQUEST, Problem.TOO_LONG, Problem.NO_FILE, Problem.NO_REPLY})
 
 
 @dataclass
@@ -235,12 +240,15 @@ class Outbox:
     async def _find(self, row: Queued) -> Posted | None:
         """The row's message, if an earlier try brought it to Slack.
 
-        Where the history may not be read there is no telling: then it is sent again, for a message twice is the lesser
-        harm than one that is lost.
+        A reply stands in the channel if its thread took none. Where the history may not be read there is no telling:
+        then it is sent again, for a message twice is the lesser harm than one that is lost.
         """
         since = row.claimed_at - CLOCK_SKEW
         try:
-            return await self._gateway.find(row.channel, row.key, oldest=since, thread_ts=row.thread_ts)
+            found = await self._gateway.find(row.channel, row.key, oldest=since, thread_ts=row.thread_ts)
+            if found or not row.thread_ts:
+                return found
+            return await self._gateway.find(row.channel, row.key, oldest=since)
         except SlackFailure as failure:
             if failure.problem not in _NO_LOOKING:
                 raise
@@ -265,12 +273,16 @@ class Outbox:
             return
         lane.ready_at = self._clock() + SPACING
         await self._rows.fail(row, failure.message)
-        if failure.problem is Problem.BAD_REQUEST or not lane.broken:
+        concerns_channel = failure.problem in _OF_THE_CHANNEL
+        if not concerns_channel or not lane.broken:
             log.error("%s cannot be posted to %s and is given up: %s", row.key, row.channel, failure)
-        lane.broken = lane.broken or failure.problem is not Problem.BAD_REQUEST
+        lane.broken = lane.broken or concerns_channel
 
     def _held_up(self, lane: _Lane, failure: SlackFailure) -> bool:
         """Whether it is to be tried again, and if so from when on."""
+        if failure.error in _ITS_OWN and lane.failures >= MOST_TRIES:
+            lane.failures = 0
+            return False
         match failure.problem:
             case Problem.AUTH:
                 if self.ready:
@@ -356,7 +368,7 @@ class Outbox:
             return
         names = ", ".join(one.about["name"] for one in files)
         log.error("%s of %s cannot be shared in %s and is given up: %s", names, row.key, row.channel, failure)
-        note = Message(f"`{escape(names)}` could not be attached: {escape(failure.message)}")
+        note = Message(f"`{escape(names)}` could not be attached: {escape(failure.message)}. {escape(failure.hint)}")
         thread = row.thread_ts or row.posted_ts or row.update_ts
         await self.put(f"{row.key}/{files[0].digest[:12]}", row.channel, note, thread_ts=thread)
         for one in files:

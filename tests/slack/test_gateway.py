@@ -327,7 +327,7 @@ def test_the_last_form_is_the_text_with_the_whole_answer_as_a_file():
     with_bot(work)
 
 
-@pytest.mark.parametrize("error", ["msg_too_long", "no_text"])
+@pytest.mark.parametrize("error", ["invalid_charset", "no_text"])
 def test_a_message_that_the_renderer_got_wrong_is_a_bad_request(error: str):
     async def work(bot: Bot) -> None:
         bot.slack.faults.append(Fault("error", POST, error=error))

@@ -34,7 +34,7 @@ def test_retry_after_is_always_bounded(header: str):
         *(("user_not_in_channel", Problem.FORBIDDEN), ("token_revoked", Problem.AUTH), ("invalid_auth", Problem.AUTH)),
         *(("account_inactive", Problem.AUTH), ("expired_trigger_id", Problem.GONE), ("used_url", Problem.GONE)),
         *(
-            ("msg_too_long", Problem.BAD_REQUEST),
+            ("msg_too_long", Problem.TOO_LONG),
             ("no_text", Problem.BAD_REQUEST),
             ("invalid_blocks", Problem.BAD_REQUEST),
         ),

@@ -281,15 +281,111 @@ def test_rows_of_a_channel_that_is_gone_are_kept_with_the_reason_and_told_once(
     with_outbox(database, work)
 
 
-@pytest.mark.parametrize("error", ["msg_too_long", "no_text", "invalid_arguments"])
+@pytest.mark.parametrize("error", ["metadata_too_large", "no_text", "invalid_arguments"])
 def test_a_message_that_slack_never_takes_does_not_hold_up_the_next(database: str, error: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
-        bot.slack.faults.append(Fault("error", POST, error=error))
-        await outbox.put("a", ONCALL, line("bad"))
+        bot.slack.faults.append(Fault("error", POST, error=error, times=1))
+        await outbox.put("a", ONCALL, Message("bad"))
         await outbox.put("b", ONCALL, line("good"))
         await drain(store, bot.clock, outbox)
         assert texts(bot, ONCALL) == ["good"]
         assert [row.content["text"] for row in await failed(store)] == ["bad"]
+
+    with_outbox(database, work)
+
+
+@pytest.mark.parametrize("error", ["restricted_action_thread_locked", "cannot_reply_to_message"])
+def test_a_reply_that_its_thread_does_not_take_stands_in_the_channel_with_its_files(database: str, error: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        head = await bot.gateway.post(ONCALL, line("3 pods"))
+        bot.slack.faults.append(Fault("error", POST, error=error))
+        bot.slack.faults.append(Fault("error", "files.completeUploadExternal", error=error))
+        await outbox.put("a", ONCALL, line("evidence")._replace(files=(CSV,)), thread_ts=head.ts)
+        await outbox.put("b", ONCALL, line("next"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL)[:3] == ["3 pods", "evidence", "next"]
+        assert "thread_ts" not in said(bot, ONCALL)[1]
+        assert len(shared(bot, ONCALL)) == 1
+        assert await failed(store) == []
+
+    with_outbox(database, work)
+
+
+def test_a_reply_in_the_channel_whose_outcome_is_unknown_is_found_there(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        head = await bot.gateway.post(ONCALL, line("3 pods"))
+        bot.slack.faults.append(Fault("error", POST, error="restricted_action_thread_locked"))
+        bot.slack.faults.append(Fault("reset_after", POST))
+        await outbox.put("a", ONCALL, line("evidence"), thread_ts=head.ts)
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["3 pods", "evidence"]
+
+    with_outbox(database, work)
+
+
+def test_a_channel_that_moves_holds_its_messages_until_it_has_moved(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        head = await bot.gateway.post(ONCALL, line("3 pods"))
+        bot.slack.faults.append(Fault("error", "chat.update", error="external_channel_migrating", times=20))
+        await outbox.put("a", ONCALL, line("5 pods"), update_ts=head.ts)
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["5 pods"]
+
+    with_outbox(database, work)
+
+
+def test_an_edit_that_slack_fails_to_make_once_is_made(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        head = await bot.gateway.post(ONCALL, line("3 pods"))
+        bot.slack.faults.append(Fault("error", "chat.update", error="update_failed", times=3))
+        await outbox.put("a", ONCALL, line("5 pods"), update_ts=head.ts)
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["5 pods"]
+
+    with_outbox(database, work)
+
+
+def test_an_edit_that_slack_fails_to_make_again_and_again_does_not_hold_up_the_next_for_ever(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        head = await bot.gateway.post(ONCALL, line("3 pods"))
+        bot.slack.faults.append(Fault("error", "chat.update", error="update_failed", times=None))
+        await outbox.put("a", ONCALL, line("5 pods"), update_ts=head.ts)
+        await outbox.put("b", ONCALL, line("next"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["3 pods", "next"]
+        assert "update_failed" in (await failed(store))[0].reason
+
+    with_outbox(database, work)
+
+
+@pytest.mark.parametrize("error", ["msg_too_long", "msg_blocks_too_long"])
+def test_a_message_that_is_too_long_is_sent_in_a_shorter_form(database: str, error: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("error", POST, error=error))
+        await outbox.put("a", ONCALL, Message("x" * 5000))
+        await drain(store, bot.clock, outbox)
+        first = said(bot, ONCALL)[0]["text"]
+        assert first.startswith("xxx")
+        assert len(first) < 4000
+        assert len(shared(bot, ONCALL)) == 1
+
+    with_outbox(database, work)
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [("storage_limit_reached", "delete old files"), ("file_uploads_disabled", "allow file uploads")],
+)
+def test_a_message_whose_file_slack_does_not_take_goes_without_it_and_says_why(database: str, error: str, advice: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("error", "files.getUploadURLExternal", error=error, times=None))
+        await outbox.put("a", ONCALL, line("first")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox)
+        first, note = said(bot, ONCALL)
+        assert first["text"] == "first"
+        assert note["thread_ts"] == first["ts"]
+        assert "could not be attached" in note["text"]
+        assert advice in note["text"]
 
     with_outbox(database, work)
 

@@ -17,16 +17,23 @@ _OLD = frozenset({"section", "header", "divider", "context", "actions", "input",
 _WIDEST_CELL = 40
 _SMALLEST = 40  # more than the words of preformatted text around its text
 _SECTION = 2500
+_PLAIN = 3500  # less than the 4,000 that chat.update takes
 _SECTIONS_TOTAL = 6000
 
 
 def degraded(message: Message) -> Iterator[Message]:
     """The ladder, each form simpler than the one before: no new kinds of blocks, then plain sections, then text alone.
 
-    The last two have the whole answer as a file: the message's own, or else what the blocks said.
+    The last has the beginning of a long text. From the sections on the whole answer comes as a file: the message's
+    own, or else what the blocks or the text said.
     """
-    if not message.blocks:
-        return
+    if message.blocks:
+        yield from _with_simpler_blocks(message)
+    if length(message.text) > _PLAIN:
+        yield Message(cut(message.text, _PLAIN), (), message.files or tuple(_whole(message)))
+
+
+def _with_simpler_blocks(message: Message) -> Iterator[Message]:
     if any(block["type"] not in _OLD for block in message.blocks):
         kept = (_older(block) for block in message.blocks)
         yield message._replace(blocks=tuple(block for block in kept if block is not None))
@@ -56,7 +63,7 @@ def _aligned(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
 def _whole(message: Message) -> Sequence[File]:
     if found := whole_answers(message.files):
         return found
-    text = "\n\n".join(filter(None, map(told, message.blocks)))
+    text = "\n\n".join(filter(None, map(told, message.blocks))) or message.text
     return [File(f"{WHOLE_ANSWER}.txt", text.encode("utf-8"), WHOLE_ANSWER)]
 
 

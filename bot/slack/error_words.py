@@ -1,0 +1,178 @@
+"""Slack's own error words, sorted by what may be done about each, and what a person is advised.
+
+The source is the reference of each method that the bot calls (docs.slack.dev/reference/methods, "Errors"), August 2026.
+"""
+
+from enum import StrEnum
+
+
+class Problem(StrEnum):
+    """What is wrong, by what may be done about it."""
+
+    RATE_LIMITED = "rate-limited"
+    """Not done; again after `retry_after` seconds."""
+    TRANSIENT = "transient"
+    """Not done, or harmless to do again."""
+    UNKNOWN_OUTCOME = "unknown-outcome"
+    """Perhaps done: whoever sends again without looking may say it twice."""
+    BAD_REQUEST = "bad-request"
+    """Slack will never take this request."""
+    TOO_LONG = "too-long"
+    """A simpler or shorter form of the same may be taken."""
+    NO_FILE = "no-file"
+    """Slack does not take this file here; the message without it may be taken."""
+    NO_REPLY = "no-reply"
+    """The thread takes no reply; its channel may."""
+    GONE = "gone"
+    """The channel, message, view or address is not there any more."""
+    FORBIDDEN = "forbidden"
+    """The bot may not do this there."""
+    AUTH = "auth"
+    """The bot may not do anything: its token is refused."""
+
+
+HINTS = {
+    Problem.RATE_LIMITED: "Slack limits how often this may be called; the bot tries again later",
+    Problem.TRANSIENT: "check that Slack can be reached from here (DNS, proxy, firewall) and https://slack-status.com",
+    Problem.UNKNOWN_OUTCOME: "it may have been done; see https://slack-status.com",
+    Problem.BAD_REQUEST: "this is a fault of the bot: install a newer version, or report the message above",
+    Problem.TOO_LONG: "ask about less at a time, for example one namespace or one pod",
+    Problem.NO_FILE: "ask a workspace admin to allow such files here, or ask again in a direct message",
+    Problem.NO_REPLY: "ask in the channel instead of the thread, or unlock the thread",
+    Problem.GONE: "check that the channel still exists and is not archived",
+    Problem.FORBIDDEN: "invite the bot to the channel, and compare the app's scopes with the manifest",
+    Problem.AUTH: "install the app into the workspace again and give the bot its new token",
+}
+"""What a person can do, by problem."""
+
+_CLICK_AGAIN = "the click reached the bot too late, or was used already: click again"
+_ADMINS = "ask a workspace admin"
+_CONNECTED = f"{_ADMINS} what may be shared in channels with other organisations"
+
+OWN_HINTS = {
+    **dict.fromkeys(
+        (
+            *("invalid_trigger_id", "expired_trigger_id", "trigger_expired"),
+            *("exchanged_trigger_id", "trigger_exchanged"),
+        ),
+        _CLICK_AGAIN,
+    ),
+    "hash_conflict": "somebody else changed this form meanwhile: open it again",
+    "update_failed": "Slack could not edit the message; see https://slack-status.com",
+    "external_channel_migrating": "Slack is moving this channel; the bot tries again until that is done",
+    "ekm_access_denied": f"{_ADMINS}: they suspended messages with the workspace's encryption key",
+    "accesslimited": f"{_ADMINS} to add the bot's IP addresses to those that the app or the workspace allows",
+    "app_access_restricted": f"{_ADMINS} to allow the app in this channel",
+    "enterprise_is_restricted": f"{_ADMINS} of the Enterprise organisation to allow the app there",
+    "channel_is_limited_access": f"{_ADMINS} to give the app access to this channel",
+    "posting_to_channel_denied": f"{_ADMINS}, or the channel's managers, to let the app post there",
+    "restricted_action": "ask the channel's managers to let apps post there",
+    "restricted_action_read_only_channel": "ask the channel's managers to let apps post there",
+    "restricted_action_thread_only_channel": "this channel takes replies only: configure another channel",
+    "messages_tab_disabled": "switch on the Messages tab in the app's settings (App Home)",
+    "not_enabled": "switch on the Home tab in the app's settings (App Home)",
+    "plan_upgrade_required": "user groups need a paid plan of Slack: list people instead of groups in the settings",
+    "no_such_subteam": "a user group of the settings does not exist any more: correct or remove its id",
+    "user_not_found": "check that the person's id in the settings belongs to this workspace",
+    "user_disabled": "the person's account is deactivated: remove it from the settings",
+    "user_not_visible": "the app may not see this person: check their id in the settings",
+    "message_not_found": "somebody deleted the message: ask again",
+    "thread_not_found": "somebody deleted the thread: ask in the channel",
+    "edit_window_closed": "this workspace does not allow edits of older messages any more",
+    "is_inactive": "check that the channel and the message are still in use",
+    "storage_limit_reached": "the workspace's file storage is full: delete old files, or ask for a larger plan",
+    "file_uploads_disabled": f"{_ADMINS} to allow file uploads",
+    "file_uploads_except_images_disabled": f"{_ADMINS} to allow uploads of files that are no images",
+    "file_upload_size_restricted": f"{_ADMINS} to allow larger files",
+    **dict.fromkeys(
+        (
+            *("slack_connect_canvas_sharing_blocked", "slack_connect_clip_sharing_blocked"),
+            *("slack_connect_file_link_sharing_blocked", "slack_connect_file_upload_sharing_blocked"),
+            *("slack_connect_lists_sharing_blocked", "slack_connect_blocked_file_type"),
+        ),
+        _CONNECTED,
+    ),
+    "too_many_reactions": "the message has as many reactions as Slack allows; nothing else is affected",
+    "too_many_emoji": "the message has as many reactions as Slack allows; nothing else is affected",
+}
+"""What a person can do, by Slack's word, where it is something else than for the problem in general."""
+
+_WORDS: dict[Problem, frozenset[str]] = {
+    Problem.RATE_LIMITED: frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"}),
+    Problem.TRANSIENT: frozenset(
+        {
+            *("request_timeout", "team_added_to_org", "external_channel_migrating"),
+            *("update_failed", "file_update_failed", "streaming_state_conflict"),
+        }
+    ),
+    # "some aspect of the operation may have succeeded", says Slack of the first two.
+    Problem.UNKNOWN_OUTCOME: frozenset({"fatal_error", "internal_error", "service_unavailable"}),
+    Problem.TOO_LONG: frozenset(
+        {
+            *("msg_too_long", "msg_blocks_too_long", "view_too_large", "metadata_too_large", "alt_txt_too_large"),
+            *("too_many_attachments", "attachment_payload_limit_exceeded", "too_many_contact_cards"),
+        }
+    ),
+    Problem.NO_FILE: frozenset(
+        {
+            *("storage_limit_reached", "file_uploads_disabled", "file_uploads_except_images_disabled"),
+            *("file_type_not_allowed", "file_upload_size_restricted", "blocked_file_type", "snippet_too_large"),
+            *("file_share_limit_reached", "max_file_sharing_exceeded", "unable_to_share_files"),
+            *("slack_connect_canvas_sharing_blocked", "slack_connect_clip_sharing_blocked"),
+            *("slack_connect_file_link_sharing_blocked", "slack_connect_file_upload_sharing_blocked"),
+            *("slack_connect_lists_sharing_blocked", "slack_connect_blocked_file_type"),
+        }
+    ),
+    Problem.NO_REPLY: frozenset(
+        {
+            *("thread_locked", "restricted_action_thread_locked", "cannot_reply_to_message"),
+            "restricted_action_non_threadable_channel",
+        }
+    ),
+    Problem.GONE: frozenset(
+        {
+            *("channel_not_found", "is_archived", "channel_is_archived", "user_not_found", "user_disabled"),
+            *("message_not_found", "thread_not_found", "file_not_found", "not_found", "edit_window_closed"),
+            *("expired_trigger_id", "trigger_expired", "exchanged_trigger_id", "trigger_exchanged"),
+            *("used_url", "expired_url", "no_active_hooks", "invalid_trigger_id", "hash_conflict"),
+            *("file_deleted", "file_is_deleted", "file_comment_not_found", "invalid_channel", "is_inactive"),
+            *("no_such_subteam", "team_not_found", "already_reacted", "no_reaction"),
+            "list_record_comment_fetch_failed",
+        }
+    ),
+    Problem.FORBIDDEN: frozenset(
+        {
+            *("not_in_channel", "user_not_in_channel", "not_in_conversation", "cannot_dm_bot", "messages_tab_disabled"),
+            *("restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel"),
+            *("no_permission", "access_denied", "ekm_access_denied", "accesslimited", "app_access_restricted"),
+            *("cant_update_message", "action_prohibited", "team_access_not_granted", "missing_scope", "no_access"),
+            *("method_not_supported_for_channel_type", "is_bot", "enterprise_is_restricted", "forbidden_team"),
+            *("posting_to_channel_denied", "channel_is_limited_access", "not_enabled", "plan_upgrade_required"),
+            *("user_not_visible", "not_reactable", "too_many_emoji", "too_many_reactions"),
+        }
+    ),
+    Problem.AUTH: frozenset(
+        {
+            *("invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"),
+            *("not_allowed_token_type", "org_login_required", "two_factor_setup_required"),
+        }
+    ),
+    Problem.BAD_REQUEST: frozenset(
+        {
+            *("as_user_not_supported", "bad_timestamp", "block_mismatch", "cant_broadcast_message"),
+            *("channels_limit_exceeded", "deprecated_endpoint", "method_deprecated", "unknown_method"),
+            *("draft_already_deleted", "draft_already_sent", "draft_has_conflict", "draft_not_found"),
+            *("duplicate_channel_not_found", "duplicate_external_id", "duplicate_message_not_found"),
+            *("insecure_request", "invalid_arg_name", "invalid_array_arg", "invalid_arguments", "invalid_attachments"),
+            *("invalid_blocks", "invalid_blocks_format", "invalid_charset", "invalid_cursor", "invalid_form_data"),
+            *("invalid_metadata_filter_keys", "invalid_metadata_format", "invalid_metadata_schema", "invalid_name"),
+            *("invalid_post_type", "invalid_ts_latest", "invalid_ts_oldest", "invalid_user_combination"),
+            *("markdown_text_conflict", "metadata_must_be_sent_from_app", "missing_args", "missing_argument"),
+            *("missing_file_data", "missing_post_type", "missing_profile_id", "no_dual_broadcast_content_update"),
+            *("no_item_specified", "no_text", "not_enough_users", "not_implemented", "send_on_behalf_not_allowed"),
+            *("too_many_users", "unknown_snippet_type", "unknown_subtype", "users_list_not_supplied"),
+        }
+    ),
+}
+PROBLEMS = {word: problem for problem, words in _WORDS.items() for word in words}
+"""The problem that each word of Slack stands for. A word that is not there is not known to this version."""
