@@ -60,6 +60,15 @@ export function clip(text, limit) {
   return `${all.slice(0, end)}…`;
 }
 
+/** Gives `parent` these children in this order; those that it has stay where they are, the others go. */
+export function order(parent, nodes) {
+  const wanted = new Set(nodes);
+  for (const one of [...parent.children]) if (!wanted.has(one)) one.remove();
+  nodes.forEach((node, at) => {
+    if (parent.children[at] !== node) parent.insertBefore(node, parent.children[at] ?? null);
+  });
+}
+
 let counter = 0;
 
 /** An id that no other element of this page has. */

@@ -5,6 +5,7 @@ import { renderBlocks } from "./blocks.js";
 import { makeScope } from "./block-scope.js";
 import { collect } from "./block-values.js";
 import { coalesced, h, keepFocus } from "./dom.js";
+import { unpressed } from "./press.js";
 import { here } from "./workspace.js";
 
 /** Shows the person's Home; opening it tells the app, which publishes it. */
@@ -18,7 +19,7 @@ export function homeTab() {
     const json = JSON.stringify(answer);
     if (json === drawn) return;
     drawn = json;
-    keepFocus(() => body.replaceChildren(...content(answer)));
+    unpressed(() => keepFocus(() => body.replaceChildren(...content(answer))));
   });
 
   function content(answer) {

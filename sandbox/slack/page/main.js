@@ -6,6 +6,7 @@ import { byId, clip, coalesced, h, iconButton, keepFocus } from "./dom.js";
 import { homeTab } from "./home.js";
 import { inspector } from "./inspector.js";
 import { modals } from "./modal.js";
+import { unpressed } from "./press.js";
 import { drawSidebar, markRead, markUnread } from "./sidebar.js";
 import { name, plain } from "./text-view.js";
 import { welcome } from "./welcome.js";
@@ -178,7 +179,7 @@ async function changed(event) {
     journal.refresh();
   } else if (event.type === "app") {
     await refreshWorkspace();
-    if (!open.channel) showMain(null, "start");
+    if (!open.channel) unpressed(() => { if (!open.channel) showMain(null, "start"); });
     if (event.connected) open.home?.open();
   } else if (event.type === "status") {
     keepStatus(event);

@@ -1,8 +1,9 @@
 // A live list of messages: only what changed is drawn anew, so focus, scroll position and typed text stay.
 
 import { collect } from "./block-values.js";
-import { h, keepFocus } from "./dom.js";
+import { h, keepFocus, order } from "./dom.js";
 import { messageView } from "./message.js";
+import { unpressed } from "./press.js";
 
 const NEAR_END = 60; // px: closer than this to the end means the person follows the conversation
 const AT_ONCE = 200; // messages drawn at first, and more with each press of the button above them
@@ -65,7 +66,6 @@ export function messageList(parent, options) {
     earlier.hidden = from === 0;
     earlier.textContent = `Show earlier messages (${from})`;
     keepFocus(() => place(all.slice(from).map(draw)));
-    inner.querySelector(":scope > .empty")?.remove();
     if (!all.length) inner.append(h("p", { class: "empty", text: options.empty }));
     toEnd();
   }
@@ -73,28 +73,21 @@ export function messageList(parent, options) {
   /** Puts the drawn messages in this order and takes the others away. */
   function place(keys) {
     const present = new Set(keys);
-    for (const [key, { node }] of drawn) {
-      if (present.has(key)) continue;
-      node.remove();
-      drawn.delete(key);
-    }
-    keys.forEach((key, at) => {
-      const { node } = drawn.get(key);
-      if (inner.children[at] !== node) inner.insertBefore(node, inner.children[at] ?? null);
-    });
+    for (const key of [...drawn.keys()]) if (!present.has(key)) drawn.delete(key);
+    order(inner, keys.map((key) => drawn.get(key).node));
   }
 
   return {
     /** Shows these messages, oldest first. */
     show(messages) {
       all = messages;
-      update();
+      unpressed(update);
     },
     /** Marks a thread as having something new, or as seen: an answer for one person in a thread is counted in no reply_count. */
     markThread(ts, isNews) {
       if (isNews) news.add(ts);
       else news.delete(ts);
-      if (all.length) update();
+      if (all.length) unpressed(update);
     },
     /** The line an app shows while it works ("is looking at the pod…"); empty takes it away. */
     status(text) {

@@ -6,6 +6,7 @@ import { makeScope } from "./block-scope.js";
 import { collect } from "./block-values.js";
 import { openDialog } from "./dialog.js";
 import { coalesced, freshId, h, iconButton, keepFocus } from "./dom.js";
+import { unpressed } from "./press.js";
 import { textObject } from "./text-view.js";
 import { here } from "./workspace.js";
 
@@ -21,7 +22,7 @@ export function modals() {
 
   const refresh = coalesced(async () => {
     const answer = await read("views", { user: here.me });
-    if (answer.ok) show(answer.stack);
+    if (answer.ok) unpressed(() => show(answer.stack));
   });
 
   function show(stack) {
