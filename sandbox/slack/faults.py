@@ -16,7 +16,8 @@ RequestFault = Literal[
 ]
 SocketFault = Literal["refuse", "dead_ticket", "silent"]
 DeliveryFault = Literal["duplicate", "replay"]
-FaultKind = RequestFault | SocketFault | DeliveryFault
+FileFault = Literal["late_files"]
+FaultKind = RequestFault | SocketFault | DeliveryFault | FileFault
 
 _LASTING = {"outage", "revoked"}  # states, not events: they end with `until` or by being removed
 _HTML = "<html><head><title>Server Error</title></head><body><h1>Something went wrong.</h1></body></html>"
@@ -38,6 +39,7 @@ class Fault:
     sockets are cut), "revoked" (token_revoked everywhere).
     Sockets: "refuse" (the handshake gets 503, its ticket is spent), "dead_ticket" (408), "silent" (a socket swallows
     frames and pings). Deliveries: "duplicate" (sent twice), "replay" (again `seconds` later, byte for byte).
+    Files: "late_files" (what is completed has a type, and stands in its channel, only `seconds` after the answer).
     """
 
     kind: FaultKind

@@ -29,9 +29,13 @@ class File:
     content: bytes | None = None
     channels: list[str] = field(default_factory=list)
     shares: dict[str, list[str]] = field(default_factory=dict)
+    is_processed: bool = True
 
     @property
     def mimetype(self) -> str:
+        """Empty until Slack has looked at the file."""
+        if not self.is_processed:
+            return ""
         kind = mimetypes.guess_type(self.name)[0]
         return kind or ("text/plain" if self.snippet_type else "application/octet-stream")
 

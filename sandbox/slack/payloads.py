@@ -12,6 +12,15 @@ from sandbox.slack.workspace import Channel, Record
 from sandbox.slack.world import World
 
 _URL = re.compile(r"https?://[^\s<>|]+")
+_CODE = re.compile(r"(`[^`\n]+`|<[^>\n]*>)")
+_ENDINGS = "ai|app|cloud|cn|co|com|de|dev|edu|gov|info|io|me|net|org|py|rs|sh|uk|us"
+"""Of domains: a few of those that Slack knows, among them what are endings of files too."""
+_BARE = re.compile(
+    r"(?<![\w@./:&;-])(?P<mailbox>[\w.+-]+@)?(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+"
+    rf"(?:{_ENDINGS})(?![\w-]|\.\w)(?:[/:?#][^\s<>|`]*[^\s<>|`.,;:!?)'\"])?",
+    re.IGNORECASE,
+)
+"""`example.com/x` or `ada@example.com`, as it is typed without a scheme."""
 
 
 def trigger(world: World, user: str) -> str:
@@ -22,7 +31,7 @@ def trigger(world: World, user: str) -> str:
 def command_payload(world: World, command: Command, text: str, response: Response) -> Record:
     """A slash command that a person typed where `response` belongs."""
     channel, user = world.workspace.channels[response.channel], response.user
-    names = {"im": "directmessage", "group": "privategroup", "channel": channel.name}
+    names = {"im": "directmessage", "group": "privategroup", "mpim": channel.name, "channel": channel.name}
     return {
         "token": VERIFICATION_TOKEN,
         "team_id": world.seed.team_id,
@@ -119,6 +128,8 @@ def typed(world: World, text: str) -> str:
 
 def _linked(world: World, text: str) -> str:
     text = _URL.sub(lambda found: f"<{found.group()}>", text)
+    parts = _CODE.split(text)  # every second one is code, or in angle brackets by now
+    text = "".join(part if at % 2 else _BARE.sub(_bare_link, part) for at, part in enumerate(parts))
     names = {user["name"]: f"<@{user['id']}>" for user in world.workspace.users.values()}
     names |= dict.fromkeys(world.seed.app.aliases, f"<@{world.seed.app.bot_user_id}>")
     names |= {word: f"<!{word}>" for word in ("channel", "here", "everyone")}
@@ -136,12 +147,27 @@ def _linked(world: World, text: str) -> str:
     )
 
 
+def _bare_link(found: re.Match[str]) -> str:
+    scheme = "mailto:" if found["mailbox"] else "http://"
+    return f"<{scheme}{found.group()}|{found.group()}>"
+
+
 def rich_text(text: str) -> list[Any]:
-    """The blocks that Slack makes of a typed message, for events: mentions apart, the rest as text."""
+    """The blocks that Slack makes of a typed message, for events: mentions and links apart, the rest as text."""
     elements: list[Record] = []
-    for part in re.split(r"(<@[A-Z0-9]+>)", text):
+    for part in re.split(r"(<[^>]*>)", text):
+        target, _, label = part[1:-1].partition("|")
         if part.startswith("<@"):
-            elements.append({"type": "user", "user_id": part[2:-1]})
+            elements.append({"type": "user", "user_id": target[1:]})
+        elif part.startswith("<#"):
+            elements.append({"type": "channel", "channel_id": target[1:]})
+        elif part.startswith("<!subteam^"):
+            elements.append({"type": "usergroup", "usergroup_id": target.removeprefix("!subteam^")})
+        elif part.startswith("<!"):
+            elements.append({"type": "broadcast", "range": target[1:]})
+        elif part.startswith("<"):
+            link = {"type": "link", "url": html.unescape(target)}
+            elements.append(link | ({"text": html.unescape(label)} if label else {}))
         elif part:
             elements.append({"type": "text", "text": html.unescape(part)})
     section = {"type": "rich_text_section", "elements": elements}

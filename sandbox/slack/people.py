@@ -20,7 +20,12 @@ from sandbox.slack.strangers import foreign_message
 from sandbox.slack.workspace import Channel, Record
 from sandbox.slack.world import World
 
-_MESSAGES = {"im": "message.im", "group": "message.groups", "channel": "message.channels"}
+_MESSAGES = {
+    "im": "message.im",
+    "mpim": "message.mpim",
+    "group": "message.groups",
+    "channel": "message.channels",
+}
 """The bot event of a message, by the kind of its channel."""
 
 

@@ -147,6 +147,11 @@ class SlackServer:
         """The id of the conversation of a user with the bot."""
         return self._world.workspace.open_dm(self._world.workspace.user_id(user)).id
 
+    def group(self, *users: str) -> str:
+        """The id of the group direct message of these users and the bot."""
+        workspace = self._world.workspace
+        return workspace.open_group([workspace.user_id(user) for user in users]).id
+
     def views(self, user: str) -> list[Record]:
         """The modals that a user has open, the one on top last."""
         return self._world.views.stack(self._world.workspace.user_id(user))

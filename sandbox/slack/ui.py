@@ -55,6 +55,7 @@ class Ui:
                 "id": channel.id,
                 "name": channel.name,
                 "is_im": channel.is_im,
+                "is_mpim": channel.is_mpim,
                 "is_private": channel.is_private,
                 "is_archived": channel.is_archived,
                 "topic": channel.topic,

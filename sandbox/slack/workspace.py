@@ -29,6 +29,7 @@ class Channel:
     members: list[str]
     topic: str = ""
     is_im: bool = False
+    is_mpim: bool = False
     is_private: bool = False
     is_archived: bool = False
     messages: dict[str, Record] = field(default_factory=dict)
@@ -37,9 +38,9 @@ class Channel:
 
     @property
     def kind(self) -> str:
-        """The word of conversations.list and of an event's channel_type, short form: "im", "group" or "channel"."""
-        if self.is_im:
-            return "im"
+        """The word of conversations.list and of an event's channel_type, short form: im, mpim, group or channel."""
+        if self.is_im or self.is_mpim:
+            return "im" if self.is_im else "mpim"
         return "group" if self.is_private else "channel"
 
     def head_of(self, ts: str) -> str:
@@ -67,7 +68,12 @@ class Workspace:
         for room in seed.channels:
             members = [*room.members, *([self.app.bot_user_id] if room.with_app else [])]
             self.channels[room.id] = Channel(
-                room.id, room.name, members, room.topic, False, room.is_private, room.is_archived
+                room.id,
+                room.name,
+                members,
+                room.topic,
+                is_private=room.is_private,
+                is_archived=room.is_archived,
             )
         for person in seed.users:
             self.open_dm(person.id)
@@ -115,6 +121,18 @@ class Workspace:
         if channel_id not in self.channels:
             self.channels[channel_id] = Channel(channel_id, user, [user, self.app.bot_user_id], is_im=True)
         return self.channels[channel_id]
+
+    def open_group(self, users: list[str]) -> Channel:
+        """The conversation of several users and the app's bot: a group direct message."""
+        members = sorted({*users, self.app.bot_user_id})
+        found = (one for one in self.channels.values() if one.is_mpim and sorted(one.members) == members)
+        group = next(found, None)
+        if group is None:
+            name = f"mpdm-{'--'.join(self.users[one]['name'] for one in members)}-1"
+            group = Channel(self.new_id("G"), name, members, is_mpim=True, is_private=True)
+            self.channels[group.id] = group
+            self.touch(group.id)
+        return group
 
     # messages
 

@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from slack_sdk.errors import SlackApiError
 
-from sandbox.slack import App, Seed, SlackError, SlackServer, strangers
+from sandbox.slack import App, Fault, Seed, SlackError, SlackServer, VirtualClock, strangers
 from tests.sandbox.slack_support import new_app, page, socket_mode, web_client
 
 ADA, ONCALL = "U0ADA00001", "C0GPUONC01"
@@ -185,5 +187,94 @@ def test_an_alert_may_be_posted_by_the_control_interface_as_to_an_incoming_webho
         assert (status, answer["ok"], answer["ts"]) == (200, True, posted["ts"])
         assert posted["username"] == "Watch"
         assert unknown == (404, {"ok": False, "error": "channel_not_found"})
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("said", "stored"),
+    [
+        ("ask for nvidia.com/gpumem, please", "ask for <http://nvidia.com/gpumem|nvidia.com/gpumem>, please"),
+        ("see Example.COM.", "see <http://Example.COM|Example.COM>."),
+        (
+            "on registry.example.com:5000/x (cuda)",
+            "on <http://registry.example.com:5000/x|registry.example.com:5000/x> (cuda)",
+        ),
+        ("write to ada@example.com", "write to <mailto:ada@example.com|ada@example.com>"),
+        ("run train.py", "run <http://train.py|train.py>"),
+        ("`nvidia.com/gpu` and https://example.com/a.com", "`nvidia.com/gpu` and <https://example.com/a.com>"),
+        ("ml/trainer-0 of gpu-1.local asks 1.5 e.g. v1.2", "ml/trainer-0 of gpu-1.local asks 1.5 e.g. v1.2"),
+    ],
+)
+def test_a_bare_domain_is_a_link_with_what_was_typed_as_its_label(said: str, stored: str) -> None:
+    async def run() -> None:
+        async with SlackServer() as slack:
+            await slack.say("ada", ONCALL, said)
+            assert slack.messages(ONCALL)[-1]["text"] == stored
+
+    asyncio.run(run())
+
+
+def test_links_and_mentions_are_elements_of_the_blocks_of_an_event() -> None:
+    async def run() -> None:
+        async with listening("app_mention") as slack:
+            await slack.mention("ada", ONCALL, "nvidia.com/gpu in #general @here")
+            (event,) = sent(slack)
+        elements = event["blocks"][0]["elements"][0]["elements"]
+        assert [one["type"] for one in elements] == ["user", "text", "link", "text", "channel", "text", "broadcast"]
+        assert elements[2] == {"type": "link", "url": "http://nvidia.com/gpu", "text": "nvidia.com/gpu"}
+
+    asyncio.run(run())
+
+
+def test_a_group_direct_message_is_private_to_its_people_and_the_app_hears_of_mentions_there() -> None:
+    async def run() -> None:
+        async with listening("app_mention", "message.mpim") as slack:
+            group = slack.group("ada", "grace")
+            await slack.mention("ada", group, "why ml/x")
+            with pytest.raises(SlackError, match="not_in_channel"):
+                await slack.say("linus", group, "me too")
+            mention, message = sent(slack)
+            with pytest.raises(SlackApiError, match="mpim:history"):
+                await web_client(slack).conversations_replies(channel=group, ts=mention["ts"])
+        assert (mention["type"], message["channel_type"]) == ("app_mention", "mpim")
+
+    asyncio.run(run())
+
+
+def test_an_app_opens_a_group_direct_message_once() -> None:
+    async def run() -> None:
+        scopes = (*App().scopes, "mpim:write", "mpim:read")
+        async with SlackServer(seed=Seed(app=App(scopes=scopes))) as slack:
+            client = web_client(slack)
+            opened = [await client.conversations_open(users=f"{ADA},U0GRACE001") for _ in range(2)]
+            group = opened[0]["channel"]["id"]
+            listed = await client.conversations_list(types="mpim")
+            shown = await client.conversations_info(channel=group)
+        assert opened[1]["channel"]["id"] == group == slack.group("ada", "grace")
+        assert [one["id"] for one in listed["channels"]] == [group]
+        assert (shown["channel"]["is_mpim"], shown["channel"]["name"]) == (True, "mpdm-ada--grace--hami-bot-1")
+
+    asyncio.run(run())
+
+
+def test_a_file_may_appear_a_moment_after_it_was_completed() -> None:
+    async def run() -> None:
+        scopes = (*App().scopes, "files:read")
+        async with SlackServer(seed=Seed(app=App(scopes=scopes)), clock=VirtualClock()) as slack:
+            client = web_client(slack)
+            slack.faults.append(Fault("late_files", seconds=2))
+            before = len(slack.messages(ONCALL))
+            announced = await client.files_getUploadURLExternal(filename="use.png", length=1)
+            async with aiohttp.ClientSession() as session:
+                await session.post(announced["upload_url"], data=b"x")
+            file_id = announced["file_id"]
+            done = await client.files_completeUploadExternal(files=[{"id": file_id, "title": "Use"}], channel_id=ONCALL)
+            early = await client.files_info(file=file_id)
+            assert (done["files"], early["file"]["mimetype"]) == ([{"id": file_id, "title": "Use"}], "")
+            assert len(slack.messages(ONCALL)) == before
+            await slack.clock.advance(2)
+            assert slack.messages(ONCALL)[-1]["files"][0]["mimetype"] == "image/png"
+            assert (await client.files_info(file=file_id))["file"]["mimetype"] == "image/png"
 
     asyncio.run(run())

@@ -2,7 +2,7 @@
 
 import { byId, h, order } from "./dom.js";
 import { name } from "./text-view.js";
-import { channelName, here, isAppDm, openChannels } from "./workspace.js";
+import { channelName, here, isAppDm, isDirect, openChannels } from "./workspace.js";
 
 const unread = new Set();
 const rows = new Map(); // channel id -> what is drawn of it
@@ -24,8 +24,8 @@ export function drawSidebar(current) {
   mark(start, current === "start");
   order(byId("places"), [
     top,
-    ...part("Channels", all.filter((one) => !one.is_im), (one) => (one.is_private ? "🔒" : "#"), current),
-    ...part("Direct messages", all.filter((one) => one.is_im && !isAppDm(one)), () => "@", current),
+    ...part("Channels", all.filter((one) => !isDirect(one)), (one) => (one.is_private ? "🔒" : "#"), current),
+    ...part("Direct messages", all.filter((one) => isDirect(one) && !isAppDm(one)), () => "@", current),
     ...part("App", all.filter(isAppDm), () => "◆", current),
   ]);
 }

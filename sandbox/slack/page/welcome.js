@@ -8,7 +8,7 @@ const WHAT = "This is a sandbox: a small workspace on your own computer in which
 
 /** `onTry(channel, text)` opens a channel with `text` in its composer, ready to be sent. */
 export function welcome(onTry) {
-  const channels = openChannels().filter((one) => !one.is_im);
+  const channels = openChannels().filter((one) => !one.is_im && !one.is_mpim);
   const channel = channels.find((one) => (one.members ?? []).includes(here.app.bot_user_id)) ?? channels[0];
   return h("div", { class: "welcome", tabindex: "0", role: "region", "aria-label": "Start here" },
     h("div", { class: "welcome-inner" },

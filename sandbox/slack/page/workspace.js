@@ -45,11 +45,17 @@ function peer(channel) {
 }
 
 export function channelName(channel) {
+  if (channel.is_mpim) return (channel.members ?? []).filter((id) => id !== here.me).map(userName).join(", ");
   return channel.is_im ? userName(peer(channel)) : channel.name;
 }
 
 export function channelTitle(channel) {
-  return channel.is_im ? channelName(channel) : `#${channel.name}`;
+  return isDirect(channel) ? channelName(channel) : `#${channel.name}`;
+}
+
+/** Whether it is a conversation of people, two or more, and no channel. */
+export function isDirect(channel) {
+  return channel.is_im || channel.is_mpim;
 }
 
 export function isAppDm(channel) {

@@ -8,8 +8,13 @@ from sandbox.slack.webapi.call import TIER_2, TIER_3, TIER_4, Answer, Call, meth
 from sandbox.slack.workspace import Channel, Record
 
 _SINCE = "cursor limit oldest latest inclusive include_all_metadata"
-_READ = {"channel": "channels:read", "group": "groups:read", "im": "im:read"}
-_HISTORY = {"channel": "channels:history", "group": "groups:history", "im": "im:history"}
+_READ = {"channel": "channels:read", "group": "groups:read", "im": "im:read", "mpim": "mpim:read"}
+_HISTORY = {
+    "channel": "channels:history",
+    "group": "groups:history",
+    "im": "im:history",
+    "mpim": "mpim:history",
+}
 
 
 @method("conversations.history", scope=" ".join(_HISTORY.values()), tier=TIER_3, needs="channel", takes=_SINCE)
@@ -49,7 +54,7 @@ def info(call: Call) -> Answer:
 )
 def listed(call: Call) -> Answer:
     types = {kind.strip() for kind in call.text("types", "public_channel").split(",")}
-    words = {"channel": "public_channel", "group": "private_channel", "im": "im"}
+    words = {"channel": "public_channel", "group": "private_channel", "im": "im", "mpim": "mpim"}
     bot = call.world.seed.app.bot_user_id
     shown = [
         _shown(call, channel)
@@ -68,19 +73,22 @@ def members(call: Call) -> Answer:
     return {"members": page, "response_metadata": {"next_cursor": cursor}}
 
 
-@method("conversations.open", scope="im:write", tier=TIER_3, takes="users channel return_im prevent_creation")
+@method(
+    "conversations.open", scope="im:write mpim:write", tier=TIER_3, takes="users channel return_im prevent_creation"
+)
 def opened(call: Call) -> Answer:
     if call.text("channel"):
         return {"channel": {"id": call.channel().id}}
     users = [user for user in call.text("users").split(",") if user]
     if not users:
         raise SlackError("users_list_not_supplied")
-    if len(users) > 1:
-        raise SlackError("method_not_supported_for_channel_type", "the sandbox has no group conversations")
-    if users[0] not in call.world.workspace.users:
+    if not set(users) <= set(call.world.workspace.users):
         raise SlackError("user_not_found")
-    if users[0] == call.world.seed.app.bot_user_id:
+    if users == [call.world.seed.app.bot_user_id]:
         raise SlackError("cannot_dm_bot")
+    if len(users) > 1:
+        _need(call, "mpim:write")
+        return {"channel": {"id": call.world.workspace.open_group(users).id}}
     return {"channel": {"id": call.world.workspace.open_dm(users[0]).id}}
 
 
@@ -101,11 +109,14 @@ def join(call: Call) -> Answer:
 def _allowed(call: Call, scopes: dict[str, str], *, member: bool = True) -> Channel:
     """The channel, if the app has the scope for its kind. Raises SlackError missing_scope."""
     channel = call.channel(member=member)
-    needed = scopes[channel.kind]
-    provided = call.world.seed.app.scopes
-    if call.world.strict and needed not in provided:
-        raise SlackError("missing_scope", needed=needed, provided=",".join(provided))
+    _need(call, scopes[channel.kind])
     return channel
+
+
+def _need(call: Call, scope: str) -> None:
+    provided = call.world.seed.app.scopes
+    if call.world.strict and scope not in provided:
+        raise SlackError("missing_scope", needed=scope, provided=",".join(provided))
 
 
 def _messages(call: Call, channel: Channel, messages: list[Record], limit: int) -> Answer:
@@ -130,6 +141,7 @@ def _shown(call: Call, channel: Channel) -> Record:
     shown: Record = {
         "id": channel.id,
         "is_im": channel.is_im,
+        "is_mpim": channel.is_mpim,
         "is_channel": channel.kind == "channel",
         "is_group": channel.kind == "group",
         "is_private": channel.is_private or channel.is_im,

@@ -1,11 +1,14 @@
 """files.*: uploads of version 2."""
 
+from functools import partial
+
 from sandbox.slack.content import message_content
 from sandbox.slack.errors import SlackError
+from sandbox.slack.files import File
 from sandbox.slack.payloads import event_payload
 from sandbox.slack.responses import bot_message
 from sandbox.slack.webapi.call import TIER_4, Answer, Call, method
-from sandbox.slack.workspace import Channel
+from sandbox.slack.workspace import Channel, Record
 
 _ALT_MOST = 1_000  # characters of alt_txt
 
@@ -50,7 +53,23 @@ def complete(call: Call) -> Answer:
     for file, one in zip(files, given, strict=True):
         file.title = str(one.get("title") or file.title)
     threads = [channel.head_of(call.text("thread_ts")) for channel in channels]
-    for channel, thread_ts in zip(channels, threads, strict=True):
+    share = partial(_share, call, files, list(zip(channels, threads, strict=True)), content)
+    late = world.faults.fired("late_files", "api/files.completeUploadExternal")
+    if late is None:
+        share()
+        return {"files": [world.files.public(file) for file in files]}
+    for file in files:
+        file.is_processed = False
+    world.clock.call_later(late.seconds, share)
+    return {"files": [{"id": file.id, "title": file.title} for file in files]}
+
+
+def _share(call: Call, files: list[File], places: list[tuple[Channel, str]], content: Record) -> None:
+    """One message with the files in each place, given as (channel, thread)."""
+    world = call.world
+    for file in files:
+        file.is_processed = True
+    for channel, thread_ts in places:
         message = bot_message(world.workspace, content, thread_ts)
         for file in files:
             file.channels.append(channel.id)
@@ -60,7 +79,6 @@ def complete(call: Call) -> Answer:
         world.clear_status(channel.id, thread_ts)
         if "file_shared" in world.seed.app.events:
             _tell_app(call, [file.id for file in files], channel, message["ts"])
-    return {"files": [world.files.public(file) for file in files]}
 
 
 @method("files.info", scope="files:read", tier=TIER_4, needs="file", takes="cursor limit count page")
