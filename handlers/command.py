@@ -8,7 +8,7 @@ from handlers.desk import Desk
 from handlers.fit_form import FitForm
 from handlers.question import Question
 from handlers.understand import COMMAND, ManifestWanted, understand
-from handlers.words import split_words
+from handlers.words import command_words, split_words
 
 
 def register(app: App, desk: Desk) -> None:
@@ -18,7 +18,7 @@ def register(app: App, desk: Desk) -> None:
     async def asked(ack: Any, body: dict[str, Any]) -> None:
         await ack()
         question = Question(
-            words=body.get("text") or "",
+            words=command_words(body),
             user=body["user_id"],
             channel=body["channel_id"],
             asked_at=desk.lent.now(),

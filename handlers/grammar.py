@@ -5,6 +5,7 @@ their verb is used, not before.
 """
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,10 @@ from bot.errors import UsageError
 from playbooks._playbook import Playbook, find, load
 
 _CLOSE = 0.5
+DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"
+"""What other keyboards and phones write for one hyphen or two."""
+_LONG_DASHES = "—―─⸺⸻ー"
+_OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
 _MEANT = {"pods": "pending"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
 
@@ -45,7 +50,9 @@ class Grammar(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and self.get_command(ctx, args[0]) is None:
-            raise unknown_verb(args[0], self.list_commands(ctx), ctx.command_path)
+            if self.get_command(ctx, args[0].lower()) is None:
+                raise unknown_verb(args[0], self.list_commands(ctx), ctx.command_path)
+            args = [args[0].lower(), *args[1:]]
         return super().resolve_command(ctx, args)
 
     def playbook(self, verb: str) -> click.Command:
@@ -97,8 +104,19 @@ def nearest(word: str, verbs: Sequence[str]) -> list[str]:
     return difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
 
 
+def straight_option(word: str) -> str:
+    """The word with the dashes of an option as hyphens: `——lang` is `--lang`, `–n` is `-n`. Any other as it is."""
+    found = _OPTION.match(word)
+    if found is None or found[1].isascii():
+        return word
+    is_long = len(word[found.end(1) :].partition("=")[0]) > 1 and (len(found[1]) > 1 or found[1] in _LONG_DASHES)
+    return f"{'--' if is_long else '-'}{word[found.end(1) :]}"
+
+
 def read(grammar: Grammar, words: Sequence[str]) -> Any:
     """What the words ask for: an `Asked`, or what a surface's own command returns. Raises UsageError."""
+    until = list(words).index("because") if "because" in words else len(words)
+    words = [*map(straight_option, words[:until]), *words[until:]]
     try:
         return grammar.main(_options_last(grammar, words), prog_name=grammar.name, standalone_mode=False)
     except click.ClickException as error:

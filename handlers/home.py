@@ -11,14 +11,16 @@ from bot.slack.groups import Groups
 from bot.slack.render import blocks
 from bot.slack.render.change import what, where
 from bot.slack.render.home import OPEN_FORM, Seen, render_home
-from bot.slack.render.triage import Head
+from bot.slack.render.triage_head import Head
 from bot.store import StoreError
 from handlers.deeds import NOTHING, Kind, Nothing, Taken
 from handlers.desk import Desk
 from handlers.lent import Lent
 from handlers.oncall.desk import TriageDesk
 from handlers.question import Question
+from handlers.typed import normalise
 from handlers.understand import example
+from handlers.words import as_delivered
 from playbooks._playbook import find
 
 FORM = "ask"
@@ -50,7 +52,8 @@ def register(app: App, desk: Desk, access: Access, triage: TriageDesk | None) ->
         await ack()
         view = body["view"]
         words = view["state"]["values"][_BLOCK][_INPUT].get("value") or ""
-        await desk.ask_typed(f"{view['id']}:{view['hash']}", _question(desk, body["user"]["id"], words))
+        question = _question(desk, body["user"]["id"], normalise(as_delivered(words)))
+        await desk.ask_typed(f"{view['id']}:{view['hash']}", question)
 
     app.event("app_home_opened")(opened)
     app.action(OPEN_FORM)(form_wanted)

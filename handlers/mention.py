@@ -5,7 +5,7 @@ from typing import Any
 from bot.slack.app import App
 from handlers.desk import Desk
 from handlers.question import Question
-from handlers.words import without_mention
+from handlers.words import mentioned_words
 
 
 def register(app: App, desk: Desk) -> None:
@@ -31,7 +31,7 @@ def _is_from_person(event: dict[str, Any]) -> bool:
 def question_of(desk: Desk, event: dict[str, Any], *, thread_ts: str) -> Question:
     """What a mention or a direct message asks."""
     return Question(
-        words=without_mention(event.get("text") or "", desk.lent.bot_user),
+        words=mentioned_words(event, desk.lent.bot_user),
         user=event["user"],
         channel=event["channel"],
         asked_at=desk.lent.now(),

@@ -1,5 +1,7 @@
 """Sentences that ask about one pod: `Why is my pod ml/trainer-0 still pending?` is `why ml/trainer-0`.
 
+So is `为什么 ml/trainer-0 一直 pending？`: what is Chinese in a sentence is no name.
+
 Nothing is guessed: the words around the pod's name are known ones, or the person is asked which word it is.
 """
 
@@ -12,7 +14,7 @@ from handlers.understand import build_grammar, understand
 from playbooks._playbook import find, load
 
 _WHY = "why"
-_AROUND = "`*_~.,;:?!"
+_AROUND = "`*_~.,;:?!()[]"
 """What stands around a word in a sentence, or marks it up, and in no name."""
 _AROUND_A_POD = (
     "a an the my our your his her their this that it its i we you there "
@@ -28,6 +30,16 @@ _FILLER = frozenset(_AROUND_A_POD.split())
 _NAMESPACE = ("namespace", "ns")
 _NAME = re.compile(r"(?:[a-z0-9.-]+/)*(?=[a-z0-9./-]*[0-9/-])[a-z0-9][a-z0-9./-]*")
 """What looks like a pod's name: few words of a sentence have a digit, a hyphen or a slash."""
+_WHY_IN_CHINESE = re.compile(
+    "[为為爲](?:什[么麼]|甚[么麼]|啥|何|毛)|(?:什[么麼]|啥)原因|原因是|何故|"
+    "(?:怎[么麼]|咋)(?:[了啦啊还還不没沒老总總会會]|回事|一直|[这這那][么麼])|咋$"
+)
+_HELP_IN_CHINESE = re.compile("(?:使用)?(?:帮助|幫助|说明|說明)|怎[么麼](?:使)?用")
+_SPACE_NAMED = "(?:命名|名字|名称|名稱)(?:空间|空間)"
+_NAMESPACE_BEHIND = re.compile(rf"([a-z0-9][a-z0-9-]*)\s*(?:[这這][个個])?{_SPACE_NAMED}(?!\s*[a-z0-9])")
+_NAMESPACE_BEFORE = re.compile(rf"{_SPACE_NAMED}[\s是为為:]*([a-z0-9][a-z0-9-]*)")
+_LATIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]*")
+_IS_OPTION = re.compile("--?[a-z]")
 
 
 def wants_pod(verb: str) -> bool:
@@ -45,7 +57,7 @@ def is_complete(words: Sequence[str]) -> bool:
 
 
 def from_verb(words: list[str]) -> list[str]:
-    """The words from a reading verb on, which a phone wrote with a capital; whatever was said before `why` is dropped.
+    """The words from a reading verb on; whatever was said before `why` is dropped, and Chinese questions are English.
 
     Backticks around them are dropped too, as none of those verbs takes free text.
     """
@@ -57,8 +69,22 @@ def from_verb(words: list[str]) -> list[str]:
     elif _WHY in bare and all(one.isalpha() or "'" in one for one in bare[: bare.index(_WHY)] if one):
         start = bare.index(_WHY)
     else:
-        return words
+        return _from_chinese(words)
     return [bare[start], *(one.strip("`") if one.startswith("`") else one for one in words[start + 1 :])]
+
+
+def _from_chinese(words: list[str]) -> list[str]:
+    """The English words of a Chinese question; any other words as they are."""
+    first = next((number for number, one in enumerate(words) if _IS_OPTION.match(one)), len(words))
+    sentence, options = " ".join(words[:first]), words[first:]
+    if _HELP_IN_CHINESE.fullmatch(sentence.strip(_AROUND)):
+        return ["help"]
+    if not _WHY_IN_CHINESE.search(sentence):
+        return words
+    for namespace in (_NAMESPACE_BEHIND, _NAMESPACE_BEFORE):
+        sentence = namespace.sub(rf" {_NAMESPACE[0]} \1 ", sentence)
+    named = [one for one in _LATIN.findall(sentence) if one.lower().strip(_AROUND) not in _FILLER]
+    return [_WHY, *named, *options]
 
 
 def plain_question(words: list[str]) -> list[str]:

@@ -1,14 +1,14 @@
-"""The words of a question as Slack delivers them: escaped, with typographic quotes and dashes, links and mentions."""
+"""The words of a question as Slack delivers them: escaped, with links and mentions, as people type them."""
 
 import re
 import shlex
 from collections.abc import Sequence
+from typing import Any
 
 from bot.errors import UsageError
+from handlers.typed import QUOTES, normalise
 
 LONGEST = 2000
-_TYPOGRAPHIC = str.maketrans({"“": '"', "”": '"', "„": '"', "‘": "'", "’": "'", "–": "-", "—": "--", "\u00a0": " "})
-"""Phones write these by themselves; two hyphens become one long dash."""
 _APOSTROPHE = re.compile("(?<=[A-Za-z])'(?=[A-Za-z])")
 """As in `isn't`: no quote. Joined words have none between letters."""
 _ENTITY = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
@@ -18,14 +18,14 @@ _ESCAPE = re.compile("|".join(_ESCAPES))
 
 
 def split_words(text: str) -> list[str]:
-    """The words as typed. Slack's own markup is undone: `<http://a.b|a.b>` is `a.b`, `<#C1|ops>` is `ops`.
+    """The words in their normal form. Slack's own markup is undone: `<http://a.b|a.b>` is `a.b`, `<#C1|ops>` is `ops`.
 
     Raises UsageError for text that is too long, or whose quotes do not match.
     """
     if len(text) > LONGEST:
         error = UsageError(f"that is {len(text):,} characters long; a question has at most {LONGEST:,}")
         raise error.worded("too-long", got=f"{len(text):,}", most=f"{LONGEST:,}")
-    straight = plain_text(text).translate(_TYPOGRAPHIC)
+    straight = plain_text(normalise(text)).translate(QUOTES)  # in a reason too
     try:
         return [one.replace("’", "'") for one in shlex.split(_APOSTROPHE.sub("’", straight))]
     except ValueError as error:
@@ -50,6 +50,11 @@ def as_delivered(typed: str) -> str:
     return typed
 
 
-def without_mention(text: str, bot_user: str) -> str:
-    """The text after the bot's own mention, wherever that stands."""
-    return re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", " ", text).strip()
+def mentioned_words(event: dict[str, Any], bot_user: str) -> str:
+    """What a message asks, in its normal form and still escaped: without the bot's own mention, wherever that is."""
+    return normalise(re.sub(rf"<@{re.escape(bot_user)}(\|[^>]*)?>", " ", event.get("text") or ""))
+
+
+def command_words(body: dict[str, Any]) -> str:
+    """What a slash command asks, in its normal form and still escaped."""
+    return normalise(body.get("text") or "")

@@ -21,7 +21,8 @@ _CHANGED = update(alerts).where(*(alerts.c[name.removeprefix("of_")] == bindpara
 
 
 class Counts(NamedTuple):
-    """Of one incident: alerts and pods that fire now, and all that ever did; `subjects` are some pods, firing first.
+    """Of one incident: alerts, pods and nodes that fire now, and all that ever did; the nodes are those of alerts that
+    name no pod. `subjects` are some pods, firing first.
 
     The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks.
     """
@@ -35,6 +36,8 @@ class Counts(NamedTuple):
     namespaces: tuple[str, ...] = ()
     severities: tuple[str, ...] = ()
     runbooks: tuple[str, ...] = ()
+    nodes_firing: int = 0
+    nodes: int = 0
 
 
 async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
@@ -89,6 +92,8 @@ def counted(rows: Sequence[Any]) -> Counts:
         namespaces=_each(rows, "namespace"),
         severities=_each(rows, "severity"),
         runbooks=_each(rows, "runbook"),
+        nodes_firing=len(_nodes(firing)),
+        nodes=len(_nodes(rows)),
     )
 
 
@@ -131,6 +136,10 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
 def _values(one: Alert, at: float) -> dict[str, Any]:
     texts = {"labels": json.dumps(dict(one.labels)), "annotations": json.dumps(dict(one.annotations))}
     return {**one._asdict(), **texts, "received_at": at}
+
+
+def _nodes(rows: Sequence[Any]) -> set[str]:
+    return {row.node for row in rows if row.node and not row.pod}
 
 
 def _each(rows: Sequence[Any], what: str) -> tuple[str, ...]:

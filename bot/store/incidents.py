@@ -203,7 +203,9 @@ class IncidentRows:
     async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
         """How many alerts and pods these incidents have."""
         here = alerts.c.incident.in_(incident_ids)
-        said = [alerts.c[name] for name in ("incident", "status", "name", "namespace", "pod", "severity", "runbook")]
+        said = [
+            alerts.c[name] for name in ("incident", "status", "name", "namespace", "pod", "node", "severity", "runbook")
+        ]
         grouped = select(*said, func.count().label("n")).where(here).group_by(*said)
         with told("counting alerts"):
             async with self._engine.connect() as connection:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from bot.report import SEVERITIES, Severity
+from bot.report import SEVERITIES, NextAction, Severity
 
 _MOST_LABELS, _LONGEST_LABEL = 8, 80
 _SAID_ELSEWHERE = ("alertname", "severity")
@@ -23,6 +23,7 @@ class Cause(msgspec.Struct, frozen=True):
     `code` is the finding's, empty where nothing was found; then `why_not` says why, and `labels` (`instance=db-1`) are
     some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither).
     `nodes` are those that the cause lies in; `graph` is the http(s) address that shows an alert's expression, or empty.
+    `step` is the first thing to do about it, None where nothing was found.
     """
 
     signature: str
@@ -34,6 +35,7 @@ class Cause(msgspec.Struct, frozen=True):
     why_not: str = ""
     labels: tuple[str, ...] = ()
     graph: str = ""
+    step: NextAction | None = None
 
 
 def level_of(label: str) -> Severity | None:

@@ -40,8 +40,9 @@ from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show, wor
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
 from handlers.desk import DONE, Desk
 from handlers.question import Question
+from handlers.typed import without_invisible
 from handlers.understand import COMMAND, Help, example, understand
-from handlers.words import plain_text, split_words, without_mention
+from handlers.words import as_delivered, command_words, mentioned_words, plain_text, split_words
 
 _CHANGING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:verbosity|profiling)\b")
 _BECAUSE = re.compile(r"\sbecause\s+")
@@ -55,7 +56,7 @@ def register(app: App, desk: Desk, changes: ChangeDesk) -> None:
     window = _Window(desk, changes)
 
     async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_CHANGING.match(body.get("text") or ""))
+        return bool(_CHANGING.match(command_words(body)))
 
     async def mentioned(event: dict[str, Any]) -> bool:
         return _from_person(event) and bool(_CHANGING.match(window.words_of(event)))
@@ -111,14 +112,14 @@ class _Window:
         self._of_card = add(Kind("change-press", _Press, self._pressed))
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
+        return mentioned_words(event, self._desk.lent.bot_user)
 
     # ----------------------------------------------------------------------------------------------- in words
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         question = self._question(
-            body["user_id"], body["channel_id"], body.get("text") or "", body.get("response_url", "")
+            body["user_id"], body["channel_id"], command_words(body), body.get("response_url", "")
         )
         await self._ask(body["trigger_id"], question, body["trigger_id"])
 
@@ -130,9 +131,9 @@ class _Window:
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         value = read_value(_action(body)["value"])
-        words = f"--cluster {value.cluster} {value.words}" if value and value.cluster else value.words if value else ""
-        if value and value.cluster not in self._desk.lent.clusters:
-            words = value.words
+        words = as_delivered(value.words) if value else ""
+        if value and value.cluster in self._desk.lent.clusters:
+            words = f"--cluster {value.cluster} {words}"
         await self._ask(body["trigger_id"], self._clicked(body, words), body["trigger_id"])
 
     async def _ask(self, key: str, question: Question, trigger_id: str) -> None:
@@ -212,7 +213,9 @@ class _Window:
         draft = read_draft(view.get("private_metadata") or "")
         typed = view["state"]["values"].get(REASON, {}).get(REASON_TEXT, {}).get("value") or ""
         if draft:
-            draft = msgspec.structs.replace(draft, because=" ".join(plain_text(typed).split())[:LONGEST_REASON])
+            draft = msgspec.structs.replace(
+                draft, because=" ".join(plain_text(without_invisible(typed)).split())[:LONGEST_REASON]
+            )
         channel = draft.channel if draft else body["user"]["id"]
         key = f"{view['id']}:{view['hash']}"
         question = self._question(body["user"]["id"], channel)

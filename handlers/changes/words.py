@@ -34,6 +34,7 @@ _UNITS = {
     **dict.fromkeys(("h", "hour", "hours"), "h"),
 }
 _KEYWORDS = ("for", "because", "until-captured")
+_WORDS = (*_KEYWORDS, "extend", "revert", "on", "off")
 
 
 class Show(NamedTuple):
@@ -105,7 +106,9 @@ def read_change(
 ) -> Request:
     """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
     try:
-        request = _read(verb, _with_units(words), dry_run=dry_run, container=container or "extender", until=until)
+        request = _read(
+            verb, _with_units(_small(words)), dry_run=dry_run, container=container or "extender", until=until
+        )
         _check_options(request, given=dry_run or bool(container or until))
     except _WrongError as error:
         raise UsageError(str(error), hint=f"For example: {program} {error.example or EXAMPLES[verb]}") from error
@@ -175,6 +178,16 @@ def _clauses(verb: Verb, words: list[str]) -> dict[str, str]:
         else:
             told[keyword], *words = words
     return told
+
+
+def _small(words: Sequence[str]) -> list[str]:
+    """The words with those of the grammar in lower case; a reason stays as it is."""
+    read: list[str] = []
+    for at, word in enumerate(words):
+        read.append(word.lower() if word.lower() in _WORDS else word)
+        if read[-1] == "because":
+            return [*read, *words[at + 1 :]]
+    return read
 
 
 def _with_units(words: Sequence[str]) -> list[str]:

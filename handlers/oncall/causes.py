@@ -194,4 +194,5 @@ async def _diagnosed(playbook: Playbook, request: Any, sources: Sources, say: Te
 
 
 def _cause(finding: Finding, subject: str) -> Cause:
-    return Cause(cause_signature(finding), finding.code, finding.claim, finding.severity, subject, finding.scope.nodes)
+    found = Cause(cause_signature(finding), finding.code, finding.claim, finding.severity, subject, finding.scope.nodes)
+    return msgspec.structs.replace(found, step=next(iter(finding.next_actions), None))

@@ -10,7 +10,8 @@ from bot.errors import BotError
 from bot.slack.groups import Groups
 from bot.slack.message import Message
 from bot.slack.render.prose import progress
-from bot.slack.render.triage import Happened, Head, render_open, render_timeline
+from bot.slack.render.triage import Happened, render_open, render_timeline
+from bot.slack.render.triage_head import Head
 from bot.store.alert_rows import Counts
 from bot.store.audit import Line
 from bot.store.incidents import BEFORE, Row

@@ -7,11 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from bot.errors import BotError, SourceError
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Kind
 from bot.kube.record import record
-from bot.report import Gap, one_line
+from bot.report import Gap, Severity, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
 from bot.slack.render.prose import render_error
@@ -41,12 +43,15 @@ _BOUNDS = Bounds()
 
 
 class Asked(NamedTuple):
-    """What was asked about, the name that its recording has, and the nodes whose cards are shown."""
+    """What was asked about, the name that its recording has, the nodes whose cards are shown, and how severe its head
+    says that it is: people are told one severity.
+    """
 
     verb: str
     subject: str
     recording: str
     nodes: tuple[str, ...] = ()
+    severity: Severity = "warning"
 
 
 async def evidence(lent: Lent, cluster: str, asked: Asked, bounds: Bounds = _BOUNDS) -> Message:
@@ -54,11 +59,12 @@ async def evidence(lent: Lent, cluster: str, asked: Asked, bounds: Bounds = _BOU
     say = lent.say
     try:
         async with asyncio.timeout(ANSWERED_S), lent.open_sources(cluster) as sources:
-            report = await answer(sources, asked.verb, asked.subject, say)
+            found = await answer(sources, asked.verb, asked.subject, say)
     except TimeoutError:
         return render_error(BotError(f"{asked.verb} {asked.subject}: no answer within {ANSWERED_S:g} s"), say)
     except BotError as error:
         return render_error(error, say)
+    report = msgspec.structs.replace(found, severity=asked.severity)
     words = f"{asked.verb} {asked.subject}"
     rendered = partial(render_report, report, say, channel_buttons=False, words=words)
     try:

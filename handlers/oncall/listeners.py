@@ -11,7 +11,8 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
-from bot.slack.render.triage import ACT, FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form, render_head
+from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form
+from bot.slack.render.triage_head import ACT, render_head
 from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
@@ -22,8 +23,9 @@ from handlers.oncall.desk import Once, TriageDesk, Wanted
 from handlers.oncall.digests import Digests, read_digest
 from handlers.oncall.words import DEEDS, Asked, read_mute, read_words
 from handlers.question import Question
+from handlers.typed import without_invisible
 from handlers.understand import BOT, COMMAND
-from handlers.words import plain_text, split_words, without_mention
+from handlers.words import command_words, mentioned_words, plain_text, split_words
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
@@ -43,7 +45,7 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
     window = _Window(desk, triage, digests)
 
     async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_OURS.match(body.get("text") or ""))
+        return bool(_OURS.match(command_words(body)))
 
     async def mentioned(event: dict[str, Any]) -> bool:
         return _from_person(event) and (bool(_OURS.match(window.words_of(event))) or window.may_be_in_short(event))
@@ -108,7 +110,7 @@ class _Window:
         return self._given
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
+        return mentioned_words(event, self._desk.lent.bot_user)
 
     def may_be_in_short(self, event: dict[str, Any]) -> bool:
         """Whether it acts on the incident of its thread without the word `triage`, should that be an incident's.
@@ -119,7 +121,7 @@ class _Window:
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        question = self._question(body["user_id"], body["channel_id"], body.get("text") or "")
+        question = self._question(body["user_id"], body["channel_id"], command_words(body))
         question = msgspec.structs.replace(question, response_url=body.get("response_url", ""))
         await self._do(body["trigger_id"], question, _InWords())
 
@@ -279,7 +281,7 @@ def _words_of_form(_: Question, typed: _Form) -> str:
 def _typed(incident: str, deed: Deed, values: dict[str, Any]) -> _Form:
     """What stands in the form that was submitted."""
     chosen: dict[str, Any] = _input(values, MUTE).get("selected_option") or {}
-    text = plain_text(str(_input(values, NOTE).get("value") or ""))
+    text = plain_text(without_invisible(str(_input(values, NOTE).get("value") or "")))
     return _Form(
         deed,
         incident,

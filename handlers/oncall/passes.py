@@ -19,14 +19,16 @@ import msgspec
 
 from bot.bugs import bugs_as_errors
 from bot.errors import BotError, SourceError
+from bot.report import SEVERITIES
 from bot.settings.schema import PagerDutySettings
 from bot.slack.message import Message
 from bot.slack.outbox import Severity
-from bot.slack.render.triage import Head, render_head, render_news
+from bot.slack.render.prose import progress
+from bot.slack.render.triage import render_news
+from bot.slack.render.triage_head import Head, details, render_head
 from bot.store import StoreError
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Event, Row, evidence_key, head_key
-from bot.triage.cause import severest
 from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.state import Terms, passed, wants_call
 from bot.triage.webhook import ALERTMANAGER, Alert
@@ -284,34 +286,49 @@ class Keeper:
 
     async def _show(self, row: Row, counts: Counts) -> None:
         """Posts the head, or edits it: at once when its state or owner changed, else now and then."""
-        message = render_head(head_of(row, counts), self._lent.say)
-        said = _digest([row.incident.state, row.incident.owner, row.incident.called])
-        shown = f"{said}:{_digest([message.text, message.blocks])}"
+        head = head_of(row, counts)
+        message = render_head(head, self._lent.say)
+        said = _digest([row.incident.state, row.incident.owner, row.incident.called, head.severity])
+        looks = _digest([message.text, message.blocks])
         waited = self._lent.now() - row.shown_at
-        if shown == row.shown and (row.thread_ts or waited < NOT_POSTED_S):
+        if row.shown.endswith(looks) and (row.thread_ts or waited < NOT_POSTED_S):
             return
         if waited < DEBOUNCE_S and row.shown.startswith(said):
             return
-        severity = severest(row.cause.severity, counts.severities)
-        await self._put(row, head_key(row.id), message, severity=severity, update_ts=row.thread_ts)
+        shown = f"{said}:{looks}"
+        await self._put(row, head_key(row.id), message, severity=head.severity, update_ts=row.thread_ts)
         await self._rows.show(row.id, shown)
 
     async def _prove(self, rows: Sequence[Row]) -> bool:
-        """The evidence of these incidents, of one after the other."""
-        return any([await _guarded(f"the incident {row.id}", partial(self._prove_one, row)) for row in rows])
+        """The evidence of these incidents, of one after the other, of the most severe first."""
+        counts = await self._rows.counts([row.id for row in rows])
+        heads = [(row, head_of(row, counts.get(row.id, Counts()))) for row in rows]
+        heads.sort(key=lambda one: SEVERITIES.index(one[1].severity), reverse=True)
+        return any(
+            [await _guarded(f"the incident {row.id}", partial(self._prove_one, row, head)) for row, head in heads]
+        )
 
-    async def _prove_one(self, row: Row) -> bool:
-        """The evidence, once: what a person who asked about the first pod would be answered.
+    async def _prove_one(self, row: Row, head: Head) -> bool:
+        """The evidence, once: what a person who asked about the first pod would be answered, and what the head has no
+        room for.
 
         A recording that is made again is another file. What was given before this was interrupted stays as it is.
         """
-        if row.cause.code and row.cause.subject and not await self._rows.has_evidence(row):
-            verb = "why" if "/" in row.cause.subject else "nodes"
-            asked = Asked(verb, row.cause.subject, f"incident-{row.id}.tar.gz", row.cause.nodes)
-            message = await evidence(self._lent, row.cluster, asked)
-            await self._put(row, evidence_key(row.id), message, thread_ts=row.thread_ts)
+        if not await self._rows.has_evidence(row):
+            message, more = await self._found(row, head), details(head, self._lent.say)
+            if message.blocks or more:
+                message = message._replace(blocks=(*message.blocks, *more))
+                await self._put(row, evidence_key(row.id), message, severity=head.severity, thread_ts=row.thread_ts)
         await self._rows.proven(row.id)
         return False
+
+    async def _found(self, row: Row, head: Head) -> Message:
+        """What is known of the cause; without blocks where none was found."""
+        if not (row.cause.code and row.cause.subject):
+            return progress(self._lent.say("triage.alerts-say"))
+        verb = "why" if "/" in row.cause.subject else "nodes"
+        asked = Asked(verb, row.cause.subject, f"incident-{row.id}.tar.gz", row.cause.nodes, head.severity)
+        return await evidence(self._lent, row.cluster, asked)
 
     async def _reply(self, row: Row, untold: Sequence[Event]) -> None:
         for event in untold:
@@ -351,6 +368,8 @@ def head_of(row: Row, counts: Counts) -> Head:
         counts.namespaces,
         counts.severities,
         counts.runbooks,
+        nodes_firing=counts.nodes_firing,
+        nodes=counts.nodes,
     )
 
 

@@ -12,7 +12,7 @@ from handlers.desk import DONE, Desk
 from handlers.profiles.desk import ProfileDesk
 from handlers.question import Question
 from handlers.understand import COMMAND
-from handlers.words import as_delivered, without_mention
+from handlers.words import as_delivered, command_words, mentioned_words
 
 _ASKING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*profile\b")
 
@@ -22,7 +22,7 @@ def register(app: App, desk: Desk, profiles: ProfileDesk) -> None:
     window = _Window(desk, profiles)
 
     async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_ASKING.match(body.get("text") or ""))
+        return bool(_ASKING.match(command_words(body)))
 
     async def mentioned(event: dict[str, Any]) -> bool:
         return _from_person(event) and bool(_ASKING.match(window.words_of(event)))
@@ -50,11 +50,11 @@ class _Window:
         self._of_cancel = desk.kinds.add(Kind("profile-cancel", Nothing, self._cancel))
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return without_mention(event.get("text") or "", self._desk.lent.bot_user)
+        return mentioned_words(event, self._desk.lent.bot_user)
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        words, url = body.get("text") or "", body.get("response_url", "")
+        words, url = command_words(body), body.get("response_url", "")
         question = self._question(body["user_id"], body["channel_id"], words, response_url=url, beside=True)
         await self._profiles.ask(body["trigger_id"], question)
 

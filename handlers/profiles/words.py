@@ -63,6 +63,9 @@ class _Command(click.Command):
     """Leaves the words of a study alone: their options are Go's, with one dash and long names."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = (*STUDIES, *KINDS, _KEPT)
+        first = next((place for place, word in enumerate(args) if word.lower() in words), len(args))
+        args = [word.lower() if place == first else word for place, word in enumerate(args)]
         start = next((place for place, word in enumerate(args) if word in STUDIES), None)
         if start is None:
             return super().parse_args(ctx, args)

@@ -19,6 +19,7 @@ from handlers.changes.words import (
     words_of,
 )
 from handlers.grammar import Grammar, read
+from handlers.typed import without_invisible
 from handlers.words import as_delivered, split_words
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
 
@@ -106,7 +107,7 @@ def test_a_length_of_time_is_written_as_it_is_read(seconds: int) -> None:
 
 # Without what a phone puts into typed words: that is read as what was meant.
 _TYPED = st.characters(exclude_categories=("C", "Z", "Pi", "Pf"), exclude_characters="–—„")
-REASONS = st.text(_TYPED | st.just(" ")).map(lambda text: " ".join(text.split()))
+REASONS = st.text(_TYPED | st.just(" ")).map(lambda text: " ".join(without_invisible(text).split()))
 
 
 @given(
@@ -125,3 +126,11 @@ def test_the_words_of_a_request_ask_for_it_again(container: str, seconds: int, b
         del words[at : at + 2]
     assert verb == "verbosity"
     assert read_change("/hami", "verbosity", words, **options) == request
+
+
+@pytest.mark.parametrize("words", ["5 For 10m Because It hangs", "Revert", "Extend 10m"])
+def test_words_of_the_grammar_have_any_case_and_a_reason_keeps_its_own(words: str) -> None:
+    small = words.replace("For", "for").replace("Because", "because").replace("Revert", "revert")
+    assert read_change("", "verbosity", words.split()) == read_change(
+        "", "verbosity", small.replace("Extend", "extend").split()
+    )

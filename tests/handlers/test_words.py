@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.errors import UsageError
-from handlers.words import LONGEST, as_delivered, join_words, plain_text, split_words, without_mention
+from handlers.words import LONGEST, as_delivered, command_words, join_words, mentioned_words, plain_text, split_words
 
 
 @pytest.mark.parametrize(
@@ -66,18 +66,23 @@ def test_a_question_has_a_longest_length():
 
 @pytest.mark.parametrize("text", ["<@U0BOT> why trainer-0", "why trainer-0 <@U0BOT|hami>", "  <@U0BOT>why trainer-0"])
 def test_the_mention_of_the_bot_is_no_word_of_the_question(text):
-    assert without_mention(text, "U0BOT") == "why trainer-0"
+    assert mentioned_words({"text": text}, "U0BOT") == "why trainer-0"
 
 
 def test_the_mention_of_somebody_else_stays():
-    assert without_mention("<@U0BOT> ask <@U1>", "U0BOT") == "ask <@U1>"
-    assert without_mention("<@U0BOT2> why", "U0BOT") == "<@U0BOT2> why"
+    assert mentioned_words({"text": "<@U0BOT> ask <@U1>"}, "U0BOT") == "ask <@U1>"
+    assert mentioned_words({"text": "<@U0BOT2> why"}, "U0BOT") == "<@U0BOT2> why"
 
 
-# Words as the bot itself writes them into a button: without what a phone puts into typed ones.
-_PLAIN = st.text(st.characters(blacklist_characters="“”„‘’–—\u00a0", blacklist_categories=("Cs",)), max_size=20)
+def test_a_message_and_a_command_may_come_without_text():
+    assert mentioned_words({}, "U0BOT") == command_words({"text": None}) == ""
+
+
+# Words as the bot itself writes them into a button: a verb, names, types and reasons in their normal form.
+_PLAIN = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)
 
 
 @given(st.lists(_PLAIN, max_size=5))
 def test_joined_words_are_taken_apart_as_they_were(words):
+    words = ["why", *words, "-n", "ml"]
     assert split_words(as_delivered(join_words(words))) == words

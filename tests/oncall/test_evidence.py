@@ -132,6 +132,36 @@ def test_of_a_cluster_with_too_many_pods_they_are_not_read_to_be_counted(
     with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
 
 
+def test_head_and_evidence_tell_one_severity(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0, severity="page")])
+        await rig.passes(60, keeper, step_s=30)
+        [head] = rig.heads()
+        [reply] = rig.replies(head)
+        assert head["text"].startswith("Open, critical: ")
+        assert "\nCritical: " in reply
+        assert "Warning: " not in reply
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        calm = [pending(name=f"Disk{number}", pod="x")._replace(namespace="", pod="") for number in range(8)]
+        await keeper.take([*calm, pending(0, severity="critical")])
+        await keeper.look()
+        await rig.outbox.step(ONCALL)
+        await keeper.look()
+        await rig.send()
+        said = [one["text"] for one in rig._said()]
+        assert said[0].startswith("Open, critical: ")
+        assert "\nCritical, " in said[1]
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
 def test_what_a_recording_lacks_is_said_beside_it(new_database: NewDatabase, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         message = await evidence(rig.lent(), "", Asked("why", "ml/trainer-0", "x.tar.gz"))

@@ -13,16 +13,14 @@ from bot.slack.render.digest import Owner, Told, render_digest
 from bot.slack.render.limits import validate_view
 from bot.slack.render.triage import (
     Happened,
-    Head,
-    button_value,
     form,
     read_button,
     read_form,
-    render_head,
     render_news,
     render_open,
     render_timeline,
 )
+from bot.slack.render.triage_head import Head, button_value, render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.cause import Cause
 from bot.triage.mute import Until

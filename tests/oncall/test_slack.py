@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from bot.settings.schema import OncallSettings
-from bot.slack.render.triage import button_value
+from bot.slack.render.triage_head import button_value
 from tests.oncall.bot import CHANNEL, GIVEN, ROOM, TOKEN, World, played, webhook
 from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster

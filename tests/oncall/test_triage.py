@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bot.errors import SourceError
-from bot.triage.state import Act, act
+from bot.triage.state import Act, Step, act
 from handlers.changes.terms import AccessDenied, Person
 from handlers.oncall.causes import told_alone
 from handlers.oncall.desk import TriageDesk, Wanted
@@ -46,9 +47,10 @@ def test_the_head_shows_what_its_alerts_say_of_place_severity_and_runbook(databa
         await keeper.take([pending(0, severity="page", runbook=link), pending(3), pending(6, runbook=link)])
         await rig.passes(10, keeper)
         [head] = rig.heads()
-        assert "Namespace \ntext\nml\n" in text(head)
-        assert "Severity: page" in text(head)
-        assert str(head["blocks"]).count(str({"type": "link", "url": link})) == 1
+        assert head["text"].startswith("Open, critical: ")
+        assert " in \ntext\nml\n" in text(head)
+        assert str(head["blocks"]).count(str({"type": "link", "url": link, "text": "Runbook"})) == 1
+        assert "Severity: page" in rig.replies(head)[0]
 
     with_rig(database, busy_cluster(tmp_path, 9), scene)
 
@@ -61,7 +63,7 @@ def test_the_head_links_to_the_graph_of_the_first_alert_that_has_one(database: s
         await keeper.take([pending(0), pending(3, **of_alertmanager), pending(6, **of_alertmanager)])
         await rig.passes(10, keeper)
         [head] = rig.heads()
-        assert str(head["blocks"]).count(str({"type": "link", "url": graph, "text": "Graph of the alert"})) == 1
+        assert str(head["blocks"]).count(str({"type": "link", "url": graph, "text": "Graph"})) == 1
 
     with_rig(database, busy_cluster(tmp_path, 9), scene)
 
@@ -100,6 +102,21 @@ def test_counts_are_edited_every_45_seconds_and_a_state_at_once(database: str, t
         assert any("Acknowledged" in one for one in rig.replies(head))
 
     with_rig(database, busy_cluster(tmp_path, 36), scene)
+
+
+def test_a_deed_that_changes_nothing_on_the_head_edits_nothing(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(60, keeper, step_s=30)
+        [row] = await rig.store.incidents.opened()
+        await rig.store.incidents.change(
+            row.id, lambda one, _: Step(msgspec.structs.replace(one, called=("U0ADA00001",)))
+        )
+        await rig.passes(120, keeper, step_s=60)
+        assert rig.bot.slack.journal.of("api", "chat.update") == []
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
 
 
 def test_a_cause_that_is_gone_for_five_minutes_resolves_its_thread_and_reopens_it_in_an_hour(
@@ -227,7 +244,6 @@ def test_an_alert_without_a_pod_is_a_thread_of_its_name(database: str, tmp_path:
         await rig.passes(10, keeper)
         [head] = rig.heads()
         assert "1 alert that names no pod" in text(head)
-        assert rig.replies(head) == []
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -241,7 +257,8 @@ def test_an_alert_of_no_known_cause_says_what_it_is_labelled_with(database: str,
         await rig.passes(10, keeper)
         [head] = rig.heads()
         assert "Open, critical: DiskFull" in text(head)
-        assert "Labels \ntext\ndevice=/dev/<!here>, instance=db-1\n" in text(head)
+        [details] = rig.replies(head)
+        assert "Labels \ntext\ndevice=/dev/<!here>, instance=db-1\n" in details
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -278,7 +295,6 @@ def test_an_alert_that_comes_again_with_nothing_but_a_higher_severity_opens_what
         await rig.passes(60, keeper)
         [head] = rig.heads()
         assert "Open, critical: " in text(head)
-        assert "Severity: page, warning" in text(head)
         assert "1 of 1 pod still affected" in text(head)
         assert any("a new alert of this cause: GPUPodPending ml/trainer-0" in one for one in rig.replies(head))
 
@@ -368,7 +384,7 @@ def test_an_alert_about_a_node_is_about_what_is_wrong_with_the_node(database: st
         await keeper.take([on_node])
         await rig.passes(10, keeper)
         [head] = rig.heads()
-        assert "1 alert that names no pod" in text(head)
+        assert "1 of 1 node still affected, 1 alert" in text(head)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 

@@ -67,3 +67,24 @@ def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, list):
         for one in value:
             yield from _objects_in(one)
+
+
+@pytest.mark.parametrize(
+    "typed", ["Verbosity 5 For 10m", "ｖｅｒｂｏｓｉｔｙ\u3000５ for 10m", "`/hami verbosity 5 for 10m`"]
+)
+def test_a_change_is_offered_however_its_words_are_typed(tmp_path: Path, typed: str) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", "gpu-oncall", typed)
+        await world.slack.wait_for(lambda: "4 → 5" in text_of(world.slack.views("ada")))
+
+    played(tmp_path, scene)
+
+
+def test_a_reason_is_kept_as_it_was_typed_but_for_what_nobody_sees(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        room = world.slack.dm("ada")
+        await world.slack.say("ada", room, "Verbosity 5 Because “trainer-0” isn’t\u200b running…")
+        offered = await world.slack.wait_for(channel=room, containing="4 → 5")
+        assert "“trainer-0” isn’t running…" in actions(offered)["change:confirm"]
+
+    played(tmp_path, scene)

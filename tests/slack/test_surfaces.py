@@ -403,11 +403,37 @@ def test_an_example_is_as_it_is_typed_where_the_mistake_was_made(tmp_path: Path)
     played(tmp_path, "socket", scene)
 
 
-@pytest.mark.parametrize("sentence", ["Why is my pod `{}` still pending?", "why can’t ml/{} start"])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Why is my pod `{}` still pending?",
+        "why can’t ml/{} start",
+        "为什么 {} 一直 pending？",
+        "> /hami ｗｈｙ\u3000ml/{}。",
+    ],
+)
 def test_a_sentence_about_a_pod_is_answered(tmp_path: Path, sentence: str) -> None:
     async def scene(here: Here) -> None:
         asked = await here.slack.mention("ada", "gpu-oncall", sentence.format(POD))
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+
+    played(tmp_path, "socket", scene)
+
+
+@pytest.mark.parametrize("typed", ["Fit", "ｆｉｔ？"])
+def test_fit_opens_its_form_however_it_is_typed(tmp_path: Path, typed: str) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.command("ada", "gpu-oncall", typed)
+        await here.slack.wait_for(lambda: here.slack.views("ada"))
+
+    played(tmp_path, "socket", scene)
+
+
+@pytest.mark.parametrize("typed", ["Help", "？", "/hami", "帮助"])
+def test_help_is_found_without_knowing_how(tmp_path: Path, typed: str) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.say("ada", here.slack.dm("ada"), typed)
+        await here.slack.wait_for(channel=here.slack.dm("ada"), containing="You can ask, for example")
 
     played(tmp_path, "socket", scene)
 

@@ -8,7 +8,8 @@ from bot.slack.message import Block
 from bot.slack.render import blocks
 from bot.slack.render.buttons import ASK, ask_value
 from bot.slack.render.rich import bullets, line, rich_text
-from bot.slack.render.triage import Head, in_short
+from bot.slack.render.triage import in_short
+from bot.slack.render.triage_head import Head
 from bot.texts import Texts
 
 OPEN_FORM = "ask-form"

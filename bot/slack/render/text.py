@@ -21,7 +21,7 @@ _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 # Slack has no escape for these: two at the edges of words could format what is between them, so they become characters
 # that look like them. Inside a word they do nothing, as in `pod_name_0`; a backtick may mean something anywhere.
-_LOOKALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}
+LOOKALIKES = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"}
 _FORMATS = re.compile(r"(?<![A-Za-z0-9])[*_~]+|[*_~]+(?![A-Za-z0-9])|`+")
 _QUOTED = re.compile(r"^\s*>")
 # `:name:` is a picture; a time such as 05:00:00 is not. A bare address becomes a link, also after `www.`.
@@ -65,7 +65,7 @@ def lines(parts: Iterable[Mrkdwn]) -> Mrkdwn:
 
 def _unformatted(text: str) -> str:
     counted = Counter("".join(_FORMATS.findall(text)))
-    acting = str.maketrans({one: _LOOKALIKES[one] for one, count in counted.items() if count > 1 or one == "`"})
+    acting = str.maketrans({one: LOOKALIKES[one] for one, count in counted.items() if count > 1 or one == "`"})
     return _FORMATS.sub(lambda found: found[0].translate(acting), text)
 
 

@@ -1,58 +1,31 @@
-"""Triage threads: the head that is edited, the replies, the form of a note, and the timeline as Markdown."""
+"""Triage threads below their head: the replies, the form of a note, the list of what is open, and the timeline as
+Markdown.
+"""
 
 import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.report import VERDICT_LIMIT, one_line
-from bot.slack.message import Block, File, Message
+from bot.slack.message import File, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in
 from bot.slack.render.rich import Part, bullets, line, link, mention, moment, rich_text, somebody, span, utc
-from bot.slack.render.text import escape, inert, lines
+from bot.slack.render.text import escape, inert
+from bot.slack.render.triage_head import BUTTONS, Head, count_of, end_in_words, end_of
 from bot.texts import Texts
-from bot.triage.cause import Cause, severest
 from bot.triage.mute import WHILE_IT_LASTS, Until, read_until
-from bot.triage.state import Call, Deed, Incident, News
+from bot.triage.state import Call, Deed, News
 
-ACT = "triage:"
 FORM = "triage"
 NOTE, PERSON, MUTE, TEXT = "note", "person", "mute", "text"
 _NAME, _LONGEST = 200, 1500
 _SHOWN_NAMES = 5
-_SHOWN_LINKS = 3
 _SHOWN_OPEN = 15
 _MUTES = ("1h", "4h", "24h")
 _OPTION = 150
 """Characters of an option's value."""
 _VERSION = 1
-_BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
-_UNMUTING: tuple[Deed, ...] = ("unmute", *_BUTTONS[1:])
-"""To lift a mute is to acknowledge."""
-
-
-class Head(NamedTuple):
-    """What a head tells. `firing` of `total` pods still fire; of alerts that name no pod, the alerts count.
-
-    `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say. In a list, `call` is
-    the call to come, and `link` leads to the thread (empty: it is not known where that is).
-    """
-
-    id: str
-    cluster: str
-    cause: Cause
-    incident: Incident
-    firing: int
-    total: int
-    alerts: int
-    subjects: tuple[str, ...]
-    names: tuple[str, ...]
-    opened_at: float
-    namespaces: tuple[str, ...] = ()
-    severities: tuple[str, ...] = ()
-    runbooks: tuple[str, ...] = ()
-    call: Call | None = None
-    link: str = ""
 
 
 class Happened(NamedTuple):
@@ -60,21 +33,6 @@ class Happened(NamedTuple):
 
     at: float
     news: News
-
-
-def render_head(head: Head, say: Texts) -> Message:
-    """The head as it is now: verdict, scope, count, owner, state."""
-    state = say(f"triage.state-{head.incident.state}")
-    severity = say(f"render.{severest(head.cause.severity, head.severities)}")
-    title = say("triage.title", state=state, severity=severity, verdict=one_line(head.cause.claim, VERDICT_LIMIT))
-    count = _count(head, say)
-    parts = [line(span(inert(title, 3 * _NAME), "bold")), bullets(*(line(*one) for one in _facts(head, count, say)))]
-    built: list[Block] = [rich_text(*parts)]
-    if buttons := _buttons(head, say):
-        built.append(blocks.actions(*buttons))
-    small_print = "triage.small-print-closed" if head.incident.state == "closed" else "triage.small-print"
-    built.append(blocks.context(say(small_print, id=head.id)))
-    return Message(lines([escape(title, 3 * _NAME), escape(count, _NAME)]), tuple(built))
 
 
 def render_open(heads: Sequence[Head], rota: Sequence[str], say: Texts) -> Message:
@@ -99,7 +57,13 @@ def in_short(head: Head, say: Texts) -> list[Part]:
     whose = [span(f", {say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))]
     verdict = inert(one_line(head.cause.claim, VERDICT_LIMIT), VERDICT_LIMIT)
     name = link(head.link, head.id) if head.link else span(head.id, "code")
-    return [name, span(f" {state}{cluster}, {_count(head, say)}"), *whose, *_call(head.call, say), span(f": {verdict}")]
+    return [
+        name,
+        span(f" {state}{cluster}, {count_of(head, say)}"),
+        *whose,
+        *_call(head.call, say),
+        span(f": {verdict}"),
+    ]
 
 
 def _call(call: Call | None, say: Texts) -> list[Part]:
@@ -116,8 +80,8 @@ def render_news(news: News, say: Texts) -> Message:
     by = [span(" ("), somebody(news.by), span(")")] if news.by else []
     if news.turn == "muted":
         until = read_until(detail)
-        pieces = [span(f"{_who(news, say)} "), _end(until, say)]
-        return Message(escape(f"{_who(news, say)} {_end_in_words(until, say)}"), (rich_text(line(*pieces, *by)),))
+        pieces = [span(f"{_who(news, say)} "), end_of(until, say)]
+        return Message(escape(f"{_who(news, say)} {end_in_words(until, say)}"), (rich_text(line(*pieces, *by)),))
     told, whom = _who(news, say), ""
     if news.turn == "called":
         pieces, whom = [somebody(detail), span(f" {say('triage.called')}")], detail
@@ -142,7 +106,7 @@ def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> Fil
         f"- {say('triage.md-id')}: `{head.id}`",
         f"- {say('triage.cluster')}: {_plain(head.cluster) or '-'}",
         f"- {say('triage.md-cause')}: {_plain(cause.code) or '-'} ({cause.signature})",
-        f"- {say('triage.md-scope')}: {_plain(_count(head, say))}",
+        f"- {say('triage.md-scope')}: {_plain(count_of(head, say))}",
         f"- {say('triage.md-nodes')}: {_plain(', '.join(cause.nodes)) or '-'}",
         f"- {say('triage.md-alerts')}: {_plain(', '.join(head.names)) or '-'}",
         f"- {say('triage.md-owner')}: {_plain(head.incident.owner) or '-'}",
@@ -154,18 +118,13 @@ def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> Fil
         what = say(f"triage.did-{one.news.turn}")
         detail = _plain(one.news.detail)
         if one.news.turn == "muted":
-            detail = _plain(_end_in_words(read_until(one.news.detail), say))
+            detail = _plain(end_in_words(read_until(one.news.detail), say))
         rows.append(f"| {utc(one.at)} | {_plain(what)} | {_plain(one.news.by) or 'hami-bot'} | {detail} |")
     text = "\n".join([*rows, ""])
     return File(f"incident-{head.id}.md", text.encode("utf-8"), say("triage.md-title", id=head.id))
 
 
 # ----------------------------------------------------------------------------------------------------- buttons
-
-
-def button_value(incident_id: str) -> str:
-    """The value of a head's button: enough to act, whatever the bot forgot meanwhile."""
-    return json.dumps({"v": _VERSION, "incident": incident_id}, separators=(",", ":"))
 
 
 def read_button(text: str) -> str:
@@ -201,7 +160,7 @@ def _mutes(nodes: Sequence[str], say: Texts) -> blocks.Element:
     ends = [(f"until node {one} registers", Until(node=one)) for one in fitting]
     ends.append(("until gone", WHILE_IT_LASTS))
     offered = [(one, one) for one in _MUTES]
-    offered += [(words, say("triage.until", end=_end_in_words(until, say))) for words, until in ends]
+    offered += [(words, say("triage.until", end=end_in_words(until, say))) for words, until in ends]
     options = [{"text": blocks.plain(text, _OPTION // 2), "value": words} for words, text in offered]
     return {"type": "radio_buttons", "action_id": TEXT, "options": options, "initial_option": options[0]}
 
@@ -210,94 +169,9 @@ def read_form(metadata: str) -> tuple[str, Deed, str] | None:
     """The incident, the deed and the channel of a form that was submitted; None if it is none of ours."""
     given = object_in(metadata) or {}
     names = [given.get(name) for name in ("incident", "deed", "channel")]
-    if given.get("v") != _VERSION or not all(isinstance(one, str) for one in names) or names[1] not in _BUTTONS:
+    if given.get("v") != _VERSION or not all(isinstance(one, str) for one in names) or names[1] not in BUTTONS:
         return None
     return str(names[0]), names[1], str(names[2])
-
-
-def _buttons(head: Head, say: Texts) -> list[blocks.Element]:
-    match head.incident.state:
-        case "closed":
-            return []
-        case "resolved":
-            shown: tuple[Deed, ...] = ("note", "close")
-        case "acknowledged":
-            shown = ("take", "note", "handover", "mute", "close")
-        case "muted":
-            shown = _UNMUTING
-        case _:
-            shown = _BUTTONS
-    value, sure = button_value(head.id), _sure(head, say)
-    return [
-        blocks.button(
-            say(f"triage.button-{deed}"),
-            f"{ACT}{deed}",
-            value,
-            style="primary" if number == 0 else "",
-            confirm=sure if deed == "close" else None,
-        )
-        for number, deed in enumerate(shown)
-    ]
-
-
-def _sure(head: Head, say: Texts) -> blocks.Element:
-    """The question before it is closed: whether its cause is still there."""
-    told = say("triage.sure-close")
-    if not head.incident.quiet_since:
-        told = say("triage.sure-close-firing", count=inert(_count(head, say), _NAME))
-    return blocks.confirm(say("triage.close-this"), told, say("triage.button-close"), say("slack.no"))
-
-
-# ------------------------------------------------------------------------------------------------------- facts
-
-
-def _count(head: Head, say: Texts) -> str:
-    if not head.total:
-        return say("triage.count-alert") if head.alerts == 1 else say("triage.count-alerts", count=head.alerts)
-    key = "triage.count-gone" if not head.firing else "triage.count"
-    alerts = say("triage.one-alert") if head.alerts == 1 else say("triage.some-alerts", count=head.alerts)
-    return say(key, firing=head.firing, total=head.total, alerts=alerts)
-
-
-def _facts(head: Head, count: str, say: Texts) -> list[list[Part]]:
-    incident, cause = head.incident, head.cause
-    facts: list[list[Part]] = [[span(inert(count, _NAME))]]
-    places = (("pods", head.subjects), ("namespaces", head.namespaces), ("nodes", cause.nodes))
-    for what, names in places:
-        if names:
-            shown = ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")
-            facts.append([span(f"{say(f'triage.{what}')} "), span(inert(shown, 2 * _NAME), "code")])
-    facts.append([span(f"{say('triage.alerts')} {inert(', '.join(head.names) or '-', _NAME)}")])
-    if cause.graph:
-        facts.append([link(cause.graph, say("triage.graph"))])
-    if head.severities:
-        facts.append([span(f"{say('triage.severity')} {inert(', '.join(head.severities), _NAME)}")])
-    facts += [[span(f"{say('triage.runbook')} "), link(url)] for url in head.runbooks[:_SHOWN_LINKS]]
-    if cause.labels:
-        facts.append([span(f"{say('triage.labels')} "), span(inert(", ".join(cause.labels), 2 * _NAME), "code")])
-    if cause.code:
-        facts.append([span(f"{say('triage.finding')} "), span(inert(cause.code, _NAME), "code")])
-    if cause.why_not:
-        facts.append([span(say("triage.why-not", why=inert(cause.why_not, _NAME)))])
-    owner = inert(incident.owner, _NAME)
-    facts.append([span(f"{say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))])
-    facts.append([span(f"{say('triage.since')} "), moment(head.opened_at)])
-    if incident.state == "muted":
-        facts.append([span(f"{say('triage.muted')} "), _end(incident.muted_until, say)])
-    if head.cluster:
-        facts.append([span(f"{say('triage.cluster')} {inert(head.cluster, _NAME)}")])
-    return facts
-
-
-def _end(until: Until, say: Texts) -> Part:
-    return moment(until.at) if until.at else span(_end_in_words(until, say))
-
-
-def _end_in_words(until: Until, say: Texts) -> str:
-    if until.at:
-        return utc(until.at)
-    node = inert(until.node, _NAME)
-    return say("triage.until-registered", node=node) if node else say("triage.while-it-lasts")
 
 
 def _who(news: News, say: Texts) -> str:

@@ -2,7 +2,7 @@ from bot.slack.render.buttons import read_value
 from bot.slack.render.home import Seen, render_home
 from bot.slack.render.limits import validate_view
 from bot.slack.render.rules import BLOCKS_OF_VIEW
-from bot.slack.render.triage import Head
+from bot.slack.render.triage_head import Head
 from bot.triage.cause import Cause
 from bot.triage.state import Incident
 from sandbox.slack.content import elements_of, strings_of

@@ -1,0 +1,219 @@
+"""The head of a triage thread, short enough for a phone at night: the verdict, four lines of facts, the first next
+step, buttons. What does not fit there is in `details`, for the thread's evidence.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.report import VERDICT_LIMIT, Severity, one_line
+from bot.slack.message import Block, Message
+from bot.slack.render import blocks
+from bot.slack.render.buttons import is_ours
+from bot.slack.render.rich import Part, bullets, line, link, moment, rich_text, somebody, span, utc
+from bot.slack.render.text import escape, inert, lines
+from bot.texts import Texts
+from bot.triage.cause import Cause, severest
+from bot.triage.mute import Until
+from bot.triage.state import Call, Deed, Incident
+
+ACT = "triage:"
+BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
+_NAME, _PLACE, _STEP = 200, 60, 160
+_NAMES_IN_HEAD, _NAMES_IN_DETAILS = 2, 10
+_LIST = 150
+"""Characters of a list in the details, which stand below an answer that has most of what a message may have."""
+_VERSION = 1
+_LIKELY: dict[str, tuple[Deed, ...]] = {
+    "open": BUTTONS,
+    "acknowledged": ("note", "take", "handover", "mute", "close"),
+    "muted": ("unmute", *BUTTONS[1:]),  # to lift a mute is to acknowledge
+    "resolved": ("note", "close"),
+    "closed": (),
+}
+"""By state, what can be done; what is likely to be done next comes first and is highlighted."""
+
+
+class Head(NamedTuple):
+    """What a head tells. `firing` of `total` pods still fire, and `nodes_firing` of `nodes`; of alerts that name
+    neither, the alerts count.
+
+    `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say. In a list, `call` is
+    the call to come, and `link` leads to the thread (empty: it is not known where that is).
+    """
+
+    id: str
+    cluster: str
+    cause: Cause
+    incident: Incident
+    firing: int
+    total: int
+    alerts: int
+    subjects: tuple[str, ...]
+    names: tuple[str, ...]
+    opened_at: float
+    namespaces: tuple[str, ...] = ()
+    severities: tuple[str, ...] = ()
+    runbooks: tuple[str, ...] = ()
+    call: Call | None = None
+    link: str = ""
+    nodes_firing: int = 0
+    nodes: int = 0
+
+    @property
+    def severity(self) -> Severity:
+        """The highest of what was found and of what its alerts are labelled with."""
+        return severest(self.cause.severity, self.severities)
+
+
+def render_head(head: Head, say: Texts) -> Message:
+    """The head as it is now."""
+    state = say(f"triage.state-{head.incident.state}")
+    severity = say(f"render.{head.severity}")
+    title = say("triage.title", state=state, severity=severity, verdict=one_line(head.cause.claim, VERDICT_LIMIT))
+    parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*one) for one in _facts(head, say))]
+    built: list[Block] = [rich_text(*parts)]
+    if buttons := _buttons(head, say):
+        built.append(blocks.actions(*buttons))
+    closed = head.incident.state == "closed"
+    finding = f", {inert(head.cause.code, _PLACE)}" if head.cause.code else ""
+    built.append(
+        blocks.context(
+            say("triage.small-print-closed" if closed else "triage.small-print", id=head.id, finding=finding)
+        )
+    )
+    return Message(lines([escape(title, 3 * _NAME), escape(count_of(head, say), _NAME)]), tuple(built))
+
+
+def count_of(head: Head, say: Texts) -> str:
+    """How many pods, or else nodes, or else alerts there are, and how many of them are still affected."""
+    alerts = say("triage.one-alert") if head.alerts == 1 else say("triage.some-alerts", count=head.alerts)
+    if head.total:
+        key = "triage.count" if head.firing else "triage.count-gone"
+        return say(key, firing=head.firing, total=head.total, alerts=alerts)
+    if head.nodes:
+        key = "triage.count-nodes" if head.nodes_firing else "triage.count-nodes-gone"
+        return say(key, firing=head.nodes_firing, total=head.nodes, alerts=alerts)
+    if head.cause.code:
+        return alerts
+    return say("triage.count-alert") if head.alerts == 1 else say("triage.count-alerts", count=head.alerts)
+
+
+def details(head: Head, say: Texts) -> list[Block]:
+    """What the head has no room for, as it was when the evidence was found; nothing where there is nothing more."""
+    cause = head.cause
+    told: list[list[Part]] = []
+    named = (
+        ("pods", head.subjects, 1),
+        ("namespaces", head.namespaces, _NAMES_IN_HEAD),
+        ("nodes", cause.nodes, _NAMES_IN_HEAD),
+        ("alerts", head.names, _NAMES_IN_HEAD),
+        ("labels", cause.labels, 0),
+    )
+    for what, names, seen in named:
+        if len(names) > seen:
+            shown = inert(_some(names, _NAMES_IN_DETAILS), _LIST)
+            told.append([span(f"{say(f'triage.{what}')} "), span(shown, "code")])
+    if head.severities:
+        told.append([span(f"{say('triage.severity')} {inert(', '.join(head.severities), _PLACE)}")])
+    told += [[span(f"{say('triage.runbook')} "), link(url)] for url in head.runbooks[1:2]]
+    return [rich_text(bullets(*(line(*one) for one in told)))] if told else []
+
+
+def end_of(until: Until, say: Texts) -> Part:
+    """When a mute ends; a time in the reader's own zone."""
+    return moment(until.at) if until.at else span(end_in_words(until, say))
+
+
+def end_in_words(until: Until, say: Texts) -> str:
+    """When a mute ends; a time in UTC."""
+    if until.at:
+        return utc(until.at)
+    node = inert(until.node, _NAME)
+    return say("triage.until-registered", node=node) if node else say("triage.while-it-lasts")
+
+
+# ------------------------------------------------------------------------------------------------------- facts
+
+
+def _facts(head: Head, say: Texts) -> list[list[Part]]:
+    """How much and where; which alert; whose and since when; the cluster, if it is named; what to do first."""
+    facts = [_where(head, say), _alert(head, say), _whose(head, say)]
+    if head.cluster:
+        facts.append([span(f"{say('triage.cluster')} {inert(head.cluster, _PLACE)}")])
+    return [*facts, *_step(head.cause, say)]
+
+
+def _where(head: Head, say: Texts) -> list[Part]:
+    told = [span(inert(count_of(head, say), _NAME))]
+    pods = head.subjects if len(head.subjects) == 1 else head.namespaces
+    for joint, names in (("in", pods), ("on", head.cause.nodes)):
+        if names:
+            shown = inert(_some(names, _NAMES_IN_HEAD), _PLACE)
+            told += [span(f" {say(f'triage.{joint}')} "), span(shown, "code")]
+    return told
+
+
+def _alert(head: Head, say: Texts) -> list[Part]:
+    told = [span(f"{say('triage.alert')} {inert(_some(head.names, _NAMES_IN_HEAD) or '-', _NAME // 2)}")]
+    for what, url in (("graph", head.cause.graph), ("runbook", next(iter(head.runbooks), ""))):
+        if url:
+            told += [span(" · "), link(url, say(f"triage.{what}"))]
+    return told
+
+
+def _whose(head: Head, say: Texts) -> list[Part]:
+    owner = inert(head.incident.owner, _PLACE)
+    told = [span(f"{say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))]
+    told += [span(f" · {say('triage.since')} "), moment(head.opened_at)]
+    if head.incident.state == "muted":
+        told += [span(f" · {say('triage.muted')} "), end_of(head.incident.muted_until, say)]
+    return told
+
+
+def _step(cause: Cause, say: Texts) -> list[list[Part]]:
+    """The first next step. A command for a shell is in the evidence, where it can be copied."""
+    if cause.why_not:
+        return [[span(say("triage.why-not", why=inert(cause.why_not, _NAME)))]]
+    if cause.step is None or not cause.step.label.strip():
+        return []
+    label = inert(cause.step.label, _STEP)
+    label = say("render.changes", label=label) if cause.step.changes_cluster else label
+    told = [span(f"{say('triage.next')} ", "bold"), span(label)]
+    if is_ours(cause.step) and len(cause.step.command) <= _STEP:
+        told += [span(": "), span(inert(cause.step.command, _STEP), "code")]
+    return [told]
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    return ", ".join(names[:most]) + (f", +{len(names) - most}" if len(names) > most else "")
+
+
+# ----------------------------------------------------------------------------------------------------- buttons
+
+
+def button_value(incident_id: str) -> str:
+    """The value of a head's button: enough to act, whatever the bot forgot meanwhile."""
+    return json.dumps({"v": _VERSION, "incident": incident_id}, separators=(",", ":"))
+
+
+def _buttons(head: Head, say: Texts) -> list[blocks.Element]:
+    value, sure = button_value(head.id), _sure(head, say)
+    return [
+        blocks.button(
+            say(f"triage.button-{deed}"),
+            f"{ACT}{deed}",
+            value,
+            style="primary" if number == 0 else "",
+            confirm=sure if deed == "close" else None,
+        )
+        for number, deed in enumerate(_LIKELY[head.incident.state])
+    ]
+
+
+def _sure(head: Head, say: Texts) -> blocks.Element:
+    """The question before it is closed: whether its cause is still there."""
+    told = say("triage.sure-close")
+    if not head.incident.quiet_since:
+        told = say("triage.sure-close-firing", count=inert(count_of(head, say), _NAME))
+    return blocks.confirm(say("triage.close-this"), told, say("triage.button-close"), say("slack.no"))

@@ -1,0 +1,39 @@
+"""A message as a phone shows it: its text in lines of 40 characters, a block's buttons as one line each row."""
+
+import textwrap
+from typing import Any
+
+from bot.slack.message import Message
+
+COLUMNS = 40
+
+
+def lines_of(message: Message) -> list[str]:
+    """The lines from the top, buttons as `[Acknowledge] [Take]`."""
+    return [row for block in message.blocks for row in _lines(block)]
+
+
+def _lines(block: dict[str, Any]) -> list[str]:
+    if block["type"] == "actions":
+        return _wrapped(" ".join(f"[{one['text']['text'].replace(' ', '_')}]" for one in block["elements"]))
+    if block["type"] == "rich_text":
+        return [row for part in block["elements"] for row in _of_part(part)]
+    if block["type"] == "context":
+        return [row for one in block["elements"] for row in _wrapped(one["text"])]
+    return _wrapped(block["text"]["text"])
+
+
+def _of_part(part: dict[str, Any]) -> list[str]:
+    if part["type"] == "rich_text_list":
+        return [row for one in part["elements"] for row in _of_part(one)]
+    return _wrapped("".join(_shown(one) for one in part["elements"]))
+
+
+def _shown(piece: dict[str, Any]) -> str:
+    if piece["type"] == "user":
+        return "@ada.lovelace"
+    return "Today at 09:00:00" if piece["type"] == "date" else piece.get("text") or piece.get("url", "")
+
+
+def _wrapped(text: str) -> list[str]:
+    return [row for one in text.split("\n") for row in textwrap.wrap(one, COLUMNS)]
