@@ -24,7 +24,8 @@ class Counts(NamedTuple):
     """Of one incident: alerts, pods and nodes that fire now, and all that ever did; the nodes are those of alerts that
     name no pod. `subjects` are some pods, firing first.
 
-    The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks.
+    The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks; `cut` is
+    how many more whoever sent those that fire left out.
     """
 
     firing: int = 0
@@ -38,6 +39,7 @@ class Counts(NamedTuple):
     runbooks: tuple[str, ...] = ()
     nodes_firing: int = 0
     nodes: int = 0
+    cut: int = 0
 
 
 async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
@@ -64,6 +66,9 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
         await connection.execute(insert(alerts), list(fresh.values()))
     if changed:
         await connection.execute(_CHANGED, list(changed.values()))
+    for cut in {one.cut for one in some}:
+        for these in named([one for one in some if one.cut == cut]):
+            await connection.execute(update(alerts).where(these, alerts.c.cut != cut).values(cut=cut))
     return news
 
 
@@ -94,6 +99,7 @@ def counted(rows: Sequence[Any]) -> Counts:
         runbooks=_each(rows, "runbook"),
         nodes_firing=len(_nodes(firing)),
         nodes=len(_nodes(rows)),
+        cut=max((row.cut for row in firing), default=0),
     )
 
 

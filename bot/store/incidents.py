@@ -204,7 +204,8 @@ class IncidentRows:
         """How many alerts and pods these incidents have."""
         here = alerts.c.incident.in_(incident_ids)
         said = [
-            alerts.c[name] for name in ("incident", "status", "name", "namespace", "pod", "node", "severity", "runbook")
+            alerts.c[name]
+            for name in ("incident", "status", "name", "namespace", "pod", "node", "severity", "runbook", "cut")
         ]
         grouped = select(*said, func.count().label("n")).where(here).group_by(*said)
         with told("counting alerts"):

@@ -177,6 +177,7 @@ alerts = Table(
     Column("received_at", Double, nullable=False),
     Column("heard_at", Double, nullable=False),  # when it was last said to fire
     Column("changed_at", Double, nullable=False),  # when its status became what it is
+    Column("cut", Integer, nullable=False, server_default="0"),  # more of its group that its last request left out
     Index("alerts_by_incident", "incident", "status"),
     Index("alerts_by_status", "source", "status", "heard_at"),
 )

@@ -1,6 +1,9 @@
-"""What Alertmanager posts (webhook, version 4) as alerts. Whoever has the secret may send anything: nothing is trusted.
+"""What Alertmanager (webhook, version 4) and Grafana's alerting (version 1) post, as alerts. Whoever has the secret may
+send anything: nothing is trusted.
 
-The shape is that of `template.Data` in prometheus/alertmanager, `notify/webhook` adding `version` and `groupKey`.
+The shape is that of `template.Data` in prometheus/alertmanager, `notify/webhook` adding `version`, `groupKey` and
+`truncatedAlerts`. Grafana's is the same with links to its panel and dashboard at each alert, by its documentation of
+the webhook notifier; what it has besides (`orgId`, `title`, `message`, `values`) is not read.
 """
 
 import hashlib
@@ -18,6 +21,7 @@ from bot.triage.cause import level_of
 LARGEST_BODY = 4 * 1024 * 1024
 """Bytes. A group is one request, and an alert with its annotations is about 1 kB."""
 MOST_ALERTS = 10_000
+_MOST_CUT = 1_000_000
 _LONGEST_TEXT = 2000
 _LABEL = 255
 _LONGEST_SEVERITY = 64
@@ -46,7 +50,8 @@ class Alert(NamedTuple):
     `namespace`, `pod` and `node` are names of Kubernetes or empty. `severity` is the label as it is, `level` what it is
     taken for; `runbook` is an http(s) address or empty.
 
-    `source` and `fingerprint` name it, whoever sends it and however often; see `bot.triage.outbreak`.
+    `source` and `fingerprint` name it, whoever sends it and however often; see `bot.triage.outbreak`. `cut` is how many
+    more alerts of its group were left out of the request that it came with.
     """
 
     fingerprint: str
@@ -64,15 +69,16 @@ class Alert(NamedTuple):
     ends_at: str = ""
     severity: str = ""
     runbook: str = ""
+    cut: int = 0
 
     @property
     def graph(self) -> str:
-        """The http(s) address where whoever raised it shows its expression, or empty. It is kept as an annotation."""
+        """The http(s) address of its panel, or else of its expression, or empty. It is kept as an annotation."""
         return self.annotations.get(_GRAPH, "")
 
 
 class WrongBody(ValueError):  # noqa: N818  # what it is
-    """It is no webhook of version 4. The message repeats nothing of what was sent."""
+    """It is no webhook of version 4 or 1. The message repeats nothing of what was sent."""
 
 
 class _Alert(msgspec.Struct):
@@ -83,11 +89,14 @@ class _Alert(msgspec.Struct):
     endsAt: str = ""  # noqa: N815  # of one that fires it is the year 1
     generatorURL: str = ""  # noqa: N815
     fingerprint: str = ""
+    panelURL: str = ""  # noqa: N815  # this and the next are Grafana's
+    dashboardURL: str = ""  # noqa: N815
 
 
 class _Data(msgspec.Struct):
-    version: Literal["4"]
+    version: Literal["4", "1"]
     alerts: list[_Alert]
+    truncatedAlerts: int = 0  # noqa: N815
 
 
 def read_alerts(body: bytes) -> list[Alert]:
@@ -95,12 +104,13 @@ def read_alerts(body: bytes) -> list[Alert]:
     try:
         data = msgspec.json.decode(body, type=_Data)
     except msgspec.ValidationError as error:
-        raise WrongBody(f"no webhook of version 4: {_where(error)}") from error
+        raise WrongBody(f"no webhook of version 4 (Alertmanager) or 1 (Grafana): {_where(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WrongBody("the body is no JSON") from error
     if len(data.alerts) > MOST_ALERTS:
         raise WrongBody(f"more than {MOST_ALERTS:,} alerts in one request")
-    return [_read(one) for one in data.alerts]
+    cut = min(max(data.truncatedAlerts, 0), _MOST_CUT)
+    return [_read(one, cut) for one in data.alerts]
 
 
 def fingerprint_of(labels: Mapping[str, str]) -> str:
@@ -127,12 +137,13 @@ def _where(error: msgspec.ValidationError) -> str:
     return str(error).rpartition(" - at ")[2][:100] if " - at " in str(error) else "a required field is missing"
 
 
-def _read(one: _Alert) -> Alert:
+def _read(one: _Alert, cut: int) -> Alert:
     labels = {_storable(name, _LABEL): _storable(value, _LABEL) for name, value in one.labels.items()}
     kept = {
         name: _storable(one.annotations[name], _LONGEST_TEXT) for name in _KEPT_ANNOTATIONS if name in one.annotations
     }
-    if graph := _link(one.generatorURL, _LONGEST_GRAPH):
+    links = (_link(url, _LONGEST_GRAPH) for url in (one.panelURL, one.dashboardURL, one.generatorURL))
+    if graph := next(filter(None, links), ""):
         kept[_GRAPH] = graph
     namespace, pod = _pod(labels)
     given = one.fingerprint if _FINGERPRINT.fullmatch(one.fingerprint) else fingerprint_of(labels)
@@ -151,6 +162,7 @@ def _read(one: _Alert) -> Alert:
         ends_at=_moment(one.endsAt) if one.status == "resolved" else "",
         severity=labels.get("severity", "")[:_LONGEST_SEVERITY],
         runbook=_link(one.annotations.get("runbook_url", ""), _LONGEST_LINK),
+        cut=cut,
     )
 
 

@@ -370,6 +370,7 @@ def head_of(row: Row, counts: Counts) -> Head:
         counts.runbooks,
         nodes_firing=counts.nodes_firing,
         nodes=counts.nodes,
+        cut=counts.cut,
     )
 
 

@@ -68,6 +68,17 @@ def test_the_head_links_to_the_graph_of_the_first_alert_that_has_one(database: s
     with_rig(database, busy_cluster(tmp_path, 9), scene)
 
 
+def test_the_head_says_how_many_alerts_the_sender_cut_off_until_it_sends_all(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        for cut, told in ((0, False), (40, True), (0, False)):
+            await keeper.take([pending(0, cut=cut), pending(3, cut=cut)])
+            await rig.passes(60, keeper, step_s=30)
+            assert ("40 more alerts were cut off by the sender: raise max_alerts" in text(rig.heads()[0])) is told
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
 def test_each_cause_has_a_thread_and_its_evidence_once(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()

@@ -148,5 +148,34 @@ def test_what_is_no_address_is_no_link_for_slack_would_refuse_the_whole_message(
     assert (read.graph, read.runbook) == ("", "")
 
 
+GRAFANA = {
+    "silenceURL": "https://grafana.example.com/alerting/silence/new?alertmanager=grafana",
+    "dashboardURL": "https://grafana.example.com/d/gpu",
+    "panelURL": "https://grafana.example.com/d/gpu?viewPanel=2",
+    "imageURL": "https://grafana.example.com/x.png",
+    "values": {"B": 44.2, "C": 1},
+    "valueString": "[ var='B' labels={pod=trainer-0} value=44.2 ]",
+}
+"""What Grafana's alerting has at an alert besides what Alertmanager has."""
+
+
+def test_a_webhook_of_grafanas_alerting_is_taken_with_the_link_to_its_panel() -> None:
+    top = {"version": "1", "orgId": 1, "title": "[FIRING:1]", "state": "alerting", "message": "**Firing**"}
+    [read] = read_alerts(body(alert(**GRAFANA), **top))
+    assert (read.name, read.namespace, read.pod, read.level) == ("GPUPodPending", "ml", "trainer-0", "critical")
+    assert read.graph == GRAFANA["panelURL"]
+    [read] = read_alerts(body(alert(**{**GRAFANA, "panelURL": "", "values": None}), **top))
+    assert read.graph == GRAFANA["dashboardURL"]
+    [read] = read_alerts(body(alert(dashboardURL="javascript:alert(1)"), **top))
+    assert read.graph == "http://prometheus/graph"
+
+
+@pytest.mark.parametrize("version", ["4", "1"])
+def test_how_many_alerts_the_sender_cut_off_is_known_of_each_that_came(version: str) -> None:
+    read = read_alerts(body(alert(), alert(fingerprint="1"), version=version, truncatedAlerts=40))
+    assert [one.cut for one in read] == [40, 40]
+    assert one().cut == 0
+
+
 def test_an_annotation_of_that_name_is_no_graph() -> None:
     assert one(generatorURL="", annotations={"generatorURL": "https://example.com"}).graph == ""

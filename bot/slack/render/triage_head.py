@@ -39,7 +39,8 @@ class Head(NamedTuple):
     neither, the alerts count.
 
     `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say. In a list, `call` is
-    the call to come, and `link` leads to the thread (empty: it is not known where that is).
+    the call to come, and `link` leads to the thread (empty: it is not known where that is). `cut` alerts more were left
+    out by whoever sent them.
     """
 
     id: str
@@ -59,6 +60,7 @@ class Head(NamedTuple):
     link: str = ""
     nodes_firing: int = 0
     nodes: int = 0
+    cut: int = 0
 
     @property
     def severity(self) -> Severity:
@@ -159,6 +161,8 @@ def _alert(head: Head, say: Texts) -> list[Part]:
     for what, url in (("graph", head.cause.graph), ("runbook", next(iter(head.runbooks), ""))):
         if url:
             told += [span(" · "), link(url, say(f"triage.{what}"))]
+    if head.cut:
+        told.append(span(f" · {say('triage.cut', count=head.cut)}"))
     return told
 
 
