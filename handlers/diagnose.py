@@ -1,8 +1,9 @@
 """The message shortcut "Diagnose with HAMi": why is the pod pending that this message names?"""
 
-from typing import Any, cast
+from typing import Any
 
 from bot.slack.app import App
+from bot.slack.strangers import said_in
 from handlers.desk import Desk
 from handlers.question import Question
 
@@ -25,7 +26,7 @@ def register(app: App, desk: Desk) -> None:
                 thread_ts=_thread_of(message),
                 response_url=body.get("response_url", ""),
                 beside=True,
-                about=_text_of(message) or " ",
+                about=said_in(message) or " ",
             ),
         )
 
@@ -39,23 +40,3 @@ def _thread_of(message: dict[str, Any]) -> str:
     """
     thread_ts: str = message.get("thread_ts") or ""
     return "" if thread_ts == message.get("ts") else thread_ts
-
-
-def _text_of(message: dict[str, Any]) -> str:
-    """All that the message says: alerts often say it in blocks or attachments only."""
-    strings: list[str] = []
-    waiting: list[Any] = [message.get("attachments"), message.get("blocks"), message.get("text")]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, list):
-            waiting += reversed(cast("list[Any]", one))
-        elif isinstance(one, dict):
-            parts = cast("dict[str, Any]", one)
-            waiting += [parts[key] for key in ("fields", "elements", "rows", "fallback", "text") if key in parts]
-        elif isinstance(one, str):
-            strings.append(one)
-    return "\n".join(strings)[:_LONGEST]
-
-
-_LONGEST = 40_000
-"""Slack's own limit of a message."""

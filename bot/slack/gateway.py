@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -18,8 +18,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.errors import UsageError
 from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json, is_safe, proxy_for
 from bot.slack.failures import Problem, SlackFailure, answered
-from bot.slack.message import Block, File, Message
-from bot.slack.render.degrade import degraded, told
+from bot.slack.message import File, Message
+from bot.slack.render.degrade import degraded
+from bot.slack.strangers import said_in
 
 T = TypeVar("T")
 
@@ -246,11 +247,11 @@ class Gateway:
         return None
 
     async def head(self, channel: str, thread_ts: str) -> str:
-        """What the message that a thread is under says, its blocks too, as Slack has it; empty if there is none."""
+        """What the message that a thread is under says (see `said_in`); empty if there is none."""
         args: Json = {"channel": channel, "ts": thread_ts, "limit": 1}
         said, _ = await self._calls.call("conversations.replies", args, verb="GET")
         found = cast("list[Json]", said.get("messages") or [])
-        return next(("\n".join(_read(one)) for one in found if one.get("ts") == thread_ts), "")
+        return next((said_in(one) for one in found if one.get("ts") == thread_ts), "")
 
     async def members(self, group: str) -> frozenset[str]:
         """The user ids of a user group's members."""
@@ -346,12 +347,6 @@ async def _or_in_channel(send: Callable[[str], Awaitable[T]], thread_ts: str) ->
 
 def _content(message: Message) -> Json:
     return {"text": message.text, "blocks": list(message.blocks)} if message.blocks else {"text": message.text}
-
-
-def _read(message: Json) -> Iterator[str]:
-    """The text, and what the blocks say: the text of a notification may be less than they."""
-    yield str(message.get("text", ""))
-    yield from map(told, cast("list[Block]", message.get("blocks") or []))
 
 
 def _view_id(said: Json) -> str:
