@@ -53,9 +53,9 @@ async def serve_http(
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
 
-    `ready` says why the bot is not ready, or nothing; `slack` takes what Slack sends, in HTTP mode; `intake` alerts.
-    `notes` are lines that /readyz shows besides, whether it is ready or not. `terms` are those of this process unless
-    others are given. Raises SourceError when the port cannot be had.
+    `ready` says why the bot is not ready, or nothing; `slack` takes what Slack sends, in HTTP mode; `intake` alerts and
+    what pagers post. `notes` are lines that /readyz shows besides, whether it is ready or not. `terms` are those of
+    this process unless others are given. Raises SourceError when the port cannot be had.
     """
     host, _, port = bind.rpartition(":")
     clients = Clients(terms or Terms.of_this_process())
@@ -66,6 +66,8 @@ async def serve_http(
         application.router.add_post(SLACK_PATH, _slack_events(slack, clients.terms.body_s))
     if intake is not None:
         application.router.add_post(ALERTS_PATH, alerts_route(intake))
+        for path, answers in intake.hooks.items():
+            application.router.add_post(path, answers)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=3, lingering_time=_LINGERING_S)
     await runner.setup()
     assert runner.server

@@ -10,7 +10,7 @@ import base64
 import binascii
 import hmac
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from aiohttp import web
@@ -23,6 +23,7 @@ BODY_S = 30.0
 _ASKED_FOR = {"WWW-Authenticate": 'Bearer realm="alerts"'}
 
 Take = Callable[[list[Alert]], Awaitable[None]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 class Intake(NamedTuple):
     """Where alerts go. `take` returns once they are kept and raises BotError if they could not be.
 
-    Credentials that are empty open nothing. `stopping`: no more is taken.
+    Credentials that are empty open nothing. `stopping`: no more is taken. `hooks` answer what pagers post, by path.
     """
 
     take: Take
@@ -38,9 +39,10 @@ class Intake(NamedTuple):
     token: str = ""
     user: str = ""
     password: str = ""
+    hooks: Mapping[str, Handler] = {}
 
 
-def alerts_route(intake: Intake) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def alerts_route(intake: Intake) -> Handler:
     """What answers `ALERTS_PATH`."""
 
     async def posted(request: web.Request) -> web.StreamResponse:

@@ -66,6 +66,16 @@ def test_alertmanagers_token_comes_from_a_secret_where_one_is_named() -> None:
     assert "HAMI_BOT_ONCALL__TOKEN" not in environment(manifests({}))
 
 
+def test_the_secrets_of_pagers_come_from_the_same_secret() -> None:
+    given = {"secretName": "alerts", "key": "token", "paging": {"pagerdutyRoutingKey": "pd", "opsgenieApiKey": "og"}}
+    found = environment(manifests({"oncall": given}))
+    named = {name: one["valueFrom"]["secretKeyRef"] for name, one in found.items() if "__PAGING__" in name}
+    assert named == {
+        "HAMI_BOT_ONCALL__PAGING__PAGERDUTY__ROUTING_KEY": {"name": "alerts", "key": "pd"},
+        "HAMI_BOT_ONCALL__PAGING__OPSGENIE__API_KEY": {"name": "alerts", "key": "og"},
+    }
+
+
 def test_alertmanager_reaches_the_service_where_the_readme_says() -> None:
     said = urlsplit(re.findall(r"- url: (http\S+)", README)[0])
     (service,) = of_kind("Service", manifests())

@@ -1,23 +1,22 @@
 """What may be set, and what it means."""
 
-import ipaddress
 import json
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from bot.settings.addresses import fits_a_header, never_in_clear
+from bot.settings.paging import PagingSettings
 from bot.texts import Language
+from bot.triage.hours import read_hours
 
 PREFIX = "HAMI_BOT_"
 _CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
 _SCHEDULE = re.compile(r"[A-Z0-9]{2,32}")
-_VISIBLE = re.compile(r"[!-~]+")
-"""ASCII without spaces: what a header, or an address, may have."""
 
 Ids = Annotated[tuple[str, ...], NoDecode]
 """In the environment a JSON list, or ids with commas between them."""
@@ -65,7 +64,7 @@ class SlackSettings(BaseModel):
     @field_validator("api_url")
     @classmethod
     def _secret_stays_so(cls, url: str) -> str:
-        return _never_in_clear(url).rstrip("/") + "/"
+        return never_in_clear(url).rstrip("/") + "/"
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -150,15 +149,15 @@ class PagerDutySettings(BaseModel):
     @field_validator("token")
     @classmethod
     def _fits_a_header(cls, token: SecretStr) -> SecretStr:
-        stripped = token.get_secret_value().strip()  # a Secret made from a file ends in a newline
-        if not _VISIBLE.fullmatch(stripped):
+        stripped = fits_a_header(token)
+        if not stripped.get_secret_value():
             raise ValueError("a REST API key has visible ASCII characters only, and at least one")
-        return SecretStr(stripped)
+        return stripped
 
     @field_validator("url")
     @classmethod
     def _secret_stays_so(cls, url: str) -> str:
-        return _never_in_clear(url).rstrip("/")
+        return never_in_clear(url).rstrip("/")
 
 
 class OncallSettings(BaseModel):
@@ -168,9 +167,15 @@ class OncallSettings(BaseModel):
     `cluster` is that of alerts without a `cluster` label that names one. `responders` (users and user groups) may act
     on threads, everybody if none is named; `rota` are those who are called, one after the other, each `call_minutes`
     after the one before, while nobody has acknowledged; whom `pagerduty` has on call then comes first, and the rota is
-    for when it does not answer. A cause that was gone for `settled_minutes` is resolved; when
-    it comes back within `reopen_minutes` it is the same incident. An alert that Alertmanager has not repeated for
-    `silent_hours` counts as over: let that be more than its `repeat_interval`; 0 is for ever.
+    for when it does not answer. `paging` rings phones with the first call. What is info calls nobody.
+    `hours` (`mon-fri 09:00-18:00 Europe/Berlin`) are those in which a warning calls, always if empty; what is critical
+    calls at any time, and with `critical_at_once` as soon as its thread opens. After the rota comes `last_resort` (a
+    user group, a channel, or a user who gets a direct message), and `repeat_minutes` later the first of the rota again;
+    an acknowledgement lapses after `lapse_minutes`; 0 is never.
+
+    A cause that was gone for `settled_minutes` is resolved; when it comes back within `reopen_minutes` it is the same
+    incident. An alert that Alertmanager has not repeated for `silent_hours` counts as over: let that be more than its
+    `repeat_interval`; 0 is for ever.
 
     The bot watches by itself as well: a pod that asks for HAMi's cards may wait `pending_minutes`, or what
     `pending_minutes_in` says for its namespace; 0 is for ever.
@@ -186,7 +191,13 @@ class OncallSettings(BaseModel):
     responders: Ids = ()
     rota: Ids = ()
     pagerduty: PagerDutySettings | None = None
+    paging: PagingSettings = PagingSettings()
     call_minutes: int = Field(default=15, ge=0)
+    hours: str = ""
+    critical_at_once: bool = False
+    last_resort: str = ""
+    repeat_minutes: int = Field(default=60, ge=0)
+    lapse_minutes: int = Field(default=0, ge=0)
     settled_minutes: int = Field(default=5, ge=0)
     reopen_minutes: int = Field(default=60, ge=0)
     silent_hours: int = Field(default=24, ge=0)
@@ -210,6 +221,19 @@ class OncallSettings(BaseModel):
             raise ValueError(f"{channel}: a channel is named by its id, such as C0123ABCD, not by its name")
         return channel
 
+    @field_validator("hours")
+    @classmethod
+    def _known_hours(cls, hours: str) -> str:
+        read_hours(hours)
+        return hours
+
+    @field_validator("last_resort")
+    @classmethod
+    def _somebody(cls, last: str) -> str:
+        if last and not (_CHANNEL.fullmatch(last) or _PERSON.fullmatch(last)):
+            raise ValueError(f"{last}: it is the id of a user group, a channel or a user, such as S0123ABCD")
+        return last
+
     @model_validator(mode="after")
     def _proves_itself(self) -> Self:
         if bool(self.user) != bool(self.password.get_secret_value()):
@@ -222,7 +246,8 @@ class OncallSettings(BaseModel):
 
 
 class HttpSettings(BaseModel):
-    """The bot's own port: /livez and /readyz, in HTTP mode POST /slack/events, with on-call POST /alerts/alertmanager.
+    """The bot's own port: /livez and /readyz, in HTTP mode POST /slack/events, with on-call POST /alerts/alertmanager
+    and, with pagers that post back, /pager/pagerduty and /pager/opsgenie.
 
     `bind` is HOST:PORT.
     """
@@ -344,21 +369,3 @@ def _named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
         text = "a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
         raise ValueError(f"{', '.join(wrong)}: {text}")
     return ids
-
-
-def _never_in_clear(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
-        if not parts.hostname or not _VISIBLE.fullmatch(url) or parts.port == 0:  # one that is no number raises
-            raise ValueError("is no address of a server")
-        return url
-    raise ValueError("must begin with https:// (http:// only on loopback)")
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

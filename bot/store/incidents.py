@@ -9,7 +9,7 @@ import json
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
@@ -20,13 +20,17 @@ from bot.store.alert_rows import OVER, Counts, alert_of, count_once, counted, ke
 from bot.store.audit import Line, audited
 from bot.store.engine import told
 from bot.store.facts import is_known, make_known
+from bot.store.happened import note
+from bot.store.page_rows import queue
 from bot.store.tables import alerts, duties, incident_events, incidents, outbox
 from bot.triage.cause import Cause
 from bot.triage.outbreak import last_moment
+from bot.triage.pages import pages
 from bot.triage.state import Incident, News, Step, Turn, joined, opened
 from bot.triage.webhook import Alert
 
-T = TypeVar("T")
+Decide = Callable[[Incident, bool], Step | str]
+Noted = Callable[[Step | str], Line]
 
 KEPT_S = 90 * 86400.0
 """Seconds that an incident that ended can be looked up and exported."""
@@ -34,8 +38,6 @@ BEFORE = "before"
 """What comes of a deed that was carried out before."""
 _TRIES = 4
 _SEEN = tuple(alerts.c[name] for name in ("received_at", "status", "name", "namespace", "pod", "node"))
-_UNTOLD = frozenset({"opened", "unmuted"})
-"""What the head's edit tells well enough, unless there is more to say about it."""
 
 
 class Row(NamedTuple):
@@ -100,7 +102,7 @@ class IncidentRows:
                 await connection.execute(update(alerts).where(quiet).values(**values))
                 here = select(incidents.c.id).where(incidents.c.id.in_(counted)).order_by(incidents.c.id)
                 for found in (await connection.scalars(here.with_for_update())).all():
-                    await self._tell(connection, found, (News(turn, detail=str(counted[found])),))
+                    await note(connection, found, (News(turn, detail=str(counted[found])),), self._now())
 
     async def unsorted_labels(self) -> set[str]:
         """The clusters' names, as alerts have them, of which there are alerts whose cause was not looked for yet."""
@@ -161,7 +163,7 @@ class IncidentRows:
             values |= {"cause": msgspec.json.encode(cause).decode(), "created_at": self._now(), "ended_at": 0.0}
             values |= {"thread_ts": "", "proven": 0, "shown": "", "shown_at": 0.0}
             await connection.execute(insert(incidents).values(**values))
-            await self._tell(connection, found, (News("opened"),))
+            await note(connection, found, (News("opened"),), self._now())
         elif fresh := [row for row in left if row.status == "firing"]:
             newest = max(fresh, key=lambda row: row.received_at)
             await self._change(
@@ -217,23 +219,19 @@ class IncidentRows:
         return {incident: counted(rows) for incident, rows in by_incident.items()}
 
     async def change(
-        self,
-        incident_id: str,
-        decide: Callable[[Incident, bool], Step | str],
-        noted: Callable[[Step | str], Line] | None = None,
-        once: str = "",
+        self, incident_id: str, decide: Decide, noted: Noted | None = None, once: str = "", *, knows: str = ""
     ) -> Step | str | None:
         """Changes an incident by a pure function and keeps what it says happened; its result, None without incident.
 
         The function is given the incident and whether any alert of it fires. What `noted` makes of the result is in
         the audit log with it. `once`: the key of a deed; a deed that changed something before changes nothing more, and
-        the result is `BEFORE`.
+        the result is `BEFORE`. What the pagers are to be told of it is queued with it, but for the one that `knows`.
         """
         with told("changing an incident"):
             async with audited(self._engine, self._now) as (connection, write):
                 if await is_known(connection, once):
                     return BEFORE
-                step = await self._change(connection, incident_id, decide)
+                step = await self._change(connection, incident_id, decide, knows)
                 if isinstance(step, Step):
                     await make_known(connection, once, self._now())
                 if step is not None and noted is not None:
@@ -241,7 +239,7 @@ class IncidentRows:
                 return step
 
     async def _change(
-        self, connection: AsyncConnection, incident_id: str, decide: Callable[[Incident, bool], Step | str]
+        self, connection: AsyncConnection, incident_id: str, decide: Decide, knows: str = ""
     ) -> Step | str | None:
         here = incidents.c.id == incident_id
         text = await connection.scalar(select(incidents.c.machine).where(here).with_for_update())
@@ -257,7 +255,8 @@ class IncidentRows:
             values: dict[str, Any] = {"machine": msgspec.json.encode(step.incident).decode()}
             values |= {"ended_at": self._now(), "open_key": None} if step.incident.ended else {}
             await connection.execute(update(incidents).where(here).values(**values))
-        await self._tell(connection, incident_id, step.news)
+        await note(connection, incident_id, step.news, self._now())
+        await queue(connection, incident_id, pages(incident_id, before, step, knows), self._now())
         return step
 
     async def show(self, incident_id: str, shown: str) -> None:
@@ -317,16 +316,6 @@ class IncidentRows:
         with told("noting what was told"):
             async with self._engine.begin() as connection:
                 await connection.execute(update(incident_events).where(here).values(told=1))
-
-    async def _tell(self, connection: AsyncConnection, incident_id: str, news: Sequence[News]) -> None:
-        last = select(func.max(incident_events.c.seq)).where(incident_events.c.incident == incident_id)
-        seq = int(await connection.scalar(last) or 0)
-        for number, one in enumerate(news, seq + 1):
-            values = {"incident": incident_id, "seq": number, "at": self._now(), "turn": one.turn, "by": one.by[:64]}
-            told_by_head = int(one.turn in _UNTOLD and not one.detail and not one.by)
-            await connection.execute(
-                insert(incident_events).values(**values, detail=json.dumps(one.detail), told=told_by_head)
-            )
 
     # ---------------------------------------------------------------------------------------------------- duty
 

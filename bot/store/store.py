@@ -17,6 +17,7 @@ from bot.store.engine import open_engine, open_engine_as_it_is, told
 from bot.store.facts import Facts
 from bot.store.incidents import IncidentRows
 from bot.store.outbox_rows import OutboxRows
+from bot.store.page_rows import PageRows
 from bot.store.profiles import ProfileRows
 from bot.store.tables import outbox, seen, threads
 
@@ -44,6 +45,7 @@ class Store:
         self.incidents = IncidentRows(engine, now)
         self.digests = DigestRows(engine, now)
         self.facts = Facts(engine, now)
+        self.pages = PageRows(engine, now)
 
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""
@@ -142,6 +144,7 @@ class Store:
         await self.incidents.sweep(now)
         await self.digests.sweep(now)
         await self.facts.sweep(now)
+        await self.pages.sweep(now)
 
 
 @contextlib.asynccontextmanager

@@ -214,6 +214,24 @@ incident_events = Table(
     Index("incident_events_untold", "told", "incident"),
 )
 
+pages = Table(
+    "pages",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("incident", String(32), nullable=False),
+    Column("service", String(16), nullable=False),  # the pager that is to be told
+    Column("key", String(64), nullable=False),  # what names the page there
+    Column("action", String(16), nullable=False),  # trigger, acknowledge, resolve
+    Column("by", String(64), nullable=False),
+    Column("state", String(16), nullable=False),  # new, done, skipped, failed
+    Column("queued_at", Double, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("next_try_at", Double, nullable=False),
+    Column("told", Integer, nullable=False),  # whether the thread was told that it fails
+    Index("pages_by_turn", "state", "service"),
+    Index("pages_by_key", "key", "service"),
+)
+
 duties = Table(
     "duties",
     metadata,

@@ -5,26 +5,40 @@
     came back in time), or ended
 
 One that has ended is history: the same cause begins another.
+
+While one is open, people are called one after the other (`next_call`). An acknowledgement that lapses, and a cause that
+becomes worse than when somebody was last called or looked at it, open it again and call at once.
 """
 
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from bot.report import SEVERITIES, Severity
+from bot.triage.hours import Hours, within
 from bot.triage.mute import UNSEEN, WHILE_IT_LASTS, Nodes, Until, is_over, written
 
 State = Literal["open", "acknowledged", "muted", "resolved", "closed"]
 Deed = Literal["ack", "take", "handover", "mute", "unmute", "note", "close"]
 Turn = Literal[
     "opened", "acknowledged", "taken", "handed-over", "muted", "unmuted", "noted", "closed", "resolved", "reopened",
-    "renewed", "called", "unheard", "unwatched", "node-gone",
+    "renewed", "called", "last-resort", "lapsed", "worse", "paged", "unpaged", "unheard", "unwatched", "node-gone",
 ]  # fmt: skip
+CALLS: frozenset[Turn] = frozenset({"called", "last-resort"})
+"""What the whole channel is to see."""
+PAGER = "pager"
+"""In the place of a person, where there is no rota and the pagers alone are called."""
+WORSE = 10
+"""So many times the pods are worth another call."""
 
 
 class Incident(msgspec.Struct, frozen=True):
     """`since` is when the state began. `quiet_since`: since when nothing fires, 0 while something does.
 
-    `muted_until` is meant while it is muted. `called` are those who were since it was opened, the last at `called_at`.
+    `muted_until` is meant while it is muted. `called` are those who were in this round, the last at `called_at`; with
+    `soon` the first call waits for nothing. `severity` and `pods` are what they were when somebody was last called or
+    looked at it: empty until then, and right after. `page` counts the times that the pagers were called, and `paged`
+    are those that may still ring.
     """
 
     state: State
@@ -35,6 +49,11 @@ class Incident(msgspec.Struct, frozen=True):
     called: tuple[str, ...] = ()
     called_at: float = 0.0
     ended: bool = False
+    soon: bool = False
+    severity: Severity | Literal[""] = ""
+    pods: int = 0
+    page: int = 0
+    paged: tuple[str, ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -42,11 +61,27 @@ class Incident(msgspec.Struct, frozen=True):
         return not self.ended and self.state not in ("resolved", "closed")
 
 
+class Extent(NamedTuple):
+    """How bad it is: the severest of what was found and of what the alerts say, and how many pods are affected, or how
+    many alerts fire where none names a pod.
+    """
+
+    severity: Severity = "warning"
+    pods: int = 0
+
+
+ORDINARY = Extent()
+
+
 class Terms(NamedTuple):
     """In seconds: how long a cause must be gone to count as resolved, how long after that it is the same incident that
     comes back, how long an open one waits for somebody before the next of the rota is called (0: nobody ever is), and
     how long Alertmanager may be silent about an alert that fires (0: for ever). It repeats what fires each
     `repeat_interval`, which is 4 h unless somebody set it, and 12 h in kube-prometheus-stack.
+
+    `last_resort` is called after the rota; `repeat_s` after that the round begins again, and `lapse_s` after an
+    acknowledgement (0: never). Outside `hours` (None: always) only what is critical calls, and with `critical_at_once`
+    that does not wait. What is info calls nobody. `pagers` are called with the first of each round.
     """
 
     settled_s: float = 300.0
@@ -54,6 +89,20 @@ class Terms(NamedTuple):
     call_s: float = 900.0
     rota: tuple[str, ...] = ()
     silent_s: float = 86400.0
+    last_resort: str = ""
+    repeat_s: float = 0.0
+    lapse_s: float = 0.0
+    hours: Hours | None = None
+    critical_at_once: bool = False
+    pagers: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """Who is called, in this order; nobody where escalation is turned off."""
+        if self.call_s <= 0:
+            return ()
+        first = self.rota or ((PAGER,) if self.pagers else ())
+        return tuple(dict.fromkeys(filter(None, (*first, self.last_resort))))
 
 
 class Act(NamedTuple):
@@ -135,38 +184,62 @@ def joined(incident: Incident, at: float, alert: str) -> Step:
     return Step(msgspec.structs.replace(_anew(incident, at), quiet_since=0.0), (News("renewed", detail=alert),))
 
 
-def passed(incident: Incident, at: float, terms: Terms, *, firing: bool, nodes: Nodes = UNSEEN) -> Step:
-    """What follows from time, from whether anything fires now, and from what was just seen of nodes.
+def passed(
+    incident: Incident, at: float, terms: Terms, *, firing: bool, nodes: Nodes = UNSEEN, extent: Extent = ORDINARY
+) -> Step:
+    """What follows from time, from whether anything fires now and how bad it is, and from what was just seen of nodes.
 
     Done again at the same time it is nothing.
     """
     if incident.ended:
         return Step(incident)
-    return _firing(incident, at, terms, nodes) if firing else _quiet(incident, at, terms)
+    if not firing:
+        return _quiet(incident, at, terms)
+    return _call(_firing(incident, at, terms, nodes, extent), at, terms, extent)
 
 
 class Call(NamedTuple):
-    """Whom of the rota is called next, empty where everybody was, and when at the earliest."""
+    """Who is called next, empty where everybody was, and when at the earliest."""
 
     whom: str
     at: float
 
 
-def next_call(incident: Incident, terms: Terms, *, firing: bool) -> Call | None:
+def next_call(incident: Incident, terms: Terms, *, firing: bool, extent: Extent = ORDINARY) -> Call | None:
     """The call that is to come while nothing changes; None where there is none to come."""
-    if not (firing and incident.state == "open" and terms.call_s > 0 and terms.rota):
+    order = terms.order
+    if not firing or incident.ended or extent.severity == "info" or not order:
         return None
-    whom = next((one for one in terms.rota if one not in incident.called), "")
-    return Call(whom, max(incident.since, incident.called_at) + terms.call_s)
+    match incident.state:
+        case "open":
+            due = _next_of_round(incident, terms, extent)
+        case "acknowledged" if terms.lapse_s > 0:
+            due = Call(order[0], incident.since + terms.lapse_s)
+        case _:
+            return None
+    return due if extent.severity == "critical" else due._replace(at=within(terms.hours, due.at))
 
 
-def wants_call(incident: Incident, at: float, terms: Terms, *, firing: bool) -> bool:
-    """Whether the next of the rota is due to be called."""
-    waited = at - max(incident.since, incident.called_at)
-    return firing and incident.state == "open" and terms.call_s > 0 and waited >= terms.call_s
+def wants_call(
+    incident: Incident, at: float, terms: Terms, *, firing: bool, extent: Extent, nodes: Nodes = UNSEEN
+) -> bool:
+    """Whether somebody is due to be called by then."""
+    step = passed(incident, at, terms, firing=firing, extent=extent, nodes=nodes)
+    return any(one.turn in CALLS for one in step.news)
 
 
-def _firing(incident: Incident, at: float, terms: Terms, nodes: Nodes) -> Step:
+def _next_of_round(incident: Incident, terms: Terms, extent: Extent) -> Call:
+    waits = max(incident.since, incident.called_at) + terms.call_s
+    whom = next((one for one in terms.order if one not in incident.called), "")
+    if not incident.called:
+        at_once = incident.soon or (extent.severity == "critical" and terms.critical_at_once)
+        return Call(whom, incident.since if at_once else waits)
+    if not whom and terms.repeat_s > 0:
+        return Call(terms.order[0], max(waits, incident.called_at + terms.repeat_s))
+    return Call(whom, waits)
+
+
+def _firing(incident: Incident, at: float, terms: Terms, nodes: Nodes, extent: Extent) -> Step:
     was_gone = incident.quiet_since > 0
     now = msgspec.structs.replace(incident, quiet_since=0.0)
     if now.state == "resolved" or (now.state == "closed" and was_gone):
@@ -174,11 +247,47 @@ def _firing(incident: Incident, at: float, terms: Terms, nodes: Nodes) -> Step:
     if now.state == "muted" and is_over(now.muted_until, at, nodes):
         node = now.muted_until.node
         return Step(_anew(now, at), (News("node-gone" if node in nodes.gone else "unmuted", detail=node),))
-    due = next_call(now, terms, firing=True)
-    if due and due.whom and at >= due.at:
-        called = msgspec.structs.replace(now, called=(*now.called, due.whom), called_at=at)
-        return Step(called, (News("called", detail=due.whom),))
+    if worse := _worse(now, terms, extent):
+        return Step(msgspec.structs.replace(_anew(now, at), soon=True), (News("worse", detail=worse),))
+    due = next_call(now, terms, firing=True, extent=extent)
+    if now.state == "acknowledged" and due and at >= due.at:
+        return Step(msgspec.structs.replace(_anew(now, at), soon=True), (News("lapsed"),))
+    if _is_looked_at(now) and not now.severity:
+        return Step(msgspec.structs.replace(now, severity=extent.severity, pods=extent.pods))
     return Step(now)
+
+
+def _is_looked_at(incident: Incident) -> bool:
+    """Whether somebody did something about it, or was called."""
+    return incident.state in ("acknowledged", "muted") or (incident.state == "open" and bool(incident.called))
+
+
+def _worse(incident: Incident, terms: Terms, extent: Extent) -> str:
+    """The severity or the number of pods by which it became worse, where that calls somebody; else empty."""
+    if not incident.severity or not _is_looked_at(incident) or extent.severity == "info" or not terms.order:
+        return ""
+    if SEVERITIES.index(extent.severity) > SEVERITIES.index(incident.severity):
+        return extent.severity
+    return str(extent.pods) if extent.pods >= WORSE * max(incident.pods, 1) else ""
+
+
+def _call(step: Step, at: float, terms: Terms, extent: Extent) -> Step:
+    """The same with the call that is due."""
+    now = step.incident
+    due = next_call(now, terms, firing=True, extent=extent) if now.state == "open" else None
+    if due is None or not due.whom or at < due.at:
+        return step
+    before = () if due.whom in now.called else now.called  # else a round begins again
+    called = msgspec.structs.replace(
+        now, called=(*before, due.whom), called_at=at, soon=False, severity=extent.severity, pods=extent.pods
+    )
+    news = list(step.news)
+    if terms.pagers and not before:
+        called = msgspec.structs.replace(called, page=now.page + 1, paged=terms.pagers)
+        news.append(News("paged", detail=", ".join(terms.pagers)))
+    if due.whom != PAGER:
+        news.append(News("called" if due.whom in terms.rota else "last-resort", detail=due.whom))
+    return Step(called, tuple(news))
 
 
 def _quiet(incident: Incident, at: float, terms: Terms) -> Step:
@@ -192,7 +301,18 @@ def _quiet(incident: Incident, at: float, terms: Terms) -> Step:
 
 def _into(incident: Incident, state: State, at: float, *, owner: str | None = None) -> Incident:
     kept = incident.owner if owner is None else owner
-    return msgspec.structs.replace(incident, state=state, since=at, owner=kept, muted_until=WHILE_IT_LASTS)
+    paged = () if state in ("resolved", "closed") else incident.paged
+    return msgspec.structs.replace(
+        incident,
+        state=state,
+        since=at,
+        owner=kept,
+        muted_until=WHILE_IT_LASTS,
+        soon=False,
+        severity="",
+        pods=0,
+        paged=paged,
+    )
 
 
 def _anew(incident: Incident, at: float) -> Incident:

@@ -16,10 +16,11 @@ from bot.store.alert_rows import Counts
 from bot.store.audit import Line
 from bot.store.incidents import BEFORE, Row
 from bot.triage.mute import Until
-from bot.triage.state import Act, Deed, Incident, Step, act, next_call
+from bot.triage.state import Act, Deed, Incident, Step, act
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.deeds import NotDone
 from handlers.lent import Lent
+from handlers.oncall.calling import call_to_come
 from handlers.oncall.causes import standing_of
 from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
 
@@ -126,18 +127,17 @@ class TriageDesk:
 
     async def heads(self) -> list[Head]:
         """The same incidents, without asking anybody for the rota. Raises StoreError."""
-        return await self._heads(self._keeper.rota.known() or ())
+        return await self._heads(self._keeper.rota.expected())
 
     async def _heads(self, rota: tuple[str, ...]) -> list[Head]:
         rows = [row for row in await self._rows.opened() if row.incident.is_open]
         counts = await self._rows.counts([row.id for row in rows])
-        terms = self._keeper.terms._replace(rota=rota)
         shown: list[Head] = []
         for row in rows:
-            head = head_of(row, counts.get(row.id, Counts()))
-            firing = counts.get(row.id, Counts()).firing > 0
+            some = counts.get(row.id, Counts())
             link = self._lent.permalink(row.channel, row.thread_ts)
-            shown.append(head._replace(call=next_call(row.incident, terms, firing=firing), link=link))
+            call = call_to_come(row, some, self._keeper.terms, rota)
+            shown.append(head_of(row, some)._replace(call=call, link=link))
         return shown
 
     async def refuse_forged(self, who: Person, name: str) -> BotError:

@@ -6,6 +6,7 @@ GET /oncalls as PagerDuty's REST API v2 documents it: entries with `user` (`emai
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import httpx
@@ -18,6 +19,8 @@ from bot.report import one_line
 from bot.settings.schema import PagerDutySettings
 from bot.slack.calls import proxy_for
 
+ON_CALL = "?"
+"""Stands for whom PagerDuty has on call while that was not asked yet."""
 KEPT_S = 60.0
 """So long an answer is held for true, and a failure for lasting."""
 WITHIN_S = 10.0
@@ -71,6 +74,11 @@ class Rota:
         if self._pagerduty is None:
             return self._usual
         return self._kept[1] if self._kept and self._clock() - self._kept[0] < for_s else None
+
+    def expected(self) -> tuple[str, ...]:
+        """What was last known of it, however old: for saying who is called next, not for calling."""
+        known = self.known(math.inf)
+        return (ON_CALL, *self._usual) if known is None else known
 
     async def now(self) -> tuple[str, ...]:
         """The same, asked for if need be. Raises nothing: whatever goes wrong with PagerDuty is logged, and then it is

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -30,9 +30,10 @@ from bot.store import StoreError
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Event, Row, evidence_key, head_key
 from bot.triage.mute import UNSEEN, Nodes
-from bot.triage.state import Terms, passed, wants_call
+from bot.triage.state import CALLS, Terms, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.lent import Lent
+from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
 from handlers.oncall.causes import Sorted, find_causes, standing_of, together, told_alone
 from handlers.oncall.evidence import Asked, evidence
 from handlers.oncall.pagerduty import Rota
@@ -163,7 +164,9 @@ class Keeper:
             return rows
         counts = await self._rows.counts([row.id for row in rows])
         untold = await self._rows.untold()
-        terms = self._terms(rows, counts)
+        if is_asked_for(rows, counts, self.terms, self.rota, self._lent.now()):
+            self._begin("the rota", "", self._ask_rota)
+        terms = terms_now(self.terms, self.rota)
         for row in rows:
             try:
                 with bugs_as_errors():
@@ -173,22 +176,6 @@ class Keeper:
             except BotError as error:  # of one incident: the others are looked after
                 log.warning("the incident %s: %s", row.id, error)
         return rows
-
-    def _terms(self, rows: Sequence[Row], counts: Mapping[str, Counts]) -> Terms:
-        """With the rota of now. While that has to be asked for, beside the threads, nobody is called.
-
-        Where everybody was called already, it is asked for no more often than people are called.
-        """
-        terms, now = self._plan.terms, self._lent.now()
-        rota = self.rota.known()
-        before = self.rota.known(terms.call_s)
-        if rota is None and any(
-            wants_call(row.incident, now, terms, firing=counts.get(row.id, Counts()).firing > 0)
-            and (before is None or not set(before).issubset(row.incident.called))
-            for row in rows
-        ):
-            self._begin("the rota", "", self._ask_rota)
-        return terms._replace(rota=rota or ())
 
     async def _ask_rota(self) -> bool:
         await self.rota.now()
@@ -271,10 +258,11 @@ class Keeper:
         incident = row.incident
         looked = self._looked.get(row.cluster, _NEVER)
         seen = looked.nodes if looked.at >= incident.since else UNSEEN  # else it was before the mute
-        due = passed(incident, now, terms, firing=counts.firing > 0, nodes=seen)
+        extent = extent_of(row, counts)
+        due = passed(incident, now, terms, firing=counts.firing > 0, nodes=seen, extent=extent)
         if due.incident != incident or due.news:
             step = await self._rows.change(
-                row.id, lambda one, firing: passed(one, now, terms, firing=firing, nodes=seen)
+                row.id, lambda one, firing: passed(one, now, terms, firing=firing, nodes=seen, extent=extent)
             )
             if step is not None and not isinstance(step, str):
                 incident = step.incident
@@ -287,6 +275,8 @@ class Keeper:
     async def _show(self, row: Row, counts: Counts) -> None:
         """Posts the head, or edits it: at once when its state or owner changed, else now and then."""
         head = head_of(row, counts)
+        if row.thread_ts:  # an edit calls nobody, as the first post would
+            head = head._replace(call=call_to_come(row, counts, self.terms, self.rota.expected()))
         message = render_head(head, self._lent.say)
         said = _digest([row.incident.state, row.incident.owner, row.incident.called, head.severity])
         looks = _digest([message.text, message.blocks])
@@ -332,9 +322,12 @@ class Keeper:
 
     async def _reply(self, row: Row, untold: Sequence[Event]) -> None:
         for event in untold:
-            severity: Severity = "critical" if event.news.turn == "called" else "warning"
+            severity: Severity = "critical" if event.news.turn in CALLS else "warning"
             message = render_news(event.news, self._lent.say)
             key = f"{head_key(row.id)}:{event.seq}"
+            link = self._lent.permalink(row.channel, row.thread_ts)
+            if elsewhere := told_elsewhere(row, event.news, link, self._lent.say):
+                await self._lent.outbox.put(key, *elsewhere, severity=severity)
             await self._put(row, key, message, severity=severity, thread_ts=row.thread_ts)
             await self._rows.told(row.id, event.seq)
 

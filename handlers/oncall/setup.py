@@ -8,14 +8,19 @@ from typing import NamedTuple
 
 from bot.errors import BotError
 from bot.intake import Intake, Take
+from bot.pager.inbound import Heard
+from bot.pager.wire import services_of
+from bot.pagerhooks import Hear, hooks_of
 from bot.settings.schema import OncallSettings, Settings
 from bot.slack.failures import Problem, SlackFailure
+from bot.triage.hours import read_hours
 from bot.triage.state import Terms
 from bot.triage.webhook import Alert
 from handlers.desk import Desk
 from handlers.lent import Lent
 from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Digests
+from handlers.oncall.paging import Paging
 from handlers.oncall.passes import Keeper, Plan
 from handlers.oncall.watcher import Patience, Watcher
 
@@ -48,10 +53,12 @@ async def oncall_desk(
         keeper = Keeper(lent, plan(given, lent, identity, pace))
         patience = Patience(given.pending_minutes, given.pending_minutes_in)
         watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
-        works = keeper.run(), watcher.run(), _told_if_no_member(lent, given.channel)
+        paging = Paging(lent, given.paging, identity, pace, keeper.soon)
+        works = keeper.run(), watcher.run(), paging.run(), _told_if_no_member(lent, given.channel)
         working += map(asyncio.create_task, works)
         triage = TriageDesk(lent, keeper, given.responders)
-        yield Oncall(digests, triage, intake_of(given, keeper.take, stopping))
+        intake = intake_of(given, keeper.take, stopping, paging.hear)
+        yield Oncall(digests, triage, intake)
     finally:
         for task in working:
             task.cancel()
@@ -64,12 +71,16 @@ def not_yet(settings: Settings, why: BotError) -> Intake | None:
     async def refuse(_: list[Alert]) -> None:
         raise why
 
-    return settings.oncall and intake_of(settings.oncall, refuse, lambda: False)
+    async def deaf(_: Heard) -> None:
+        raise why
+
+    return settings.oncall and intake_of(settings.oncall, refuse, lambda: False, deaf)
 
 
-def intake_of(given: OncallSettings, take: Take, stopping: Callable[[], bool]) -> Intake:
-    """Where alerts go that come with the credentials of the settings."""
-    return Intake(take, stopping, given.token.get_secret_value(), given.user, given.password.get_secret_value())
+def intake_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> Intake:
+    """Where alerts go that come with the credentials of the settings, and what pagers post."""
+    token, password = given.token.get_secret_value(), given.password.get_secret_value()
+    return Intake(take, stopping, token, given.user, password, hooks_of(given.paging, hear, stopping))
 
 
 async def _told_if_no_member(lent: Lent, channel: str) -> None:
@@ -89,6 +100,12 @@ def plan(given: OncallSettings, lent: Lent, identity: str, pass_s: float) -> Pla
         given.call_minutes * 60.0,
         given.rota,
         given.silent_hours * 3600.0,
+        given.last_resort,
+        given.repeat_minutes * 60.0,
+        given.lapse_minutes * 60.0,
+        read_hours(given.hours),
+        given.critical_at_once,
+        services_of(given.paging),
     )
     usual = given.cluster or lent.usual
     return Plan(given.channel, terms, lent.clusters, usual, identity, pass_s, pagerduty=given.pagerduty)

@@ -24,7 +24,7 @@ from bot.slack.render.triage_head import Head, button_value, render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.cause import Cause
 from bot.triage.mute import Until
-from bot.triage.state import Call, Incident, News, State, Turn
+from bot.triage.state import CALLS, Call, Incident, News, State, Turn
 from sandbox.slack.content import strings_of
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
 
@@ -73,7 +73,7 @@ def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language) -> None:
     message = render_news(News(turn, HOSTILE, detail), Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
-    assert message.broadcast is (turn == "called")
+    assert message.broadcast is (turn in CALLS)
 
 
 @pytest.mark.parametrize(("ends", "shown"), [("1800000000.5", "08:00:00Z"), ("1799999999.6", "08:00:00Z")])

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from bot.errors import SourceError
-from bot.triage.state import Act, Step, act
+from bot.triage.state import Act, Terms, act
 from handlers.changes.terms import AccessDenied, Person
 from handlers.oncall.causes import told_alone
 from handlers.oncall.desk import TriageDesk, Wanted
@@ -117,13 +116,12 @@ def test_counts_are_edited_every_45_seconds_and_a_state_at_once(database: str, t
 
 def test_a_deed_that_changes_nothing_on_the_head_edits_nothing(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
+        keeper = rig.keeper(terms=Terms())
         await keeper.take([pending(0)])
         await rig.passes(60, keeper, step_s=30)
         [row] = await rig.store.incidents.opened()
-        await rig.store.incidents.change(
-            row.id, lambda one, _: Step(msgspec.structs.replace(one, called=("U0ADA00001",)))
-        )
+        note = Act("note", "U0ADA00001", rig.now, "rebooted gpu-7")
+        await rig.store.incidents.change(row.id, lambda one, _: act(one, note))
         await rig.passes(120, keeper, step_s=60)
         assert rig.bot.slack.journal.of("api", "chat.update") == []
 
@@ -209,7 +207,8 @@ def test_the_rota_is_called_in_the_thread_when_nobody_acknowledges(database: str
         await rig.passes(1000, keeper, step_s=100)
         [head] = rig.heads()
         assert [one for one in rig.replies(head) if "is called" in one]
-        called = [one for one in rig._said() if "U0ADA00001" in str(one.get("blocks"))]
+        called = [one for one in rig._said() if "is called: nobody" in text(one)]
+        assert ["U0ADA00001" in str(one["blocks"]) for one in called] == [True]
         assert [one.get("subtype") for one in called] == ["thread_broadcast"]
         assert len([one for one in rig._said() if one.get("subtype") == "thread_broadcast"]) == 1
         await rig.passes(3000, keeper, step_s=500)

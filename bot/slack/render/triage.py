@@ -6,16 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bot.report import VERDICT_LIMIT, one_line
+from bot.report import SEVERITIES, VERDICT_LIMIT, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in
-from bot.slack.render.rich import Part, bullets, line, link, mention, moment, rich_text, somebody, span, utc
+from bot.slack.render.calls import callee, next_part
+from bot.slack.render.rich import Part, bullets, line, link, mention, rich_text, somebody, span, utc
 from bot.slack.render.text import escape, inert
 from bot.slack.render.triage_head import BUTTONS, Head, count_of, end_in_words, end_of
 from bot.texts import Texts
 from bot.triage.mute import WHILE_IT_LASTS, Until, read_until
-from bot.triage.state import Call, Deed, News
+from bot.triage.state import CALLS, Deed, News
 
 FORM = "triage"
 NOTE, PERSON, MUTE, TEXT = "note", "person", "mute", "text"
@@ -56,26 +57,13 @@ def in_short(head: Head, say: Texts) -> list[Part]:
     cluster = f", {inert(head.cluster, _NAME // 4)}" if head.cluster else ""
     whose = [span(f", {say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))]
     verdict = inert(one_line(head.cause.claim, VERDICT_LIMIT), VERDICT_LIMIT)
+    call = [span(", "), *next_part(head.call, say)] if head.call else []
     name = link(head.link, head.id) if head.link else span(head.id, "code")
-    return [
-        name,
-        span(f" {state}{cluster}, {count_of(head, say)}"),
-        *whose,
-        *_call(head.call, say),
-        span(f": {verdict}"),
-    ]
-
-
-def _call(call: Call | None, say: Texts) -> list[Part]:
-    if call is None:
-        return []
-    if not call.whom:
-        return [span(f", {say('triage.all-called')}")]
-    return [span(f", {say('triage.next-call')} "), somebody(inert(call.whom, _NAME // 4)), span(" "), moment(call.at)]
+    return [name, span(f" {state}{cluster}, {count_of(head, say)}"), *whose, *call, span(f": {verdict}")]
 
 
 def render_news(news: News, say: Texts) -> Message:
-    """A reply: what happened, by whom. Only a call is for the whole channel to see."""
+    """A reply: what happened, by whom. Only calls are for the whole channel to see."""
     detail = news.detail
     by = [span(" ("), somebody(news.by), span(")")] if news.by else []
     if news.turn == "muted":
@@ -83,8 +71,12 @@ def render_news(news: News, say: Texts) -> Message:
         pieces = [span(f"{_who(news, say)} "), end_of(until, say)]
         return Message(escape(f"{_who(news, say)} {end_in_words(until, say)}"), (rich_text(line(*pieces, *by)),))
     told, whom = _who(news, say), ""
-    if news.turn == "called":
-        pieces, whom = [somebody(detail), span(f" {say('triage.called')}")], detail
+    if news.turn in CALLS:
+        pieces = [callee(detail, say), span(f" {say(f'triage.{news.turn}')}")]
+        whom = "" if detail.startswith(("C", "G")) else detail  # a channel is read, not called
+    elif news.turn == "worse":
+        told += f": {_worse(detail, say)}"
+        pieces = [span(told)]
     elif news.turn == "unmuted" and detail:
         told = f"{told}: {say('triage.registered', node=inert(detail, _NAME))}"
         pieces = [span(told)]
@@ -94,7 +86,7 @@ def render_news(news: News, say: Texts) -> Message:
         told += f": {inert(detail, _LONGEST)}" if detail else ""
         pieces = [span(told)]
     text = f"{escape(told)} {mention(inert(whom, _NAME))}" if whom else escape(told)
-    return Message(text, (rich_text(line(*pieces, *by)),), broadcast=news.turn == "called")
+    return Message(text, (rich_text(line(*pieces, *by)),), broadcast=news.turn in CALLS)
 
 
 def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> File:
@@ -117,6 +109,8 @@ def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> Fil
     for one in happened:
         what = say(f"triage.did-{one.news.turn}")
         detail = _plain(one.news.detail)
+        if one.news.turn == "worse":
+            detail = _plain(_worse(one.news.detail, say))
         if one.news.turn == "muted":
             detail = _plain(end_in_words(read_until(one.news.detail), say))
         rows.append(f"| {utc(one.at)} | {_plain(what)} | {_plain(one.news.by) or 'hami-bot'} | {detail} |")
@@ -172,6 +166,13 @@ def read_form(metadata: str) -> tuple[str, Deed, str] | None:
     if given.get("v") != _VERSION or not all(isinstance(one, str) for one in names) or names[1] not in BUTTONS:
         return None
     return str(names[0]), names[1], str(names[2])
+
+
+def _worse(detail: str, say: Texts) -> str:
+    """The severity that it has now, or the number of pods."""
+    if detail in SEVERITIES:
+        return say("triage.worse-severity", severity=say(f"render.{detail}"))
+    return say("triage.worse-pods", pods=inert(detail, _NAME))
 
 
 def _who(news: News, say: Texts) -> str:

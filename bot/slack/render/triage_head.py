@@ -10,6 +10,7 @@ from bot.report import VERDICT_LIMIT, Severity, one_line
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import is_ours
+from bot.slack.render.calls import call_facts
 from bot.slack.render.rich import Part, bullets, line, link, moment, rich_text, somebody, span, utc
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
@@ -38,8 +39,8 @@ class Head(NamedTuple):
     """What a head tells. `firing` of `total` pods still fire, and `nodes_firing` of `nodes`; of alerts that name
     neither, the alerts count.
 
-    `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say. In a list, `call` is
-    the call to come, and `link` leads to the thread (empty: it is not known where that is). `cut` alerts more were left
+    `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say. `call` is the call
+    to come. In a list, `link` leads to the thread (empty: it is not known where that is). `cut` alerts more were left
     out by whoever sent them.
     """
 
@@ -139,8 +140,12 @@ def end_in_words(until: Until, say: Texts) -> str:
 
 
 def _facts(head: Head, say: Texts) -> list[list[Part]]:
-    """How much and where; which alert; whose and since when; the cluster, if it is named; what to do first."""
+    """How much and where; which alert; whose and since when; who was called and who is next; the cluster, if it is
+    named; what to do first.
+    """
     facts = [_where(head, say), _alert(head, say), _whose(head, say)]
+    if calls := call_facts(head.incident, head.call, say):
+        facts.append(calls)
     if head.cluster:
         facts.append([span(f"{say('triage.cluster')} {inert(head.cluster, _PLACE)}")])
     return [*facts, *_step(head.cause, say)]

@@ -1,0 +1,1 @@
+"""Rings phones: what pagers are sent, what they answer, and what they post back."""

@@ -1,0 +1,37 @@
+"""Addresses and secrets of other services: nothing secret leaves in clear, and nothing that a header cannot have."""
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+VISIBLE = re.compile(r"[!-~]+")
+"""ASCII without spaces: what a header, or an address, may have."""
+
+
+def never_in_clear(url: str) -> str:
+    """The address if it is https, or http on loopback. Raises ValueError."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+        if not parts.hostname or not VISIBLE.fullmatch(url) or parts.port == 0:  # one that is no number raises
+            raise ValueError("is no address of a server")
+        return url
+    raise ValueError("must begin with https:// (http:// only on loopback)")
+
+
+def fits_a_header(secret: SecretStr) -> SecretStr:
+    """Without the newline in which a Secret made from a file ends. Raises ValueError, which repeats nothing of it."""
+    stripped = secret.get_secret_value().strip()
+    if stripped and not VISIBLE.fullmatch(stripped):
+        raise ValueError("a key has visible ASCII characters only")
+    return SecretStr(stripped)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

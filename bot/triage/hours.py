@@ -1,0 +1,81 @@
+"""Office hours: days of the week and a time of day in a time zone, such as `mon-fri 09:00-18:00 Europe/Berlin`."""
+
+import re
+from datetime import UTC, datetime, time, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_TEXT = re.compile(r"(\S+)\s+(\d\d?:\d\d)\s*-\s*(\d\d?:\d\d)\s+(\S+)", re.ASCII)
+_ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,2}")
+_MIDNIGHT = "24:00"
+
+
+class Hours(NamedTuple):
+    """From `start` until `end` (`None`: midnight) by the zone's clock, on `days` (0 is Monday)."""
+
+    days: frozenset[int]
+    start: time
+    end: time | None
+    zone: str
+
+
+def read_hours(text: str) -> Hours | None:
+    """The hours, None for an empty text, which means always. Raises ValueError that says what is wrong."""
+    if not text.strip():
+        return None
+    found = _TEXT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} are no hours, such as mon-fri 09:00-18:00 Europe/Berlin")
+    start, end = _time(found[2]), None if found[3] == _MIDNIGHT else _time(found[3])
+    if end is not None and end <= start:
+        raise ValueError(f"{text!r}: the end is not after the start")
+    try:
+        known = bool(_ZONE.fullmatch(found[4])) and bool(ZoneInfo(found[4]))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        known = False
+    if not known:
+        raise ValueError(f"{found[4]!r} is no time zone, such as Europe/Berlin")
+    return Hours(_days(found[1].casefold()), start, end, found[4])
+
+
+def within(hours: Hours | None, at: float) -> float:
+    """That time if it is within the hours, else when they begin next. Seconds since 1970."""
+    if hours is None:
+        return at
+    zone = ZoneInfo(hours.zone)
+    today = datetime.fromtimestamp(at, zone).date()
+    for ahead in range(9):
+        day = today + timedelta(days=ahead)
+        if day.weekday() not in hours.days:
+            continue
+        begins = _moment(datetime.combine(day, hours.start, zone))
+        last = datetime.combine(day, hours.end, zone) if hours.end else datetime.combine(day, time(), zone) + _DAY
+        if at < _moment(last):
+            return max(at, begins)
+    return at  # a zone that leaves out a whole day: rather called too early than not
+
+
+_DAY = timedelta(days=1)
+
+
+def _moment(local: datetime) -> float:
+    return local.astimezone(UTC).timestamp()
+
+
+def _time(text: str) -> time:
+    hour, _, minute = text.partition(":")
+    if int(hour) > 23 or int(minute) > 59:
+        raise ValueError(f"{text!r} is no time of day, such as 09:00")
+    return time(int(hour), int(minute))
+
+
+def _days(text: str) -> frozenset[int]:
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first not in _DAYS or (last or first) not in _DAYS:
+            raise ValueError(f"{text!r} are no days, such as mon-fri or mon,thu")
+        start, end = _DAYS.index(first), _DAYS.index(last or first)
+        found |= {number % 7 for number in range(start, end + 1 if end >= start else end + 8)}
+    return frozenset(found)

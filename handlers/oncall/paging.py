@@ -1,0 +1,127 @@
+"""Tells pagers what happened to incidents, one after the other, and takes over what people did there.
+
+What a pager is to be told stands in the store with what happened. It is told again after a crash, which is the same to
+the pager: every page has its key there.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from bot.bugs import bugs_as_errors
+from bot.errors import BotError
+from bot.pager.inbound import Heard
+from bot.pager.wire import Told, request_of, services_of
+from bot.settings.paging import PagingSettings
+from bot.store.alert_rows import Counts
+from bot.store.audit import Line
+from bot.store.page_rows import PageRow
+from bot.triage.pages import incident_of, key_of
+from bot.triage.state import Act, Incident, Step, act
+from handlers.lent import Lent
+from handlers.oncall.calling import extent_of
+
+FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
+LASTING_S = 300.0
+"""So long a pager may fail before the thread is told."""
+DUTY = "pages"
+DUTY_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Paging:
+    """The pagers of the settings."""
+
+    def __init__(
+        self, lent: Lent, settings: PagingSettings, owner: str, pace_s: float, soon: Callable[[], None]
+    ) -> None:
+        self._lent = lent
+        self._settings = settings
+        self._owner = owner
+        self._pace_s = pace_s
+        self._soon = soon
+        self._failing: set[str] = set()
+
+    async def run(self) -> None:
+        """Until it is cancelled; in one replica at a time. A pager that fails holds up no other."""
+        async with asyncio.TaskGroup() as group:
+            for service in services_of(self._settings):
+                group.create_task(self._serve(service))
+
+    async def _serve(self, service: str) -> None:
+        while True:
+            wait: float | None = None
+            try:
+                with bugs_as_errors():
+                    if await self._lent.store.incidents.on_duty(f"{DUTY}:{service}", self._owner, DUTY_S):
+                        wait = await self.step(service)
+            except BotError as error:
+                log.warning("%s is told nothing for now: %s", service, error)
+            await asyncio.sleep(self._pace_s if wait is None else wait)
+
+    async def step(self, service: str) -> float | None:
+        """Tells the pager the next thing. Seconds until it may be told more; None: nothing waits."""
+        page = await self._lent.store.pages.next(service)
+        if page is None:
+            return None
+        if (wait := page.next_try_at - self._lent.now()) > 0:
+            return min(wait, self._pace_s)
+        return await self._tell(page)
+
+    async def _tell(self, page: PageRow) -> float:
+        from bot.pager.post import post  # noqa: PLC0415  # httpx is slow to import
+
+        rows, now = self._lent.store.pages, self._lent.now()
+        told = await self._told(page)
+        request = told and request_of(page.service, self._settings, told, now)
+        if request is None:
+            await rows.fail(page, "")
+            return 0.0
+        outcome = await post(request)
+        if outcome.kind == "taken":
+            if page.service in self._failing:
+                self._failing.discard(page.service)
+                log.info("%s takes pages again", page.service)
+            await rows.done(page)
+            return 0.0
+        complaint = f"{page.service}: {outcome.reason}"
+        if page.service not in self._failing:
+            self._failing.add(page.service)
+            log.warning("cannot page: %s", complaint)
+        if outcome.kind == "refused":
+            await rows.fail(page, complaint)
+            return 0.0
+        lasting = outcome.kind == "denied" or now - page.queued_at >= LASTING_S
+        wait = outcome.wait_s or min(FIRST_WAIT * 2.0 ** min(page.tries, 10), LONGEST_WAIT)
+        await rows.later(page, now + wait, complaint if lasting else "")
+        return min(wait, self._pace_s)
+
+    async def _told(self, page: PageRow) -> Told | None:
+        row = await self._lent.store.incidents.get(page.incident)
+        if row is None:
+            return None
+        counts = (await self._lent.store.incidents.counts([row.id])).get(row.id, Counts())
+        extent = extent_of(row, counts)
+        link = self._lent.permalink(row.channel, row.thread_ts)
+        return Told(
+            page.action, page.key, row.id, row.cause.claim, extent.severity, row.cluster, link, extent.pods, page.by
+        )
+
+    async def hear(self, heard: Heard) -> None:
+        """Takes over what somebody did at a pager. Raises StoreError; what is none of ours, or old, is nothing."""
+        incident_id, at = incident_of(heard.key), self._lent.now()
+
+        def decide(incident: Incident, _firing: bool) -> Step | str:  # noqa: FBT001  # as the store calls it
+            if not incident.is_open or key_of(incident_id, incident.page) != heard.key:
+                return "stale"
+            if heard.deed == "ack" and incident.state != "open":
+                return "same"
+            return act(incident, Act(heard.deed, heard.by, at))
+
+        def noted(step: Step | str) -> Line:
+            outcome = step if isinstance(step, str) else "done"
+            return Line(heard.by, f"triage-{heard.deed}", f"incident:{incident_id}", outcome, {"pager": heard.service})
+
+        await self._lent.store.incidents.change(incident_id, decide, noted, knows=heard.service)
+        self._soon()

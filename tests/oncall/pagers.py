@@ -1,0 +1,169 @@
+"""Pagers on loopback that answer as PagerDuty and Opsgenie do, and what these post back.
+
+The shapes are the vendors' published ones: PagerDuty's Events API v2 (`docs/events-API-v2` of PagerDuty/developer-docs
+and `POST /enqueue` of its API reference), v3 webhooks and their signatures (`docs/webhooks/01-Overview.md`,
+`04-Signatures.md`), Opsgenie's Alert API (docs.opsgenie.com/docs/alert-api) and the alert action data of its webhook
+integration (docs.opsgenie.com/docs/marid-alert-action-data).
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+from pydantic import SecretStr
+
+from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
+from sandbox.serving import Served
+
+ROUTING_KEY, SIGNING = "7f3a" * 8, "whsec-91b2"
+API_KEY, BEARER = "eb243592-faa2-4ba2-a551q-1afdf565c889", "opsgenie-back-5c1d"
+SECRET = "generic-3e8f"
+INVALID = {"status": "invalid event", "message": "Event object is invalid", "errors": ["'summary' is missing"]}
+
+
+class Pagers:
+    """`down`: what they answer instead. `rung` are the pages that rang a phone; `status` is what each is now."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.status: dict[str, str] = {}
+        self.rung: list[str] = []
+        self.down: Callable[[], web.Response] | None = None
+        app = web.Application()
+        app.router.add_post("/v2/enqueue", self._enqueue)
+        app.router.add_post("/v2/alerts", self._create)
+        app.router.add_post("/v2/alerts/{alias}/{verb}", self._change)
+        app.router.add_post("/mine", self._mine)
+        self.served = Served(app)
+
+    def settings(self, *names: str) -> PagingSettings:
+        url = self.served.url
+        given = {
+            "pagerduty": PagerDutyPaging(
+                routing_key=SecretStr(ROUTING_KEY), webhook_secret=SecretStr(SIGNING), url=url
+            ),
+            "opsgenie": OpsgeniePaging(api_key=SecretStr(API_KEY), webhook_token=SecretStr(BEARER), url=url),
+            "webhook": WebhookPaging(url=f"{url}/mine", secret=SecretStr(SECRET)),
+        }
+        return PagingSettings(**{name: given[name] for name in names})
+
+    def actions(self) -> list[tuple[str, str]]:
+        return [(one["action"], one["key"]) for one in self.asked]
+
+    def _done(self, action: str, key: str, body: dict[str, Any]) -> None:
+        self.asked.append({"action": action, "key": key, "body": body})
+        before = self.status.get(key, "resolved")
+        if action == "trigger" and before == "resolved":
+            self.status[key] = "triggered"
+            self.rung.append(key)
+        elif action != "trigger" and key in self.status and before != "resolved":
+            self.status[key] = {"acknowledge": "acknowledged"}.get(action, "resolved")
+
+    async def _enqueue(self, request: web.Request) -> web.Response:
+        if self.down:
+            return self.down()
+        body = await request.json()
+        if body["routing_key"] != ROUTING_KEY or (
+            body["event_action"] == "trigger" and not {"summary", "source", "severity"} <= body["payload"].keys()
+        ):
+            return web.json_response(INVALID, status=400)
+        self._done(body["event_action"], body["dedup_key"], body)
+        said = {"status": "success", "message": "Event processed", "dedup_key": body["dedup_key"]}
+        return web.json_response(said, status=202)
+
+    async def _create(self, request: web.Request) -> web.Response:
+        return await self._opsgenie(request, "trigger", "")
+
+    async def _change(self, request: web.Request) -> web.Response:
+        assert request.query["identifierType"] == "alias"
+        verb = {"acknowledge": "acknowledge", "close": "resolve"}[request.match_info["verb"]]
+        return await self._opsgenie(request, verb, request.match_info["alias"])
+
+    async def _opsgenie(self, request: web.Request, action: str, alias: str) -> web.Response:
+        if self.down:
+            return self.down()
+        if request.headers["Authorization"] != f"GenieKey {API_KEY}":
+            said = {"message": "Could not authenticate", "took": 0.001, "requestId": "rId"}
+            return web.json_response(said, status=401)
+        body = await request.json()
+        self._done(action, alias or body["alias"], body)
+        said = {
+            "result": "Request will be processed",
+            "took": 0.302,
+            "requestId": "43a29c5c-3dbf-4fa4-9c26-f4f71023e120",
+        }
+        return web.json_response(said, status=202)
+
+    async def _mine(self, request: web.Request) -> web.Response:
+        if self.down:
+            return self.down()
+        raw, timestamp = await request.read(), request.headers["X-Hami-Bot-Timestamp"]
+        signed = hmac.new(SECRET.encode(), f"{timestamp}.".encode() + raw, hashlib.sha256).hexdigest()
+        assert request.headers["X-Hami-Bot-Signature"] == f"v1={signed}"
+        body = json.loads(raw)
+        self._done(body["action"], body["key"], body)
+        return web.Response(status=204)
+
+
+def pagerduty_posts(key: str, event: str = "incident.acknowledged", agent: str = "user_reference") -> bytes:
+    """A v3 webhook as PagerDuty's documentation shows it."""
+    reference = {
+        "html_url": "https://acme.pagerduty.com/users/PLH1HKV",
+        "id": "PLH1HKV",
+        "self": "https://api.pagerduty.com/users/PLH1HKV",
+        "summary": "Tenex Engineer",
+        "type": agent,
+    }
+    service = {"id": "PF9KMXH", "summary": "API Service", "type": "service_reference"}
+    data = {
+        "id": "PGR0VU2",
+        "type": "incident",
+        "self": "https://api.pagerduty.com/incidents/PGR0VU2",
+        "number": 2,
+        "status": event.rpartition(".")[2],
+        "incident_key": key,
+        "created_at": "2020-04-09T15:16:27Z",
+        "title": "A little bump in the road",
+        "service": service,
+        "urgency": "high",
+        "resolve_reason": None,
+    }
+    told = {
+        "id": "5ac64822-4adc-4fda-ade0-410becf0de4f",
+        "event_type": event,
+        "resource_type": "incident",
+        "occurred_at": "2020-10-02T18:45:22.169Z",
+        "agent": reference if agent else None,
+        "client": {"name": "PagerDuty"},
+        "data": data,
+    }
+    return json.dumps({"event": told}).encode()
+
+
+def signed(body: bytes, secret: str = SIGNING) -> dict[str, str]:
+    """With the signature of a secret that is being replaced before it."""
+    other = hmac.new(b"the-old-one", body, hashlib.sha256).hexdigest()
+    ours = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return {"X-PagerDuty-Signature": f"v1={other},v1={ours}"}
+
+
+def opsgenie_posts(alias: str, action: str = "Acknowledge", source: str = "web") -> bytes:
+    """Alert action data as Opsgenie's documentation shows them."""
+    alert = {
+        "updatedAt": 1420452224764002246,
+        "tags": ["tag1", "tag2"],
+        "message": "test alert",
+        "username": "fili@ifountain.com",
+        "alertId": "052652ac-5d1c-464a-812a-7dd18bbfba8c",
+        "source": "fili@ifountain.com",
+        "alias": alias,
+        "tinyId": "23",
+        "createdAt": 1420452191104,
+        "userId": "daed1180-0ce8-438b-8f8e-57e1a5920a2d",
+        "entity": "",
+    }
+    about = {"integrationId": "37c8f316-17c6-49d7-899b-9c7e540c048d", "integrationName": "Integration1"}
+    return json.dumps({"source": {"name": "", "type": source}, "alert": alert, "action": action, **about}).encode()

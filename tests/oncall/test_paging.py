@@ -1,0 +1,399 @@
+"""Phones ring with the first call, fall silent when somebody acknowledges, in Slack or at the pager, and nothing of it
+is lost while a pager is down or the bot is killed.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from pydantic import SecretStr, ValidationError
+
+from bot.pager.inbound import Heard, NoWebhookError, is_signed, read_opsgenie, read_pagerduty
+from bot.pager.wire import services_of
+from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings, WebhookPaging
+from bot.triage.state import Act, act
+from handlers.oncall.paging import LASTING_S, Paging
+from handlers.oncall.passes import Keeper
+from tests.oncall.bot import GIVEN, played, webhook
+from tests.oncall.pagers import (
+    API_KEY,
+    BEARER,
+    ROUTING_KEY,
+    SIGNING,
+    Pagers,
+    opsgenie_posts,
+    pagerduty_posts,
+    signed,
+)
+from tests.oncall.rig import TERMS, Rig, a_rig, pending
+from tests.oncall.scenes import busy_cluster
+
+NAMES = {"pagerduty": "PagerDuty", "opsgenie": "Opsgenie", "webhook": "webhook"}
+each_pager = pytest.mark.parametrize("name", NAMES)
+
+
+class Paged:
+    """An incident in the rig, with pagers beside it."""
+
+    def __init__(self, rig: Rig, pagers: Pagers, names: tuple[str, ...]) -> None:
+        self.rig = rig
+        self.pagers = pagers
+        self.settings = pagers.settings(*names)
+        self.terms = TERMS._replace(pagers=services_of(self.settings), lapse_s=7200.0)
+        self.keeper: Keeper = rig.keeper(terms=self.terms)
+        self.paging = self.a_sender()
+
+    def a_sender(self, lent: Any = None) -> Paging:
+        return Paging(lent or self.rig.lent(), self.settings, "one", 5.0, lambda: None)
+
+    async def passes(self, seconds: float, step_s: float = 100.0) -> None:
+        end = self.rig.now + seconds
+        while True:
+            await self.rig.passes(0, self.keeper)
+            await self.send()
+            if self.rig.now >= end:
+                return
+            await self.rig.bot.clock.advance(min(step_s, max(end - self.rig.now, 0.1)))
+
+    async def send(self) -> None:
+        for service in services_of(self.settings):
+            while await self.paging.step(service) == 0.0:
+                pass
+
+    async def acts(self, deed: Any = "ack") -> None:
+        done = Act(deed, "U0ADA00001", self.rig.now)
+        await self.rig.store.incidents.change(await self.id(), lambda incident, _: act(incident, done))
+
+    async def id(self) -> str:
+        [row] = await self.rig.store.incidents.opened()
+        return row.id
+
+    async def state(self) -> tuple[str, str]:
+        [row] = await self.rig.store.incidents.opened()
+        return row.incident.state, row.incident.owner
+
+    def replies(self) -> list[str]:
+        [head] = self.rig.heads()
+        return self.rig.replies(head)
+
+
+@asynccontextmanager
+async def paged(database: str, tmp_path: Path, *names: str) -> AsyncGenerator[Paged]:
+    pagers = Pagers()
+    async with a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+        one = Paged(rig, pagers, names)
+        await one.keeper.take([pending(0)])
+        await one.passes(950)
+        yield one
+
+
+def play(database: str, tmp_path: Path, scene: Callable[[Paged], Awaitable[None]], *names: str) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), paged(database, tmp_path, *names) as one:
+            await scene(one)
+
+    asyncio.run(run())
+
+
+@each_pager
+def test_a_phone_rings_with_the_first_call_and_hears_who_acknowledged_and_that_it_is_over(
+    name: str, database: str, tmp_path: Path
+) -> None:
+    async def scene(one: Paged) -> None:
+        key = await one.id()
+        assert one.pagers.actions() == [("trigger", key)]
+        assert [reply for reply in one.replies() if f"Paged: {NAMES[name]}" in reply]
+        await one.acts()
+        await one.passes(0)
+        assert one.pagers.actions() == [("trigger", key), ("acknowledge", key)]
+        await one.keeper.take([pending(0, status="resolved")])
+        await one.passes(400)
+        assert one.pagers.actions()[2:] == [("resolve", key)]
+        assert one.pagers.rung == [key]
+
+    play(database, tmp_path, scene, name)
+
+
+def test_the_page_says_what_it_is_about(tmp_path: Path) -> None:
+    async def scene(one: Paged) -> None:
+        [row] = await one.rig.store.incidents.opened()
+        duty, genie, mine = (asked["body"] for asked in one.pagers.asked)
+        assert duty["payload"]["summary"] == row.cause.claim
+        assert (duty["payload"]["severity"], duty["client"]) == ("warning", "hami-bot")
+        assert genie["message"] == row.cause.claim[:130]
+        assert (genie["priority"], genie["details"]["incident"]) == ("P3", row.id)
+        assert (mine["summary"], mine["affected"], mine["version"]) == (row.cause.claim, 1, 1)
+
+    play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, *NAMES)
+
+
+def test_what_lapses_or_becomes_worse_rings_again_though_the_page_was_acknowledged(tmp_path: Path) -> None:
+    async def scene(one: Paged) -> None:
+        key = await one.id()
+        await one.acts()
+        await one.passes(7300, step_s=730)
+        assert one.pagers.rung == [key, f"{key}.2"]
+        assert one.pagers.status == {key: "resolved", f"{key}.2": "triggered"}
+
+    play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, "pagerduty")
+
+
+@pytest.mark.parametrize(
+    ("service", "deed", "state"), [("PagerDuty", "ack", "acknowledged"), ("Opsgenie", "close", "closed")]
+)
+def test_who_does_it_at_the_pager_has_done_it_in_slack_once_and_the_other_pager_hears_it(
+    service: str, deed: Any, state: str, database: str, tmp_path: Path
+) -> None:
+    async def scene(one: Paged) -> None:
+        key = await one.id()
+        one.pagers.asked.clear()
+        for _ in range(2):
+            await one.paging.hear(Heard(service, key, deed, f"Grace ({service})"))
+        await one.passes(100)
+        [row] = await one.rig.store.incidents.opened()
+        assert row.incident.state == state
+        assert len([reply for reply in one.replies() if f"Grace ({service})" in reply]) == 1
+        assert one.pagers.actions() == [({"ack": "acknowledge", "close": "resolve"}[deed], key)]
+        about = [line for line in await one.rig.store.audit.read(9) if line.target == f"incident:{key}"]
+        assert {line.actor for line in about} == {f"Grace ({service})"}
+
+    play(database, tmp_path, scene, "pagerduty", "opsgenie")
+
+
+@pytest.mark.parametrize("key", ["0badcafe", "{id}.2", "{id}.", "", "x" * 500])
+def test_what_is_heard_of_another_page_changes_nothing(key: str, tmp_path: Path) -> None:
+    async def scene(one: Paged) -> None:
+        await one.paging.hear(Heard("PagerDuty", key.format(id=await one.id()), "ack", "Grace (PagerDuty)"))
+        assert await one.state() == ("open", "")
+
+    play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, "pagerduty")
+
+
+@each_pager
+def test_while_a_pager_is_down_the_page_waits_and_the_thread_is_told_once(
+    name: str, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        pagers = Pagers()
+        async with asyncio.timeout(60), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+            one = Paged(rig, pagers, (name,))
+            pagers.down = lambda: web.json_response({"message": "Service Unavailable"}, status=503)
+            await one.keeper.take([pending(0)])
+            await one.passes(900 + LASTING_S - 100, step_s=20)
+            assert not [reply for reply in one.replies() if "does not get through" in reply]
+            await one.passes(300, step_s=20)
+            told = [reply for reply in one.replies() if "does not get through" in reply]
+            assert len(told) == 1
+            assert f"{NAMES[name]}: HTTP 503: Service Unavailable" in told[0]
+            assert pagers.asked == []
+            pagers.down = None
+            await one.passes(120, step_s=20)
+            assert pagers.rung == [await one.id()]
+
+    asyncio.run(run())
+    assert all(secret not in caplog.text for secret in (ROUTING_KEY, API_KEY))
+
+
+def test_what_was_acknowledged_before_the_pager_could_be_reached_rings_nobody(tmp_path: Path) -> None:
+    async def scene(one: Paged) -> None:
+        one.pagers.down = lambda: web.Response(status=500)
+        await one.acts()
+        await one.passes(7300, step_s=730)  # it lapses, and a second page is due
+        await one.acts()
+        one.pagers.down = None
+        await one.passes(200, step_s=20)
+        assert one.pagers.rung == [await one.id()]
+        assert one.pagers.actions()[-1] == ("acknowledge", f"{await one.id()}.2")
+
+    play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, "pagerduty")
+
+
+@pytest.mark.parametrize(("status", "tries"), [(400, 1), (422, 1), (401, 2), (403, 2), (429, 2), (500, 2), (302, 1)])
+def test_a_refusal_is_told_and_what_may_pass_is_tried_again(status: int, tries: int, tmp_path: Path) -> None:
+    async def run() -> None:
+        pagers, tried = Pagers(), list[int]()
+
+        def answer() -> web.Response:
+            tried.append(status)
+            body = {"message": f"no, {ROUTING_KEY}", "errors": ["'summary' is missing"]}
+            return web.json_response(body, status=status, headers={"Location": "http://127.0.0.1:1/"})
+
+        async with (
+            asyncio.timeout(60),
+            a_rig(f"sqlite:///{tmp_path}/one.db", busy_cluster(tmp_path, 3)) as rig,
+            pagers.served,
+        ):
+            one = Paged(rig, pagers, ("pagerduty",))
+            pagers.down = answer
+            await one.keeper.take([pending(0)])
+            await one.passes(900, step_s=100)
+            await one.passes(3, step_s=3)
+            await one.passes(0)
+            assert len(tried) == tries
+            told = [reply for reply in one.replies() if f"HTTP {status}" in reply]
+            assert len(told) == (0 if status in {429, 500} else 1)
+            assert ROUTING_KEY not in "".join(told)
+
+    asyncio.run(run())
+
+
+class _Forgetful:
+    """A store whose process is killed after the pager took it, and before that is noted."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.pages = _Dying(store.pages)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+class _Dying:
+    def __init__(self, pages: Any) -> None:
+        self._pages = pages
+        self.next, self.later, self.fail = pages.next, pages.later, pages.fail
+
+    async def done(self, page: Any) -> None:
+        raise KeyboardInterrupt
+
+
+@each_pager
+def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once(
+    name: str, database: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async def run() -> None:
+        pagers = Pagers()
+        async with asyncio.timeout(60), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+            one = Paged(rig, pagers, (name,))
+            await one.keeper.take([pending(0)])
+            await rig.passes(950, one.keeper, step_s=100)
+            dying = one.a_sender(rig.lent(_Forgetful(rig.store)))
+            with pytest.raises(KeyboardInterrupt):
+                await dying.step(NAMES[name])
+            await one.passes(100)
+            key = await one.id()
+            assert pagers.actions() == [("trigger", key), ("trigger", key)]
+            assert pagers.rung == [key]
+
+    asyncio.run(run())
+    record_property("crash_points", 1)
+
+
+# ----------------------------------------------------------------------------------------------- what pagers post
+
+
+def test_the_recorded_shapes_are_read() -> None:
+    assert read_pagerduty(pagerduty_posts("3fa29c1b")) == Heard(
+        "PagerDuty", "3fa29c1b", "ack", "Tenex Engineer (PagerDuty)"
+    )
+    resolved = read_pagerduty(pagerduty_posts("3fa29c1b", "incident.resolved"))
+    assert resolved
+    assert resolved.deed == "close"
+    assert read_opsgenie(opsgenie_posts("3fa29c1b")) == Heard(
+        "Opsgenie", "3fa29c1b", "ack", "fili@ifountain.com (Opsgenie)"
+    )
+    closed = read_opsgenie(opsgenie_posts("3fa29c1b", "Close"))
+    assert closed
+    assert closed.deed == "close"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pagerduty_posts("3fa29c1b", agent=""),
+        pagerduty_posts("3fa29c1b", agent="events_api_v2_inbound_integration_reference"),
+        pagerduty_posts("3fa29c1b", "incident.triggered"),
+        pagerduty_posts("", "incident.resolved"),
+        b'{"event": {"event_type": "pagey.ping", "data": {"message": "Hello", "type": "ping"}, "agent": null}}',
+    ],
+)
+def test_what_no_person_did_at_pagerduty_is_nothing(body: bytes) -> None:
+    assert read_pagerduty(body) is None
+
+
+def test_what_the_bot_itself_told_opsgenie_is_nothing() -> None:
+    assert read_opsgenie(opsgenie_posts("3fa29c1b", source="api")) is None
+    assert read_opsgenie(opsgenie_posts("3fa29c1b", "AddNote")) is None
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"[" * 9999, b'{"event": 7}', b'{"action": 7}'])
+def test_what_no_pager_posts_is_refused(body: bytes) -> None:
+    for read in (read_pagerduty, read_opsgenie):
+        with pytest.raises(NoWebhookError):
+            read(body)
+
+
+def test_only_the_secret_signs() -> None:
+    body = pagerduty_posts("3fa29c1b")
+    header = signed(body)["X-PagerDuty-Signature"]
+    assert is_signed(header, body, SIGNING)
+    for wrong in ("", "v1=", header.replace("v1=", "v2="), header.split(",")[0], "v1=é"):
+        assert not is_signed(wrong, body, SIGNING)
+    assert not is_signed(header, body + b" ", SIGNING)
+    assert not is_signed(signed(body, "")["X-PagerDuty-Signature"], body, "")
+
+
+# ------------------------------------------------------------------------------------------------ the running bot
+
+
+def test_the_running_bot_rings_and_takes_over_who_acknowledged_at_either_pager(tmp_path: Path) -> None:
+    pagers = Pagers()
+
+    async def scene(world: Any) -> None:
+        async def posted(path: str, body: bytes, headers: dict[str, str]) -> int:
+            async with world.session.post(f"{world.url}/pager/{path}", data=body, headers=headers) as answer:
+                return answer.status
+
+        assert await world.post(webhook("trainer-0", severity="critical")) == (200, "ok\n")
+        head = await world.head("trainer-0")
+        await world.reply(head, "Paged: PagerDuty, Opsgenie")
+        key = await world.slack.wait_for(lambda: next(iter(pagers.rung), None))
+        body = pagerduty_posts(key)
+        assert await posted("pagerduty", body, {}) == 401
+        assert await posted("opsgenie", opsgenie_posts(key), {"Authorization": "Bearer wrong"}) == 401
+        assert await posted("pagerduty", b"{}", signed(b"{}")) == 400
+        assert await posted("pagerduty", b" " * 300_000, signed(b"")) == 413
+        assert await posted("pagerduty", body, signed(body)) == 200
+        await world.reply(head, "Tenex Engineer (PagerDuty)")
+        close = opsgenie_posts(key, "Close")
+        assert await posted("opsgenie", close, {"Authorization": f"Bearer {BEARER}"}) == 200
+        await world.reply(head, "fili@ifountain.com (Opsgenie)")
+        await world.slack.wait_for(lambda: pagers.status.get(key) == "resolved" or None)
+
+    async def run() -> None:
+        async with pagers.served:
+            paging = pagers.settings("pagerduty", "opsgenie")
+            given = GIVEN.model_copy(update={"paging": paging, "critical_at_once": True})
+            await asyncio.to_thread(played, tmp_path, busy_cluster(tmp_path / "c", 3), scene, given)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda: PagerDutyPaging(routing_key=SecretStr("k"), url="http://events.example"), "https://"),
+        (lambda: OpsgeniePaging(api_key=SecretStr("k"), url="http://api.example"), "https://"),
+        (lambda: WebhookPaging(url="ftp://x", secret=SecretStr("k")), "https://"),
+        (lambda: PagerDutyPaging(routing_key=SecretStr("k\nX: y")), "visible ASCII"),
+        (
+            lambda: PagingSettings(webhook=WebhookPaging(url="https://x", secret=SecretStr(" \n"))),
+            "webhook.secret is empty",
+        ),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(wrong: Callable[[], Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        wrong()
+
+
+def test_no_secret_is_shown() -> None:
+    given = PagingSettings(
+        pagerduty=PagerDutyPaging(routing_key=SecretStr(ROUTING_KEY), webhook_secret=SecretStr(SIGNING))
+    )
+    assert ROUTING_KEY not in repr(given)
+    assert SIGNING not in repr(given)
