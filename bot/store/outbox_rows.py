@@ -115,6 +115,13 @@ class OutboxRows:
                 old = _queued((await connection.execute(select(outbox).where(here).with_for_update())).mappings().one())
                 await _renew(connection, old, values, files, now)
 
+    async def posted(self, channel: str, ts: str) -> bool:
+        """Whether a row is known to be that message."""
+        here = and_(outbox.c.posted_channel == channel, outbox.c.posted_ts == ts)
+        with told("looking up a message"):
+            async with self._engine.connect() as connection:
+                return bool(await connection.scalar(select(exists(select(outbox.c.id).where(here)))))
+
     async def waiting(self) -> int:
         """How many rows are not settled."""
         with told("counting the outbox"):

@@ -20,7 +20,7 @@ from handlers.changes.guard import Guard
 from handlers.changes.journal import ITSELF, about, place
 from handlers.changes.making import CHANGED, Maker
 from handlers.changes.sites import Site
-from handlers.changes.terms import NotNow, Pending, Person, Refused, pending_of, seal_longer
+from handlers.changes.terms import NotNow, Over, Pending, Person, Refused, pending_of, seal_longer
 from handlers.lent import Lent
 from playbooks._playbook import Sources
 
@@ -195,8 +195,11 @@ class Approving:
 
     async def _waiting(self, key: str, digest: str) -> tuple[Approval, Pending]:
         approval = await self._lent.store.approvals.get(key)
-        if approval is None or approval.digest != digest:
-            raise Refused("nothing of that kind waits for approval", hint="the button is not one of this bot's")
+        unknown = "nothing of that kind waits for approval"
+        if approval is None:
+            raise Over(unknown, hint="ask for the change again")
+        if approval.digest != digest:
+            raise Refused(unknown, hint="the button is not one of this bot's")
         return approval, pending_of(approval)
 
     async def _still_pending(self, approval: Approval) -> None:

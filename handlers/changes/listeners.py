@@ -35,7 +35,8 @@ from handlers.changes.desk import LONGER_S, ChangeDesk
 from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
 from handlers.changes.report import open_one, planned_report, shown_report
 from handlers.changes.request import Asker, look, prepare
-from handlers.changes.terms import AccessDenied, Person, Refused
+from handlers.changes.stale import edit_stale
+from handlers.changes.terms import AccessDenied, Over, Person, Refused
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show, words_of
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
 from handlers.desk import DONE, Desk
@@ -92,10 +93,11 @@ class _Confirmed(msgspec.Struct, frozen=True):
 
 
 class _Press(msgspec.Struct, frozen=True):
-    """A button of a card and its value."""
+    """A button of a card and its value; `ts` is the card's, empty for what only one person sees."""
 
     name: str
     value: str
+    ts: str = ""
 
 
 class _Window:
@@ -252,7 +254,9 @@ class _Window:
     async def pressed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         action = _action(body)
-        press = _Press(str(action.get("action_id")), str(action.get("value", "")))
+        place: dict[str, Any] = body.get("container") or {}
+        ts = "" if place.get("is_ephemeral") else str(place.get("message_ts") or "")
+        press = _Press(str(action.get("action_id")), str(action.get("value", "")), ts)
         lasts_s = EXPIRES_S if press.name in (APPROVE, REFUSE) else TOO_LATE_S
         question, undoes = self._clicked(body, ""), press.name == REVERT
         await self._desk.do(body["trigger_id"], self._of_card, question, press, regardless=undoes, lasts_s=lasts_s)
@@ -264,7 +268,11 @@ class _Window:
         async def said() -> str:
             if about is None:
                 raise await self._forged(who, name.rpartition(":")[2])
-            return await self._press(taken, name, who, about)
+            try:
+                return await self._press(taken, name, who, about)
+            except Over:
+                await edit_stale(self._desk.lent, about, who.channel, taken.details.ts)
+                raise
 
         await self._reply(taken.key, taken.asked, said)
 

@@ -16,7 +16,7 @@ from bot.slack.message import File
 from handlers.changes.report import planned_report
 from handlers.changes.request import Asker, Planned, Seen, look, prepare, restarts
 from handlers.changes.sites import Site, Sites
-from handlers.changes.terms import NotNow, OpenChange, Person, Refused
+from handlers.changes.terms import NotNow, OpenChange, Over, Person, Refused
 from handlers.changes.words import Raise
 from handlers.lent import Lent
 from playbooks._playbook import Sources
@@ -83,13 +83,13 @@ class Maker:
         return File("before.tar.gz", content, "what the restart destroyed, recorded before it")
 
     async def open(self, site: Site, target: str, change_id: str) -> OpenChange:
-        """Raises Refused when no change, or not this one, is open. An empty `change_id` means whichever is."""
+        """Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is."""
         namespace, _, name = target.partition("/")
         deployment = await site.writer.deployment(namespace, name)
         text = annotation(deployment)
         record = read_record(text) if text is not None else None
         if not isinstance(record, Record) or change_id not in ("", record.id):
-            raise Refused(self._lent.say("card.ended"), hint="its card says what became of it")
+            raise Over(self._lent.say("card.ended"), hint="its card says what became of it")
         return OpenChange(record, basis_of(deployment))
 
     async def longer(self, site: Site, record: Record, until: float, user: str) -> None:

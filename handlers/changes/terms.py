@@ -24,6 +24,10 @@ class Refused(BotError):  # noqa: N818  # what the person is told
     """It is not done, whoever asks."""
 
 
+class Over(Refused):
+    """What a card offers is over, or nothing here knows of it."""
+
+
 class NotNow(Refused):
     """It cannot be done as the cluster is at the moment, and may be later: nothing that was asked for is void."""
 

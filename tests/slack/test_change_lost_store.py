@@ -6,8 +6,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from bot.changes.changer import Changer
 from bot.settings.schema import AccessSettings
-from tests.slack.changing import ACCESS, World, a_bot, a_place, actions
+from handlers.changes.shell import NoJournal
+from tests.slack.changing import ACCESS, NAME, NAMESPACE, World, a_bot, a_place, actions, text_of
 
 Scene = Callable[[World, dict[str, Any]], Awaitable[None]]
 
@@ -41,6 +45,47 @@ def test_a_bot_with_another_store_goes_on_with_the_card_that_stands_there(tmp_pa
             world.ahead_s = 2405
             assert (await world.card("Put back"))["ts"] == card["ts"]
             assert len(world.cards("verbosity of")) == 1
+
+    asyncio.run(run())
+
+
+def in_thread(world: World, card: dict[str, Any]) -> str:
+    """What ada reads below the card."""
+    return text_of(world.slack.messages("gpu-oncall", "ada", card["ts"]))
+
+
+def test_a_click_on_a_card_whose_change_is_over_is_answered_and_the_card_says_so(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with raised(tmp_path) as (world, card):
+            await Changer(world.writer, NoJournal()).revert(NAMESPACE, NAME, by="root (shell)")
+            async with a_bot(world):
+                await world.click("ada", card, "change:revert")
+                await world.slack.wait_for(
+                    lambda: "this change is not open any more" in in_thread(world, card), seconds=60
+                )
+                ended = await world.card("does not carry this change any more")
+                assert (ended["ts"], actions(ended)) == (card["ts"], {})
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("action", ["change:approve", "change:refuse"])
+def test_a_click_on_a_request_that_nobody_knows_is_answered_and_the_card_says_so(action: str, tmp_path: Path) -> None:
+    two = ACCESS.model_copy(update={"two_person": True})
+
+    async def run() -> None:
+        async with asyncio.timeout(60), a_place(tmp_path) as world:
+            async with a_bot(world, access=two):
+                await world.offered("verbosity 5 for 30m")
+                await world.submit("ada", "it hangs")
+                card = await world.card("Waits for approval")
+            lose_the_store(world)
+            async with a_bot(world, access=two):
+                await world.click("linus", card, action)
+                await world.told("linus", "nothing of that kind waits for approval")
+                ended = await world.card("the request is not known any more")
+                assert (ended["ts"], actions(ended)) == (card["ts"], {})
+                assert not await world.is_open()
 
     asyncio.run(run())
 

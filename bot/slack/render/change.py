@@ -111,6 +111,12 @@ def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str
     return Message(lines([escape(told), escape(do), escape(by_hand, DETAIL)]), (rich_text(*parts),))
 
 
+def render_over(about: Pressed, say: Texts) -> Message:
+    """Of a card whose buttons can do nothing any more: that of a change, or with a digest that of a request."""
+    told = say("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
+    return Message(escape(told), (rich_text(line(span(inert(told, DETAIL), "bold"))),))
+
+
 def render_denied(why: str, who: Sequence[str], where: Sequence[str], say: Texts) -> Message:
     """That somebody may not do something, why, and who may, or where. For that person's eyes alone: it names others."""
     pieces = [span(inert(f"{why}.", DETAIL), "bold")]
