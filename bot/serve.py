@@ -25,6 +25,7 @@ from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.slack.work import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.store import Store, StoreError, open_store
 from bot.texts import Texts
+from bot.troubles import Facts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unheard
 from handlers.changes import listeners
 from handlers.changes.desk import ChangeDesk
@@ -37,9 +38,9 @@ from handlers.oncall import listeners as triage
 from handlers.oncall.setup import Oncall, not_yet, oncall_desk
 from handlers.profiles import listeners as profiling
 from handlers.profiles.desk import ProfileDesk
+from handlers.troubles import PACE_S, Lookout, watched
 
 FLUSH_S = 5.0
-_DEAF_S = 30.0
 _RESUME_EVERY_S = 60.0
 _LONGEST_NAME = 64  # of the outbox's owner
 _GET_BOT_KEY = (
@@ -57,7 +58,7 @@ class Limits(NamedTuple):
     """How long an answer may take, how long the end waits for answers, and how long an ack waits until the store has
     what it accepts, and (`deed_s`) what a person did; of the connections, how often they are asked for a sign of life
     and looked at, and their clock. `now` is the time of day, in seconds since 1970; `pace` that of looking after
-    temporary changes, `oncall` between two looks at incidents. In seconds.
+    temporary changes, `oncall` between two looks at incidents, `look_s` at the bot itself. In seconds.
     """
 
     answer_s: float = LONGEST_S
@@ -70,6 +71,7 @@ class Limits(NamedTuple):
     now: Callable[[], float] = time.time
     pace: Pace = Pace()
     oncall: float = 5.0
+    look_s: float = PACE_S
 
 
 AS_USUAL = Limits()
@@ -186,13 +188,21 @@ async def running(
                 clock=limits.clock,
             )
             stack.push_async_callback(sockets.close)
+        lookout = Lookout(
+            lent,
+            watched(settings, identity.scopes),
+            partial(_live, sockets, outbox, sending),
+            owner=uuid.uuid4().hex,
+            pace_s=limits.look_s,
+        )
         async with (
+            lookout.looking(),
             serve_http(
                 settings.http.bind,
-                lambda: _why_not_ready(sockets, outbox, sending),
+                lookout.why_not_ready,
                 front,
                 oncall.intake,
-                notes=looked_after.trouble,
+                notes=lambda: lookout.notes() + looked_after.trouble(),
             ) as address,
             _background(_resume(desk, store)) as resuming,
         ):
@@ -327,14 +337,8 @@ def _sender(store_url: str) -> Generator[_Sender]:
         yield _Sender(name, alone=True)
 
 
-def _why_not_ready(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> str:
-    if sending.done():
-        return "the outbox has stopped"
-    if not outbox.ready:
-        return "Slack refuses the bot token; what is to be said waits in the store"
-    if sockets and sockets.down_for_s() > _DEAF_S:
-        return f"no connection to Slack for {sockets.down_for_s():.0f} s"
-    return ""
+def _live(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> Facts:
+    return Facts(sending.done(), not outbox.ready, sockets.down_for_s() if sockets else 0.0)
 
 
 async def _resume(desk: Desk, store: Store) -> None:

@@ -177,6 +177,9 @@ class OncallSettings(BaseModel):
     incident. An alert that Alertmanager has not repeated for `silent_hours` counts as over: let that be more than its
     `repeat_interval`; 0 is for ever.
 
+    With `watchdog_minutes` the alert `Watchdog`, which always fires, is a sign of life and no incident: when it was not
+    heard for so long, people are told that alerts do not come. 0 is off.
+
     The bot watches by itself as well: a pod that asks for HAMi's cards may wait `pending_minutes`, or what
     `pending_minutes_in` says for its namespace; 0 is for ever.
     """
@@ -201,6 +204,7 @@ class OncallSettings(BaseModel):
     settled_minutes: int = Field(default=5, ge=0)
     reopen_minutes: int = Field(default=60, ge=0)
     silent_hours: int = Field(default=24, ge=0)
+    watchdog_minutes: int = Field(default=0, ge=0)
     pending_minutes: int = Field(default=10, ge=0)
     pending_minutes_in: dict[str, int] = Field(default_factory=dict)
 

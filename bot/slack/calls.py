@@ -29,6 +29,7 @@ _REPEATABLE = frozenset(
     {
         *("auth.test", "apps.connections.open", "chat.update", "views.update", "views.publish", "reactions.add"),
         *("reactions.remove", "conversations.history", "conversations.replies", "conversations.open"),
+        "conversations.join",
         *("files.getUploadURLExternal", "usergroups.users.list"),
     }
 )

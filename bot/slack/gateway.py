@@ -253,6 +253,10 @@ class Gateway:
         found = cast("list[Json]", said.get("messages") or [])
         return next((said_in(one) for one in found if one.get("ts") == thread_ts), "")
 
+    async def join(self, channel: str) -> None:
+        """Becomes a member of a public channel, if the scope channels:join was granted."""
+        await self._calls.call("conversations.join", {"channel": channel})
+
     async def members(self, group: str) -> frozenset[str]:
         """The user ids of a user group's members."""
         said, _ = await self._calls.call("usergroups.users.list", {"usergroup": group}, verb="GET")

@@ -130,6 +130,10 @@ class Outbox:
         with contextlib.suppress(StoreError):  # the message is kept, whatever becomes of the figure
             await self._count()
 
+    def refused(self) -> set[str]:
+        """The channels that did not take what was sent last, for what they are."""
+        return {channel for channel, lane in self._lanes.items() if lane.broken}
+
     def waiting(self) -> int:
         """Rows not settled when this process last looked: at every `put` and every step of a sender."""
         return self._waiting

@@ -128,6 +128,14 @@ class OutboxRows:
             async with self._engine.connect() as connection:
                 return await connection.scalar(select(func.count()).where(_waiting)) or 0
 
+    async def oldest(self) -> tuple[str, float] | None:
+        """The channel of the row that has waited for longest, and since when; None if none waits."""
+        with told("reading the outbox"):
+            async with self._engine.connect() as connection:
+                query = select(outbox.c.channel, outbox.c.queued_at).where(_waiting).order_by(outbox.c.queued_at)
+                row = (await connection.execute(query.limit(1))).first()
+        return (row.channel, row.queued_at) if row else None
+
     async def channels(self) -> list[str]:
         """The channels for which something is not settled."""
         with told("reading the outbox"):

@@ -16,6 +16,7 @@ from bot.store.digests import DigestRows
 from bot.store.engine import open_engine, open_engine_as_it_is, told
 from bot.store.facts import Facts
 from bot.store.incidents import IncidentRows
+from bot.store.marks import MarkRows
 from bot.store.outbox_rows import OutboxRows
 from bot.store.page_rows import PageRows
 from bot.store.profiles import ProfileRows
@@ -46,6 +47,7 @@ class Store:
         self.digests = DigestRows(engine, now)
         self.facts = Facts(engine, now)
         self.pages = PageRows(engine, now)
+        self.marks = MarkRows(engine, now, self._insert)
 
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""

@@ -240,6 +240,14 @@ duties = Table(
     Column("until", Double, nullable=False),
 )
 
+marks = Table(
+    "marks",
+    metadata,
+    Column("name", String(255), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("text", Text, nullable=False),
+)
+
 digests = Table(
     "digests",
     metadata,

@@ -1,7 +1,6 @@
 """Puts together what alerts and triage threads need, from the settings."""
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -12,7 +11,6 @@ from bot.pager.inbound import Heard
 from bot.pager.wire import services_of
 from bot.pagerhooks import Hear, hooks_of
 from bot.settings.schema import OncallSettings, Settings
-from bot.slack.failures import Problem, SlackFailure
 from bot.triage.hours import read_hours
 from bot.triage.state import Terms
 from bot.triage.webhook import Alert
@@ -23,8 +21,7 @@ from handlers.oncall.digests import Digests
 from handlers.oncall.paging import Paging
 from handlers.oncall.passes import Keeper, Plan
 from handlers.oncall.watcher import Patience, Watcher
-
-log = logging.getLogger(__name__)
+from handlers.troubles import hearing
 
 
 class Oncall(NamedTuple):
@@ -54,11 +51,10 @@ async def oncall_desk(
         patience = Patience(given.pending_minutes, given.pending_minutes_in)
         watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
         paging = Paging(lent, given.paging, identity, pace, keeper.soon)
-        works = keeper.run(), watcher.run(), paging.run(), _told_if_no_member(lent, given.channel)
-        working += map(asyncio.create_task, works)
+        working += map(asyncio.create_task, (keeper.run(), watcher.run(), paging.run()))
         triage = TriageDesk(lent, keeper, given.responders)
-        intake = intake_of(given, keeper.take, stopping, paging.hear)
-        yield Oncall(digests, triage, intake)
+        take = hearing(keeper.take, lent.store.marks) if given.watchdog_minutes else keeper.take
+        yield Oncall(digests, triage, intake_of(given, take, stopping, paging.hear))
     finally:
         for task in working:
             task.cancel()
@@ -81,15 +77,6 @@ def intake_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], h
     """Where alerts go that come with the credentials of the settings, and what pagers post."""
     token, password = given.token.get_secret_value(), given.password.get_secret_value()
     return Intake(take, stopping, token, given.user, password, hooks_of(given.paging, hear, stopping))
-
-
-async def _told_if_no_member(lent: Lent, channel: str) -> None:
-    """What nobody could read in Slack has to be in the log."""
-    try:
-        await lent.gateway.find(channel, "triage", oldest=lent.now())
-    except SlackFailure as failure:
-        if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
-            log.warning("no triage thread can be opened in oncall.channel %s, invite me: %s", channel, failure.message)
 
 
 def plan(given: OncallSettings, lent: Lent, identity: str, pass_s: float) -> Plan:

@@ -1,0 +1,72 @@
+"""What keeps the bot from hearing or telling people something, judged from facts alone."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from bot.texts import Texts
+
+DEAF_S = 30.0
+WAITING_S = 300.0
+"""So old the oldest message that was not sent may be."""
+
+Kind = Literal["stopped", "token", "deaf", "store", "channel", "outbox", "watchdog"]
+
+
+class Facts(NamedTuple):
+    """What is known now. `deaf_s`: seconds without a connection to Slack; `store`: why it takes no writes, or empty.
+
+    `closed`: why nothing can be posted to a channel; `oldest_s` is the age of the oldest message that was not sent, to
+    `oldest_for`; `unheard_s`: seconds since Alertmanager's Watchdog was heard, of which `watchdog_s` are fine (0: any).
+    """
+
+    stopped: bool = False
+    token: bool = False
+    deaf_s: float = 0.0
+    store: str = ""
+    closed: Mapping[str, str] = {}
+    oldest_s: float = 0.0
+    oldest_for: str = ""
+    unheard_s: float = 0.0
+    watchdog_s: float = 0.0
+
+
+class Trouble(NamedTuple):
+    """One trouble. `channel` is the one that it is about, `values` those of its text."""
+
+    kind: Kind
+    values: Mapping[str, str] = {}
+    channel: str = ""
+
+    @property
+    def key(self) -> str:
+        """Names it as long as it lasts, whatever its figures."""
+        return f"{self.kind}:{self.channel}" if self.kind == "channel" else self.kind
+
+    @property
+    def is_unready(self) -> bool:
+        """Whether nothing should be sent to this process: what it takes could be neither kept nor told."""
+        return self.kind in {"stopped", "token", "deaf", "store"}
+
+    def told(self, say: Texts) -> str:
+        """What is wrong, in one line."""
+        return say(f"trouble.{self.kind}", **self.values)
+
+
+def judge(facts: Facts) -> list[Trouble]:
+    """The troubles, those that make the bot unready first."""
+    found: list[Trouble] = []
+    if facts.stopped:
+        found.append(Trouble("stopped"))
+    if facts.token:
+        found.append(Trouble("token"))
+    if facts.deaf_s > DEAF_S:
+        found.append(Trouble("deaf", {"seconds": f"{facts.deaf_s:.0f}"}))
+    if facts.store:
+        found.append(Trouble("store", {"why": facts.store}))
+    found += [Trouble("channel", {"channel": one, "why": why}, one) for one, why in sorted(facts.closed.items())]
+    if facts.oldest_s > WAITING_S:
+        values = {"channel": facts.oldest_for, "minutes": f"{facts.oldest_s / 60:.0f}"}
+        found.append(Trouble("outbox", values, facts.oldest_for))
+    if facts.watchdog_s and facts.unheard_s > facts.watchdog_s:
+        found.append(Trouble("watchdog", {"minutes": f"{facts.unheard_s / 60:.0f}"}))
+    return found

@@ -1,0 +1,267 @@
+"""Looks now and then whether the bot can still hear and tell, and tells whoever is left when it cannot."""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from bot.bugs import bugs_as_errors
+from bot.errors import BotError
+from bot.intake import Take
+from bot.settings.schema import Settings
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.message import Message
+from bot.slack.render.text import escape
+from bot.store import StoreError
+from bot.store.marks import Mark, MarkRows
+from bot.texts import Texts
+from bot.triage.webhook import Alert
+from bot.troubles import Facts, Trouble, judge
+from handlers.lent import Lent
+
+WATCHDOG = "Watchdog"
+"""The alert of kube-prometheus-stack that always fires."""
+PACE_S = 60.0
+_ALL_EVERY = 10
+"""Looks, of which one asks about every channel; the others about those where something is wrong."""
+_MOST_PEOPLE = 5
+_ENDING_S = 3.0
+_TOLD_S = 900.0
+"""What another replica, or this one before it was started again, told of the store so long ago is not told again."""
+_DUTY, _HEARD, _PROBE, _OPEN = "troubles", "watchdog", "probe", "trouble:"
+
+log = logging.getLogger(__name__)
+
+
+class Watched(NamedTuple):
+    """`channels` are those of the settings, the first told first; `people` get direct messages where none is left.
+
+    `watchdog_s` may pass between two Watchdog alerts, 0: any time. `may_join`: public channels, by the bot's scopes.
+    """
+
+    channels: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    watchdog_s: float = 0.0
+    may_join: bool = False
+
+
+def watched(settings: Settings, scopes: Iterable[str]) -> Watched:
+    """What the settings name. User groups get no direct messages."""
+    oncall, access = settings.oncall, settings.access
+    channels = (*([oncall.channel] if oncall else []), *settings.channels, *access.channels)
+    rota = [one for one in (oncall.rota if oncall else ()) if one.startswith(("U", "W"))]
+    people = rota or [one for one in access.operators if one.startswith(("U", "W"))]
+    minutes = oncall.watchdog_minutes if oncall else 0
+    rooms = tuple(dict.fromkeys(one for one in channels if one.startswith(("C", "G"))))
+    return Watched(rooms, tuple(people[:_MOST_PEOPLE]), minutes * 60.0, "channels:join" in scopes)
+
+
+def hearing(take: Take, marks: MarkRows) -> Take:
+    """Takes alerts; Watchdog is a sign of life and no incident."""
+
+    async def taken(alerts: list[Alert]) -> None:
+        others = [one for one in alerts if one.name != WATCHDOG]
+        if any(one.name == WATCHDOG and one.status == "firing" for one in alerts):
+            await marks.set(_HEARD)
+        if others or not alerts:
+            await take(others)
+
+    return taken
+
+
+class Lookout:
+    """What is wrong, as of the last look. `live` is what needs no look. `owner` is this process's name alone."""
+
+    def __init__(
+        self, lent: Lent, watched: Watched, live: Callable[[], Facts], owner: str, pace_s: float = PACE_S
+    ) -> None:
+        self._lent = lent
+        self._watched = watched
+        self._live = live
+        self._owner = owner
+        self._pace_s = pace_s
+        self._began = lent.now()
+        self._looked = 0
+        self._seen = Facts(watchdog_s=watched.watchdog_s)
+        self._told_directly: tuple[str, ...] = ()
+
+    def troubles(self) -> list[Trouble]:
+        """What is wrong now."""
+        live = self._live()
+        return judge(
+            self._seen._replace(stopped=live.stopped, token=live.token or self._seen.token, deaf_s=live.deaf_s)
+        )
+
+    def why_not_ready(self) -> str:
+        """Why nothing should be sent to this process, a line each; empty when it is ready."""
+        return "\n".join(one.told(_ENGLISH) for one in self.troubles() if one.is_unready)
+
+    def notes(self) -> str:
+        """What else is wrong, a line each."""
+        return "".join(f"{one.told(_ENGLISH)}\n" for one in self.troubles() if not one.is_unready)
+
+    @asynccontextmanager
+    async def looking(self) -> AsyncGenerator[None]:
+        """Looks while the context lasts. A look that has begun is let end: it may be writing to the store."""
+        ended = asyncio.Event()
+        task = asyncio.create_task(self._run(ended))
+        try:
+            yield
+        finally:
+            ended.set()
+            await asyncio.wait({task}, timeout=_ENDING_S)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self, ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            try:
+                with bugs_as_errors():
+                    await self.look()
+            except BotError as error:
+                log.warning("looking for troubles: %s", error)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pace_s):
+                    await ended.wait()
+
+    async def look(self) -> None:
+        """Asks the store and Slack, and tells what is new or over."""
+        await self._ask_store()
+        await self._ask_slack()
+        found = self.troubles()
+        await self._tell_of_store(next((one for one in found if one.kind == "store"), None))
+        if not self._seen.store:
+            await self._tell([one for one in found if one.kind in {"channel", "outbox", "watchdog"}])
+
+    # ------------------------------------------------------------------------------------------------------ asking
+
+    async def _ask_store(self) -> None:
+        store, now = self._lent.store, self._lent.now()
+        try:
+            await store.marks.set(_PROBE)
+            oldest = await store.outbox.oldest()
+            heard = await store.marks.all(_HEARD)
+        except StoreError as error:
+            self._seen = self._seen._replace(store=error.message)
+            return
+        channel, queued_at = oldest or ("", now)
+        last = max([self._began, *(one.at for one in heard)])
+        self._seen = self._seen._replace(store="", oldest_s=now - queued_at, oldest_for=channel, unheard_s=now - last)
+
+    async def _ask_slack(self) -> None:
+        """Whether the token is good, which was proven at the start, and whether the bot may post to its channels."""
+        closed = dict(self._seen.closed)
+        channels = await self._channels()
+        some = channels if self._looked % _ALL_EVERY == 0 else {*closed, *self._lent.outbox.refused()} & {*channels}
+        try:
+            if self._looked:
+                await self._lent.gateway.identity()
+            for channel in some:
+                closed |= {channel: await self._why_closed(channel)}
+        except SlackFailure as failure:
+            refused = self._seen.token or failure.problem is Problem.AUTH  # what else it may be says nothing of it
+            self._seen = self._seen._replace(token=refused)
+            return
+        shut = {one: why for one, why in closed.items() if why and one in channels}
+        self._seen = self._seen._replace(token=False, closed=shut)
+        self._looked += 1
+
+    async def _channels(self) -> tuple[str, ...]:
+        """Those of the settings, and of digests."""
+        try:
+            digests = [one.channel for one in await self._lent.store.digests.wanted()]
+        except StoreError:
+            digests = []
+        rooms = [one for one in digests if one.startswith(("C", "G"))]
+        return tuple(dict.fromkeys((*self._watched.channels, *rooms)))
+
+    async def _why_closed(self, channel: str) -> str:
+        """Why the bot cannot post there, empty if it can. A public channel is joined. Raises SlackFailure."""
+        gateway = self._lent.gateway
+        try:
+            await gateway.find(channel, _PROBE, oldest=self._lent.now())
+        except SlackFailure as failure:
+            if failure.problem not in {Problem.FORBIDDEN, Problem.GONE}:
+                raise
+            if failure.error != "not_in_channel" or not self._watched.may_join:
+                return failure.error or failure.message
+        else:
+            return ""
+        try:
+            await gateway.join(channel)
+        except SlackFailure as failure:
+            if failure.problem is Problem.AUTH:
+                raise
+            return failure.error or failure.message
+        return ""
+
+    # ----------------------------------------------------------------------------------------------------- telling
+
+    def _places(self, trouble: Trouble) -> tuple[str, ...]:
+        """Where it is told: the first channel that is open and not what it is about, else every one of the people."""
+        shut = {*self._seen.closed, trouble.channel}
+        rooms = [one for one in self._watched.channels if one not in shut]
+        return tuple(rooms[:1]) or self._watched.people
+
+    async def _tell_of_store(self, trouble: Trouble | None) -> None:
+        """Straight to Slack: nothing can be kept. Once, as far as this process remembers, or Slack not long ago."""
+        if trouble and not self._told_directly:
+            log.error("%s", trouble.told(_ENGLISH))
+            told = [place for place in self._places(trouble) if await self._say(place, self._message(trouble))]
+            self._told_directly = tuple(told)
+        elif not trouble and self._told_directly:
+            over = Message(escape(self._lent.say("trouble.store-over")))
+            for place in self._told_directly:
+                await self._lent.outbox.put(f"{_OPEN}store:{self._lent.now()}", place, over, severity="warning")
+            self._told_directly = ()
+
+    async def _say(self, place: str, message: Message) -> bool:
+        gateway, key = self._lent.gateway, f"{_OPEN}store"
+        try:
+            if await gateway.find(place, key, oldest=self._lent.now() - _TOLD_S) is None:
+                await gateway.say(place, message, key=key)
+        except SlackFailure as failure:
+            log.warning("nobody was told in %s: %s", place, failure.message)
+            return False
+        return True
+
+    async def _tell(self, found: Sequence[Trouble]) -> None:
+        """Each is told once, and its end, by one replica: what was told stands in the store until it is over."""
+        marks = self._lent.store.marks
+        if not await self._lent.store.incidents.on_duty(_DUTY, self._owner, 3 * self._pace_s):
+            return
+        open_ = {one.name: one for one in await marks.all(_OPEN)}
+        for trouble in found:
+            if (name := f"{_OPEN}{trouble.key}") not in open_:
+                log.warning("%s", trouble.told(_ENGLISH))
+                kept = [self._places(trouble), self._message(trouble).text, trouble.told(self._lent.say)]
+                await marks.set(name, json.dumps(kept))
+        still = {f"{_OPEN}{one.key}" for one in found}
+        for mark in await marks.all(_OPEN):
+            await self._put(mark, is_over=mark.name not in still)
+            if mark.name not in still:
+                await marks.drop(mark.name)
+
+    async def _put(self, mark: Mark, *, is_over: bool) -> None:
+        """Again at every look: the same again does nothing, and what a process that died had not put is put now."""
+        places, text, what = json.loads(mark.text)
+        over = self._lent.say("trouble.over", what=escape(what))
+        for place in places:
+            key = f"{mark.name}:{mark.at:.3f}"
+            if is_over:
+                await self._lent.outbox.put(f"{key}:over", place, Message(over), severity="warning")
+            else:
+                await self._lent.outbox.put(key, place, Message(text), severity="critical")
+
+    def _message(self, trouble: Trouble) -> Message:
+        say = self._lent.say
+        what = escape(trouble.told(say))
+        if trouble.channel.startswith(("C", "G")):
+            what = what.replace(trouble.channel, f"<#{trouble.channel}>")
+        return Message(say("trouble.message", what=what, cure=say(f"trouble.{trouble.kind}-cure")))
+
+
+_ENGLISH = Texts("en")

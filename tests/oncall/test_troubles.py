@@ -1,0 +1,276 @@
+"""The bot cannot hear or tell: /readyz says so, and whoever is left is told once, and when it is over."""
+
+import asyncio
+import contextlib
+import sqlite3
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bot.serve import Limits, running
+from bot.settings.schema import AccessSettings, OncallSettings
+from bot.texts import Texts
+from bot.troubles import Facts, judge
+from sandbox.slack import Fault, Seed, SlackServer
+from tests.oncall.bot import BEARER, CHANNEL, GIVEN, ROOM, webhook
+from tests.slack.bot import recorded, settings
+from tests.slack.outbox_support import ADA, BUDGET, GENERAL, seed
+
+ELSEWHERE = AccessSettings(channels=(GENERAL,))
+ROTA = GIVEN.model_copy(update={"rota": (ADA,)})
+
+
+@dataclass
+class World:
+    """A workspace, and the folder of the bot's store. `ahead_s` is how far the bot's clock is ahead."""
+
+    slack: SlackServer
+    folder: Path
+    ahead_s: float = 0.0
+    address: str = ""
+    session: aiohttp.ClientSession = field(init=False)
+
+    @asynccontextmanager
+    async def bot(self, oncall: OncallSettings = GIVEN, access: AccessSettings = ELSEWHERE) -> AsyncGenerator[None]:
+        wanted = settings(self.slack, self.folder).model_copy(update={"oncall": oncall, "access": access})
+        limits = Limits(oncall=0.05, look_s=0.02, now=lambda: time.time() + self.ahead_s)
+        async with (
+            running(wanted, wanted.slack, recorded, limits) as self.address,
+            aiohttp.ClientSession() as self.session,
+        ):
+            yield
+
+    async def says(self, status: int, containing: str) -> None:
+        """Waits until /readyz answers so."""
+        while True:
+            async with self.session.get(f"{self.address}/readyz") as answer:
+                if answer.status == status and containing in await answer.text():
+                    return
+
+    async def is_well(self) -> None:
+        while True:
+            async with self.session.get(f"{self.address}/readyz") as answer:
+                if (answer.status, await answer.text()) == (200, "ok\n"):
+                    return
+
+    async def post(self, body: Any) -> int:
+        async with self.session.post(f"{self.address}/alerts/alertmanager", json=body, headers=BEARER) as answer:
+            return answer.status
+
+    def sql(self, *statements: str) -> None:
+        with contextlib.closing(sqlite3.connect(self.folder / "bot.db", timeout=5)) as store, store:
+            for one in statements:
+                store.execute(one)
+
+    def told(self, channel: str, containing: str) -> int:
+        return len([one for one in self.slack.messages(channel, "ada") if containing in one["text"]])
+
+    def leaves(self, room: str = ROOM) -> None:
+        workspace = self.slack.workspace
+        workspace.channels[workspace.channel_id(room)].members.remove(workspace.app.bot_user_id)
+
+    def comes_back(self) -> None:
+        workspace = self.slack.workspace
+        workspace.channels[CHANNEL].members.append(workspace.app.bot_user_id)
+
+
+def played(folder: Path, scene: Callable[[World], Awaitable[None]], begin: Seed | None = None) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(40), SlackServer(seed=begin or seed()) as slack:
+            await scene(World(slack, folder))
+
+    asyncio.run(play())
+
+
+# --------------------------------------------------------------------------------------------------------- channels
+
+
+def test_a_channel_that_the_bot_is_no_member_of_is_told_of_in_another_and_so_is_its_end(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        world.leaves()
+        async with world.bot():
+            await world.slack.wait_for(channel="general", containing=f"nothing can be posted to <#{CHANNEL}>")
+            await world.says(200, f"nothing can be posted to {CHANNEL}: not_in_channel")
+            world.comes_back()
+            await world.slack.wait_for(channel="general", containing="this is over")
+            await world.is_well()
+            assert world.told("general", "nothing can be posted") == 2  # and in the message of its end
+
+    played(tmp_path, scene)
+
+
+def test_a_channel_that_is_lost_while_the_bot_runs_is_told_of_when_something_is_posted_there(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        async with world.bot():
+            await world.is_well()
+            world.leaves()
+            assert await world.post(webhook("s03-card-insufficient-memory", severity="critical")) == 200
+            await world.slack.wait_for(channel="general", containing=f"nothing can be posted to <#{CHANNEL}>")
+
+    played(tmp_path, scene)
+
+
+def test_where_no_channel_is_left_those_on_call_are_told_directly(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        world.leaves()
+        async with world.bot(ROTA, AccessSettings()):
+            room = world.slack.workspace.open_dm(ADA).id
+            await world.slack.wait_for(channel=room, containing=f"nothing can be posted to <#{CHANNEL}>")
+
+    played(tmp_path, scene)
+
+
+def test_a_public_channel_is_joined_if_the_scope_is_there(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        world.leaves()
+        async with world.bot():
+            bot = world.slack.workspace.app.bot_user_id
+            await world.slack.wait_for(lambda: bot in world.slack.workspace.channels[CHANNEL].members)
+            await world.is_well()
+        assert world.told("general", "nothing can be posted") == 0
+
+    played(tmp_path, scene, seed(scopes=(*seed().app.scopes, "channels:join")))
+
+
+def test_a_trouble_that_lasts_is_not_told_again_after_a_restart(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        world.leaves()
+        async with world.bot():
+            await world.slack.wait_for(channel="general", containing="nothing can be posted")
+        async with world.bot():
+            await world.says(200, "nothing can be posted")
+            looks = len(world.slack.journal.of("api", "auth.test"))
+            await world.slack.wait_for(lambda: len(world.slack.journal.of("api", "auth.test")) > looks + 3)
+        assert world.told("general", "nothing can be posted") == 1
+
+    played(tmp_path, scene)
+
+
+# ------------------------------------------------------------------------------------------------ token, store, outbox
+
+
+def test_a_token_that_is_refused_is_noticed_before_anything_is_to_be_said(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        async with world.bot():
+            await world.is_well()
+            revoked = world.slack.faults.append(Fault("revoked"))
+            await world.says(503, "Slack refuses the bot token")
+            world.slack.faults.remove(revoked)
+            await world.is_well()
+
+    played(tmp_path, scene)
+
+
+def test_a_store_that_refuses_writes_is_told_of_without_it(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        async with world.bot():
+            await world.is_well()
+            full = "BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
+            for table in ("marks", "outbox", "alerts", "seen"):
+                for event in ("INSERT", "UPDATE"):
+                    name = f"full_{table}_{event}"
+                    await asyncio.to_thread(world.sql, f"CREATE TRIGGER {name} BEFORE {event} ON {table} {full}")
+            await world.says(503, "database or disk is full")
+            await world.slack.wait_for(channel=ROOM, containing="the store refuses writes")
+            assert await world.post(webhook("trainer-0")) == 503
+            for table in ("marks", "outbox", "alerts", "seen"):
+                for event in ("INSERT", "UPDATE"):
+                    await asyncio.to_thread(world.sql, f"DROP TRIGGER full_{table}_{event}")
+            await world.slack.wait_for(channel=ROOM, containing="the store takes writes again")
+            await world.is_well()
+            assert world.told(ROOM, "the store refuses writes") == 1
+
+    played(tmp_path, scene)
+
+
+def test_a_message_that_waits_for_long_is_told_of_elsewhere(tmp_path: Path) -> None:
+    row = dict.fromkeys(("severity", "tried_version", "sent_version", "claimed_at", "sent_at"), "0")
+    row |= dict.fromkeys(("thread_ts", "update_ts", "posted_channel", "posted_ts", "reason"), "''")
+    row |= {"key": "'a'", "channel": f"'{BUDGET}'", "content": """'{"text": "x", "blocks": []}'""", "version": "1"}
+
+    async def scene(world: World) -> None:
+        async with world.bot():
+            await world.is_well()
+            others = {
+                "state": "'sending'",
+                "owner": "'another'",
+                "lease_until": "9e9",
+                "queued_at": str(time.time() - 400),
+            }
+            waiting = row | others
+            names, values = ", ".join(waiting), ", ".join(waiting.values())
+            await asyncio.to_thread(world.sql, f"INSERT INTO outbox ({names}) VALUES ({values})")
+            await world.slack.wait_for(
+                channel=ROOM, containing=f"the oldest message that waits for <#{BUDGET}> is 7 min"
+            )
+            await world.says(200, f"the oldest message that waits for {BUDGET}")
+
+    played(tmp_path, scene)
+
+
+# --------------------------------------------------------------------------------------------------------- watchdog
+
+
+def watchdog() -> dict[str, Any]:
+    sent = webhook("none")
+    sent["alerts"][0]["labels"] = {"alertname": "Watchdog", "severity": "none"}
+    return sent
+
+
+def test_alertmanager_that_is_not_heard_is_told_of_and_heard_again(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        async with world.bot(GIVEN.model_copy(update={"watchdog_minutes": 5})):
+            assert await world.post(watchdog()) == 200
+            await world.is_well()
+            world.ahead_s = 400.0
+            await world.slack.wait_for(channel=ROOM, containing="no Watchdog alert from Alertmanager for 7 min")
+            await world.says(200, "no Watchdog alert")
+            assert await world.post(watchdog()) == 200
+            await world.slack.wait_for(channel=ROOM, containing="this is over")
+            await world.is_well()
+
+    played(tmp_path, scene)
+
+
+def test_watchdog_opens_no_incident_and_keeps_no_other_alert_from_it(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        async with world.bot(GIVEN.model_copy(update={"watchdog_minutes": 5})):
+            both = webhook("s03-card-insufficient-memory")
+            both["alerts"] += watchdog()["alerts"]
+            assert await world.post(both) == 200
+            await world.slack.wait_for(channel=ROOM, containing="s03-card-insufficient-memory")
+            assert world.told(ROOM, "Watchdog") == 0
+
+    played(tmp_path, scene)
+
+
+# ---------------------------------------------------------------------------------------------------------- judgement
+
+
+def test_only_what_could_neither_be_kept_nor_told_makes_the_bot_unready() -> None:
+    facts = Facts(
+        stopped=True,
+        token=True,
+        deaf_s=31,
+        store="full",
+        closed={CHANNEL: "is_archived"},
+        oldest_s=301,
+        oldest_for=BUDGET,
+        unheard_s=601,
+        watchdog_s=600,
+    )
+    assert [(one.kind, one.is_unready) for one in judge(facts)] == [
+        *(("stopped", True), ("token", True), ("deaf", True), ("store", True)),
+        *(("channel", False), ("outbox", False), ("watchdog", False)),
+    ]
+    assert all(one.told(Texts("en")) for one in judge(facts))
+
+
+def test_nothing_is_wrong_at_the_limits() -> None:
+    assert judge(Facts(deaf_s=30, oldest_s=300, unheard_s=600, watchdog_s=600)) == []
+    assert judge(Facts(unheard_s=1e9)) == []
