@@ -1,12 +1,17 @@
 """In Slack: who was called and who is next stands in the head, and a last resort is told where it reads."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from handlers.oncall.passes import Keeper
+from tests.changes.rig import Killed, Steps, When
 from tests.conftest import NewDatabase
-from tests.oncall.rig import TERMS, Rig, pending, text, with_rig
+from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
+from tests.oncall.test_crashes import WRITES
 
 ADA, GROUP = TERMS.rota
 
@@ -52,3 +57,52 @@ def test_a_last_resort_is_told_once_in_its_channel_or_to_its_person(
         assert len(told) == 1
 
     with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+
+
+def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queued_once(
+    new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    recording = busy_cluster(tmp_path, 3)
+    terms = TERMS._replace(rota=(ADA,), last_resort="C0GENERAL1", pagers=("PagerDuty",))
+
+    async def until_the_last_resort(rig: Rig, keeper: Keeper) -> None:
+        for wait in (0, 900, 900):
+            await rig.bot.clock.advance(wait)
+            for _ in range(3):
+                await keeper.look()
+                await rig.send()
+
+    async def steps() -> list[str]:
+        async with a_rig(new_database(), recording) as rig:
+            await rig.keeper().take([pending(0)])
+            taken = Steps()
+            await until_the_last_resort(rig, rig.keeper("killed", taken, terms))
+            return taken.names
+
+    async def killed(at: int, when: When) -> None:
+        async with a_rig(new_database(), recording) as rig:
+            await rig.keeper().take([pending(0)])
+            with pytest.raises(Killed):
+                await until_the_last_resort(rig, rig.keeper("killed", Steps(at, when), terms))
+            one, two = rig.keeper("one", terms=terms), rig.keeper("two", terms=terms)
+            await rig.passes(2850, one, two, step_s=475)
+            [head] = rig.heads()
+            replies = rig.replies(head)
+            told = [len([one for one in replies if word in one]) for word in ("is called", "is the last resort", "Paged")]
+            assert told == [1, 1, 1], (at, when, replies)
+            everything = [text(one) for _, one in rig.bot.slack.workspace.everything("C0GENERAL1")]
+            assert len([one for one in everything if "Everybody was called" in one]) == 1, (at, when)
+            page = await rig.store.pages.next("PagerDuty")
+            assert page
+            await rig.store.pages.done(page)
+            assert await rig.store.pages.next("PagerDuty") is None, (at, when)
+
+    async def run() -> int:
+        names = await steps()
+        points: list[tuple[int, When]] = [(at, "before") for at, step in enumerate(names) if step in WRITES]
+        points.append((len(names) - 1, "after"))
+        for at, when in points:
+            await killed(at, when)
+        return len(points)
+
+    record_property("crash_points", asyncio.run(run()))
