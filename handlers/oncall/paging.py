@@ -54,20 +54,25 @@ class Paging:
             wait: float | None = None
             try:
                 with bugs_as_errors():
-                    if await self._lent.store.incidents.on_duty(f"{DUTY}:{service}", self._owner, DUTY_S):
-                        wait = await self.step(service)
+                    wait = await self.step(service)
             except BotError as error:
                 log.warning("%s is told nothing for now: %s", service, error)
             await asyncio.sleep(self._pace_s if wait is None else wait)
 
     async def step(self, service: str) -> float | None:
-        """Tells the pager the next thing. Seconds until it may be told more; None: nothing waits."""
+        """Tells the pager the next thing. Seconds until it may be told more; None: nothing waits, or another does it.
+
+        The duty is asked for only then: that writes, and every few seconds would wear a disk out.
+        """
         page = await self._lent.store.pages.next(service)
         if page is None:
             return None
         if (wait := page.next_try_at - self._lent.now()) > 0:
             return min(wait, self._pace_s)
-        return await self._tell(page)
+        if not await self._lent.store.incidents.on_duty(f"{DUTY}:{service}", self._owner, DUTY_S):
+            return None
+        page = await self._lent.store.pages.next(service)  # whoever had the duty may have told the first
+        return await self._tell(page) if page else None
 
     async def _tell(self, page: PageRow) -> float:
         from bot.pager.post import post  # noqa: PLC0415  # httpx is slow to import

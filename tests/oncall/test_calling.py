@@ -88,7 +88,9 @@ def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queue
             await rig.passes(2850, one, two, step_s=475)
             [head] = rig.heads()
             replies = rig.replies(head)
-            told = [len([one for one in replies if word in one]) for word in ("is called", "is the last resort", "Paged")]
+            told = [
+                len([one for one in replies if word in one]) for word in ("is called", "is the last resort", "Paged")
+            ]
             assert told == [1, 1, 1], (at, when, replies)
             everything = [text(one) for _, one in rig.bot.slack.workspace.everything("C0GENERAL1")]
             assert len([one for one in everything if "Everybody was called" in one]) == 1, (at, when)

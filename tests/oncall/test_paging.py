@@ -283,6 +283,28 @@ def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once(
     record_property("crash_points", 1)
 
 
+def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idle_one_writes_nothing(
+    database: str, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        pagers = Pagers()
+        async with asyncio.timeout(60), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+            one = Paged(rig, pagers, ("pagerduty",))
+            other = Paging(rig.lent(), one.settings, "two", 5.0, lambda: None)
+            assert await other.step("PagerDuty") is None
+            await one.keeper.take([pending(0)])
+            await rig.passes(950, one.keeper, step_s=190)
+            assert await rig.store.incidents.on_duty("pages:PagerDuty", "three", 60.0)  # nobody had it before
+            assert await other.step("PagerDuty") is None
+            assert pagers.asked == []
+            await rig.bot.clock.advance(60)
+            assert await other.step("PagerDuty") == 0.0
+            assert await one.paging.step("PagerDuty") is None
+            assert pagers.actions() == [("trigger", await one.id())]
+
+    asyncio.run(run())
+
+
 # ----------------------------------------------------------------------------------------------- what pagers post
 
 
