@@ -145,7 +145,7 @@ async def running(
         clusters = await stack.enter_async_context(KeptOpen(open_sources, names, meant))
         looked_after = LookedAfter(settings, names, clusters.get, changing, limits.now)
         await stack.enter_async_context(looked_after.leading(f"{sender.name}-{uuid.uuid4().hex[:8]}", limits.pace))
-        reach = partial(_reach, slack, store_url, sender, limits)
+        reach = partial(_reach, slack, store_url, sender, limits, looked_after)
         gateway, identity, store = await stack.enter_async_context(_reached(reach, settings, looked_after, limits))
         outbox = Outbox(store, gateway, owner=sender.name)
         work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s, deed_s=limits.deed_s)
@@ -232,14 +232,26 @@ class _Reached(NamedTuple):
     store: Store
 
 
-async def _reach(
-    slack: SlackSettings, store_url: str, sender: "_Sender", limits: Limits, stack: AsyncExitStack
+async def _reach(  # noqa: PLR0917  # only `running` calls it
+    slack: SlackSettings,
+    store_url: str,
+    sender: "_Sender",
+    limits: Limits,
+    looked_after: LookedAfter,
+    stack: AsyncExitStack,
 ) -> _Reached:
-    """What a bot cannot do without: a Slack that knows its tokens, and its store. Raises BotError."""
+    """What a bot cannot do without: a Slack that knows its tokens, and its store. Raises BotError.
+
+    Where only the store is missing, the channels of the open changes are told.
+    """
     client, session = await stack.enter_async_context(open_client(slack.api_url, slack.bot_token.get_secret_value()))
     gateway = Gateway(client, session)
     identity = await _proven(gateway, slack)
-    store = await stack.enter_async_context(open_store(store_url, alone=sender.alone, now=limits.now))
+    try:
+        store = await stack.enter_async_context(open_store(store_url, alone=sender.alone, now=limits.now))
+    except StoreError as error:
+        await looked_after.without_store(gateway, error)
+        raise
     return _Reached(gateway, identity, store)
 
 

@@ -131,6 +131,10 @@ def _is_file(address: URL) -> bool:
 async def _prepare(engine: AsyncEngine, shown: str) -> None:
     try:
         async with engine.begin() as connection:
+            if engine.dialect.name == "sqlite":
+                found = (await connection.exec_driver_sql("PRAGMA quick_check(1)")).scalar()
+                if found != "ok":
+                    raise StoreError(f"the store {shown} is damaged: {found}", hint=_hint("malformed"))
             await connection.run_sync(migrate)
     except NewerDatabaseError as error:
         raise _newer(shown, error) from error

@@ -140,9 +140,16 @@ class ChangeJournal:
             name = hashlib.sha256(place(self._cluster, event.target).encode()).hexdigest()[:16]
             await self._put(f"{key_of(name)}:unreadable", self._channel, Message(escape(told)))
 
-    async def _put(self, key: str, channel: str, message: Message) -> None:
+    def told_in(self, record: Record) -> list[str]:
+        """The channel where the change is told; where there is none, as for one from a shell, all who are named."""
+        return self._where(record.channel or self._channel)
+
+    def _where(self, channel: str) -> list[str]:
         people = dict.fromkeys((*self._access.approvers, *self._access.operators))
-        for where in [channel] if channel else [one for one in people if one.startswith(("U", "W"))]:
+        return [channel] if channel else [one for one in people if one.startswith(("U", "W"))]
+
+    async def _put(self, key: str, channel: str, message: Message) -> None:
+        for where in self._where(channel):
             await self._lent().outbox.put(key, where, message, severity="critical")
 
     def _line(self, action: str, outcome: str, actor: str, record: Record, detail: str = "") -> Line:

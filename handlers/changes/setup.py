@@ -10,10 +10,12 @@ from typing import NamedTuple
 from bot.access import Access, groups_in
 from bot.changes.changer import Changer
 from bot.changes.journal import NotYet
-from bot.errors import SourceError, UsageError
+from bot.errors import BotError, SourceError, UsageError
 from bot.kube.writer import Writer
 from bot.settings.schema import AccessSettings, ClusterSettings, Settings
+from bot.slack.gateway import Gateway
 from bot.slack.groups import Groups
+from bot.texts import Texts
 from handlers.changes.desk import ChangeDesk
 from handlers.changes.endings import Endings
 from handlers.changes.journal import ChangeJournal
@@ -21,6 +23,7 @@ from handlers.changes.lead import Pace, Standing, Watch, lead
 from handlers.changes.making import Capture
 from handlers.changes.request import Seen
 from handlers.changes.sites import NothingToChange, OpenWriter, Site, Sites
+from handlers.changes.storeless import Storeless
 from handlers.lent import Lent
 from playbooks._gather import gather_install
 from playbooks._playbook import Sources
@@ -71,6 +74,7 @@ class LookedAfter:
         self._standings = [Standing(cluster) for cluster in (clusters or ("",))]
         self._sites = Sites(changing.open_writer, self._site)
         self._leads: list[asyncio.Task[None]] = []
+        self._storeless = Storeless(Texts(settings.language))
 
     @asynccontextmanager
     async def leading(self, identity: str, pace: Pace) -> AsyncGenerator[None]:
@@ -112,6 +116,17 @@ class LookedAfter:
     async def are_possible(self) -> bool:
         """Whether there is a cluster where anything can be undone; waits until that has been tried."""
         return any(await asyncio.gather(*(one.is_possible() for one in self._standings)))
+
+    async def without_store(self, gateway: Gateway, why: BotError) -> None:
+        """Tells where the open changes are told that the store cannot be opened; called again, what was not told yet.
+
+        Another process that leads is left to tell it.
+        """
+        for one in self._standings:
+            if not await one.is_possible() or (one.leader and one.leader.taken):
+                continue
+            namespace = _settings_of(self._settings, one.cluster).hami_namespace
+            await self._storeless.tell(gateway, await self.site(one.cluster), namespace, why)
 
     async def _beside(self) -> None:
         if self._desk:

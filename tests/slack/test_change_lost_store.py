@@ -114,3 +114,52 @@ def test_a_message_of_another_app_under_the_cards_key_is_not_taken_for_it(tmp_pa
                 assert (await world.card("Put back"))["ts"] == card["ts"]
 
     asyncio.run(run())
+
+
+def tries(world: World) -> int:
+    """How often a bot began to connect."""
+    return sum(one.title.startswith("auth.test") for one in world.slack.journal.entries)
+
+
+@pytest.mark.parametrize("fault", ["no database", "a newer version", "a damaged page"])
+def test_a_store_that_cannot_be_opened_is_told_once_where_the_change_is_told(fault: str, tmp_path: Path) -> None:
+    async def started(world: World) -> None:
+        async with a_bot(world):
+            pass
+
+    async def run() -> None:
+        async with asyncio.timeout(60), a_place(tmp_path) as world:
+            async with a_bot(world):
+                await world.raised()
+            await break_the_store(world, fault)
+            for _ in range(2):
+                begun = tries(world)
+                bot = asyncio.create_task(started(world))
+                await world.slack.wait_for(lambda begun=begun: tries(world) >= begun + 2, seconds=60)
+                bot.cancel()
+                await asyncio.gather(bot, return_exceptions=True)
+            [told] = world.cards("cannot open its store")
+            assert "is still reverted at" in text_of(told)
+            world.ahead_s = 1801
+            bot = asyncio.create_task(started(world))
+            await world.until(world.is_closed)
+            bot.cancel()
+            await asyncio.gather(bot, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+async def break_the_store(world: World, fault: str) -> None:
+    if fault == "a newer version":
+        await world.sql("update alembic_version set version_num = '9999'")
+        return
+    await world.sql("pragma wal_checkpoint(truncate)")
+    file = world.folder / "bot.db"
+    if fault == "no database":
+        file.write_bytes(b"not a database at all, really" * 200)
+        return
+    [root] = await world.rows("select rootpage from sqlite_master where name = 'changes'")
+    page = 4096
+    damaged = bytearray(file.read_bytes())
+    damaged[(root["rootpage"] - 1) * page : root["rootpage"] * page] = b"\xff" * page
+    file.write_bytes(damaged)

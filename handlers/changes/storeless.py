@@ -1,0 +1,52 @@
+"""That the store cannot be opened, told where the open changes are told: without a store there is no outbox for it."""
+
+import logging
+
+from bot.changes.plan import annotation
+from bot.changes.record import KEY, Record, read_record
+from bot.errors import BotError
+from bot.slack.gateway import Gateway
+from bot.slack.message import Message
+from bot.slack.render.change import DETAIL, what
+from bot.slack.render.text import escape, inert
+from bot.texts import Texts
+from handlers.changes.journal import key_of
+from handlers.changes.sites import Site
+
+log = logging.getLogger(__name__)
+
+
+class Storeless:
+    """Tells it once for each open change, also where another process has: the message is found by its key."""
+
+    def __init__(self, say: Texts) -> None:
+        self._say = say
+        self._told: set[str] = set()
+
+    async def tell(self, gateway: Gateway, site: Site, namespace: str, why: BotError) -> None:
+        """In the channel that each record on a Deployment names. What cannot be told now is, when this is called again.
+
+        An empty `namespace` means all.
+        """
+        try:
+            for place in await site.writer.annotated(KEY, namespace):
+                record = read_record(annotation(await site.writer.deployment(*place)) or "")
+                if isinstance(record, Record) and record.id not in self._told:
+                    await self._tell(gateway, site, record, why)
+                    self._told.add(record.id)
+        except BotError as error:
+            log.warning("that the store cannot be opened is not told in %s: %s", site.cluster or "Slack", error)
+
+    async def _tell(self, gateway: Gateway, site: Site, record: Record, why: BotError) -> None:
+        told = self._say(
+            "changing.no-store",
+            why=inert(f"{why.message}. {why.hint}", DETAIL),
+            what=what(record, self._say),
+            target=record.target,
+            until=record.at,
+            command="verbosity revert" if record.flag == "v" else "profiling off",
+        )
+        key = f"{key_of(record.id)}:no-store"
+        for channel in site.journal.told_in(record):
+            if await gateway.find(channel, key, oldest=record.since) is None:
+                await gateway.say(channel, Message(escape(told)), key=key)
