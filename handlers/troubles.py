@@ -51,7 +51,8 @@ class Watched(NamedTuple):
 def watched(settings: Settings, scopes: Iterable[str]) -> Watched:
     """What the settings name. User groups get no direct messages."""
     oncall, access = settings.oncall, settings.access
-    channels = (*([oncall.channel] if oncall else []), *settings.channels, *access.channels)
+    calling = (oncall.channel, oncall.last_resort) if oncall else ()
+    channels = (*calling, *settings.channels, *access.channels)
     rota = [one for one in (oncall.rota if oncall else ()) if one.startswith(("U", "W"))]
     people = rota or [one for one in access.operators if one.startswith(("U", "W"))]
     minutes = oncall.watchdog_minutes if oncall else 0

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from bot.settings.schema import Settings
 from handlers.oncall.passes import Keeper
+from handlers.troubles import watched
 from tests.changes.rig import Killed, Steps, When
 from tests.conftest import NewDatabase
+from tests.oncall.bot import GIVEN
 from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.test_crashes import WRITES
@@ -57,6 +60,12 @@ def test_a_last_resort_is_told_once_in_its_channel_or_to_its_person(
         assert len(told) == 1
 
     with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+
+
+def test_a_channel_of_last_resort_that_the_bot_cannot_post_to_is_told_of_like_the_others() -> None:
+    given = GIVEN.model_copy(update={"last_resort": "C0GENERAL1"})
+    assert watched(Settings(oncall=given), ()).channels == (GIVEN.channel, "C0GENERAL1")
+    assert watched(Settings(oncall=GIVEN), ()).channels == (GIVEN.channel,)
 
 
 def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queued_once(
