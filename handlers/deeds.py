@@ -22,7 +22,7 @@ TOO_LATE_S = 30 * 60.0
 
 Why = Literal[
     "not-done-live", "not-done-late", "not-done-tries", "not-done-version", "not-done-unkept", "not-done-moved",
-    "not-done-interrupted",
+    "not-done-interrupted", "not-done-edited",
 ]  # fmt: skip
 """Why a deed is not carried out: the names of texts of errors."""
 
@@ -69,7 +69,8 @@ class Kind(Generic[D]):
     """One kind of deed. `carry_out` raises BotError with what to tell, NotDone where it is to be repeated.
 
     `is_live`: what it takes is gone after a restart, such as the trigger that lets a form be opened. `again` gives the
-    exact words that repeat a deed, or nothing where only the button does.
+    exact words that repeat a deed, or nothing where only the button does. `may_be_question`: `carry_out` itself finds
+    that out, and asks `Desk.is_asked`.
     """
 
     def __init__(
@@ -79,9 +80,11 @@ class Kind(Generic[D]):
         carry_out: Callable[[Taken[D]], Awaitable[None]],
         *,
         is_live: bool = False,
+        may_be_question: bool = False,
         again: Callable[[Question, D], str] | None = None,
     ) -> None:
         self.name = name
+        self.may_be_question = may_be_question
         self.carry_out = carry_out
         self.is_live = is_live
         self._details = details

@@ -27,6 +27,7 @@ from bot.slack.work import NotKept, Tell
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deeds import TOO_LATE_S, Deed, Kind, Kinds, NotDone, Taken, Why, read_deed
+from handlers.edits import Edits
 from handlers.grammar import Asked
 from handlers.lent import Lent
 from handlers.profiles.words import ProfileAsked
@@ -76,6 +77,7 @@ class Desk:
     def __init__(self, lent: Lent) -> None:
         self.lent = lent
         self.kinds = Kinds()
+        self.edits = Edits(lent.store)
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
 
     def ask(self, key: str, question: Question) -> None:
@@ -123,10 +125,26 @@ class Desk:
         regardless: bool = False,
         longest_s: float | None = None,
     ) -> None:
-        job, tell = partial(kind.carry_out, taken), partial(self._tell_of, kind, taken)
+        job, tell = partial(self._as_asked, kind, taken), partial(self._tell_of, kind, taken)
         self.lent.work.start(
             taken.key, job, tell, payload=payload, regardless=regardless, is_deed=True, longest_s=longest_s
         )
+
+    async def _as_asked(self, kind: Kind[Any], taken: Taken[Any]) -> None:
+        if kind.may_be_question or await self.is_asked(taken):
+            await kind.carry_out(taken)
+
+    async def is_asked(self, taken: Taken[Any]) -> bool:
+        """Whether a deed is to be carried out; not what a message asked already that was edited since.
+
+        Raises NotDone where an edit asks for something else: it was asked once, and an edit is easily overlooked.
+        """
+        asked = taken.asked
+        if not asked.message or (news := await self.edits.news(taken.key, asked)) == "first":
+            return True
+        if news == "changed":
+            raise NotDone("not-done-edited")
+        return False
 
     async def resume(self) -> int:
         """Takes up what an earlier process had taken and not done, few at once; how many. Tells what it drops."""
@@ -199,6 +217,12 @@ class Desk:
         await self._tell(taken.key, taken.asked, error)
 
     async def _answer(self, key: str, question: Question) -> None:
+        if question.message:
+            news = await self.edits.news(key, question)
+            if news == "same":
+                return
+            if news == "changed":
+                await self.edits.note(key, question)
         reply = self.reply(key, question)
         words = one_line(plain_text(question.words), _SHOWN_WORDS)
         progress = escape(self.lent.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
@@ -208,7 +232,8 @@ class Desk:
         except AnotherAnswer as other:
             await self.reply(key, question.for_who_asked()).answer(other.shown, mark=DONE)
         else:
-            await reply.answer(message, mark=DONE)
+            if not question.message or await self.edits.is_newest(key, question):
+                await reply.answer(message, mark=DONE)
 
     async def _message(self, key: str, question: Question) -> Message:
         """Raises BotError for what cannot be answered."""
@@ -247,7 +272,8 @@ class Desk:
         asked_again = "" if question.manifest else join_words(words)
         is_other = bool(question.read) and question.read != gist(report)
         if question.public and asked_again and not is_other:
-            await remember(self.lent, key, question, asked_again, report)
+            first = question.message if question.edited_ts else key
+            await remember(self.lent, first, question, asked_again, report)
         rendered = partial(
             render_report,
             report,
@@ -329,8 +355,9 @@ class Desk:
         return escape(self.lent.say("desk.files-of", words=words)) if words else Words().line
 
     def reply(self, key: str, question: Question) -> Reply:
-        """The way to answer the question."""
+        """The way to answer the question; what an edited message asks is answered where its first words were."""
         lent = self.lent
+        key = question.message if question.edited_ts else key
         if question.public:
             return Publicly(
                 lent.gateway,

@@ -13,7 +13,8 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     response_url belongs to stays, the answer stands beside it; for a command's, which replaces nothing, always.
     `everything`: the answer comes with its files, also
     where one person alone sees it. `manifest` is the pod of a `fit`; `about` is a
-    message that names a pod, for a question without words. `read` is the gist of the answer that is to be posted: if
+    message that names a pod, for a question without words. `edited_ts`: the message was edited then, and these are its
+    words since. `read` is the gist of the answer that is to be posted: if
     the answer is another one by now, it is not.
     """
 
@@ -30,6 +31,12 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     manifest: str = ""
     about: str = ""
     read: str = ""
+    edited_ts: str = ""
+
+    @property
+    def message(self) -> str:
+        """What names the message that asked, whatever it became; empty if none did."""
+        return f"{self.channel}:{self.asked_ts}" if self.asked_ts else ""
 
     @property
     def program(self) -> str:

@@ -40,6 +40,7 @@ from handlers.changes.terms import AccessDenied, Over, Person, Refused
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show, words_of
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
 from handlers.desk import DONE, Desk
+from handlers.heard import edited_ts, heard, is_direct, key_of
 from handlers.question import Question
 from handlers.typed import without_invisible
 from handlers.understand import COMMAND, Help, example, understand
@@ -60,10 +61,11 @@ def register(app: App, desk: Desk, changes: ChangeDesk) -> None:
         return bool(_CHANGING.match(command_words(body)))
 
     async def mentioned(event: dict[str, Any]) -> bool:
-        return _from_person(event) and bool(_CHANGING.match(window.words_of(event)))
+        message = heard(event)
+        return message is not None and bool(_CHANGING.match(window.words_of(message)))
 
     async def said_directly(event: dict[str, Any]) -> bool:
-        return event.get("channel_type") == "im" and await mentioned(event)
+        return is_direct(event) and await mentioned(event)
 
     async def asked_by_button(body: dict[str, Any]) -> bool:
         value = read_value(_action(body).get("value", ""))
@@ -125,10 +127,11 @@ class _Window:
         )
         await self._ask(body["trigger_id"], question, body["trigger_id"])
 
-    async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        question = self._question(event["user"], event["channel"], self.words_of(event))
-        thread = event.get("thread_ts", "")
-        await self._ask(body["event_id"], msgspec.structs.replace(question, thread_ts=thread), "")
+    async def mention(self, event: dict[str, Any]) -> None:
+        message = heard(event) or event
+        question = self._question(message["user"], message["channel"], self.words_of(message))
+        where = {"thread_ts": message.get("thread_ts", ""), "asked_ts": message["ts"], "edited_ts": edited_ts(message)}
+        await self._ask(key_of(message), msgspec.structs.replace(question, **where), "")
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -331,11 +334,6 @@ def _words(text: str) -> list[str]:
     head, *reason = _BECAUSE.split(text, maxsplit=1)
     words = split_words(head)
     return [*words, "because", plain_text(reason[0]).strip().lstrip("- ")] if reason and reason[0].strip() else words
-
-
-def _from_person(event: dict[str, Any]) -> bool:
-    """As for mentions of any kind: not a bot's message, nor an edit."""
-    return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
 
 
 def _action(body: dict[str, Any]) -> dict[str, Any]:

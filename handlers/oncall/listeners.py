@@ -18,6 +18,7 @@ from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, Nothing, Taken
 from handlers.desk import DONE, Desk
+from handlers.heard import edited_ts, heard, is_direct, key_of
 from handlers.oncall.causes import LOST
 from handlers.oncall.desk import Once, TriageDesk, Wanted
 from handlers.oncall.digests import Digests, read_digest
@@ -48,10 +49,11 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
         return bool(_OURS.match(command_words(body)))
 
     async def mentioned(event: dict[str, Any]) -> bool:
-        return _from_person(event) and (bool(_OURS.match(window.words_of(event))) or window.may_be_in_short(event))
+        message = heard(event)
+        return message is not None and (bool(_OURS.match(window.words_of(message))) or window.may_be_in_short(message))
 
     async def said_directly(event: dict[str, Any]) -> bool:
-        return event.get("channel_type") == "im" and await mentioned(event)
+        return is_direct(event) and await mentioned(event)
 
     app.command(COMMAND, matchers=[commanded])(window.command)
     app.event("app_mention", matchers=[mentioned])(window.mention)
@@ -61,12 +63,9 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
 
 
 class _InWords(msgspec.Struct, frozen=True):
-    """What was written. `in_short`: without the word `triage`, so that it may be a question; then `thread_ts` and
-    `asked_ts` are where.
-    """
+    """What was written. `in_short`: without the word `triage`, so that it may be a question."""
 
     in_short: bool = False
-    asked_ts: str = ""
 
 
 class _Press(msgspec.Struct, frozen=True):
@@ -97,7 +96,7 @@ class _Window:
         self._digests = digests
         self._say = desk.lent.say
         add = desk.kinds.add
-        self._in_words = add(Kind("triage", _InWords, self._answer))
+        self._in_words = add(Kind("triage", _InWords, self._answer, may_be_question=True))
         self._of_head = add(Kind("triage-press", _Press, self._pressed, again=_words_of_press))
         self._to_open = add(Kind("triage-open", _Press, self._open, is_live=True, again=_words_of_press))
         self._of_form = add(Kind("triage-form", _Form, self._submitted, again=_words_of_form))
@@ -125,12 +124,13 @@ class _Window:
         question = msgspec.structs.replace(question, response_url=body.get("response_url", ""))
         await self._do(body["trigger_id"], question, _InWords())
 
-    async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        words = self.words_of(event)
+    async def mention(self, event: dict[str, Any]) -> None:
+        message = heard(event) or event
+        words = self.words_of(message)
         in_short = not _OURS.match(words)
-        question = self._question(event["user"], event["channel"], f"triage {words}" if in_short else words)
-        question = msgspec.structs.replace(question, thread_ts=event.get("thread_ts", ""))
-        await self._do(body["event_id"], question, _InWords(in_short, event["ts"]))
+        question = self._question(message["user"], message["channel"], f"triage {words}" if in_short else words)
+        where = {"thread_ts": message.get("thread_ts", ""), "asked_ts": message["ts"], "edited_ts": edited_ts(message)}
+        await self._do(key_of(message), msgspec.structs.replace(question, **where), _InWords(in_short))
 
     async def _do(self, key: str, question: Question, details: _InWords) -> None:
         lasts_s = NOTE_LASTS_S if _NOTE.match(question.words) else TOO_LATE_S
@@ -141,8 +141,10 @@ class _Window:
         in_thread = not taken.details.in_short or await self._triage.is_thread(question.channel, question.thread_ts)
         if not in_thread:  # there it means nothing of ours
             words = question.words.removeprefix("triage ")
-            public = msgspec.structs.replace(question, words=words, public=True, asked_ts=taken.details.asked_ts)
-            self._desk.ask(f"{key}/asked", msgspec.structs.replace(public, beside=False))
+            public = msgspec.structs.replace(question, words=words, public=True, beside=False)
+            self._desk.ask(f"{key}/asked", public)
+            return
+        if not await self._desk.is_asked(taken):
             return
 
         async def said() -> str | Message:
@@ -319,11 +321,6 @@ def _without_cluster(words: list[str]) -> tuple[str, list[str]]:
         if word == "--cluster" and number + 1 < len(words):
             return words[number + 1], words[:number] + words[number + 2 :]
     return "", words
-
-
-def _from_person(event: dict[str, Any]) -> bool:
-    """As for mentions of any kind: not a bot's message, nor an edit."""
-    return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
 
 
 def _action(body: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.profile import CANCEL
 from handlers.deeds import NOTHING, Kind, Nothing, Taken
 from handlers.desk import DONE, Desk
+from handlers.heard import edited_ts, heard, is_direct, key_of
 from handlers.profiles.desk import ProfileDesk
 from handlers.question import Question
 from handlers.understand import COMMAND
@@ -25,10 +26,11 @@ def register(app: App, desk: Desk, profiles: ProfileDesk) -> None:
         return bool(_ASKING.match(command_words(body)))
 
     async def mentioned(event: dict[str, Any]) -> bool:
-        return _from_person(event) and bool(_ASKING.match(window.words_of(event)))
+        message = heard(event)
+        return message is not None and bool(_ASKING.match(window.words_of(message)))
 
     async def said_directly(event: dict[str, Any]) -> bool:
-        return event.get("channel_type") == "im" and await mentioned(event)
+        return is_direct(event) and await mentioned(event)
 
     async def asked_by_button(body: dict[str, Any]) -> bool:
         value = read_value(_action(body).get("value", ""))
@@ -58,16 +60,18 @@ class _Window:
         question = self._question(body["user_id"], body["channel_id"], words, response_url=url, beside=True)
         await self._profiles.ask(body["trigger_id"], question)
 
-    async def mention(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        await self._ask_publicly(body, event, event.get("thread_ts") or event["ts"])
+    async def mention(self, event: dict[str, Any]) -> None:
+        message = heard(event) or event
+        await self._ask_publicly(message, message.get("thread_ts") or message["ts"])
 
-    async def said(self, body: dict[str, Any], event: dict[str, Any]) -> None:
-        await self._ask_publicly(body, event, event.get("thread_ts", ""))
+    async def said(self, event: dict[str, Any]) -> None:
+        message = heard(event) or event
+        await self._ask_publicly(message, message.get("thread_ts", ""))
 
-    async def _ask_publicly(self, body: dict[str, Any], event: dict[str, Any], thread_ts: str) -> None:
-        about = {"thread_ts": thread_ts, "public": True, "asked_ts": event["ts"]}
-        question = self._question(event["user"], event["channel"], self.words_of(event), **about)
-        await self._profiles.ask(body["event_id"], question)
+    async def _ask_publicly(self, message: dict[str, Any], thread_ts: str) -> None:
+        about = {"thread_ts": thread_ts, "public": True, "asked_ts": message["ts"], "edited_ts": edited_ts(message)}
+        question = self._question(message["user"], message["channel"], self.words_of(message), **about)
+        await self._profiles.ask(key_of(message), question)
 
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -101,11 +105,6 @@ class _Window:
 
     def _question(self, user: str, channel: str, words: str, **about: Any) -> Question:
         return Question(words=words, user=user, channel=channel, asked_at=self._desk.lent.now(), **about)
-
-
-def _from_person(event: dict[str, Any]) -> bool:
-    """Not a bot's message, nor an edit."""
-    return bool(event.get("user")) and not event.get("bot_id") and event.get("subtype") in (None, "file_share")
 
 
 def _action(body: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""Which words a message has: it is one question, however often it is edited."""
+
+import logging
+from typing import Literal
+
+import msgspec
+
+from bot.store import Store, StoreError
+from handlers.question import Question
+
+News = Literal["first", "same", "changed"]
+
+log = logging.getLogger(__name__)
+
+
+class _Words(msgspec.Struct, frozen=True):
+    """The words of a message, and the key of what asked them last."""
+
+    key: str
+    words: str
+
+
+class Edits:
+    """Raises nothing: while the store cannot be asked, every message is a new one."""
+
+    def __init__(self, store: Store) -> None:
+        self._facts = store.facts
+
+    async def news(self, key: str, question: Question) -> News:
+        """Whether nobody asked by that message before, or the same words, or others. Asked again by one key after a
+        crash it is the same.
+        """
+        try:
+            known = await self._known(question)
+            if known is None and question.message:
+                await self._facts.first(_fact(question), _written(key, question))
+        except StoreError as error:
+            log.warning("whether a message was edited is not known: %s", error)
+            return "first"
+        if known is None or known.key == key:
+            return "first"
+        return "same" if known.words == question.words or not question.edited_ts else "changed"
+
+    async def note(self, key: str, question: Question) -> None:
+        """The message has these words now."""
+        try:
+            await self._facts.put(_fact(question), _written(key, question))
+        except StoreError as error:
+            log.warning("an edited message is not remembered: %s", error)
+
+    async def is_newest(self, key: str, question: Question) -> bool:
+        """Whether the message still has these words."""
+        try:
+            known = await self._known(question)
+        except StoreError:
+            return True
+        return known is None or known.key == key
+
+    async def _known(self, question: Question) -> _Words | None:
+        text = await self._facts.get(_fact(question)) if question.message else None
+        return msgspec.json.decode(text, type=_Words) if text else None
+
+
+def _fact(question: Question) -> str:
+    return f"words:{question.message}"
+
+
+def _written(key: str, question: Question) -> str:
+    return msgspec.json.encode(_Words(key, question.words)).decode()
