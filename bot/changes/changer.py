@@ -28,7 +28,8 @@ async def _never(_: Record) -> str:
 class Changer:
     """Changes one cluster's schedulers; `passes` are those over all that is open, in one namespace or (empty) in all.
 
-    `now` is this process's clock, in seconds since 1970; times are judged by the API server's where it tells one.
+    `now` is this process's clock, in seconds since 1970. Times are the API server's; a raise is refused where the two
+    are too far apart.
     """
 
     def __init__(
@@ -49,8 +50,12 @@ class Changer:
         )
 
     def time(self) -> float:
-        """Now, by the API server's clock as of the last look at it."""
+        """Now, by the API server's clock."""
         return self._objects.time()
+
+    def skew_s(self) -> float:
+        """How many seconds this process's clock is ahead of the API server's; negative: behind."""
+        return self._objects.skew_s()
 
     async def plan(
         self, namespace: str, name: str, wanted: Wanted, version: Version | None, change_id: str = ""
@@ -58,7 +63,8 @@ class Changer:
         """What would be done now, on the Deployment read fresh."""
         deployment = await self._objects.read(namespace, name)
         known = change_id or uuid.uuid4().hex[:12]
-        return plan_raise(deployment, wanted, now=self.time(), change_id=known, version=version)
+        skew_s = self.skew_s()
+        return plan_raise(deployment, wanted, now=self.time(), change_id=known, version=version, skew_s=skew_s)
 
     async def raise_(
         self,
@@ -156,4 +162,5 @@ def _differs(again: Plan, confirmed: Plan) -> bool:
 
 def _changed_meanwhile(again: Plan | Enough | Refusal) -> ChangeFailed:
     why = again.why if isinstance(again, Refusal) else "the container's flags are not what was confirmed"
-    return ChangeFailed(f"nothing was changed: {why}", hint="ask again to see what would be done now")
+    hint = str(again.hint) if isinstance(again, Refusal) else "ask again to see what would be done now"
+    return ChangeFailed(f"nothing was changed: {why}", hint=hint)

@@ -8,12 +8,14 @@ from typing import Literal, NamedTuple
 
 from bot.changes.flags import SHOWN, Object, find_spot
 from bot.changes.merge import Ours, stand_of
-from bot.changes.plan import LONGEST_S, Patch, annotation, plan_forget, plan_revert
+from bot.changes.plan import LONGEST_S, Patch, annotation, plan_forget, plan_retime, plan_revert
 from bot.changes.record import Record, Unreadable, read_record
 from bot.kube.redact import masked_arguments
 
-CLOCKS_S = 1800
-"""A deadline further away than the longest change and this was written by a clock that was wrong: it is due."""
+AHEAD_S = 5
+"""Seconds: a record that was raised later than this from now was written with a wrong clock. The API servers of one
+cluster may be a little apart.
+"""
 
 How = Literal["reverted-by-another", "drifted", "container-gone"]
 
@@ -22,6 +24,14 @@ class Wait(NamedTuple):
     """It is not due before `record.deadline`."""
 
     record: Record
+
+
+class Retime(NamedTuple):
+    """It was raised with a clock that is ahead: `record` lasts as long as it was to last, but from now on."""
+
+    record: Record
+    patch: Patch
+    told: str
 
 
 class Restore(NamedTuple):
@@ -51,8 +61,8 @@ class Forget(NamedTuple):
     diff: str = ""
 
 
-def decide(deployment: Object, now: float) -> Wait | Restore | Forget | Blocked | Unreadable | None:
-    """What is due at `now` (seconds since 1970); None for an object without a record."""
+def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget | Blocked | Unreadable | None:
+    """What is due at `now` (seconds since 1970, by the API server's clock); None for an object without a record."""
     text = annotation(deployment)
     if text is None:
         return None
@@ -67,8 +77,9 @@ def decide(deployment: Object, now: float) -> Wait | Restore | Forget | Blocked 
     stand = stand_of(record, spot)
     if stand == "back":
         return Forget(record, plan_forget(deployment), "reverted-by-another")
-    if now < record.deadline <= now + LONGEST_S + CLOCKS_S:
-        return Wait(record)
+    if now < record.deadline:
+        from_the_future = record.since > now + AHEAD_S or record.deadline > now + LONGEST_S + AHEAD_S
+        return _retimed(deployment, record, now) if from_the_future else Wait(record)
     diff = _diff(record.words_after, spot.words(record.field))
     if isinstance(stand, Ours):
         return Restore(record, plan_revert(deployment, record, stand.words), diff)
@@ -76,6 +87,14 @@ def decide(deployment: Object, now: float) -> Wait | Restore | Forget | Blocked 
         where = f"container {record.container} of {here}"
         return Blocked(record, f"{SHOWN[record.flag]} is {record.new} in several places of {where}")
     return Forget(record, plan_forget(deployment), "drifted", diff)
+
+
+def _retimed(deployment: Object, record: Record, now: float) -> Retime:
+    again, patch = plan_retime(deployment, record, now=now)
+    told = (
+        f"it was noted as raised at {record.raised_at} until {record.at}; the API server's clock said {again.raised_at}"
+    )
+    return Retime(again, patch, told)
 
 
 def _name(deployment: Object) -> str:

@@ -12,6 +12,7 @@ EventKind = Literal[
     "effective",
     "stuck",
     "extended",
+    "retimed",
     "reverted",
     "reverted-by-another",
     "drifted",
@@ -29,6 +30,8 @@ ENDS: frozenset[EventKind] = frozenset(
 class Event(NamedTuple):
     """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
 
+    `at` is when, in seconds since 1970 by the API server's clock; 0 where nobody looked.
+
     `record` is None for an annotation that cannot be read; `target` is `namespace/name` of the Deployment, `uid` its
     uid where that is told. `by_hand`, of one that failed, is the shell line with which a person reverts it.
     """
@@ -40,6 +43,7 @@ class Event(NamedTuple):
     by: str = ""
     uid: str = ""
     by_hand: str = ""
+    at: float = 0.0
 
 
 class NotYet(BotError):  # noqa: N818  # what the person is told

@@ -4,15 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from bot.changes.byhand import by_hand
-from bot.changes.decide import Blocked, Forget, Restore, decide
+from bot.changes.decide import Blocked, Forget, Restore, Retime, decide
 from bot.changes.journal import Event
 from bot.changes.record import Record, Unreadable
 from bot.changes.running import level_now, set_running
 from bot.kube.writer import Writer
 
-SKEW_S = 900.0
-"""Replicas go by the API server's clock while it is no further than this from their own; else one of the two is no
-clock, and their own counts."""
 FOREVER = float("inf")
 
 Object = dict[str, Any]
@@ -24,21 +21,19 @@ class Objects:
     def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
         self.writer = writer
         self._now = now
-        self._served: object = None
-        self._ahead_s = 0.0
 
     def time(self) -> float:
-        """Now, by the API server's clock as of the last look at it."""
-        return self._now() + self._ahead_s
+        """Now, by the API server's clock; by this process's own before the server's first answer."""
+        served = self.writer.clock.time()
+        return self._now() if served is None else served
+
+    def skew_s(self) -> float:
+        """How many seconds this process's clock is ahead of the API server's; negative: behind."""
+        return self._now() - self.time()
 
     async def read(self, namespace: str, name: str) -> Object:
         """The Deployment, fresh. Raises SourceError."""
-        deployment = await self.writer.deployment(namespace, name)
-        served = self.writer.server_time
-        if served is not None and served != self._served:
-            self._served, ahead_s = served, served.timestamp() - self._now()
-            self._ahead_s = ahead_s if abs(ahead_s) <= SKEW_S else 0.0
-        return deployment
+        return await self.writer.deployment(namespace, name)
 
     async def act(self, deployment: Object, now: float, *, by: str = "", detail: str = "") -> Event | None:
         """Does what is due at `now`. Raises Conflict if the object changed, OutcomeUnknown, SourceError."""
@@ -49,6 +44,9 @@ class Objects:
                 await set_running(self.writer, deployment, record, record.old)
                 await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
                 return Event("reverted", target, record, "\n".join(filter(None, (detail, kept))), by)
+            case Retime(record, patch, told):
+                await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
+                return Event("retimed", target, record, told, by)
             case Forget(record, patch, how, diff):
                 if how == "drifted":  # pods of the words before may still run
                     await set_running(self.writer, deployment, record, level_now(deployment, record))

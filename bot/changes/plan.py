@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from bot.changes.basis import basis_of
+from bot.changes.durations import roughly
 from bot.changes.flags import (
     PROFILING,
     SHOWN,
@@ -31,6 +32,8 @@ from bot.kube.times import format_time
 
 SHORTEST_S, USUAL_S, LONGEST_S = 60, 600, 4 * 3600
 """Seconds that a change may last; the longest counts from the raise, extensions included."""
+MOST_SKEW_S = 60.0
+"""With a clock that is more seconds from the API server's nothing is raised; what is due is reverted all the same."""
 HIGHEST = 7
 """From -v=8 on client-go logs request bodies (k8s.io/client-go/rest/request.go, `logBody`), tokens among them."""
 PROFILING_SINCE = Version(2, 6, 0)
@@ -86,10 +89,13 @@ class Refusal(NamedTuple):
 
 
 def plan_raise(
-    deployment: Object, wanted: Wanted, *, now: float, change_id: str, version: Version | None
+    deployment: Object, wanted: Wanted, *, now: float, change_id: str, version: Version | None, skew_s: float = 0.0
 ) -> Plan | Enough | Refusal:
-    """The change to make. `now` is in seconds since 1970, `version` HAMi's if it is known."""
-    refusal = _out_of_range(wanted) or _open_already(deployment) or _unfit(deployment, wanted, version)
+    """The change to make. `now` is in seconds since 1970 by the API server's clock, and `skew_s` how far this process's
+    is ahead of it; `version` is HAMi's if it is known.
+    """
+    refusal = _out_of_range(wanted) or _open_already(deployment)
+    refusal = refusal or _wrong_clock(skew_s) or _unfit(deployment, wanted, version)
     if refusal:
         return refusal
     spot = find_spot(deployment, wanted.container)
@@ -168,12 +174,15 @@ def plan_extension(deployment: Object, record: Record, until: float, *, now: flo
     if refusal := no_extension(record, until, now=now):
         return refusal
     longer = msgspec.structs.replace(record, at=_time(until), extended=record.extended + 1)
-    patch = (
-        _test("/metadata/uid", _uid(deployment)),
-        _test(KEY_PATH, annotation(deployment)),
-        {"op": "replace", "path": KEY_PATH, "value": write_record(longer)},
-    )
-    return longer, patch
+    return longer, _rewritten(deployment, longer)
+
+
+def plan_retime(deployment: Object, record: Record, *, now: float) -> tuple[Record, Patch]:
+    """The record as if it had been raised now, for as long as it was to last and never longer, and the patch."""
+    began = math.floor(now)
+    lasts = min(max(0, record.deadline - record.since), LONGEST_S)
+    again = msgspec.structs.replace(record, raised_at=_time(began), at=_time(began + lasts))
+    return again, _rewritten(deployment, again)
 
 
 def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
@@ -227,6 +236,18 @@ def _out_of_range(wanted: Wanted) -> Refusal | None:
         why = Reason("high-level", {"value": HIGHEST + 1})
         return Refusal("level", why, Reason("high-level-do", {"highest": HIGHEST}))
     return None
+
+
+def skewed(skew_s: float) -> Reason | None:
+    """How far this process's clock is from the API server's, None while that is near enough."""
+    if abs(skew_s) <= MOST_SKEW_S:
+        return None
+    return Reason("clock-ahead" if skew_s > 0 else "clock-behind", {"by": roughly(abs(skew_s))})
+
+
+def _wrong_clock(skew_s: float) -> Refusal | None:
+    why = skewed(skew_s)
+    return Refusal("clock", why, Reason("clock-do")) if why else None
 
 
 def _open_already(deployment: Object) -> Refusal | None:
@@ -304,6 +325,15 @@ def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str
 
 def _undo(uid: str, words_back: list[dict[str, Any]], text: str | None) -> Patch:
     return (_test("/metadata/uid", uid), _test(KEY_PATH, text), *words_back, _REMOVE)
+
+
+def _rewritten(deployment: Object, record: Record) -> Patch:
+    """Another record in the place of the one that was looked at."""
+    return (
+        _test("/metadata/uid", _uid(deployment)),
+        _test(KEY_PATH, annotation(deployment)),
+        {"op": "replace", "path": KEY_PATH, "value": write_record(record)},
+    )
 
 
 def _test(path: str, value: Any) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Reconciler:
         ended = {event.record.id for event in events if event.record and event.kind in ENDS}
         events += await self._ended_unseen([one for one in (known or {}).values() if one.record.id not in ended])
         for event in events:
-            await self._telling.note(event)
+            await self._telling.note(event._replace(at=self._objects.time()))
         failed = [f"{one.target} cannot be undone: {one.detail}" for one in events if one.kind == "failed"]
         self.trouble = "; ".join([*([trouble] if trouble else []), *failed])
         return events
@@ -138,6 +138,8 @@ class Reconciler:
             events.append(Event("raised", record.target, record, "found on the object", record.by, uid))
         elif record.extended > opened.record.extended:
             events.append(Event("extended", record.target, record, "found on the object"))
+        elif record.since < opened.record.since:
+            events.append(Event("retimed", record.target, record, "found on the object"))
         if opened is None or opened.state != "effective":
             events += self._effect(deployment, record)
         return events

@@ -5,8 +5,6 @@ looks at the object before deciding anew.
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -18,6 +16,7 @@ from bot.kube.live import ERROR_BODY_LIMIT, METADATA_ONLY, Link
 from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
 from bot.kube.packed import whole_body
 from bot.kube.pages import UNREADABLE, Page, segment
+from bot.kube.serverclock import ServerClock
 
 R = TypeVar("R", bound=Resource)
 
@@ -40,7 +39,8 @@ class OutcomeUnknown(SourceError):  # noqa: N818  # what the person is told
 class Writer:
     """Writes to one cluster. Use as an async context manager, or call `aclose`.
 
-    `home` is the namespace of the pod that this runs in, if it runs in the cluster, else empty.
+    `home` is the namespace of the pod that this runs in, if it runs in the cluster, else empty. `clock` is the API
+    server's, learned from every answer.
     Every method raises SourceError: `Conflict` and `OutcomeUnknown` as they say, NotFound for an object that is gone.
     """
 
@@ -51,7 +51,7 @@ class Writer:
         self._link = link
         self._reconnect = reconnect
         self._limits = limits
-        self.server_time: datetime | None = None
+        self.clock = ServerClock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -148,7 +148,7 @@ class Writer:
         link = self._link
         try:
             async with await link.send(request, self._limits) as answer:
-                self._note_time(answer)
+                self.clock.note(answer.headers.get("Date", ""))
                 return answer.status, await whole_body(answer)
         except (aiohttp.ClientError, OSError) as error:
             told = broken(request, error, link.server, link.credentials, self._limits)
@@ -156,13 +156,6 @@ class Writer:
             if request.method == "GET" or never_sent:
                 raise told from error
             raise OutcomeUnknown(told.message, hint=_LOOK) from error
-
-    def _note_time(self, answer: aiohttp.ClientResponse) -> None:
-        """The server's own clock, by which a deadline may be compared with others'."""
-        try:
-            self.server_time = parsedate_to_datetime(answer.headers.get("Date", "")).astimezone(UTC)
-        except (ValueError, TypeError):
-            return
 
 
 class _Status(msgspec.Struct):

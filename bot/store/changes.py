@@ -129,7 +129,7 @@ def _after(event: Event, row: dict[str, Any]) -> dict[str, Any]:
         return {}
     if event.kind in ENDS:
         return {"state": event.kind, "trouble": event.detail}
-    if event.kind == "extended":
+    if event.kind in ("extended", "retimed"):
         return {} if row["record"] == write_record(record) else {"record": write_record(record)}
     if event.kind in _LATER:
         if _LATER[event.kind] <= _LATER.get(row["state"], -1):

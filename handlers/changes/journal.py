@@ -19,6 +19,7 @@ ITSELF = "hami-bot"
 LATE_MINUTES = (2, 10)
 """So long after its deadline a change that cannot be undone is told, and then every hour; from the second time on with
 a call for the approvers."""
+_MOVES = frozenset({"extended", "retimed"})
 _BEGINS = frozenset({"raised", "effective", "stuck", "never-raised"})
 
 log = logging.getLogger(__name__)
@@ -69,9 +70,10 @@ class ChangeJournal:
             await self._call_for_help(event, record)
         if not await rows.is_news(event):
             return
-        card = Card(event.kind, record, self._cluster, event.detail, event.by, at=self._lent().now())
+        at = event.at or self._lent().now()
+        card = Card(event.kind, record, self._cluster, event.detail, event.by, at=at)
         await self.show(card, elsewhere=await rows.known(record.id) is None)
-        action = "extend" if event.kind == "extended" else "raise" if event.kind in _BEGINS else "revert"
+        action = "extend" if event.kind in _MOVES else "raise" if event.kind in _BEGINS else "revert"
         await rows.note(event, self._line(action, event.kind, event.by or ITSELF, record, event.detail))
         if event.kind in ENDS:
             self._files.pop(record.id, None)
@@ -121,7 +123,7 @@ class ChangeJournal:
 
         Where there is no channel, as for a change made from a shell, everybody whom the settings name gets it.
         """
-        minutes = int(self._lent().now() - record.deadline) // 60
+        minutes = int((event.at or self._lent().now()) - record.deadline) // 60
         reached = [*(one for one in LATE_MINUTES if minutes >= one), *range(60, minutes + 1, 60)]
         if not reached:
             return

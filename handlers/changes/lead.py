@@ -15,12 +15,14 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
 
 from bot.bugs import bugs_as_errors
+from bot.changes.plan import skewed
 from bot.errors import BotError, NotFound, UsageError
 from bot.kube.failures import ForbiddenError
 from bot.kube.leader import Leader
 from handlers.changes.sites import NothingToChange, Site, Sites
 
 LEASE = "hami-bot"
+CLOCK_DO = "set this machine's clock (NTP)"
 
 log = logging.getLogger(__name__)
 logging.getLogger("apscheduler").setLevel(logging.WARNING)  # it tells every tick
@@ -43,6 +45,7 @@ class Standing:
         self.cluster = cluster
         self.passes = 0
         self.leader: Leader | None = None
+        self.site: Site | None = None
         self._trouble = ""
         self._possible: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -50,6 +53,12 @@ class Standing:
     def trouble(self) -> str:
         """Why they are not, or one is not undone; empty when all is well, or another process leads."""
         return "" if self.leader and self.leader.taken else self._trouble
+
+    @property
+    def wrong_clock(self) -> str:
+        """That this process's clock is too far from the API server's to raise anything, or empty; whoever leads."""
+        why = skewed(self.site.changer.skew_s()) if self.site else None
+        return f"{why}: nothing is raised from here; {CLOCK_DO}" if why else ""
 
     def passed(self, trouble: str) -> None:
         """A pass was made, in which there was this trouble, or none."""
@@ -112,7 +121,7 @@ async def lead(watch: Watch, standing: Standing) -> None:
 
 
 async def _candidate(watch: Watch, standing: Standing, bugs: set[str]) -> None:
-    site = await watch.sites.of(watch.cluster)
+    site = standing.site = await watch.sites.of(watch.cluster)
     namespace = await watch.lease_namespace(site)
     with contextlib.suppress(NotFound):  # whoever leads first makes it
         await site.writer.lease(namespace, LEASE)
@@ -132,6 +141,7 @@ async def _passes(site: Site, watch: Watch, standing: Standing, bugs: set[str]) 
     trigger: Any = IntervalTrigger(seconds=watch.pace.pass_s)  # pyright: ignore[reportArgumentType]  # a timedelta's
     clock.add_job(tick, trigger, misfire_grace_time=None, coalesce=True, max_instances=1)
     clock.start()
+    clock_told = False
     try:
         while True:
             await due.wait()
@@ -139,6 +149,9 @@ async def _passes(site: Site, watch: Watch, standing: Standing, bugs: set[str]) 
             async with site.busy:
                 await site.changer.passes.reconcile()
             standing.passed(site.changer.passes.trouble)
+            if standing.wrong_clock and not clock_told:
+                log.warning("cluster %s: %s", watch.cluster or "here", standing.wrong_clock)
+            clock_told = bool(standing.wrong_clock)
             try:
                 async with asyncio.timeout(watch.pace.beside_s):
                     with bugs_as_errors(bugs):

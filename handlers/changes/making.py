@@ -54,8 +54,8 @@ class Maker:
         found = await look(sources, request, site.writer)
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
-        asker = Asker(who.user, who.channel)
-        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._lent.say)
+        asker, skew_s = Asker(who.user, who.channel), site.changer.skew_s()
+        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._lent.say, skew_s=skew_s)
         if isinstance(planned.outcome, Plan):
             return found, planned, planned.outcome
         told = planned_report(found, request, planned, self._lent.say).findings[0].claim

@@ -6,6 +6,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple, cast
 
 from bot.changes.blast import Around, blast_radius, needs_nodes
@@ -107,8 +108,8 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
     )
 
 
-def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Texts) -> Planned:
-    """What would be done now: pure."""
+def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Texts, *, skew_s: float = 0.0) -> Planned:
+    """What would be done now: pure. `skew_s` is how far this process's clock is ahead of the API server's."""
     wanted = Wanted(
         flag=FLAGS[request.verb],
         value=request.value,
@@ -120,11 +121,12 @@ def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Text
         until_captured=request.until_captured,
         means=found.means,
     )
-    now = found.taken_at.timestamp()
-    outcome = plan_raise(found.deployment, wanted, now=now, change_id=change_id, version=found.version)
+    now = found.taken_at.timestamp() - skew_s
+    plan = partial(plan_raise, now=now, change_id=change_id, version=found.version, skew_s=skew_s)
+    outcome = plan(found.deployment, wanted)
     if isinstance(outcome, Refusal) and outcome.code == "unsuitable" and wanted.means == "debug-flags":
         wanted = wanted._replace(means="patch")
-        outcome = plan_raise(found.deployment, wanted, now=now, change_id=change_id, version=found.version)
+        outcome = plan(found.deployment, wanted)
     if not isinstance(outcome, Plan):
         return Planned(wanted, outcome)
     return Planned(wanted, outcome, blast_radius(found.deployment, outcome, found.around, say))

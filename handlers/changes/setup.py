@@ -106,11 +106,14 @@ class LookedAfter:
         return self._desk
 
     def trouble(self) -> str:
-        """What is not looked after, or could not be undone, a line for each cluster; empty when all is well."""
+        """What is not looked after, could not be reverted, or is not raised for a wrong clock, each a line; empty when
+        all is well.
+        """
         return "".join(
-            f"temporary changes{' in ' if one.cluster else ''}{one.cluster}: {one.trouble}\n"
+            f"temporary changes{' in ' if one.cluster else ''}{one.cluster}: {trouble}\n"
             for one in self._standings
-            if one.trouble
+            for trouble in (one.trouble, one.wrong_clock)
+            if trouble
         )
 
     async def are_possible(self) -> bool:

@@ -178,7 +178,8 @@ async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Repor
                     event = await changer.revert(found.namespace, found.name, by=whoami())
                 return ended_report(found, request, event, tools.say), 0
             with _as_a_change():
-                until = later(record, request.seconds, now=found.taken_at.timestamp())
+                await _live(writer).deployment(found.namespace, found.name)  # its answer tells the API server's time
+                until = later(record, request.seconds, now=changer.time())
                 outcome = await changer.extend(found.namespace, found.name, until, by=whoami())
             code = FAILED if isinstance(outcome, Refusal) else 0
             return extended_report(found, request, outcome, tools.say), code

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -57,9 +58,10 @@ class ApiServer:
     `token`, requests that do not carry it get a 401; it may be changed while running, as may `faults` and `access`,
     which starts from `granted` and `refused`. `requests` holds every request in the order of arrival.
 
-    With `timing` the controllers of a cluster run: changed Deployments roll out, and the scheduler's pods have the logs
-    of their verbosity. `controllers` may be stepped by hand, whether or not they run by themselves. `profile_wait` lets
-    the seconds of a profile pass; `ports` tells which are being taken. Used as a context manager; `url` is set inside.
+    `clock` is the server's: every answer has its Date. With `timing` the controllers of a cluster run: changed
+    Deployments roll out, and the scheduler's pods have the logs of their verbosity. `controllers` may be stepped by
+    hand, whether or not they run by themselves. `profile_wait` lets the seconds of a profile pass; `ports` tells which
+    are being taken. Used as a context manager; `url` is set inside.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class ApiServer:
         ports = self.ports = PodPorts(metrics or {}, profiles or {}, profile_wait)
         self._server_version = server_version
         self._port = port
+        self._clock = clock
         self._closing = asyncio.Event()
         writer = Writer(clock)
         self.controllers = Controllers(self._store, writer, timing or Timing(), ports)
@@ -118,6 +121,7 @@ class ApiServer:
 
     async def __aenter__(self) -> Self:
         app = web.Application(middlewares=[self._middleware])
+        app.on_response_prepare.append(self._stamp)
         pod = NAMESPACED + "/{name}"
         routes: list[tuple[str, Handler]] = [
             ("/{probe:livez|readyz|healthz}", self._probe),
@@ -201,6 +205,9 @@ class ApiServer:
             "current-context": name,
         }
         return yaml.safe_dump(content, sort_keys=False)
+
+    async def _stamp(self, _: web.Request, answer: web.StreamResponse) -> None:
+        answer.headers["Date"] = format_datetime(self._clock().astimezone(UTC), usegmt=True)
 
     @web.middleware
     async def _middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -20,9 +20,11 @@ from bot.changes.changer import Changer
 from bot.changes.flags import find_spot
 from bot.changes.journal import ENDS, Event, Open
 from bot.changes.plan import annotation
-from bot.changes.record import KEY, Record, read_record
+from bot.changes.record import KEY, Record, read_record, write_record
 from bot.errors import BotError
 from bot.kube.failures import Request
+from bot.kube.serverclock import ServerClock
+from bot.kube.times import format_time
 from bot.kube.writer import Writer
 from sandbox.apiserver.collection import ListQuery
 from sandbox.apiserver.statuses import ApiError, Target
@@ -107,6 +109,13 @@ class Cluster:
             change(live)
             self.foreign_edits += 1
             self.store.of(DEPLOYMENTS).write(live)
+
+    def misdate(self, record: Record, ahead_s: float) -> None:
+        """The record as a process would have written it whose clock is so far ahead."""
+        times = {"raised_at": _time(record.since + ahead_s), "at": _time(record.deadline + ahead_s)}
+        live = self.live()
+        live["metadata"]["annotations"][KEY] = write_record(msgspec.structs.replace(record, **times))
+        self.store.of(DEPLOYMENTS).write(live)
 
     def remove(self) -> None:
         if self.found():
@@ -197,6 +206,11 @@ class Cluster:
         if records[0] is None:
             did = "raise"
             _assert_words(before, after, ours, ours.words_before, ours.words_after)
+        elif isinstance(now, Record) and now.since < ours.since:
+            did = "extend"
+            assert before["spec"] == after["spec"]
+            assert self.now - 2 < now.since <= self.now < ours.since
+            assert now.deadline - now.since <= ours.deadline - ours.since
         elif isinstance(now, Record):
             did = "extend"
             assert before["spec"] == after["spec"]
@@ -246,6 +260,10 @@ def _assert_only_ours(before: Any, after: Any, record: Record) -> None:
     words[at + len(form) - 1] = form[-1].replace(record.new, record.old)
     expected["template"]["spec"]["containers"][spot.place][record.field] = words
     assert json.dumps(after["spec"]) == json.dumps(expected), "what somebody else wrote was overwritten"
+
+
+def _time(seconds: float) -> str:
+    return format_time(datetime.fromtimestamp(seconds, UTC))
 
 
 class Way:
@@ -330,7 +348,7 @@ class MemoryJournal:
         row = row or Open(record, "", "planned")
         if event.kind in _STATES and _STATES.index(event.kind) > _STATES.index(row.state):
             row = Open(record, event.uid or row.uid, event.kind)  # type: ignore[arg-type]
-        elif event.kind == "extended":
+        elif event.kind in ("extended", "retimed"):
             row = row._replace(record=record)
         self.rows[record.id] = row
 
@@ -358,7 +376,9 @@ class Replica:
         async def reconnect() -> Way:
             return self.way
 
-        return Writer(self.way, reconnect, aiohttp.ClientTimeout(total=1, sock_connect=1))  # type: ignore[arg-type]
+        made = Writer(self.way, reconnect, aiohttp.ClientTimeout(total=1, sock_connect=1))  # type: ignore[arg-type]
+        made.clock = ServerClock(lambda: self.cluster.now)
+        return made
 
     def now(self) -> float:
         return self.cluster.now + self.skew_s

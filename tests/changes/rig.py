@@ -10,6 +10,8 @@ import copy
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +19,7 @@ from bot.changes.changer import Changer
 from bot.changes.plan import Plan, Wanted
 from bot.hami.version import Version
 from bot.kube.connect import open_writer
+from bot.kube.serverclock import ServerClock
 from bot.kube.writer import Writer
 from bot.store import Store, open_store
 from sandbox.apiserver import ApiServer
@@ -91,12 +94,20 @@ class _Counted:
 
 
 class Rig:
-    """`now` is the bots' clock, in seconds since 1970; `before` the spec as it was at first."""
+    """`now` is the API server's clock and the bots', in seconds since 1970; `before` the spec as it was at first."""
 
-    def __init__(self, server: ApiServer, writer: Writer, store: Store) -> None:
+    def __init__(self, server: ApiServer, writer: Writer, store: Store, now: list[float]) -> None:
         self.server, self.writer, self.store = server, _Counted(writer), store
-        self.now = NOW
+        self._now = now
         self.before: Any = None
+
+    @property
+    def now(self) -> float:
+        return self._now[0]
+
+    @now.setter
+    def now(self, now: float) -> None:
+        self._now[0] = now
 
     def bot(self, steps: Steps | None = None, *, skew_s: float = 0, **more: Any) -> Changer:
         """A process; with `steps` one that may be killed, with `skew_s` one whose clock is wrong."""
@@ -133,6 +144,10 @@ class Rig:
         return json.dumps(live["spec"]) == json.dumps(self.before) and not live["metadata"].get("annotations")
 
 
+def _clock(now: list[float]) -> datetime:
+    return datetime.fromtimestamp(now[0], UTC)
+
+
 _blank: list[bytes] = []
 
 
@@ -165,11 +180,17 @@ async def rig(folder: Path, words: list[str] | None = None, *, database: str = "
         },
         "status": {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
     }
-    async with ApiServer({"deployments.apps": [deployment]}) as server, contextlib.AsyncExitStack() as stack:
+    now = [NOW]
+    clock = partial(_clock, now)
+    async with (
+        ApiServer({"deployments.apps": [deployment]}, clock=clock) as server,
+        contextlib.AsyncExitStack() as stack,
+    ):
         config = folder / "kubeconfig"
         config.write_text(server.kubeconfig())
         writer = await stack.enter_async_context(await open_writer(kubeconfig=config, timeout_s=60))
+        writer.clock = ServerClock(lambda: now[0])
         store = await stack.enter_async_context(open_store(database or await new_store(folder / "store.db")))
-        made = Rig(server, writer, store)
+        made = Rig(server, writer, store, now)
         made.before = (await made.live())["spec"]
         yield made

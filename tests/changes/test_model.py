@@ -28,7 +28,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bot.changes.changer import Changer
 from bot.changes.decide import Blocked, decide
-from bot.changes.plan import Plan, Wanted, annotation
+from bot.changes.plan import LONGEST_S, Plan, Wanted, annotation
 from bot.changes.record import KEY, Record, read_record
 from bot.errors import BotError
 from bot.kube.writer import OutcomeUnknown
@@ -110,13 +110,15 @@ wishes = st.builds(
 
 
 class Undisturbed(RuleBasedStateMachine):
-    """Three replicas, two with wrong clocks, one journal, one Deployment that nobody else edits."""
+    """Three replicas, two with wrong clocks, of which one is too wrong to raise anything; one journal, one Deployment
+    that nobody else edits.
+    """
 
     @initialize(wanted=wishes, bot=bots, cut=cuts)
     def begin(self, wanted: Wanted, bot: int, cut: Any) -> None:
         self.cluster = Cluster()
         self.journal = MemoryJournal()
-        self.replicas = [Replica(self.cluster, self.journal, skew) for skew in (0, 120, -120)]
+        self.replicas = [Replica(self.cluster, self.journal, skew) for skew in (0, 45, 10_800)]
         self.made = 0
         self.disturbed = False
         self._raise(bot, wanted, cut, lambda: None)
@@ -127,6 +129,18 @@ class Undisturbed(RuleBasedStateMachine):
             self.cluster.now += late_s
 
         self._raise(bot, wanted, cut, meanwhile)
+
+    @rule(bot=bots, skew_s=st.sampled_from([0, 45, -45, 10_800, -10_800]))
+    def a_clock_is_set(self, bot: int, skew_s: float) -> None:
+        self.replicas[bot].skew_s = skew_s
+
+    @rule(bot=bots, ahead_s=st.sampled_from([30, 10_800, 86_400]))
+    def it_was_raised_with_a_wrong_clock(self, bot: int, ahead_s: float) -> None:
+        """As somebody did who went by a clock of their own; the next pass of whoever works counts from then."""
+        record = self.cluster.record()
+        if record and record.since <= self.cluster.now:
+            self.cluster.misdate(record, ahead_s)
+            self._pass(bot, None)
 
     @rule(bot=bots, seconds=st.sampled_from([60, 900, 7200]), cut=cuts)
     def extend(self, bot: int, seconds: int, cut: Any) -> None:
@@ -207,7 +221,10 @@ class Undisturbed(RuleBasedStateMachine):
             self.cluster.edit(EDITS["the level once"])
         for one in self.replicas:
             one.way.down, one.way.next = False, None
+        self._pass(0, None)
         record = self.cluster.record()
+        assert not record or record.since <= self.cluster.now + 5
+        assert not record or record.deadline - record.since <= LONGEST_S
         self.cluster.now = max(self.cluster.now + 200, record.deadline if record else 0)
         self._pass(0, None)
         self._pass(1, None)

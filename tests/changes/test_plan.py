@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.changes.decide import Forget, Restore, Wait, decide
+from bot.changes.decide import Forget, Restore, Retime, Wait, decide
 from bot.changes.plan import (
     LONGEST_S,
     Enough,
@@ -308,7 +308,26 @@ def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted:
     assert answer.code == "unsuitable"
 
 
-def test_a_deadline_that_only_a_wrong_clock_can_have_written_is_due() -> None:
+@pytest.mark.parametrize("late_s", [6, 3 * 3600, 86_400])
+def test_a_change_that_was_raised_with_a_clock_ahead_lasts_its_own_time_from_when_it_is_seen(late_s: int) -> None:
     after = raised(deployment(args=["-v=4"]))
-    assert isinstance(decide(after, NOW - LONGEST_S), Wait)
-    assert isinstance(decide(after, NOW - 86_400), Restore)
+    now = NOW - late_s + 0.5
+    due = decide(after, now)
+    assert isinstance(due, Retime)
+    seen = apply_json_patch(after, due.patch)
+    assert open_on(seen) == due.record
+    assert (due.record.since, due.record.deadline) == (NOW - late_s, NOW - late_s + 600)
+    assert isinstance(decide(seen, now), Wait)
+    assert isinstance(decide(seen, NOW - late_s + 600), Restore)
+
+
+def test_api_servers_that_are_a_little_apart_move_no_deadline() -> None:
+    assert isinstance(decide(raised(deployment(args=["-v=4"])), NOW - 5), Wait)
+
+
+@pytest.mark.parametrize(("skew_s", "told"), [(61, "1m1s ahead of"), (-10_800, "3h behind")])
+def test_nothing_is_raised_with_a_clock_that_is_wrong(skew_s: float, told: str) -> None:
+    answer = plan_raise(deployment(args=["-v=4"]), LEVEL, now=NOW, change_id="c", version=None, skew_s=skew_s)
+    assert isinstance(answer, Refusal)
+    assert (answer.code, told in str(answer.why)) == ("clock", True)
+    assert "NTP" in str(answer.hint)

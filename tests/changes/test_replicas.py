@@ -29,7 +29,7 @@ from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
 from tests.changes.test_crashes import reworded
 
 LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
-SKEWS = (0, 120, -120)
+SKEWS = (0, 10_800, -10_800)
 WHENS: tuple[When, ...] = ("before", "after")
 TROUBLES: tuple[Trouble, ...] = ("down", "lost, done", "lost, not done", "500, done", "500, not done")
 Record = Callable[[str, object], None]
@@ -133,12 +133,12 @@ def test_a_replica_that_stands_still_at_any_step_while_another_acts(
 
 
 @pytest.mark.parametrize("bots", [2, 3])
-def test_clocks_that_are_two_minutes_wrong(bots: int, record_property: Record) -> None:
-    """The deadline is by the API server's clock, whoever raises and whoever undoes."""
+def test_clocks_that_are_three_hours_wrong(bots: int, record_property: Record) -> None:
+    """The deadline is by the API server's clock, whoever undoes."""
 
     async def one(skews: Sequence[float], survivor: int) -> None:
         here = Several(bots, skews)
-        await here.raise_(here.replicas[0].changer())
+        await here.raise_(Replica(here.cluster, here.journal).changer())
         here.replicas = [here.replicas[survivor]]
         await here.passes(0, 300, 599)
         assert here.cluster.record() is not None
@@ -161,7 +161,7 @@ def test_replicas_that_are_cut_off_from_the_api_server(bots: int, record_propert
 
     async def one(cut: tuple[bool, ...], since: float, until: float, skews: Sequence[float]) -> None:
         here = Several(bots, skews)
-        await here.raise_(here.replicas[0].changer())
+        await here.raise_(Replica(here.cluster, here.journal).changer())
         for moment in sorted({*UNTIL, since, until, until + 15, until + 30}):
             here.cluster.now = max(here.cluster.now, NOW + moment)
             for replica, is_cut in zip(here.replicas, cut, strict=True):

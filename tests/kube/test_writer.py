@@ -158,6 +158,6 @@ def scheduler_pod() -> str:
 def test_the_servers_own_time_is_known_after_a_request(tmp_path: Path) -> None:
     async def talk(writer: Writer, _: ApiServer) -> None:
         await writer.deployment(*SCHEDULER)
-        assert writer.server_time is not None
+        assert writer.clock.time() is not None
 
     written(tmp_path, talk)

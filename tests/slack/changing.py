@@ -1,7 +1,7 @@
 """The real bot with a pretended Slack before it and a pretended cluster behind it that rolls out and can be written to.
 
-The time of day is the machine's and what is added to it: nobody sleeps. The cluster's is the machine's alone, so what
-is added has to be more than a skew that the bot would make up for (`bot.changes.objects.SKEW_S`).
+The time of day is the machine's and what is added to it, the cluster's too: nobody sleeps. The bot's clock may be wrong
+by `skew_s`.
 """
 
 import asyncio
@@ -11,13 +11,15 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bot.changes.plan import unfinished_rollout
+from bot.changes.plan import KEY_PATH, unfinished_rollout
 from bot.changes.record import KEY
 from bot.kube.connect import open_cluster, open_writer
+from bot.kube.serverclock import ServerClock
 from bot.kube.writer import Writer
 from bot.main import write_capture
 from bot.serve import Limits, running
@@ -50,9 +52,10 @@ class World:
     writer: Writer
     folder: Path
     ahead_s: float = 0.0
+    skew_s: float = 0.0
 
     def now(self) -> float:
-        return time.time() + self.ahead_s
+        return time.time() + self.ahead_s + self.skew_s
 
     async def deployment(self) -> dict[str, Any]:
         return await self.writer.deployment(NAMESPACE, NAME)
@@ -71,6 +74,11 @@ class World:
     async def record(self) -> dict[str, Any]:
         """The open change as it stands on the object."""
         return json.loads((await self.deployment())["metadata"]["annotations"][KEY])
+
+    async def rewritten(self, record: dict[str, Any]) -> None:
+        """Somebody writes another record."""
+        value = json.dumps(record)
+        await self.writer.patch_deployment(NAMESPACE, NAME, ({"op": "add", "path": KEY_PATH, "value": value},))
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Asks the cluster until it is so: nothing in the workspace tells."""
@@ -222,11 +230,19 @@ def played(
 async def a_place(folder: Path, timing: Timing = QUICK) -> AsyncGenerator[World]:
     """The workspace and the cluster, without a bot."""
     now = datetime.now(UTC)  # noqa: TID251  # a pretended cluster of today
-    async with SlackServer() as slack, ApiServer.from_recording(RECORDING, shift_to=now, timing=timing) as cluster:
+    worlds: list[World] = []
+
+    def clock() -> datetime:
+        ahead_s = worlds[0].ahead_s if worlds else 0.0
+        return datetime.now(UTC) + timedelta(seconds=ahead_s)  # noqa: TID251
+
+    cluster_of = partial(ApiServer.from_recording, RECORDING, shift_to=now, timing=timing)
+    async with SlackServer() as slack, cluster_of(clock=clock) as cluster:
         config = folder / "kubeconfig"
         config.write_text(cluster.kubeconfig())
         async with await open_writer(kubeconfig=config) as writer:
-            yield World(slack, cluster, writer, folder)
+            worlds.append(World(slack, cluster, writer, folder))
+            yield worlds[0]
 
 
 @asynccontextmanager
@@ -251,6 +267,7 @@ async def a_bot(
     async def writer(cluster: str) -> AsyncGenerator[Writer]:
         del cluster
         async with await open_writer(kubeconfig=config) as opened:
+            opened.clock = ServerClock(lambda: time.monotonic() + world.ahead_s)
             yield opened
 
     async def capture(cluster: str, found: Seen, out: Path) -> str:

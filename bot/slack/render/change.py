@@ -33,7 +33,7 @@ APPROVE, REFUSE = "change:approve", "change:refuse"
 Waiting = Literal["pending", "approved", "refused", "expired", "void", "done", "not-done"]
 State = Waiting | EventKind
 _PUT_BACK: frozenset[State] = frozenset({"reverted", "reverted-by-another"})
-RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "failed"})
+RUNNING: frozenset[State] = frozenset({"raised", "effective", "stuck", "extended", "retimed", "failed"})
 
 NAME, DETAIL = 200, 1500
 _REASON, _DIFF_LINES, _NAMED, _ALOUD = 500, 20, 10, 1200

@@ -1,0 +1,144 @@
+"""Deadlines are the API server's, whatever the clocks of the bots say, and when they are set."""
+
+import asyncio
+import itertools
+from pathlib import Path
+
+import pytest
+
+from bot.changes.begin import ChangeFailed
+from bot.changes.changer import Changer
+from bot.changes.plan import Plan
+from bot.kube.serverclock import ServerClock
+from tests.changes.deployments import NOW
+from tests.changes.memory import Replica
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When, rig
+from tests.changes.test_replicas import LEVEL, Record, Several
+
+DATE = "Sat, 21 Nov 2026 05:00:00 GMT"
+
+
+def test_between_two_answers_the_servers_time_goes_on_by_a_clock_that_nobody_sets() -> None:
+    steady = [100.0]
+    clock = ServerClock(lambda: steady[0])
+    assert clock.time() is None
+    clock.note(DATE)
+    steady[0] += 7.5
+    clock.note("no date")
+    assert clock.time() == NOW + 7.5
+
+
+@pytest.mark.parametrize("skew_s", [10_800, -10_800, 61, -61])
+def test_a_bot_whose_clock_is_wrong_raises_nothing_and_says_why(skew_s: float) -> None:
+    async def run() -> None:
+        here = Several(1, (0,))
+        plan = await here.replicas[0].changer().plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
+        assert isinstance(plan, Plan)
+        here.replicas[0].skew_s = skew_s
+        with pytest.raises(ChangeFailed, match=r"the API server's") as told:
+            await here.replicas[0].changer().raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+        assert "NTP" in told.value.hint
+        assert not here.cluster.done
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("skew_s", [59, -59])
+def test_a_clock_that_is_a_little_wrong_raises_by_the_servers(skew_s: float) -> None:
+    async def run() -> None:
+        here = Several(1, (skew_s,))
+        await here.raise_(here.replicas[0].changer())
+        record = here.cluster.record()
+        assert record
+        assert (record.since, record.deadline) == (NOW, NOW + 600)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.permutations((0, 10_800, -10_800), 2)))
+def test_a_clock_that_is_set_while_a_change_is_open_moves_no_deadline(before: float, after: float) -> None:
+    async def run() -> None:
+        here = Several(2, (0, before))
+        await here.raise_(here.replicas[0].changer())
+        here.replicas = here.replicas[1:]
+        await here.passes(15, 300)
+        here.replicas[0].skew_s = after
+        await here.passes(310, 599)
+        assert here.cluster.record() is not None
+        await here.passes(600)
+        here.assert_undone()
+        assert here.journal.ends() == {"c1": "reverted"}
+
+    asyncio.run(run())
+
+
+async def misdated(skew_s: float = 0) -> Several:
+    """A change that was raised for 10 minutes with a clock that is 3 h ahead, and a replica that has not seen it."""
+    here = Several(1, (0,))
+    await here.raise_(Replica(here.cluster, here.journal).changer())
+    record = here.cluster.record()
+    assert record
+    here.cluster.misdate(record, 10_800)
+    here.replicas[0].skew_s = skew_s
+    return here
+
+
+@pytest.mark.parametrize("skew_s", [0, 10_800, -10_800])
+def test_a_change_from_the_future_lasts_its_own_time_and_that_is_told(skew_s: float) -> None:
+    async def run() -> None:
+        here = await misdated(skew_s)
+        await here.passes(15)
+        assert here.journal.told[-1].kind == "retimed"
+        await here.passes(30, 614)
+        record = here.cluster.record()
+        assert record
+        assert record.deadline == NOW + 615
+        await here.passes(615)
+        here.assert_undone()
+        assert [event.kind for event in here.journal.told].count("retimed") == 1
+
+    asyncio.run(run())
+
+
+def test_killed_at_any_step_a_change_from_the_future_ends_in_time(
+    record_property: Record,
+) -> None:
+    async def steps() -> int:
+        counted = Steps()
+        await (await misdated()).replicas[0].changer(counted).passes.reconcile()
+        return counted.count
+
+    async def one(at: int, when: When) -> None:
+        here = await misdated()
+        with pytest.raises(Killed):
+            await here.replicas[0].changer(Steps(at, when)).passes.reconcile()
+        await here.passes(15, 600, 615)
+        here.assert_undone()
+        assert await here.journal.opened() == []
+
+    async def run() -> int:
+        cases = list(itertools.product(range(await steps()), ("before", "after")))
+        for at, when in cases:
+            await one(at, when)  # type: ignore[arg-type]
+        return len(cases)
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+@pytest.mark.parametrize("skew_s", [10_800, -10_800])
+def test_over_real_sockets_what_is_due_is_due_by_the_date_of_the_answers(skew_s: float, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            await here.raise_(here.bot())
+            wrong: Changer = here.bot(skew_s=skew_s)
+            await here.passes(15, 599, bots=(wrong,))
+            assert "-v=5" in await here.words()
+            await here.passes(600, bots=(wrong,))
+            assert await here.is_as_before()
+            plan = await here.bot().plan(NAMESPACE, NAME, LEVEL, NEWEST, "c2")
+            assert isinstance(plan, Plan)
+            with pytest.raises(ChangeFailed, match="API server"):
+                await wrong.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+            assert await here.is_as_before()
+
+    asyncio.run(run())

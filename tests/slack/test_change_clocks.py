@@ -1,0 +1,58 @@
+"""A bot whose clock is wrong: it says so and raises nothing, and what is open ends by the API server's clock."""
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+
+from tests.slack.changing import World, a_bot, a_place, text_of
+from tests.slack.test_change_outages import free_port
+
+
+async def passes(world: World) -> None:
+    """Some passes are made."""
+    begun = len(world.cluster.requests)
+
+    async def made() -> bool:
+        return sum(one.path == "/apis/apps/v1/deployments" for one in world.cluster.requests[begun:]) > 3
+
+    await world.until(made)
+
+
+async def readyz(bind: str) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{bind}/readyz") as answer:
+        return await answer.text()
+
+
+def test_a_clock_that_is_set_three_hours_ahead_ends_nothing_early_and_raises_nothing(tmp_path: Path) -> None:
+    async def play() -> None:
+        bind = free_port()
+        async with asyncio.timeout(60), a_place(tmp_path) as world, a_bot(world, bind=bind):
+            before = (await world.deployment())["spec"]
+            await world.raised()
+            assert "ahead of" not in await readyz(bind)
+            world.skew_s = 10_800
+            await passes(world)
+            assert await world.is_open()
+            assert "3h ahead of the API server's: nothing is raised from here" in await readyz(bind)
+            world.ahead_s = 1801
+            await world.card("Put back")
+            assert (await world.deployment())["spec"] == before
+            await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
+            await world.slack.wait_for(lambda: "ahead of the API server's" in text_of(world.slack.views("ada")))
+            assert not await world.is_open()
+
+    asyncio.run(play())
+
+
+def test_a_change_that_was_raised_with_a_wrong_clock_says_so_on_its_card(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(60), a_place(tmp_path) as world, a_bot(world):
+            await world.raised()
+            record = await world.record()
+            await world.rewritten(record | {"raised_at": "2099-01-01T00:00:00Z", "at": "2099-01-01T00:10:00Z"})
+            assert "2099-01-01T00:00:00Z" in text_of(await world.card("Raised with a wrong clock"))
+            world.ahead_s = 605
+            await world.card("Put back")
+
+    asyncio.run(play())
