@@ -1,0 +1,76 @@
+"""Killed at every step of carrying out a deed: carried out again under the same key, it is there once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.triage.state import Turn
+from handlers.changes.terms import Person
+from handlers.oncall.desk import Once, TriageDesk, Wanted
+from tests.changes.rig import Killed, Steps
+from tests.changes.test_crashes import crash_points
+from tests.oncall.rig import Rig, a_rig, pending
+from tests.oncall.scenes import busy_cluster
+from tests.slack.outbox_support import ONCALL
+
+ADA = Person("U0ADA00001", ONCALL)
+DEEDS: dict[str, tuple[Wanted, Turn]] = {
+    "note": (Wanted("note", "rebooted gpu-7"), "noted"),
+    "ack": (Wanted("ack"), "acknowledged"),
+    "take": (Wanted("take"), "taken"),
+    "handover": (Wanted("handover", to="U0GRACE001"), "handed-over"),
+    "mute": (Wanted("mute", seconds=7200.0), "muted"),
+    "close": (Wanted("close"), "closed"),
+}
+
+
+class _Stepped:
+    """The store, of which every call about incidents is a step."""
+
+    def __init__(self, store: Any, steps: Steps) -> None:
+        self._store = store
+        self.incidents = steps.of(store.incidents)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def _act(rig: Rig, wanted: Wanted, once: Once, steps: Steps) -> None:
+    desk = TriageDesk(rig.lent(_Stepped(rig.store, steps)), rig.keeper(), ())
+    [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
+    found = await desk.find(ADA, row.id)
+    await desk.act(ADA, found, wanted, once)
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_killed_at_any_step_a_deed_is_done_once(
+    deed: str, new_database: Callable[[], str], tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    wanted, turn = DEEDS[deed]
+    recording = busy_cluster(tmp_path / "cluster", 4)
+    points = crash_points(["get", "change"])
+
+    async def run() -> None:
+        for at, when in points:
+            async with asyncio.timeout(60), a_rig(new_database(), recording) as rig:
+                await rig.keeper().take([pending(0)])
+                await rig.passes(5)
+                [row] = await rig.store.incidents.opened()
+                clicked = rig.now
+                with pytest.raises(Killed):
+                    await _act(rig, wanted, Once("trigger", clicked), Steps(at, when))
+                await rig.bot.clock.advance(200)
+                steps = Steps()
+                desk = TriageDesk(rig.lent(_Stepped(rig.store, steps)), rig.keeper(), ())
+                await desk.act(ADA, row, wanted, Once("trigger", clicked, is_again=True))
+                turns = Counter(one.news.turn for one in await rig.store.incidents.timeline(row.id))
+                assert turns[turn] == 1, (at, when, turns)
+                done = [one for one in await rig.store.audit.read(9) if one.outcome == "done"]
+                assert [one.action for one in done] == [f"triage-{deed}"]
+
+    asyncio.run(run())
+    record_property("crash_points", len(points))
