@@ -180,6 +180,8 @@ class OncallSettings(BaseModel):
     With `watchdog_minutes` the alert `Watchdog`, which always fires, is a sign of life and no incident: when it was not
     heard for so long, people are told that alerts do not come. 0 is off.
 
+    If more than `threads_per_minute` threads open within a minute, one thread gathers the rest; 0 is no limit.
+
     The bot watches by itself as well: a pod that asks for HAMi's cards may wait `pending_minutes`, or what
     `pending_minutes_in` says for its namespace; 0 is for ever.
     """
@@ -205,6 +207,7 @@ class OncallSettings(BaseModel):
     reopen_minutes: int = Field(default=60, ge=0)
     silent_hours: int = Field(default=24, ge=0)
     watchdog_minutes: int = Field(default=0, ge=0)
+    threads_per_minute: int = Field(default=10, ge=0)
     pending_minutes: int = Field(default=10, ge=0)
     pending_minutes_in: dict[str, int] = Field(default_factory=dict)
 

@@ -1,9 +1,10 @@
 """The rows of alerts, one for each outbreak, inside a transaction of `bot.store.incidents`."""
 
 import json
+from collections import Counter
 from collections.abc import Generator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import RowMapping, and_, bindparam, delete, exists, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,6 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.store.tables import alerts
 from bot.triage.outbreak import Outbreak, hear
 from bot.triage.webhook import Alert
+
+T = TypeVar("T")
 
 OVER = "-"
 """In the place of an incident: the alert was over when it was first heard of, and nobody has to be told."""
@@ -25,7 +28,8 @@ class Counts(NamedTuple):
     name no pod. `subjects` are some pods, firing first.
 
     The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks; `cut` is
-    how many more whoever sent those that fire left out.
+    how many more whoever sent those that fire left out; `by_name` is how many of a name fire and how many there were,
+    those of which most fire first.
     """
 
     firing: int = 0
@@ -40,6 +44,7 @@ class Counts(NamedTuple):
     nodes_firing: int = 0
     nodes: int = 0
     cut: int = 0
+    by_name: tuple[tuple[str, int, int], ...] = ()
 
 
 async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
@@ -100,6 +105,7 @@ def counted(rows: Sequence[Any]) -> Counts:
         nodes_firing=len(_nodes(firing)),
         nodes=len(_nodes(rows)),
         cut=max((row.cut for row in firing), default=0),
+        by_name=_by_name(rows),
     )
 
 
@@ -108,7 +114,7 @@ def name_of(one: Alert) -> tuple[str, str]:
     return one.source, one.fingerprint
 
 
-def parts(given: Sequence[Alert]) -> Generator[Sequence[Alert]]:
+def parts(given: Sequence[T]) -> Generator[Sequence[T]]:
     """As many as a statement takes."""
     return (given[start : start + _AT_ONCE] for start in range(0, len(given), _AT_ONCE))
 
@@ -142,6 +148,14 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
 def _values(one: Alert, at: float) -> dict[str, Any]:
     texts = {"labels": json.dumps(dict(one.labels)), "annotations": json.dumps(dict(one.annotations))}
     return {**one._asdict(), **texts, "received_at": at}
+
+
+def _by_name(rows: Sequence[Any]) -> tuple[tuple[str, int, int], ...]:
+    firing, total = Counter[str](), Counter[str]()
+    for row in rows:
+        total[row.name] += row.n
+        firing[row.name] += row.n if row.status == "firing" else 0
+    return tuple(sorted(((name, firing[name], total[name]) for name in total), key=lambda one: (-one[1], one[0])))
 
 
 def _nodes(rows: Sequence[Any]) -> set[str]:

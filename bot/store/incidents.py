@@ -22,8 +22,9 @@ from bot.store.engine import told
 from bot.store.facts import is_known, make_known
 from bot.store.happened import note
 from bot.store.page_rows import queue
+from bot.store.storms import Limit, is_crowded
 from bot.store.tables import alerts, duties, incident_events, incidents, outbox
-from bot.triage.cause import Cause
+from bot.triage.cause import Cause, severest
 from bot.triage.outbreak import last_moment
 from bot.triage.pages import pages
 from bot.triage.state import Incident, News, Step, Turn, joined, opened
@@ -132,31 +133,53 @@ class IncidentRows:
 
     # ----------------------------------------------------------------------------------------------- incidents
 
-    async def sort(self, cluster: str, cause: Cause, given: Sequence[Alert], channel: str) -> str:
-        """Puts the alerts into the open incident of that cause, or into a new one; its id.
+    async def sort(  # what an incident is made of
+        self,
+        cluster: str,
+        cause: Cause,
+        given: Sequence[Alert],
+        channel: str,
+        *,
+        limit: Limit | None = None,
+        out_of: str = "",
+    ) -> str:
+        """Puts the alerts into the open incident of that cause, or into a new one; its id. Beyond the limit that is the
+        incident which gathers them; with `out_of` they are taken out of that one.
 
         Nothing, where another replica has sorted all of them by now.
         """
-        key = _key(cluster, cause)
         in_order = sorted(given, key=name_of)
         return await self._again(
-            "sorting alerts", lambda connection: self._sort(connection, key, cause, in_order, channel)
+            "sorting alerts",
+            lambda connection: self._sort(connection, cluster, cause, in_order, channel, limit, out_of),
         )
 
-    async def _sort(
-        self, connection: AsyncConnection, key: tuple[str, str], cause: Cause, given: Sequence[Alert], channel: str
+    async def _sort(  # noqa: PLR0917  # private
+        self,
+        connection: AsyncConnection,
+        cluster: str,
+        cause: Cause,
+        given: Sequence[Alert],
+        channel: str,
+        limit: Limit | None,
+        out_of: str,
     ) -> str:
-        unsorted = [and_(these, alerts.c.incident == "") for some in parts(given) for these in named(some)]
+        unsorted = [and_(these, alerts.c.incident == out_of) for some in parts(given) for these in named(some)]
         left: list[Any] = []
         for these in unsorted:
             locked = select(*_SEEN).where(these).order_by(alerts.c.fingerprint, alerts.c.number)
             left += (await connection.execute(locked.with_for_update())).all()
         if not left:
             return ""
-        cluster, open_key = key
-        here = select(incidents.c.id).where(incidents.c.open_key == open_key)
-        found = await connection.scalar(here.with_for_update())  # or it could end before these are in it
+        open_key = _key(cluster, cause)
+        found = await connection.scalar(_open_one(open_key))
+        severity = severest(cause.severity, [one.severity for one in given])
+        if found is None and limit and await is_crowded(connection, channel, severity, limit, self._now()):
+            cause, severity = limit.gathered, limit.gathered.severity
+            open_key = _key(cluster, cause)
+            found = await connection.scalar(_open_one(open_key))
         if found is None:
+            cause = msgspec.structs.replace(cause, severity=severity)
             found = uuid.uuid4().hex[:8]
             machine = msgspec.json.encode(opened(self._now())).decode()
             values = {"id": found, "open_key": open_key, "cluster": cluster, "machine": machine, "channel": channel}
@@ -184,6 +207,24 @@ class IncidentRows:
             async with self._engine.connect() as connection:
                 query = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
                 return [_row(row) for row in (await connection.execute(query)).mappings()]
+
+    async def known(self, cluster: str, causes: Sequence[Cause]) -> set[str]:
+        """The signatures of those causes of which there is an open incident."""
+        keys = {_key(cluster, one): one.signature for one in causes}
+        found: list[str | None] = []
+        with told("looking for open incidents"):
+            async with self._engine.connect() as connection:
+                for some in parts(list(keys)):
+                    query = select(incidents.c.open_key).where(incidents.c.open_key.in_(some))
+                    found += (await connection.scalars(query)).all()
+        return {keys[one] for one in found if one}
+
+    async def firing_in(self, incident_id: str, name: str) -> list[Alert]:
+        """The alerts of that name that fire and are sorted into the incident."""
+        here = and_(alerts.c.incident == incident_id, alerts.c.name == name, alerts.c.status == "firing")
+        with told("reading the alerts of an incident"):
+            async with self._engine.connect() as connection:
+                return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
 
     async def get(self, incident_id: str) -> Row | None:
         """That incident, ended or not."""
@@ -377,9 +418,13 @@ def _in_short(alert: Any) -> str:
     return " ".join((alert.name, f"{alert.namespace}/{alert.pod}" if alert.pod else alert.node)).strip()
 
 
-def _key(cluster: str, cause: Cause) -> tuple[str, str]:
-    digest = hashlib.sha256(f"{cluster}\0{cause.signature}".encode()).hexdigest()
-    return cluster, digest
+def _key(cluster: str, cause: Cause) -> str:
+    return hashlib.sha256(f"{cluster}\0{cause.signature}".encode()).hexdigest()
+
+
+def _open_one(open_key: str) -> Any:
+    """Locked, or it could end before its alerts are in it."""
+    return select(incidents.c.id).where(incidents.c.open_key == open_key).with_for_update()
 
 
 def _event(row: Any) -> Event:

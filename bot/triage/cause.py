@@ -9,6 +9,8 @@ from bot.report import SEVERITIES, NextAction, Severity
 
 _MOST_LABELS, _LONGEST_LABEL = 8, 80
 _SAID_ELSEWHERE = ("alertname", "severity")
+STORM = "alert-storm"
+"""The code of what gathers the alerts of many causes, since too many threads opened at once."""
 _LEVELS: Mapping[str, Severity] = {
     "critical": "critical", "page": "critical", "emergency": "critical", "error": "critical",
     "warning": "warning", "warn": "warning",
@@ -46,6 +48,12 @@ def level_of(label: str) -> Severity | None:
 def severest(found: Severity, labels: Iterable[str]) -> Severity:
     """The highest of what was found and of what alerts are labelled with."""
     return max([found, *filter(None, map(level_of, labels))], key=SEVERITIES.index)
+
+
+def gathering(channel: str, claim: str) -> Cause:
+    """For the alerts of many causes in a channel."""
+    signature = hashlib.sha256(msgspec.json.encode((STORM, channel))).hexdigest()[:16]
+    return Cause(signature, STORM, claim, "warning")
 
 
 def unexplained(

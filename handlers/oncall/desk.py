@@ -107,6 +107,14 @@ class TriageDesk:
             return self._lent.say("triage.done-firing")
         return self._lent.say("triage.done")
 
+    async def open_cause(self, who: Person, row: Row, named: str, *, is_again: bool = False) -> str:
+        """Gives alerts that were gathered a thread of their cause; what the person is told. See `Keeper.open_cause`."""
+        await self._check(who, row, "open")
+        if not await self._keeper.open_cause(row, named) and not is_again:
+            raise Refused(self._lent.say("triage.storm-gone"))
+        await self._lent.store.audit.append(**_line(who, row, "open", "done")._asdict())
+        return self._lent.say("triage.storm-opened")
+
     async def head(self, row: Row) -> Head:
         """What its head tells now."""
         counts = await self._rows.counts([row.id])
@@ -148,7 +156,7 @@ class TriageDesk:
         )
         return error
 
-    async def _check(self, who: Person, row: Row, deed: Deed) -> None:
+    async def _check(self, who: Person, row: Row, deed: str) -> None:
         append = self._lent.store.audit.append
         if who.channel != row.channel:
             await append(**_line(who, row, deed, "refused")._asdict())
@@ -201,6 +209,6 @@ def _has_moved(incident: Incident, done: Act, at: float) -> bool:
     return done.deed != "note" and (incident.since > at or 0.0 < done.until.at <= done.at)
 
 
-def _line(who: Person, row: Row, deed: Deed, outcome: str) -> Line:
+def _line(who: Person, row: Row, deed: str, outcome: str) -> Line:
     about = {"channel": who.channel, "cluster": row.cluster}
     return Line(who.user, f"triage-{deed}", f"incident:{row.id}", outcome, about)

@@ -11,6 +11,7 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
+from bot.slack.render.storm import OPEN, read_choice
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, form, read_button, read_form
 from bot.slack.render.triage_head import ACT, render_head
 from bot.store.incidents import Row, head_key
@@ -59,6 +60,7 @@ def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) 
     app.event("app_mention", matchers=[mentioned])(window.mention)
     app.event("message", matchers=[said_directly])(window.mention)
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
+    app.action(OPEN)(window.chosen)
     app.view(FORM)(window.submitted)
 
 
@@ -73,6 +75,13 @@ class _Press(msgspec.Struct, frozen=True):
 
     deed: str
     incident: str
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """What was chosen in a menu; see `bot.slack.render.storm.read_choice`."""
+
+    incident: str
+    name: str
 
 
 class _Form(msgspec.Struct, frozen=True):
@@ -99,6 +108,7 @@ class _Window:
         self._in_words = add(Kind("triage", _InWords, self._answer, may_be_question=True))
         self._of_head = add(Kind("triage-press", _Press, self._pressed, again=_words_of_press))
         self._to_open = add(Kind("triage-open", _Press, self._open, is_live=True, again=_words_of_press))
+        self._of_menu = add(Kind("triage-open-cause", _Choice, self._chosen))
         self._of_form = add(Kind("triage-form", _Form, self._submitted, again=_words_of_form))
         self._of_no_form = add(Kind("triage-forged", Nothing, self._forged))
 
@@ -240,6 +250,24 @@ class _Window:
 
     async def _forged(self, taken: Taken[Nothing]) -> None:
         raise await self._triage.refuse_forged(Person(taken.asked.user, taken.asked.channel), "form")
+
+    async def chosen(self, ack: Any, body: dict[str, Any]) -> None:
+        """A name in the menu of a thread that gathers many causes."""
+        await ack()
+        option: dict[str, Any] = _action(body).get("selected_option") or {}
+        choice = _Choice(*read_choice(str(option.get("value") or "")))
+        await self._desk.do(body["trigger_id"], self._of_menu, self._clicked(body), choice)
+
+    async def _chosen(self, taken: Taken[_Choice]) -> None:
+        who, choice = Person(taken.asked.user, taken.asked.channel), taken.details
+
+        async def said() -> str | Message:
+            if not choice.incident:
+                raise await self._triage.refuse_forged(who, "open")
+            row = await self._triage.find(who, choice.incident)
+            return await self._triage.open_cause(who, row, choice.name, is_again=taken.resumed)
+
+        await self._reply(taken.key, taken.asked, said)
 
     # ------------------------------------------------------------------------------------------------ answering
 

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -24,11 +24,14 @@ from bot.settings.schema import PagerDutySettings
 from bot.slack.message import Message
 from bot.slack.outbox import Severity
 from bot.slack.render.prose import progress
+from bot.slack.render.storm import digest_of
 from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head, details, render_head
 from bot.store import StoreError
 from bot.store.alert_rows import Counts
 from bot.store.incidents import Event, Row, evidence_key, head_key
+from bot.store.storms import Limit
+from bot.triage.cause import Cause, gathering, severest
 from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.state import CALLS, Terms, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
@@ -61,7 +64,8 @@ log = logging.getLogger(__name__)
 class Plan(NamedTuple):
     """How incidents are looked after. An alert is about the one of `clusters` that it names, else about `usual`.
 
-    `owner` is this process's name and no other's, `pass_s` is in seconds; for `pagerduty` see `Rota`.
+    `owner` is this process's name and no other's, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
+    `threads_per_minute` open, one thread gathers the rest; 0 is no limit.
     """
 
     channel: str
@@ -72,6 +76,7 @@ class Plan(NamedTuple):
     pass_s: float = 5.0
     clock: Callable[[], float] = time.monotonic
     pagerduty: PagerDutySettings | None = None
+    threads_per_minute: int = 0
 
 
 class _Looked(NamedTuple):
@@ -229,11 +234,45 @@ class Keeper:
         ours = self._plan.clusters if cluster == self._plan.usual else None
         some = await self._rows.unsorted(SORTED_AT_ONCE, cluster, ours)
         found = await self._causes(cluster, some)
-        for cause, members in found:
-            await self._rows.sort(cluster, cause, members, self._plan.channel)
+        limit = self._limit()
+        for cause, members in await self._in_turn(cluster, found, limit) if limit else found:
+            await self._rows.sort(cluster, cause, members, self._plan.channel, limit=limit)
         if found:
             self._wake.set()
         return bool(found)
+
+    async def _in_turn(self, cluster: str, found: Sorted, limit: Limit) -> Sorted:
+        """The worst first, for they shall have their own threads; those that cannot have one together: of each severity
+        the first alone are more than may open.
+        """
+        known = await self._rows.known(cluster, [cause for cause, _ in found])
+        seen, turns, rest = Counter[int](), Sorted(), list[Alert]()
+        for cause, members in sorted(found, key=_severity, reverse=True):
+            seen[severity := _severity((cause, members))] += cause.signature not in known
+            if cause.signature in known or seen[severity] <= limit.most:
+                turns.append((cause, members))
+            else:
+                rest += members
+        return [*turns, (limit.gathered, rest)] if rest else turns
+
+    def _limit(self) -> Limit | None:
+        most = self._plan.threads_per_minute
+        claim = self._lent.say("triage.storm", most=most)
+        return Limit(most, gathering(self._plan.channel, claim)) if most else None
+
+    async def open_cause(self, row: Row, named: str) -> bool:
+        """Gives alerts out of those that were gathered a thread of their cause; whether there are any. `named` is the
+        `digest_of` their name. Raises BotError.
+        """
+        counts = (await self._rows.counts([row.id])).get(row.id, Counts())
+        name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
+        some = await self._rows.firing_in(row.id, name)
+        for cause, members in await self._causes(row.cluster, some) or together(
+            (told_alone(one), [one]) for one in some
+        ):
+            await self._rows.sort(row.cluster, cause, members, row.channel, out_of=row.id)
+        self._wake.set()
+        return bool(some)
 
     async def _causes(self, cluster: str, some: Sequence[Alert]) -> Sorted:
         """None yet while the cluster cannot be read; after a while, what the alerts say themselves."""
@@ -364,7 +403,13 @@ def head_of(row: Row, counts: Counts) -> Head:
         nodes_firing=counts.nodes_firing,
         nodes=counts.nodes,
         cut=counts.cut,
+        by_name=counts.by_name,
     )
+
+
+def _severity(found: tuple[Cause, list[Alert]]) -> int:
+    cause, members = found
+    return SEVERITIES.index(severest(cause.severity, [one.severity for one in members]))
 
 
 async def _guarded(what: str, work: Callable[[], Awaitable[bool]]) -> bool:

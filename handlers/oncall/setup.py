@@ -95,4 +95,13 @@ def plan(given: OncallSettings, lent: Lent, identity: str, pass_s: float) -> Pla
         services_of(given.paging),
     )
     usual = given.cluster or lent.usual
-    return Plan(given.channel, terms, lent.clusters, usual, identity, pass_s, pagerduty=given.pagerduty)
+    return Plan(
+        given.channel,
+        terms,
+        lent.clusters,
+        usual,
+        identity,
+        pass_s,
+        pagerduty=given.pagerduty,
+        threads_per_minute=given.threads_per_minute,
+    )

@@ -74,9 +74,19 @@ class Rig:
         steps: Steps | None = None,
         terms: Terms = TERMS,
         pagerduty: PagerDutySettings | None = None,
+        threads_per_minute: int = 0,
     ) -> Keeper:
         """A process; with `steps` one that may be killed at any call of its store or outbox."""
-        plan = Plan(ONCALL, terms, (), "", owner, clock=self.bot.clock.now, pagerduty=pagerduty)
+        plan = Plan(
+            ONCALL,
+            terms,
+            (),
+            "",
+            owner,
+            clock=self.bot.clock.now,
+            pagerduty=pagerduty,
+            threads_per_minute=threads_per_minute,
+        )
         if steps is None:
             return Keeper(self.lent(), plan)
         return Keeper(self.lent(_Store(self.store, steps), steps.of(self.outbox)), plan)

@@ -12,9 +12,10 @@ from bot.slack.render import blocks
 from bot.slack.render.buttons import is_ours
 from bot.slack.render.calls import call_facts
 from bot.slack.render.rich import Part, bullets, line, link, moment, rich_text, somebody, span, utc
+from bot.slack.render.storm import gathered
 from bot.slack.render.text import escape, inert, lines
 from bot.texts import Texts
-from bot.triage.cause import Cause, severest
+from bot.triage.cause import STORM, Cause, severest
 from bot.triage.mute import Until
 from bot.triage.state import Call, Deed, Incident
 
@@ -41,7 +42,7 @@ class Head(NamedTuple):
 
     `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say. `call` is the call
     to come. In a list, `link` leads to the thread (empty: it is not known where that is). `cut` alerts more were left
-    out by whoever sent them.
+    out by whoever sent them. `by_name` is how many alerts of a name fire, and how many there were.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Head(NamedTuple):
     nodes_firing: int = 0
     nodes: int = 0
     cut: int = 0
+    by_name: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def severity(self) -> Severity:
@@ -75,7 +77,10 @@ def render_head(head: Head, say: Texts) -> Message:
     severity = say(f"render.{head.severity}")
     title = say("triage.title", state=state, severity=severity, verdict=one_line(head.cause.claim, VERDICT_LIMIT))
     parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*one) for one in _facts(head, say))]
-    built: list[Block] = [rich_text(*parts)]
+    built: list[Block] = [
+        rich_text(*parts),
+        *(gathered(head.id, head.by_name, say) if head.cause.code == STORM else ()),
+    ]
     if buttons := _buttons(head, say):
         built.append(blocks.actions(*buttons))
     closed = head.incident.state == "closed"
