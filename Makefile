@@ -11,7 +11,9 @@ CODE := bot handlers playbooks sandbox tests benchmarks
 # Start-up time is a budget, and without bytecode it is twice as long.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench lock manifest clean
+MINUTES ?= 60
+
+.PHONY: demo test lint bench soak lock manifest clean
 
 demo: $(VENV)/installed
 	@$(BIN)/hami-bot demo
@@ -27,6 +29,10 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks
+
+# `make soak MINUTES=5 SEED=17 DATABASE=postgresql://…`: an hour of SQLite by default.
+soak: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(DATABASE),--database $(DATABASE))
 
 manifest: $(VENV)/installed
 	$(BIN)/python -m handlers.manifest > deploy/slack-manifest.json

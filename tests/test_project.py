@@ -88,7 +88,7 @@ def test_no_committed_file_names_a_folder_of_the_machine_it_was_made_on() -> Non
     assert lines_that_match(re.compile(rf"(?<![\w.$}}/-])/({folders})/")) == []
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "lint", "bench", "lock", "clean"])
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "bench", "soak", "lock", "clean"])
 def test_the_makefile_has_the_target(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

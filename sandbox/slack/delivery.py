@@ -126,14 +126,15 @@ class Delivery:
     async def _attempt(self, parcel: _Parcel) -> tuple[Ack, UndeliveredError | None]:
         retry = f" (retry {parcel.number}: {parcel.reason})" if parcel.number else ""
         name = f"{parcel.kind} {parcel.title}{retry}"
-        self._journal.write("delivery", name, request=json.loads(parcel.text))
+        sent = json.loads(parcel.text)
+        self._journal.write("delivery", name, request=sent)
         began = time.perf_counter()
         try:
             payload = await self._over_the_wire(parcel)
         except UndeliveredError as error:
-            entry = self._journal.write("ack", name, ok=False, status=0, since=began, error=error.error)
+            entry = self._journal.write("ack", name, ok=False, status=0, since=began, request=sent, error=error.error)
             return Ack(ok=False, error=error.error, latency_ms=entry.latency_ms), error
-        entry = self._journal.write("ack", name, since=began, response=payload)
+        entry = self._journal.write("ack", name, since=began, request=sent, response=payload)
         return Ack(ok=True, payload=payload, latency_ms=entry.latency_ms), None
 
     async def _over_the_wire(self, parcel: _Parcel) -> dict[str, Any]:
