@@ -8,6 +8,7 @@ import re
 import time
 from typing import Any, cast
 
+import aiohttp
 from slack_bolt.adapter.socket_mode.async_internals import run_async_bolt_app, send_async_response
 from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackClientError
@@ -21,14 +22,20 @@ from bot.slack.failures import seconds_to_wait
 LONGEST_WAIT_S = 60.0
 _LONGEST_ACK_S = 3.5
 """Slack waits 3 s for an ack."""
+_FORESEEN = (SlackClientError, aiohttp.ClientError, OSError, TimeoutError)
 _SECRET = re.compile(r"((?:ticket|app_id)=)[^\s&'\")>]+")
 
 
 class _Discreet(logging.Filter):
-    """slack-sdk logs the address of a connection with its ticket, which is all that somebody else needs to take it."""
+    """slack-sdk logs the address of a connection with its ticket, which is all that somebody else needs to take it.
+
+    What a network does to a connection it logs with a traceback, as if it were a bug; its message says enough.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = _SECRET.sub(r"\1…", record.getMessage()), ()
+        if record.exc_info and isinstance(record.exc_info[1], _FORESEEN):
+            record.exc_info = None
         if record.exc_info:
             record.exc_text = _SECRET.sub(r"\1…", logging.Formatter().formatException(record.exc_info))
             record.exc_info = None
@@ -97,7 +104,11 @@ class Connection:
     async def _handle(self, client: Any, request: SocketModeRequest) -> None:
         began = time.time()
         try:
-            await send_async_response(client, request, await run_async_bolt_app(self._app, request), began)
+            answer = await run_async_bolt_app(self._app, request)
+            try:
+                await send_async_response(client, request, answer, began)
+            except ConnectionError as error:  # Slack delivers an event again, and tells a person to try again
+                log.warning("an ack could not be sent: %s", error)
         finally:
             self._taken -= 1
             if self._taken <= 0:

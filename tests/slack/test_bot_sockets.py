@@ -9,8 +9,12 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.context.ack.async_ack import AsyncAck
+from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.serve import AS_USUAL, Limits
+from bot.slack.connection import Connection
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import Here, a_bot
 
@@ -108,6 +112,22 @@ def test_the_ticket_of_a_connection_is_in_no_log(tmp_path: Path, caplog: pytest.
     assert not re.search(r"ticket=\w", "".join(told))
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [Fault("dead_ticket", "link", times=2), Fault("rate_limited", "apps.connections.open", skip=1, times=2)],
+    ids=["dead_ticket", "rate_limited"],
+)
+def test_a_connection_that_slack_refuses_is_one_line_in_the_log(
+    tmp_path: Path, fault: Fault, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(here: Here) -> None:
+        await here.slack.wait_for(lambda: here.slack.connections == 2)
+
+    played(tmp_path, scene, BRISK, fault)
+    assert "Failed to connect" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
 def test_a_peer_that_falls_silent_is_left_for_another(tmp_path: Path) -> None:
     async def scene(here: Here) -> None:
         await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "closed")) == 2)
@@ -125,6 +145,32 @@ def test_connections_that_are_reset_are_made_again(tmp_path: Path) -> None:
         await asked(here)
 
     played(tmp_path, scene, BRISK)
+
+
+def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene() -> None:
+        async with asyncio.timeout(60), SlackServer() as slack:
+            app = AsyncApp(client=AsyncWebClient(slack.bot_token, base_url=slack.api_url))
+            connection = Connection(app, slack.app_token, slack.api_url, ping_interval_s=60)
+            taken = asyncio.Event()
+
+            @app.command("/hami")
+            async def command(ack: AsyncAck) -> None:
+                slack.cut()
+                while await connection.is_up():  # noqa: ASYNC110  # only the client can tell
+                    await asyncio.sleep(0)
+                await ack()
+                taken.set()
+
+            await slack.wait_for(lambda: slack.connected)
+            asking = asyncio.create_task(slack.command("ada", "gpu-oncall", "help"))
+            await taken.wait()
+            await connection.close_when_acked()
+            asking.cancel()
+
+    asyncio.run(scene())
+    assert "an ack could not be sent" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 def test_a_limit_on_new_connections_with_half_a_second_in_it_is_waited_for(tmp_path: Path) -> None:
