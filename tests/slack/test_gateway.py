@@ -409,7 +409,7 @@ def test_a_response_url_takes_five_answers():
         url = response_url(bot)
         await bot.gateway.respond(url, line("looking"))
         await bot.gateway.respond(url, line("found"), replace=True)
-        assert [message["text"] for message in ephemerals(bot, ONCALL, ADA)] == ["found"]
+        assert [message["text"] for message in ephemerals(bot, ONCALL, ADA)] == ["looking", "found"]
         await bot.gateway.respond(url, line("for all"), in_channel=True)
         assert texts(bot, ONCALL) == ["for all"]
         for _ in range(2):
@@ -448,7 +448,7 @@ def test_nothing_is_sent_to_an_address_in_clear():
 
 
 def response_url(bot: Bot) -> str:
-    return bot.slack.url + bot.slack._world.responses.issue("commands", ONCALL, ADA, follows=True).path
+    return bot.slack.url + bot.slack._world.responses.issue("commands", ONCALL, ADA).path
 
 
 def test_no_method_is_called_that_slack_does_not_have():
