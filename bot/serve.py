@@ -32,6 +32,7 @@ from handlers.changes.desk import ChangeDesk
 from handlers.changes.lead import Pace
 from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
 from handlers.desk import Desk
+from handlers.leftovers import Leftovers
 from handlers.lent import Lent
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
@@ -204,7 +205,7 @@ async def running(
                 oncall.intake,
                 notes=lambda: lookout.notes() + looked_after.trouble(),
             ) as address,
-            _background(_resume(desk, store)) as resuming,
+            _background(_resume(Leftovers(desk), store)) as resuming,
         ):
             if sockets:
                 await sockets.connected()
@@ -353,11 +354,11 @@ def _live(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) 
     return Facts(sending.done(), not outbox.ready, sockets.down_for_s() if sockets else 0.0)
 
 
-async def _resume(desk: Desk, store: Store) -> None:
+async def _resume(leftovers: Leftovers, store: Store) -> None:
     """Answers, now and then, what a process that died left unanswered; forgets what is of no use any more."""
     while True:
         try:
-            await desk.resume()
+            await leftovers.resume()
             await store.sweep(time.time())
         except StoreError as error:
             log.warning("%s", error)

@@ -23,15 +23,15 @@ from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
 from bot.slack.responder import Responder, Words
-from bot.slack.work import NotKept, Tell
+from bot.slack.work import NotKept
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.words import ChangeAsked
-from handlers.deeds import TOO_LATE_S, Deed, Kind, Kinds, NotDone, Taken, Why, read_deed
+from handlers.deeds import TOO_LATE_S, Kind, Kinds, NotDone, Taken
 from handlers.edits import Edits
 from handlers.grammar import Asked
 from handlers.lent import Lent
 from handlers.profiles.words import ProfileAsked
-from handlers.question import Question, read_question
+from handlers.question import Question
 from handlers.replies import Privately, Publicly, Reply
 from handlers.sentences import is_complete, wants_pod
 from handlers.threads import remember, usual_cluster, words_in_thread
@@ -43,14 +43,10 @@ from playbooks._subject import pods_named_in
 
 D = TypeVar("D")
 DONE, FAILED = "white_check_mark", "x"
-_SHOWN_WORDS = 80
+SHOWN_WORDS = 80
+"""As much of a question as stands with what is told of it."""
 AT_ONCE = 6
 """Questions that read one cluster, and hold what they read, at the same time."""
-
-_WHY: dict[str, str] = {
-    "not-done-tries": "every try to answer it ended the bot's process",
-    "not-done-late": "it was asked too long ago, and the bot was away",
-}
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +82,7 @@ class Desk:
         Without a store a replica that Slack delivers it to as well answers, too.
         """
         job = partial(self._answer, key, question)
-        tell = partial(self._tell, key, question.for_who_asked())
+        tell = partial(self.tell, key, question.for_who_asked())
         self.lent.work.start(key, job, tell, payload=_kept(question), regardless=True)
 
     async def ask_typed(self, key: str, question: Question) -> None:
@@ -113,10 +109,10 @@ class Desk:
         late for it.
         """
         payload = kind.written(asked, details, lasts_s)
-        self._carry_out(Taken(key, asked, details), kind, payload, regardless=regardless, longest_s=longest_s)
+        self.carry_out(Taken(key, asked, details), kind, payload, regardless=regardless, longest_s=longest_s)
         await self.lent.work.settled(key)
 
-    def _carry_out(
+    def carry_out(
         self,
         taken: Taken[Any],
         kind: Kind[Any],
@@ -125,7 +121,8 @@ class Desk:
         regardless: bool = False,
         longest_s: float | None = None,
     ) -> None:
-        job, tell = partial(self._as_asked, kind, taken), partial(self._tell_of, kind, taken)
+        """As `do`, but returns at once. `payload` is the deed for the store."""
+        job, tell = partial(self._as_asked, kind, taken), partial(self.tell_of, kind, taken)
         self.lent.work.start(
             taken.key, job, tell, payload=payload, regardless=regardless, is_deed=True, longest_s=longest_s
         )
@@ -146,75 +143,17 @@ class Desk:
             raise NotDone("not-done-edited")
         return False
 
-    async def resume(self) -> int:
-        """Takes up what an earlier process had taken and not done, few at once; how many. Tells what it drops."""
-        taken = 0
-        for key, payload in await self.lent.store.given_up():
-            self._drop(f"{key}/dropped", payload, "not-done-tries", "")
-        for key, payload in await self.lent.store.unfinished():
-            await self.lent.work.room(AT_ONCE)
-            taken += self._resume(key, payload)
-        return taken
-
-    def _resume(self, key: str, payload: str) -> bool:
-        """Whether it is taken up, and not dropped."""
-        if deed := read_deed(payload):
-            return self._resume_deed(key, payload, deed)
-        question = read_question(payload)
-        if question is None or self.lent.now() - question.asked_at > TOO_LATE_S:
-            self._drop(key, payload, "not-done-late", payload)
-            return False
-        self.ask(key, question)
-        return True
-
-    def _resume_deed(self, key: str, payload: str, deed: Deed) -> bool:
-        known = self.kinds.read(key, deed)
-        if known is None:
-            self._drop(key, payload, "not-done-version", payload)
-        elif self.lent.now() - deed.asked.asked_at > deed.lasts_s:
-            self._drop(key, payload, "not-done-late", payload)
-        elif known[0].is_live:
-            self._drop(key, payload, "not-done-live", payload)
-        else:
-            kind, taken = known
-            self._carry_out(taken, kind, payload)
-            return True
-        return False
-
-    def _drop(self, key: str, payload: str, why: Why, kept: str) -> None:
-        """Tells that it is not done. Under its own key with `kept` as its payload, it is told after another crash."""
-        deed = read_deed(payload)
-        question = deed.asked if deed else read_question(payload)
-        if question is None:
-            log.warning("%s is dropped: it is of another version", key)
-            self.lent.work.start(key, _nothing, _untold, payload=kept)
-            return
-        log.warning("%s is dropped: %s", key, why)
-        tell: Tell
-        if deed and (known := self.kinds.read(key, deed)):
-            tell, error = partial(self._tell_of, *known), NotDone(why)
-        elif deed:
-            tell = partial(self._tell, key, question.for_who_asked())
-            error = NotDone(why).with_words(self._again(question.words))
-        else:
-            tell, error = partial(self._tell, key, question.for_who_asked()), self._unanswered(question, why)
-        self.lent.work.start(key, partial(tell, error), tell, payload=kept)
-
-    def _unanswered(self, question: Question, why: Why) -> GaveUp:
-        asked = one_line(plain_text(question.words), _SHOWN_WORDS)
-        hint = f"Please ask again: {asked}" if asked else ""
-        return GaveUp(f"your question was not answered: {_WHY[why]}", hint=hint)
-
-    def _again(self, words: str) -> str:
+    def again(self, words: str) -> str:
+        """What repeats a deed: its words, else that its button is there."""
         return words or self.lent.say("desk.press-again")
 
-    async def _tell_of(self, kind: Kind[Any], taken: Taken[Any], error: BotError) -> None:
+    async def tell_of(self, kind: Kind[Any], taken: Taken[Any], error: BotError) -> None:
         """Says what went wrong with a deed; of what was not done, how to repeat it."""
         if isinstance(error, NotKept):
             error = NotDone("not-done-unkept", error.message)
         if isinstance(error, NotDone):
-            error = error.with_words(self._again(kind.words(taken)))
-        await self._tell(taken.key, taken.asked, error)
+            error = error.with_words(self.again(kind.words(taken)))
+        await self.tell(taken.key, taken.asked, error)
 
     async def _answer(self, key: str, question: Question) -> None:
         if question.message:
@@ -224,7 +163,7 @@ class Desk:
             if news == "changed":
                 await self.edits.note(key, question)
         reply = self.reply(key, question)
-        words = one_line(plain_text(question.words), _SHOWN_WORDS)
+        words = one_line(plain_text(question.words), SHOWN_WORDS)
         progress = escape(self.lent.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
         try:
             async with nullcontext() if question.read else reply.expecting(progress):
@@ -332,7 +271,7 @@ class Desk:
             return []
         return await self._asks_about(question, head, words[0]) if head else []
 
-    async def _tell(self, key: str, question: Question, error: BotError) -> None:
+    async def tell(self, key: str, question: Question, error: BotError) -> None:
         """Says in Slack what went wrong."""
         advice, _, shown = error.hint.partition("For example: ")
         if isinstance(error, UsageError) and "For example" not in advice:
@@ -351,7 +290,7 @@ class Desk:
 
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""
-        words = one_line(plain_text(question.words), _SHOWN_WORDS)
+        words = one_line(plain_text(question.words), SHOWN_WORDS)
         return escape(self.lent.say("desk.files-of", words=words)) if words else Words().line
 
     def reply(self, key: str, question: Question) -> Reply:
@@ -386,15 +325,6 @@ class Desk:
 
 def _kept(question: Question) -> str:
     return msgspec.json.encode(question).decode()
-
-
-async def _nothing() -> None:
-    """Of what nobody can read nothing is done."""
-
-
-async def _untold(error: BotError) -> None:
-    """Nobody is known to be told."""
-    log.warning("%s", error)
 
 
 def _words_of(question: Question) -> list[str]:

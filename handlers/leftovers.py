@@ -1,0 +1,98 @@
+"""What an earlier process took and did not finish: taken up where that is right, else told as not done."""
+
+import logging
+from functools import partial
+
+from bot.errors import BotError
+from bot.report import one_line
+from bot.slack.work import Tell
+from handlers.deeds import TOO_LATE_S, Deed, NotDone, Why, read_deed
+from handlers.desk import AT_ONCE, SHOWN_WORDS, Desk, GaveUp
+from handlers.question import Question, read_question
+from handlers.words import plain_text
+
+_WHY: dict[str, str] = {
+    "not-done-tries": "every try to answer it ended the bot's process",
+    "not-done-late": "it was asked too long ago, and the bot was away",
+}
+
+log = logging.getLogger(__name__)
+
+
+class Leftovers:
+    """The questions and deeds that the store has, and no living process is at."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._lent = desk.lent
+
+    async def resume(self) -> int:
+        """Takes them up, few at once; how many. Tells what it drops. Raises StoreError."""
+        taken = 0
+        for key, payload in await self._lent.store.given_up():
+            self._drop(f"{key}/dropped", payload, "not-done-tries", "")
+        for key, payload in await self._lent.store.unfinished():
+            await self._lent.work.room(AT_ONCE)
+            taken += self._resume(key, payload)
+        return taken
+
+    def _resume(self, key: str, payload: str) -> bool:
+        """Whether it is taken up, and not dropped."""
+        if deed := read_deed(payload):
+            return self._resume_deed(key, payload, deed)
+        question = read_question(payload)
+        if question is None or self._lent.now() - question.asked_at > TOO_LATE_S:
+            self._drop(key, payload, "not-done-late", payload)
+            return False
+        self._desk.ask(key, question)
+        return True
+
+    def _resume_deed(self, key: str, payload: str, deed: Deed) -> bool:
+        known = self._desk.kinds.read(key, deed)
+        if known is None:
+            self._drop(key, payload, "not-done-version", payload)
+        elif self._lent.now() - deed.asked.asked_at > deed.lasts_s:
+            self._drop(key, payload, "not-done-late", payload)
+        elif known[0].is_live:
+            self._drop(key, payload, "not-done-live", payload)
+        else:
+            kind, taken = known
+            self._desk.carry_out(taken, kind, payload)
+            return True
+        return False
+
+    def _drop(self, key: str, payload: str, why: Why, kept: str) -> None:
+        """Tells that it is not done. Under its own key with `kept` as its payload, it is told after another crash."""
+        deed = read_deed(payload)
+        question = deed.asked if deed else read_question(payload)
+        if question is None:
+            log.warning("%s is dropped: it is of another version", key)
+            self._lent.work.start(key, _nothing, _untold, payload=kept)
+            return
+        log.warning("%s is dropped: %s", key, why)
+        desk, tell = self._desk, self._tell(key, question)
+        if deed and (known := desk.kinds.read(key, deed)):
+            tell, error = partial(desk.tell_of, *known), NotDone(why)
+        elif deed:
+            error = NotDone(why).with_words(desk.again(question.words))
+        else:
+            error = _unanswered(question, why)
+        self._lent.work.start(key, partial(tell, error), tell, payload=kept)
+
+    def _tell(self, key: str, question: Question) -> Tell:
+        return partial(self._desk.tell, key, question.for_who_asked())
+
+
+def _unanswered(question: Question, why: Why) -> GaveUp:
+    asked = one_line(plain_text(question.words), SHOWN_WORDS)
+    hint = f"Please ask again: {asked}" if asked else ""
+    return GaveUp(f"your question was not answered: {_WHY[why]}", hint=hint)
+
+
+async def _nothing() -> None:
+    """Of what nobody can read nothing is done."""
+
+
+async def _untold(error: BotError) -> None:
+    """Nobody is known to be told."""
+    log.warning("%s", error)
