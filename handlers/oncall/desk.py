@@ -10,13 +10,14 @@ from bot.errors import BotError
 from bot.slack.groups import Groups
 from bot.slack.message import Message
 from bot.slack.render.prose import progress
-from bot.slack.render.triage import Happened, render_open, render_timeline
+from bot.slack.render.triage import render_open, render_timeline
 from bot.slack.render.triage_head import Head
 from bot.store.alert_rows import Counts
 from bot.store.audit import Line
 from bot.store.incidents import BEFORE, Row
 from bot.triage.mute import Until
 from bot.triage.state import Act, Deed, Incident, Step, act
+from bot.triage.summary import Happened
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.deeds import NotDone
 from handlers.lent import Lent

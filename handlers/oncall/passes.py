@@ -25,7 +25,6 @@ from bot.slack.message import Message
 from bot.slack.outbox import Severity
 from bot.slack.render.prose import progress
 from bot.slack.render.storm import digest_of
-from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head, details, render_head
 from bot.store import StoreError
 from bot.store.alert_rows import Counts
@@ -36,6 +35,7 @@ from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.state import CALLS, Terms, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.lent import Lent
+from handlers.oncall.afterwards import reply_of
 from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
 from handlers.oncall.causes import Sorted, find_causes, standing_of, together, told_alone
 from handlers.oncall.evidence import Asked, evidence
@@ -309,7 +309,7 @@ class Keeper:
                     self._wake.set()  # it is told in the next pass
         await self._show(row._replace(incident=incident), counts)
         if row.thread_ts:
-            await self._reply(row, untold)
+            await self._reply(row, counts, untold)
 
     async def _show(self, row: Row, counts: Counts) -> None:
         """Posts the head, or edits it: at once when its state or owner changed, else now and then."""
@@ -359,10 +359,10 @@ class Keeper:
         asked = Asked(verb, row.cause.subject, f"incident-{row.id}.tar.gz", row.cause.nodes, head.severity)
         return await evidence(self._lent, row.cluster, asked)
 
-    async def _reply(self, row: Row, untold: Sequence[Event]) -> None:
+    async def _reply(self, row: Row, counts: Counts, untold: Sequence[Event]) -> None:
         for event in untold:
             severity: Severity = "critical" if event.news.turn in CALLS else "warning"
-            message = render_news(event.news, self._lent.say)
+            message = await reply_of(self._rows, head_of(row, counts), event, self._lent.say)
             key = f"{head_key(row.id)}:{event.seq}"
             link = self._lent.permalink(row.channel, row.thread_ts)
             if elsewhere := told_elsewhere(row, event.news, link, self._lent.say):

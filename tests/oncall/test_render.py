@@ -12,7 +12,6 @@ from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Sev
 from bot.slack.render.digest import Owner, Told, render_digest
 from bot.slack.render.limits import validate_view
 from bot.slack.render.triage import (
-    Happened,
     form,
     read_button,
     read_form,
@@ -25,6 +24,7 @@ from bot.texts import LANGUAGES, Texts
 from bot.triage.cause import Cause
 from bot.triage.mute import Until
 from bot.triage.state import CALLS, Call, Incident, News, State, Turn
+from bot.triage.summary import Happened
 from sandbox.slack.content import strings_of
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
 

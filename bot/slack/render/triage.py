@@ -4,7 +4,6 @@ Markdown.
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from bot.report import SEVERITIES, VERDICT_LIMIT, one_line
 from bot.slack.message import File, Message
@@ -12,11 +11,13 @@ from bot.slack.render import blocks
 from bot.slack.render.buttons import object_in
 from bot.slack.render.calls import callee, next_part
 from bot.slack.render.rich import Part, bullets, line, link, mention, rich_text, somebody, span, utc
+from bot.slack.render.summary import summary_lines
 from bot.slack.render.text import escape, inert
 from bot.slack.render.triage_head import BUTTONS, Head, count_of, end_in_words, end_of
 from bot.texts import Texts
 from bot.triage.mute import WHILE_IT_LASTS, Until, read_until
 from bot.triage.state import CALLS, Deed, News
+from bot.triage.summary import Happened, summarize
 
 FORM = "triage"
 NOTE, PERSON, MUTE, TEXT = "note", "person", "mute", "text"
@@ -27,13 +28,6 @@ _MUTES = ("1h", "4h", "24h")
 _OPTION = 150
 """Characters of an option's value."""
 _VERSION = 1
-
-
-class Happened(NamedTuple):
-    """One line of a timeline."""
-
-    at: float
-    news: News
 
 
 def render_open(heads: Sequence[Head], rota: Sequence[str], say: Texts) -> Message:
@@ -90,7 +84,7 @@ def render_news(news: News, say: Texts) -> Message:
 
 
 def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> File:
-    """The incident for a post-mortem, as Markdown: what was found, and what happened when, in UTC."""
+    """The incident for a post-mortem, as Markdown: what was found, what happened when, in UTC, and its summary."""
     cause = head.cause
     rows = [
         f"# {_plain(one_line(cause.claim, 300))}",
@@ -114,6 +108,8 @@ def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> Fil
         if one.news.turn == "muted":
             detail = _plain(end_in_words(read_until(one.news.detail), say))
         rows.append(f"| {utc(one.at)} | {_plain(what)} | {_plain(one.news.by) or 'hami-bot'} | {detail} |")
+    told = summary_lines(head, summarize(happened), say)
+    rows += ["", f"## {say('triage.summary')}", "", *("- " + "".join(map(_written, one)) for one in told)]
     text = "\n".join([*rows, ""])
     return File(f"incident-{head.id}.md", text.encode("utf-8"), say("triage.md-title", id=head.id))
 
@@ -177,6 +173,11 @@ def _worse(detail: str, say: Texts) -> str:
 
 def _who(news: News, say: Texts) -> str:
     return say(f"triage.did-{news.turn}")
+
+
+def _written(part: Part) -> str:
+    """A part of rich text as Markdown: people and channels by id."""
+    return _plain(part.get("text") or part.get("user_id") or part.get("channel_id") or "")
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,103 @@
+"""The summary of an incident that is over, for the end of its thread and of its Markdown export."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from bot.changes.durations import roughly
+from bot.slack.message import Block
+from bot.slack.render.rich import Part, bullets, channel, line, rich_text, somebody, span
+from bot.slack.render.text import inert
+from bot.slack.render.triage_head import Head, end_in_words
+from bot.texts import Texts
+from bot.triage.mute import read_until
+from bot.triage.state import PAGER
+from bot.triage.summary import Happened, Summary
+
+_MOST_DONE = 10
+_MOST_NAMES = 10
+_NAME, _DETAIL = 80, 300
+
+
+def summary_block(head: Head, summary: Summary, say: Texts) -> Block:
+    """A titled list. It mentions people; of a user group it shows the id only, or everybody in it would be called."""
+    title = line(span(say("triage.summary"), "bold"))
+    return rich_text(title, bullets(*(line(*one) for one in summary_lines(head, summary, say))))
+
+
+def summary_lines(head: Head, summary: Summary, say: Texts) -> list[list[Part]]:
+    """How long it took and who did what, one line each; lines of which nothing is known are left out."""
+    told = [_acknowledged(summary, say), _ended(summary, say)]
+    if summary.returned:
+        told.append([span(say("triage.summary-returned", count=summary.returned))])
+    if owner := summary.owner:
+        told.append([span(f"{say('triage.owner')}: "), who_was(owner, say)])
+    if summary.called:
+        told.append([span(f"{say('triage.were-called')} "), *_called(summary.called, say)])
+    if summary.pages:
+        told.append([span(say("triage.summary-pages", count=summary.pages))])
+    told += [_deed(one, say) for one in summary.done[:_MOST_DONE]]
+    if more := len(summary.done) - _MOST_DONE:
+        told += [[span(say("triage.more-open", count=more))]] if more > 0 else []
+    if head.total or head.nodes:
+        told.append([span(_affected(head, say))])
+    return told
+
+
+def who_was(who: str, say: Texts) -> Part:
+    """A person or a channel by id, a user group without calling it, or any other name as it is."""
+    if who == PAGER:
+        return span(say("triage.pager"))
+    shown = inert(who, _NAME)
+    if who.startswith(("C", "G")):
+        return channel(shown)
+    part = somebody(shown)
+    return span(say("triage.summary-group", id=shown)) if part["type"] == "usergroup" else part
+
+
+def _acknowledged(summary: Summary, say: Texts) -> list[Part]:
+    if summary.acknowledged_s is None:
+        return [span(say("triage.summary-unacknowledged"))]
+    after = say("triage.summary-acknowledged", time=roughly(summary.acknowledged_s))
+    return [span(f"{after} ("), who_was(summary.acknowledged_by, say), span(")")]
+
+
+def _ended(summary: Summary, say: Texts) -> list[Part]:
+    if summary.ended_s is None:
+        return [span(say("triage.summary-open"))]
+    time = roughly(summary.ended_s)
+    if not summary.closed_by:
+        return [span(say("triage.summary-resolved", time=time))]
+    return [span(f"{say('triage.summary-closed', time=time)} ("), who_was(summary.closed_by, say), span(")")]
+
+
+def _called(called: Sequence[str], say: Texts) -> list[Part]:
+    """Each once, with how often; who was called most first."""
+    parts: list[Part] = []
+    for who, often in Counter(called).most_common(_MOST_NAMES):
+        parts += [span(", ")] if parts else []
+        parts += [who_was(who, say), *([span(f" ×{often}")] if often > 1 else [])]
+    return parts
+
+
+def _deed(one: Happened, say: Texts) -> list[Part]:
+    news = one.news
+    what = say(f"triage.did-{news.turn}")
+    if news.turn == "muted":
+        told: list[Part] = [span(f"{what} {end_in_words(read_until(news.detail), say)}")]
+    elif news.turn == "handed-over":
+        told = [span(f"{what} "), who_was(news.detail, say)]
+    else:
+        told = [span(f"{what}: {inert(news.detail, _DETAIL)}")]
+    return [*told, span(" ("), who_was(news.by, say), span(")")] if news.by else told
+
+
+def _affected(head: Head, say: Texts) -> str:
+    if not head.total:
+        return say("triage.summary-nodes", count=head.nodes)
+    told = say("triage.summary-pods", count=head.total)
+    names = head.namespaces[:_MOST_NAMES]
+    if not names:
+        return told
+    more = len(head.namespaces) - len(names)
+    listed = ", ".join(inert(one, _NAME) for one in names) + (f" … +{more}" if more else "")
+    return f"{told} ({say('triage.namespaces')}: {listed})"

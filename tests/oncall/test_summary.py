@@ -1,0 +1,119 @@
+"""What a thread says once it is over: how long it took, who did what, and what was affected."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.slack.message import Message
+from bot.slack.render.summary import summary_block
+from bot.texts import LANGUAGES, Texts
+from bot.triage.state import News
+from bot.triage.summary import Happened, Summary, summarize
+from handlers.changes.terms import Person
+from handlers.oncall.desk import TriageDesk, Wanted
+from tests.oncall.rig import Rig, pending, with_rig
+from tests.oncall.scenes import busy_cluster
+from tests.oncall.test_render import HOSTILE, head
+from tests.slack.outbox_support import ONCALL
+from tests.slack.render import NOTHING, assert_fits, parsed, read
+
+ADA, GRACE = Person("U0ADA00001", ONCALL), Person("U0GRACE001", ONCALL)
+
+
+def timeline(*happened: tuple[float, str, str, str]) -> Summary:
+    return summarize([Happened(at, News(turn, by, detail)) for at, turn, by, detail in happened])  # type: ignore[arg-type]
+
+
+def test_times_count_from_the_first_opening_to_the_first_who_acknowledged_and_to_the_last_end() -> None:
+    told = timeline(
+        (100.0, "opened", "", ""),
+        (160.0, "called", "", "U0ADA00001"),
+        (220.0, "taken", "U0ADA00001", ""),
+        (300.0, "acknowledged", "U0GRACE001", ""),
+        (400.0, "resolved", "", ""),
+        (500.0, "reopened", "", ""),
+        (560.0, "called", "", "U0ADA00001"),
+        (700.0, "resolved", "", ""),
+    )
+    assert told == Summary(120.0, "U0ADA00001", 600.0, "", 1, ("U0ADA00001", "U0ADA00001"), owner="U0ADA00001")
+
+
+def test_one_that_is_open_again_has_no_end_yet() -> None:
+    told = timeline((0.0, "opened", "", ""), (9.0, "closed", "U0ADA00001", ""), (20.0, "renewed", "", "GPUPodPending"))
+    assert (told.ended_s, told.closed_by, told.returned) == (None, "", 1)
+
+
+def test_what_was_done_is_notes_handovers_mutes_and_the_words_of_a_close() -> None:
+    happened = [
+        Happened(1.0, News("opened")),
+        Happened(2.0, News("acknowledged", "U0ADA00001")),
+        Happened(3.0, News("noted", "U0ADA00001", "rebooted gpu-7")),
+        Happened(4.0, News("handed-over", "U0ADA00001", "U0GRACE001")),
+        Happened(5.0, News("muted", "U0GRACE001", "1800000000")),
+        Happened(6.0, News("closed", "U0GRACE001", "false alarm")),
+    ]
+    assert summarize(happened).done == tuple(happened[2:])
+
+
+def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_back(
+    database: str, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper, other = rig.keeper(), rig.keeper("two")
+        desk = TriageDesk(rig.lent(), keeper, ())
+        await keeper.take([pending(0), pending(3)])
+        await rig.passes(240, keeper, other, step_s=60)
+        [row] = await rig.store.incidents.opened()
+        await desk.act(ADA, row, Wanted("ack"))
+        await desk.act(ADA, row, Wanted("note", "rebooted gpu-7"))
+        await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
+        await rig.passes(400, keeper, other, step_s=50)
+        [shown] = rig.heads()
+        told = rig.replies(shown)
+        assert [one for one in told if "Summary" in one] == told[-1:]
+        assert "Resolved: the cause is gone" in told[-1]
+        for part in ("Acknowledged after 4m", "Resolved by itself after", "Note: rebooted gpu-7", "Affected: 2 pods"):
+            assert part in told[-1]
+        await keeper.take([pending(6)])
+        await rig.passes(10, keeper, other)
+        await keeper.take([pending(6, status="resolved")])
+        await rig.passes(400, keeper, other, step_s=50)
+        told = rig.replies(shown)
+        assert len([one for one in told if "Summary" in one]) == 2
+        assert "Came back 1 time" in told[-1]
+        assert "Affected: 3 pods" in told[-1]
+
+    with_rig(database, busy_cluster(tmp_path, 9), scene)
+
+
+def test_the_export_ends_with_the_summary(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        desk = TriageDesk(rig.lent(), keeper, ())
+        await keeper.take([pending(0)])
+        await rig.passes(120, keeper, step_s=60)
+        [row] = await rig.store.incidents.opened()
+        await desk.act(ADA, row, Wanted("handover", to=GRACE.user))
+        await desk.act(GRACE, row, Wanted("close", "false *alarm*"))
+        [file] = (await desk.export(ADA, row)).files
+        _, _, end = file.content.decode().partition("\n## Summary\n\n")
+        assert end.splitlines() == [
+            "- Acknowledged after 2m (U0ADA00001)",
+            "- Closed after 2m (U0GRACE001)",
+            "- Owner: U0GRACE001",
+            "- Handed over to U0GRACE001 (U0ADA00001)",
+            "- Closed: false \\*alarm\\* (U0GRACE001)",
+            "- Affected: 1 pod (Namespace: ml)",
+        ]
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_summary_lets_nobodys_words_act_and_fits(language) -> None:
+    done = tuple(Happened(1.0, News(turn, HOSTILE, HOSTILE)) for turn in ("noted", "handed-over", "closed")) * 9
+    summary = Summary(1.0, HOSTILE, 2.0, HOSTILE, 3, (HOSTILE, "S0ONCALL01", HOSTILE), 4, done)
+    message = Message("x", (summary_block(head("closed"), summary, Texts(language)),))
+    assert_fits(message)
+    assert all(read(one) == NOTHING for one in parsed(message))
+    assert "usergroup" not in str(message.blocks)
