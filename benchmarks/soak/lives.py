@@ -12,7 +12,8 @@ from random import Random
 from benchmarks.processes import ENVIRONMENT
 from benchmarks.soak.place import Place
 
-_LONGEST_LIFE_S = 50.0
+_LONGEST_LIFE_S = 120.0
+"""Slack lets an app open few connections a minute: of a bot that began more often most deeds would find none."""
 _ENDS_S = 60.0
 """More than the bot takes to end when it is told to."""
 _CONNECTS_S = 120.0
