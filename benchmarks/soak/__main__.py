@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -58,6 +59,9 @@ def main() -> None:
 
 async def _soak(folder: Path, minutes: float, seed: int, database: str) -> bool:
     """Whether nothing is wrong."""
+    ours = asyncio.current_task()
+    assert ours
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ours.cancel)  # no bot stays behind
     most = int(minutes * _A_MINUTE) + _A_MINUTE
     async with a_place(folder, most, database) as place:
         before = place.deployment()

@@ -36,8 +36,8 @@ class Fate(NamedTuple):
         return len(self.moments)
 
     def took_s(self, deed: Deed) -> float:
-        """Seconds from the ack to what followed from it."""
-        return max(self.moments) - deed.acked_at if any(self.moments) else 0.0
+        """Seconds from the ack to what followed from it; an ack that goes astray follows upon it."""
+        return max(0.0, max(self.moments) - deed.acked_at)
 
 
 class Row(NamedTuple):

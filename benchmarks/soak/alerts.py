@@ -16,7 +16,7 @@ from benchmarks.soak.place import PODS, TOKEN, Place
 
 _NAMES = ("GPUNodeDown", "VGPUMemoryHigh", "XidErrors")
 _TRIES_S = 300.0
-_PAUSE_S = 2.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 15.0
 
 
 @asynccontextmanager
@@ -64,12 +64,13 @@ class Alertmanager:
 
     async def _taken(self, alert: dict[str, Any], deed: Deed) -> bool:
         body = {"version": "4", "groupKey": "{}", "status": alert["status"], "receiver": "hami-bot", "alerts": [alert]}
-        until = time.monotonic() + _TRIES_S
+        until, pause_s = time.monotonic() + _TRIES_S, _FIRST_PAUSE_S
         while time.monotonic() < until:
             if await self._post(json.dumps(body)):
                 deed.acked()
                 return True
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         return False
 
     async def _post(self, body: str) -> bool:

@@ -10,6 +10,8 @@ from sandbox.apiserver.faults import Fault as ApiFault
 from sandbox.slack import Fault
 
 _EVERY_S = 8.0
+_LASTS_S = 15.0
+"""A fault of a few requests: a bot that begins asks Slack so seldom that it would last for minutes."""
 _WRITES = r"^api/(chat\.(postMessage|update|postEphemeral)|files\.completeUploadExternal|views\.)"
 _SLACK = {
     "outage": 2,
@@ -53,22 +55,24 @@ class Faults:
         [kind] = random.choices(list(_SLACK), list(_SLACK.values()))
         self.made[f"Slack: {kind}"] += 1
         few, now = random.randint(1, 4), slack.clock.now()
+        until = now + _LASTS_S
         match kind:
             case "outage":
                 slack.faults.append(Fault("outage", since=now, until=now + random.uniform(5, 60)))
             case "rate_limited":
                 retry = str(random.randint(1, 8))
-                slack.faults.append(Fault("rate_limited", "^api/", times=few, retry_after=retry))
+                slack.faults.append(Fault("rate_limited", "^api/", times=few, retry_after=retry, until=until))
             case "status":
-                slack.faults.append(Fault("status", "^api/", times=few, status=random.choice((500, 502, 503))))
+                status = random.choice((500, 502, 503))
+                slack.faults.append(Fault("status", "^api/", times=few, status=status, until=until))
             case "duplicate":
-                slack.faults.append(Fault("duplicate", "^delivery/", times=few))
+                slack.faults.append(Fault("duplicate", "^delivery/", times=few, until=until))
             case "cut":
                 slack.cut()
             case "disconnect":
                 await slack.disconnect("refresh_requested", oldest_only=True)
             case "hang" | "hang_after" | "reset" | "reset_after":
-                slack.faults.append(Fault(kind, _WRITES))
+                slack.faults.append(Fault(kind, _WRITES, until=until))
             case _:
                 raise AssertionError(kind)
 
@@ -79,15 +83,20 @@ class Faults:
         match kind:
             case "status":
                 status = random.choice((429, 500, 503))
-                self.made[f"API server: {status}"] += 1
-                cluster.faults.append(ApiFault("^/api", "status", status, times=few, retry_after=1))
-                return
+                self._add(str(status), ApiFault("^/api", "status", status, times=few, retry_after=1))
             case "connections":
+                self.made["API server: connections cut"] += 1
                 cluster.cut_connections()
             case "drop" | "gone":
-                cluster.faults.append(ApiFault("^/api", kind, times=few, events=random.randint(0, 3)))
+                self._add(kind, ApiFault("^/api", kind, times=few, events=random.randint(0, 3)))
             case "refuse" | "cut":
-                cluster.faults.append(ApiFault("^/api", kind, times=few))
+                self._add(kind, ApiFault("^/api", kind, times=few))
             case _:
-                cluster.faults.append(ApiFault("^/api", "hang", times=1))
-        self.made[f"API server: {kind}"] += 1
+                self._add("hang", ApiFault("^/api", "hang", times=1))
+
+    def _add(self, name: str, fault: ApiFault) -> None:
+        """For a while."""
+        self.made[f"API server: {name}"] += 1
+        faults = self._place.cluster.faults
+        faults.append(fault)
+        asyncio.get_running_loop().call_later(_LASTS_S, lambda: fault in faults and faults.remove(fault))
