@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ import pytest
 from bot.changes.plan import annotation, unfinished_rollout
 from bot.kube.connect import open_cluster, open_writer
 from bot.kube.live import LiveCluster
+from bot.kube.serverclock import ServerClock
 from bot.kube.writer import Writer
 from bot.settings.schema import AccessSettings, Settings
 from bot.slack.gateway import Gateway, open_client
@@ -229,16 +230,25 @@ async def _one_case(place: Place, asked: str, at: int, when: When) -> None:
 
 @asynccontextmanager
 async def a_place(folder: Path) -> AsyncGenerator[Place]:
-    now = datetime.now(UTC)  # noqa: TID251  # a pretended cluster of today
+    places: list[Place] = []
+
+    def clock() -> datetime:
+        """A pretended cluster of today; its time passes with the bot's."""
+        ahead_s = places[0].ahead_s if places else 0.0
+        return datetime.now(UTC) + timedelta(seconds=ahead_s)  # noqa: TID251
+
     async with AsyncExitStack() as stack:
         slack = await stack.enter_async_context(SlackServer())
-        server = await stack.enter_async_context(ApiServer.from_recording(RECORDING, shift_to=now, timing=QUICK))
+        recorded = ApiServer.from_recording(RECORDING, shift_to=clock(), timing=QUICK, clock=clock)
+        server = await stack.enter_async_context(recorded)
         config = folder / "kubeconfig"
         config.write_text(server.kubeconfig())
         cluster = await stack.enter_async_context(await open_cluster(kubeconfig=config))
         writer = await stack.enter_async_context(await open_writer(kubeconfig=config))
         gateway = Gateway(*await stack.enter_async_context(open_client(slack.api_url, slack.bot_token)))
-        yield Place(cluster, writer, gateway, slack.workspace.channel_id(ROOM), folder)
+        places.append(Place(cluster, writer, gateway, slack.workspace.channel_id(ROOM), folder))
+        writer.clock = ServerClock(lambda: time.monotonic() + places[0].ahead_s)
+        yield places[0]
 
 
 @pytest.mark.parametrize("asked", ASKED)
