@@ -135,10 +135,18 @@ def test_over_real_sockets_what_is_due_is_due_by_the_date_of_the_answers(skew_s:
             assert "-v=5" in await here.words()
             await here.passes(600, bots=(wrong,))
             assert await here.is_as_before()
-            plan = await here.bot().plan(NAMESPACE, NAME, LEVEL, NEWEST, "c2")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("skew_s", [10_800, -10_800])
+def test_over_real_sockets_a_bot_whose_clock_is_wrong_raises_nothing(skew_s: float, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as here:
+            plan = await here.bot().plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
             assert isinstance(plan, Plan)
             with pytest.raises(ChangeFailed, match="API server"):
-                await wrong.raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
+                await here.bot(skew_s=skew_s).raise_(NAMESPACE, NAME, LEVEL, NEWEST, plan)
             assert await here.is_as_before()
 
     asyncio.run(run())
