@@ -341,6 +341,20 @@ class IncidentRows:
                 found = await connection.execute(query.order_by(incident_events.c.seq))
                 return [_event(row) for row in found]
 
+    async def lately(self, since: float) -> list[tuple[Row, list[Event]]]:
+        """The incidents that had not ended before `since` (unix seconds), the oldest first, with their timelines."""
+        here = or_(incidents.c.ended_at == 0.0, incidents.c.ended_at > since)
+        ours = select(incidents.c.id).where(here)
+        query = select(incident_events).where(incident_events.c.incident.in_(ours)).order_by(incident_events.c.seq)
+        happened: defaultdict[str, list[Event]] = defaultdict(list)
+        with told("reading the incidents of a period"):
+            async with self._engine.connect() as connection:
+                ordered = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
+                found = [_row(row) for row in (await connection.execute(ordered)).mappings()]
+                for row in await connection.execute(query):
+                    happened[row.incident].append(_event(row))
+        return [(row, happened[row.id]) for row in found]
+
     async def untold(self) -> dict[str, list[Event]]:
         """What still needs a reply, by incident and in order."""
         query = select(incident_events).where(incident_events.c.told == 0)

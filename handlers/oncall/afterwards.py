@@ -1,12 +1,20 @@
-"""What is told once an incident is over."""
+"""What is told afterwards: how an incident went once it is over, and how a week went."""
+
+from collections.abc import Sequence
 
 from bot.slack.message import Message
+from bot.slack.render.oncall_report import render_oncall_report
 from bot.slack.render.summary import summary_block
 from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head
-from bot.store.incidents import Event, IncidentRows
+from bot.store.alert_rows import Counts
+from bot.store.incidents import Event, IncidentRows, Row
 from bot.texts import Texts
+from bot.triage.cause import severest
+from bot.triage.oncall_report import Case, report_on
 from bot.triage.summary import ENDS, Happened, summarize
+
+DAYS = 7
 
 
 async def reply_of(rows: IncidentRows, head: Head, event: Event, say: Texts) -> Message:
@@ -18,3 +26,20 @@ async def reply_of(rows: IncidentRows, head: Head, event: Event, say: Texts) -> 
         return message
     until = [Happened(one.at, one.news) for one in await rows.timeline(head.id) if one.seq <= event.seq]
     return message._replace(blocks=(*message.blocks, summary_block(head, summarize(until), say)))
+
+
+async def oncall_report(rows: IncidentRows, now: float, still_open: Sequence[Head], say: Texts) -> Message:
+    """How the last 7 days went. Raises StoreError."""
+    since = now - DAYS * 86400.0
+    found = await rows.lately(since)
+    counts = await rows.counts([row.id for row, _ in found])
+    cases = [_case(row, counts.get(row.id, Counts()), events) for row, events in found]
+    return render_oncall_report(report_on(cases, since), DAYS, still_open, say)
+
+
+def _case(row: Row, counts: Counts, events: Sequence[Event]) -> Case:
+    """Where no rule knows the cause, the alert with the most firing stands for it."""
+    name = row.cause.code or next((one for one, _, _ in counts.by_name), "") or row.cause.claim
+    alerts = [(one, total) for one, _, total in counts.by_name]
+    happened = [Happened(one.at, one.news) for one in events]
+    return Case(name, severest(row.cause.severity, counts.severities), happened, alerts)

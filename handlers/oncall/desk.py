@@ -21,6 +21,7 @@ from bot.triage.summary import Happened
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.deeds import NotDone
 from handlers.lent import Lent
+from handlers.oncall.afterwards import oncall_report
 from handlers.oncall.calling import call_to_come
 from handlers.oncall.causes import standing_of
 from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
@@ -133,6 +134,10 @@ class TriageDesk:
         """The incidents that are neither resolved nor closed, and who is called."""
         rota = await self._keeper.rota.now()
         return render_open(await self._heads(rota), rota, self._lent.say)
+
+    async def report(self) -> Message:
+        """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
+        return await oncall_report(self._rows, self._lent.now(), await self.heads(), self._lent.say)
 
     async def heads(self) -> list[Head]:
         """The same incidents, without asking anybody for the rota. Raises StoreError."""

@@ -172,6 +172,8 @@ class _Window:
         who = Person(question.user, question.channel)
         if asked.what == "list":
             return await self._triage.listed()
+        if asked.what == "report":
+            return await self._triage.report()
         row = await self._triage.find(who, asked.incident, question.thread_ts)
         if asked.what == "show":
             return render_head(await self._triage.head(row), self._say)

@@ -11,12 +11,13 @@ from bot.changes.durations import read_duration
 from bot.errors import UsageError
 from bot.triage.state import Deed
 
-Verb = Literal["list", "export", "show"]
+Verb = Literal["list", "report", "export", "show"]
 _SOME_ID = "3fa29c1b"
+REPORT_HINT = "For example: /hami oncall report"
 EXAMPLES = {"triage": f"triage note {_SOME_ID} rebooted gpu-7", "oncall": "oncall"}
 SUMMARIES = {
     "triage": "Act on an incident by its id, or in its thread: ack, take, note, handover, mute, unmute, close, export.",
-    "oncall": "Which incidents are open, whose they are, and who is called.",
+    "oncall": "Which incidents are open, whose they are, and who is called; oncall report sums up the last 7 days.",
 }
 DIGEST_EXAMPLE, CRON_EXAMPLE = "digest daily 09:00 Asia/Shanghai", "digest 0 9 * * 1-5 Europe/Berlin"
 DIGEST_SUMMARY = "Post the digest in this channel every day, or as often as you say."
@@ -90,7 +91,7 @@ def read_words(words: Sequence[str]) -> Asked:
     """
     verb, rest = (words[0].casefold() if words else ""), list(words[1:])
     if verb == "oncall":
-        return Asked("list")
+        return _of_oncall(rest)
     if not rest:
         return Asked("show")
     word, *rest = rest
@@ -104,6 +105,14 @@ def read_words(words: Sequence[str]) -> Asked:
         meant = f"; did you mean {near[0]!r}?" if near else ""
         raise _wrong(f"{word!r} is not understood{meant}")
     return _with_rest(Asked(what, incident), rest)
+
+
+def _of_oncall(rest: Sequence[str]) -> Asked:
+    if not rest or rest[0].casefold() != "report":
+        return Asked("list")
+    if len(rest) > 1:
+        raise UsageError(f"{rest[1]!r} is too much: the report is always of the last 7 days", hint=REPORT_HINT)
+    return Asked("report")
 
 
 def _with_rest(asked: Asked, rest: list[str]) -> Asked:

@@ -156,6 +156,8 @@ def test_a_command_lists_what_is_open_and_acts_by_its_id(tmp_path: Path) -> None
         await world.told("ada", incident)
         await world.slack.command("ada", ROOM, f"triage ack {incident}")
         await world.reply(head, "Acknowledged")
+        await world.slack.command("ada", ROOM, "oncall report")
+        await world.told("ada", "On-call report, last 7 days: 1 incident opened")
         await world.slack.command("ada", ROOM, "triage ack 00000000")
         await world.told("ada", "there is no such incident")
 

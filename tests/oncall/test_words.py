@@ -14,6 +14,7 @@ from handlers.understand import Help, understand
     [
         ("triage", Asked("show")),
         ("oncall", Asked("list")),
+        ("oncall Report", Asked("report")),
         ("triage open", Asked("list")),
         ("Triage ACK", Asked("ack")),
         ("triage ack 0123abcd", Asked("ack", "0123abcd")),

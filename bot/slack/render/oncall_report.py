@@ -1,0 +1,56 @@
+"""The on-call report as a message for one person."""
+
+from collections.abc import Sequence
+
+from bot.changes.durations import roughly
+from bot.slack.message import Message
+from bot.slack.render.rich import Part, bullets, line, rich_text, span
+from bot.slack.render.summary import who_was
+from bot.slack.render.text import escape, inert
+from bot.slack.render.triage import in_short
+from bot.slack.render.triage_head import Head
+from bot.texts import Texts
+from bot.triage.oncall_report import OncallReport
+
+_MOST = 10
+_NAME = 80
+
+
+def render_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head], say: Texts) -> Message:
+    """Incidents by cause and severity, medians, calls, the noisiest alerts, and what is still open."""
+    total = sum(count for _, _, count in report.opened)
+    title = say("triage.report", days=days, count=total)
+    parts = [line(span(title, "bold"))]
+    causes = [
+        [span(f"{inert(cause, _NAME)} ({say(f'render.{severity}')}): {count}")]
+        for cause, severity, count in report.opened
+    ]
+    calls = [[who_was(who, say), span(f": {count}")] for who, count in report.calls]
+    alerts = [[span(f"{inert(name, _NAME)}: {count}")] for name, count in report.alerts]
+    if total:
+        parts += [*_listed("", causes, say), *_listed(say("triage.report-times"), _times(report, say), say)]
+    parts += _listed(say("triage.report-calls"), calls, say)
+    parts += _listed(say("triage.report-alerts"), alerts, say)
+    parts += _listed(say("triage.report-open"), [in_short(one, say) for one in still_open], say)
+    return Message(escape(title), (rich_text(*parts),))
+
+
+def _times(report: OncallReport, say: Texts) -> list[list[Part]]:
+    told: list[str] = []
+    if report.acknowledge_s is not None:
+        told.append(say("triage.report-acknowledge", time=roughly(report.acknowledge_s)))
+    if report.resolve_s is not None:
+        told.append(say("triage.report-resolve", time=roughly(report.resolve_s)))
+    if report.unacknowledged:
+        told.append(say("triage.report-unacknowledged", count=report.unacknowledged))
+    return [[span(one)] for one in told]
+
+
+def _listed(title: str, rows: Sequence[list[Part]], say: Texts) -> list[Part]:
+    """A titled list of the first rows; nothing where there is none."""
+    if not rows:
+        return []
+    shown = [line(*one) for one in rows[:_MOST]]
+    if more := len(rows) - len(shown):
+        shown.append(line(span(say("triage.more-open", count=more))))
+    return [*([line(span(title, "bold"))] if title else []), bullets(*shown)]

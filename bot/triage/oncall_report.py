@@ -1,0 +1,60 @@
+"""The on-call report: what happened to incidents in a period, from their timelines."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from bot.report import SEVERITIES, Severity
+from bot.triage.state import CALLS
+from bot.triage.summary import Happened, summarize
+
+
+class Case(NamedTuple):
+    """One incident: a short name of its cause, its timeline in order, and how many alerts of each name."""
+
+    cause: str
+    severity: Severity
+    happened: Sequence[Happened]
+    alerts: Sequence[tuple[str, int]] = ()
+
+
+class OncallReport(NamedTuple):
+    """`opened` counts the incidents that opened in the period by cause and severity, the most severe first; the median
+    times (seconds, None without any) and `alerts` (how many of a name, most first) are of these incidents. `calls`
+    counts every call in the period by who was called, most first, also for incidents that opened before.
+    """
+
+    opened: tuple[tuple[str, Severity, int], ...] = ()
+    acknowledge_s: float | None = None
+    resolve_s: float | None = None
+    unacknowledged: int = 0
+    calls: tuple[tuple[str, int], ...] = ()
+    alerts: tuple[tuple[str, int], ...] = ()
+
+
+def report_on(cases: Sequence[Case], since: float) -> OncallReport:
+    """The report on the time after `since` (seconds since 1970)."""
+    opened = [one for one in cases if one.happened and one.happened[0].at > since]
+    told = [summarize(one.happened) for one in opened]
+    kinds = Counter[tuple[str, Severity]]((one.cause, one.severity) for one in opened)
+    ordered = sorted(kinds.items(), key=lambda one: (-SEVERITIES.index(one[0][1]), -one[1], one[0][0]))
+    calls = Counter(
+        what.news.detail for one in cases for what in one.happened if what.news.turn in CALLS and what.at > since
+    )
+    alerts = Counter[str]()
+    for one in opened:
+        alerts.update(dict(one.alerts))
+    return OncallReport(
+        tuple((cause, severity, count) for (cause, severity), count in ordered),
+        _median(one.acknowledged_s for one in told),
+        _median(one.ended_s for one in told),
+        sum(one.acknowledged_s is None for one in told),
+        tuple(calls.most_common()),
+        tuple(alerts.most_common()),
+    )
+
+
+def _median(times: Iterable[float | None]) -> float | None:
+    known = [one for one in times if one is not None]
+    return median(known) if known else None

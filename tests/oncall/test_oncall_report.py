@@ -1,0 +1,84 @@
+"""The on-call report says how a week went."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.errors import UsageError
+from bot.slack.render.oncall_report import render_oncall_report
+from bot.texts import LANGUAGES, Texts
+from bot.triage.oncall_report import Case, OncallReport, report_on
+from bot.triage.state import News, Turn
+from bot.triage.summary import Happened
+from handlers.oncall.desk import TriageDesk, Wanted
+from handlers.oncall.words import read_words
+from sandbox.slack.content import strings_of
+from tests.oncall.rig import Rig, pending, with_rig
+from tests.oncall.scenes import busy_cluster
+from tests.oncall.test_render import HOSTILE, head
+from tests.oncall.test_summary import ADA
+from tests.slack.render import NOTHING, assert_fits, parsed, read
+
+
+def case(*happened: tuple[float, Turn, str, str]) -> Case:
+    return Case("lock-held", "warning", [Happened(at, News(turn, by, what)) for at, turn, by, what in happened])
+
+
+def test_times_are_medians_of_the_incidents_that_opened_in_the_period() -> None:
+    cases = [
+        case((100.0, "opened", "", ""), (100.0 + s, "acknowledged", "U1", ""), (100.0 + 10 * s, "resolved", "", ""))
+        for s in (10, 30, 500)
+    ]
+    before = case((50.0, "opened", "", ""), (99.0, "acknowledged", "U1", ""), (150.0, "resolved", "", ""))
+    told = report_on([before, *cases, case((200.0, "opened", "", ""))], 60.0)
+    assert (told.acknowledge_s, told.resolve_s, told.unacknowledged) == (30.0, 300.0, 1)
+    assert told.opened == (("lock-held", "warning", 4),)
+
+
+def test_calls_are_those_of_the_period_also_for_incidents_that_opened_before() -> None:
+    old = case((50.0, "opened", "", ""), (55.0, "called", "", "UADA"), (70.0, "called", "", "UADA"))
+    new = case((80.0, "opened", "", ""), (90.0, "called", "", "UADA"), (95.0, "last-resort", "", "SALL"))
+    assert report_on([old, new], 60.0).calls == (("UADA", 2), ("SALL", 1))
+
+
+def test_the_report_of_a_week_counts_what_happened_and_what_is_open(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        desk = TriageDesk(rig.lent(), keeper, ())
+        assert "last 7 days: 0 incidents opened" in (await desk.report()).text
+        await keeper.take([pending(number) for number in range(4)])
+        await rig.passes(120, keeper, step_s=60)
+        rows = await rig.store.incidents.opened()
+        acked = next(row for row in rows if row.cause.code == "card-insufficient-memory")
+        await desk.act(ADA, acked, Wanted("ack"))
+        await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
+        await rig.passes(400, keeper, step_s=50)
+        told = list(strings_of({"blocks": list((await desk.report()).blocks)}))
+        assert "On-call report, last 7 days: 3 incidents opened" in told
+        assert "card-insufficient-memory (warning): 1" in told
+        assert "until somebody acknowledged: 2m" in told
+        assert "nobody acknowledged: 2 incidents" in told
+        assert "GPUPodPending: 4" in told
+        assert told.index("Still open") < min(told.index(row.id) for row in rows if row.id != acked.id)
+        assert acked.id not in told
+        await rig.bot.clock.advance(8 * 86400)
+        assert "last 7 days: 0 incidents opened" in (await desk.report()).text
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
+def test_more_words_after_report_get_an_example() -> None:
+    with pytest.raises(UsageError) as caught:
+        read_words(["oncall", "report", "weekly"])
+    assert caught.value.hint == "For example: /hami oncall report"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_report_lets_nobodys_words_act_and_fits(language) -> None:
+    many = tuple((f"{HOSTILE[:60]}{n}", n) for n in range(30))
+    opened = tuple((name, "critical", n) for name, n in many)
+    report = OncallReport(opened, 60.0, 90.0, 3, (("S0ONCALL01", 2), *many), many)
+    message = render_oncall_report(report, 7, [head("open")] * 40, Texts(language))
+    assert_fits(message)
+    assert all(read(one) == NOTHING for one in parsed(message))
+    assert "usergroup" not in str(message.blocks)
