@@ -51,7 +51,8 @@ class Watched(NamedTuple):
 def watched(settings: Settings, scopes: Iterable[str]) -> Watched:
     """What the settings name. User groups get no direct messages."""
     oncall, access = settings.oncall, settings.access
-    calling = (oncall.channel, oncall.last_resort) if oncall else ()
+    routed = tuple(one.channel for one in oncall.routes) if oncall else ()
+    calling = (oncall.channel, oncall.last_resort, *routed) if oncall else ()
     channels = (*calling, *settings.channels, *access.channels)
     rota = [one for one in (oncall.rota if oncall else ()) if one.startswith(("U", "W"))]
     people = rota or [one for one in access.operators if one.startswith(("U", "W"))]

@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.settings.addresses import fits_a_header, never_in_clear
+from bot.settings.ids import CHANNEL, PERSON, channel_id
 from bot.settings.paging import PagingSettings
+from bot.settings.routing import RouteSettings
 from bot.texts import Language
 from bot.triage.hours import read_hours
 
 PREFIX = "HAMI_BOT_"
-_CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
-_PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
 _SCHEDULE = re.compile(r"[A-Z0-9]{2,32}")
 
 Ids = Annotated[tuple[str, ...], NoDecode]
@@ -101,7 +101,7 @@ class AccessSettings(BaseModel):
     @field_validator("channels")
     @classmethod
     def _rooms(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [one for one in ids if not _CHANNEL.fullmatch(one)]:
+        if wrong := [one for one in ids if not CHANNEL.fullmatch(one)]:
             raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
         return ids
 
@@ -180,7 +180,8 @@ class OncallSettings(BaseModel):
     With `watchdog_minutes` the alert `Watchdog`, which always fires, is a sign of life and no incident: when it was not
     heard for so long, people are told that alerts do not come. 0 is off.
 
-    If more than `threads_per_minute` threads open within a minute, one thread gathers the rest; 0 is no limit.
+    If more than `threads_per_minute` threads open in a channel within a minute, one thread there gathers the rest; 0 is
+    no limit. `routes` send alerts elsewhere or ignore them, the first that matches; others come to `channel`.
 
     The bot watches by itself as well: a pod that asks for HAMi's cards may wait `pending_minutes`, or what
     `pending_minutes_in` says for its namespace; 0 is for ever.
@@ -208,6 +209,7 @@ class OncallSettings(BaseModel):
     silent_hours: int = Field(default=24, ge=0)
     watchdog_minutes: int = Field(default=0, ge=0)
     threads_per_minute: int = Field(default=10, ge=0)
+    routes: tuple[RouteSettings, ...] = ()
     pending_minutes: int = Field(default=10, ge=0)
     pending_minutes_in: dict[str, int] = Field(default_factory=dict)
 
@@ -224,9 +226,7 @@ class OncallSettings(BaseModel):
     @field_validator("channel")
     @classmethod
     def _room(cls, channel: str) -> str:
-        if not _CHANNEL.fullmatch(channel):
-            raise ValueError(f"{channel}: a channel is named by its id, such as C0123ABCD, not by its name")
-        return channel
+        return channel_id(channel)
 
     @field_validator("hours")
     @classmethod
@@ -237,7 +237,7 @@ class OncallSettings(BaseModel):
     @field_validator("last_resort")
     @classmethod
     def _somebody(cls, last: str) -> str:
-        if last and not (_CHANNEL.fullmatch(last) or _PERSON.fullmatch(last)):
+        if last and not (CHANNEL.fullmatch(last) or PERSON.fullmatch(last)):
             raise ValueError(f"{last}: it is the id of a user group, a channel or a user, such as S0123ABCD")
         return last
 
@@ -334,7 +334,7 @@ class Settings(BaseSettings):
     def _by_id(cls, channels: dict[str, ChannelSettings]) -> dict[str, ChannelSettings]:
         """Ids as Slack writes them; the environment's names come in lower case."""
         ids = {name.upper(): one for name, one in channels.items()}
-        if wrong := [name for name in channels if not _CHANNEL.fullmatch(name.upper())]:
+        if wrong := [name for name in channels if not CHANNEL.fullmatch(name.upper())]:
             raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
         return ids
 
@@ -372,7 +372,7 @@ def _listed(given: object) -> object:
 
 
 def _named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
-    if wrong := [one for one in ids if not _PERSON.fullmatch(one)]:
+    if wrong := [one for one in ids if not PERSON.fullmatch(one)]:
         text = "a user is named by an id such as U0123ABCD, a user group by one such as S0123ABCD"
         raise ValueError(f"{', '.join(wrong)}: {text}")
     return ids

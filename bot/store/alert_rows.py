@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 OVER = "-"
 """In the place of an incident: the alert was over when it was first heard of, and nobody has to be told."""
+IGNORED = "!"
+"""In the place of an incident: a route of the settings ignores the alert."""
 _AT_ONCE = 400
 _SUBJECTS = 20
 _PLACE = ("of_source", "of_fingerprint", "of_number")

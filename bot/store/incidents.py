@@ -16,7 +16,7 @@ from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, upda
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.alert_rows import OVER, Counts, alert_of, count_once, counted, keep, name_of, named, parts
+from bot.store.alert_rows import IGNORED, OVER, Counts, alert_of, count_once, counted, keep, name_of, named, parts
 from bot.store.audit import Line, audited
 from bot.store.engine import told
 from bot.store.facts import is_known, make_known
@@ -397,7 +397,7 @@ class IncidentRows:
             async with self._engine.begin() as connection:
                 gone = select(incidents.c.id).where(old)
                 await connection.execute(delete(incident_events).where(incident_events.c.incident.in_(gone)))
-                unneeded = and_(alerts.c.incident == OVER, alerts.c.changed_at <= now - KEPT_S)
+                unneeded = and_(alerts.c.incident.in_((OVER, IGNORED)), alerts.c.changed_at <= now - KEPT_S)
                 await connection.execute(delete(alerts).where(or_(alerts.c.incident.in_(gone), unneeded)))
                 await connection.execute(delete(incidents).where(old))
 

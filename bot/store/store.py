@@ -15,6 +15,7 @@ from bot.store.changes import ChangeRows
 from bot.store.digests import DigestRows
 from bot.store.engine import open_engine, open_engine_as_it_is, told
 from bot.store.facts import Facts
+from bot.store.ignored import IgnoredRows
 from bot.store.incidents import IncidentRows
 from bot.store.marks import MarkRows
 from bot.store.outbox_rows import OutboxRows
@@ -44,6 +45,7 @@ class Store:
         self.approvals = Approvals(engine, now)
         self.profiles = ProfileRows(engine)
         self.incidents = IncidentRows(engine, now)
+        self.ignored = IgnoredRows(engine)
         self.digests = DigestRows(engine, now)
         self.facts = Facts(engine, now)
         self.pages = PageRows(engine, now)

@@ -37,7 +37,7 @@ Sorted = list[tuple[Cause, list[Alert]]]
 
 
 async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> Sorted:
-    """The causes of these alerts. Raises BotError when the cluster cannot be read."""
+    """The causes of these alerts, of each pod or node by itself. Raises BotError when the cluster cannot be read."""
     by_pod: dict[Name, list[Alert]] = {}
     by_node: dict[str, list[Alert]] = {}
     by_finding: dict[tuple[str, str], list[Alert]] = {}
@@ -58,7 +58,7 @@ async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> S
         found += await _of_node(sources, node, some, say) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
     if by_finding:
         found += await _of_findings(sources, by_finding, say)
-    return together([*found, *_alone(others)])
+    return [*found, *_alone(others)]
 
 
 def told_alone(one: Alert, why_not: str = "") -> Cause:

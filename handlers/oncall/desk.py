@@ -131,9 +131,9 @@ class TriageDesk:
         return progress(file.title)._replace(files=(file,))
 
     async def listed(self) -> Message:
-        """The incidents that are neither resolved nor closed, and who is called."""
+        """The incidents that are neither resolved nor closed, who is called, and how many alerts are ignored."""
         rota = await self._keeper.rota.now()
-        return render_open(await self._heads(rota), rota, self._lent.say)
+        return render_open(await self._heads(rota), rota, await self._lent.store.ignored.count(), self._lent.say)
 
     async def report(self) -> Message:
         """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""

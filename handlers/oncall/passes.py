@@ -32,14 +32,16 @@ from bot.store.incidents import Event, Row, evidence_key, head_key
 from bot.store.storms import Limit
 from bot.triage.cause import Cause, gathering, severest
 from bot.triage.mute import UNSEEN, Nodes
+from bot.triage.routes import Route
 from bot.triage.state import CALLS, Terms, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.lent import Lent
 from handlers.oncall.afterwards import reply_of
 from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
-from handlers.oncall.causes import Sorted, find_causes, standing_of, together, told_alone
+from handlers.oncall.causes import Sorted, find_causes, standing_of, told_alone
 from handlers.oncall.evidence import Asked, evidence
 from handlers.oncall.pagerduty import Rota
+from handlers.oncall.routing import routed, without_ignored
 
 DEBOUNCE_S = 45.0
 """Seconds between two edits of a head in which nothing but counts changed."""
@@ -65,7 +67,8 @@ class Plan(NamedTuple):
     """How incidents are looked after. An alert is about the one of `clusters` that it names, else about `usual`.
 
     `owner` is this process's name and no other's, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
-    `threads_per_minute` open, one thread gathers the rest; 0 is no limit.
+    `threads_per_minute` open in a channel, one thread there gathers the rest; 0 is no limit. New alerts go where the
+    first of the `routes` sends them that matches their labels, else to `channel`; a thread stays where it is.
     """
 
     channel: str
@@ -77,6 +80,7 @@ class Plan(NamedTuple):
     clock: Callable[[], float] = time.monotonic
     pagerduty: PagerDutySettings | None = None
     threads_per_minute: int = 0
+    routes: tuple[Route, ...] = ()
 
 
 class _Looked(NamedTuple):
@@ -90,7 +94,7 @@ _NEVER = _Looked(-math.inf)
 
 
 class Keeper:
-    """Looks after the incidents of one channel."""
+    """Looks after the incidents, each in its channel."""
 
     def __init__(self, lent: Lent, plan: Plan) -> None:
         self._lent = lent
@@ -104,6 +108,7 @@ class Keeper:
         self._unread_since: dict[str, float] = {}
         self._asked_again_at = 0.0
         self._began = plan.clock()
+        self._has_reconsidered = False
 
     async def take(self, given: list[Alert]) -> None:
         """Keeps alerts, which is all that whoever sends them waits for. Raises StoreError."""
@@ -146,6 +151,7 @@ class Keeper:
         """One pass. Clusters are waited for so long, None: until they answered; then they are asked on beside it."""
         self._asking = {key: task for key, task in self._asking.items() if not task.done()}
         await self._notice_silence()
+        await self._reconsider()
         asking = await self._ask(await self._threads())
         if not asking:
             return
@@ -158,6 +164,12 @@ class Keeper:
         longest = self._plan.terms.silent_s
         if longest and self._plan.clock() - self._began >= LISTENED_S:
             await self._rows.silence(ALERTMANAGER, self._lent.now() - longest)
+
+    async def _reconsider(self) -> None:
+        """What was ignored and fires is routed once more after a start, since the routes may be others now."""
+        if not self._has_reconsidered:
+            await self._lent.store.ignored.reconsider()
+            self._has_reconsidered = True
 
     async def _threads(self) -> list[Row]:
         """Keeps the threads up to date with the store, which no cluster can hold up."""
@@ -232,14 +244,25 @@ class Keeper:
     async def _sort(self, cluster: str) -> bool:
         """Whether there are causes; without any the alerts stay as they are."""
         ours = self._plan.clusters if cluster == self._plan.usual else None
-        some = await self._rows.unsorted(SORTED_AT_ONCE, cluster, ours)
-        found = await self._causes(cluster, some)
-        limit = self._limit()
-        for cause, members in await self._in_turn(cluster, found, limit) if limit else found:
-            await self._rows.sort(cluster, cause, members, self._plan.channel, limit=limit)
+        some = await self._without_ignored(await self._rows.unsorted(SORTED_AT_ONCE, cluster, ours))
+        found = await self._causes(cluster, some) if some else []
+        for channel, here in routed(found, self._plan.routes, self._plan.channel).items():
+            limit = self._limit(channel)
+            for cause, members in await self._in_turn(cluster, here, limit) if limit else here:
+                await self._rows.sort(cluster, cause, members, channel, limit=limit)
         if found:
             self._wake.set()
         return bool(found)
+
+    async def _without_ignored(self, some: list[Alert]) -> list[Alert]:
+        wanted, unwanted = without_ignored(some, self._plan.routes)
+        if unwanted:
+            await self._lent.store.ignored.add(unwanted)
+            names = ", ".join(
+                f"{name!r}: {count}" for name, count in Counter(one.name for one in unwanted).most_common(5)
+            )
+            log.info("%d alerts are ignored by oncall.routes: %s", len(unwanted), names)
+        return wanted
 
     async def _in_turn(self, cluster: str, found: Sorted, limit: Limit) -> Sorted:
         """The worst first, for they shall have their own threads; those that cannot have one together: of each severity
@@ -255,10 +278,10 @@ class Keeper:
                 rest += members
         return [*turns, (limit.gathered, rest)] if rest else turns
 
-    def _limit(self) -> Limit | None:
+    def _limit(self, channel: str) -> Limit | None:
         most = self._plan.threads_per_minute
         claim = self._lent.say("triage.storm", most=most)
-        return Limit(most, gathering(self._plan.channel, claim)) if most else None
+        return Limit(most, gathering(channel, claim)) if most else None
 
     async def open_cause(self, row: Row, named: str) -> bool:
         """Gives alerts out of those that were gathered a thread of their cause; whether there are any. `named` is the
@@ -267,10 +290,10 @@ class Keeper:
         counts = (await self._rows.counts([row.id])).get(row.id, Counts())
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
         some = await self._rows.firing_in(row.id, name)
-        for cause, members in await self._causes(row.cluster, some) or together(
-            (told_alone(one), [one]) for one in some
-        ):
-            await self._rows.sort(row.cluster, cause, members, row.channel, out_of=row.id)
+        found = await self._causes(row.cluster, some) or [(told_alone(one), [one]) for one in some]
+        for here in routed(found, self._plan.routes, self._plan.channel, into=row.channel).values():
+            for cause, members in here:
+                await self._rows.sort(row.cluster, cause, members, row.channel, out_of=row.id)
         self._wake.set()
         return bool(some)
 
@@ -286,7 +309,7 @@ class Keeper:
             log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)
             if self._plan.clock() - since < PATIENCE_S:
                 return []
-            return together((told_alone(one, why), [one]) for one in some)
+            return [(told_alone(one, why), [one]) for one in some]
         self._unread_since.pop(cluster, None)
         return found
 

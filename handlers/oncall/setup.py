@@ -104,4 +104,5 @@ def plan(given: OncallSettings, lent: Lent, identity: str, pass_s: float) -> Pla
         pass_s,
         pagerduty=given.pagerduty,
         threads_per_minute=given.threads_per_minute,
+        routes=tuple(one.route() for one in given.routes),
     )

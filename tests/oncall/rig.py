@@ -14,6 +14,7 @@ from bot.slack.outbox import Outbox
 from bot.slack.work import Work
 from bot.store import Store, open_store
 from bot.texts import Texts
+from bot.triage.routes import Route
 from bot.triage.state import Terms
 from bot.triage.webhook import Alert
 from handlers.lent import Lent
@@ -74,7 +75,9 @@ class Rig:
         steps: Steps | None = None,
         terms: Terms = TERMS,
         pagerduty: PagerDutySettings | None = None,
+        *,
         threads_per_minute: int = 0,
+        routes: tuple[Route, ...] = (),
     ) -> Keeper:
         """A process; with `steps` one that may be killed at any call of its store or outbox."""
         plan = Plan(
@@ -86,6 +89,7 @@ class Rig:
             clock=self.bot.clock.now,
             pagerduty=pagerduty,
             threads_per_minute=threads_per_minute,
+            routes=routes,
         )
         if steps is None:
             return Keeper(self.lent(), plan)
@@ -106,14 +110,16 @@ class Rig:
                 return
             await self.bot.clock.advance(min(step_s, max(end - self.now, 0.1)))
 
-    def heads(self) -> list[dict[str, Any]]:
-        return [one for one in self._said() if one.get("thread_ts") in (None, "", one["ts"])]
+    def heads(self, channel: str = ONCALL) -> list[dict[str, Any]]:
+        return [one for one in self._said(channel) if one.get("thread_ts") in (None, "", one["ts"])]
 
-    def replies(self, head: dict[str, Any]) -> list[str]:
-        return [text(one) for one in self._said() if one.get("thread_ts") == head["ts"] and one["ts"] != head["ts"]]
+    def replies(self, head: dict[str, Any], channel: str = ONCALL) -> list[str]:
+        return [
+            text(one) for one in self._said(channel) if one.get("thread_ts") == head["ts"] and one["ts"] != head["ts"]
+        ]
 
-    def _said(self) -> list[dict[str, Any]]:
-        everything = self.bot.slack.workspace.everything(ONCALL)
+    def _said(self, channel: str = ONCALL) -> list[dict[str, Any]]:
+        everything = self.bot.slack.workspace.everything(channel)
         return [one for only_for, one in everything if not only_for and one.get("bot_id") and "files" not in one]
 
 

@@ -23,6 +23,7 @@ from bot.slack.render.triage_head import Head, button_value, render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.cause import Cause
 from bot.triage.mute import Until
+from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, Call, Incident, News, State, Turn
 from bot.triage.summary import Happened
 from sandbox.slack.content import strings_of
@@ -143,7 +144,7 @@ def test_a_notification_says_who_is_meant(turn: Turn) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_list_of_what_is_open_lets_nobodys_words_act_and_fits(language) -> None:
-    message = render_open([head("open")] * 40, (HOSTILE,), Texts(language))
+    message = render_open([head("open")] * 40, (HOSTILE,), Ignored(9, 12, (HOSTILE,) * 9), Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
 

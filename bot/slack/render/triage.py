@@ -16,6 +16,7 @@ from bot.slack.render.text import escape, inert
 from bot.slack.render.triage_head import BUTTONS, Head, count_of, end_in_words, end_of
 from bot.texts import Texts
 from bot.triage.mute import WHILE_IT_LASTS, Until, read_until
+from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, Deed, News
 from bot.triage.summary import Happened, summarize
 
@@ -24,14 +25,15 @@ NOTE, PERSON, MUTE, TEXT = "note", "person", "mute", "text"
 _NAME, _LONGEST = 200, 1500
 _SHOWN_NAMES = 5
 _SHOWN_OPEN = 15
+_SHOWN_IGNORED, _IGNORED_NAME = 3, 30
 _MUTES = ("1h", "4h", "24h")
 _OPTION = 150
 """Characters of an option's value."""
 _VERSION = 1
 
 
-def render_open(heads: Sequence[Head], rota: Sequence[str], say: Texts) -> Message:
-    """The incidents that are open, for the eyes of who asked, and who is called."""
+def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored, say: Texts) -> Message:
+    """The incidents that are open, for the eyes of who asked, who is called, and what a route ignores."""
     said = [line(span(say("triage.none-open")))] if not heads else []
     if shown := heads[:_SHOWN_OPEN]:
         said.append(bullets(*(line(*in_short(one, say)) for one in shown)))
@@ -41,8 +43,16 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], say: Texts) -> Messa
     if rota:
         people = [part for one in rota[:_SHOWN_OPEN] for part in (span(" "), somebody(inert(one, _NAME)))]
     said.append(line(span(say("triage.rota")), *people))
+    if ignored.alerts:
+        said.append(line(span(_ignored_in_words(ignored, say))))
     first = "; ".join(f"{one.id}: {one_line(one.cause.claim, _NAME)}" for one in heads[:_SHOWN_NAMES])
     return Message(escape(first or say("triage.none-open")), (rich_text(*said),))
+
+
+def _ignored_in_words(ignored: Ignored, say: Texts) -> str:
+    told = say("triage.ignored", firing=ignored.firing, count=ignored.alerts)
+    names = [inert(one_line(one, _IGNORED_NAME), _IGNORED_NAME) for one in ignored.names[:_SHOWN_IGNORED]]
+    return f"{told}: {', '.join(names)}" if names else told
 
 
 def in_short(head: Head, say: Texts) -> list[Part]:

@@ -1,0 +1,41 @@
+"""Which alerts go to which channel, and which to none."""
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
+
+from bot.settings.ids import channel_id
+from bot.triage.routes import EXAMPLE, Route, read_route
+
+
+class RouteSettings(BaseModel):
+    """Alerts of which all matchers in `match` hold (as Alertmanager writes them) go to `channel`, or with `ignore` to
+    nobody. With the labels in `group_by` those with equal values of them are one thread, whatever their causes.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    match: tuple[str, ...]
+    channel: str = ""
+    ignore: bool = False
+    group_by: tuple[str, ...] = ()
+
+    @field_validator("channel")
+    @classmethod
+    def _room(cls, channel: str) -> str:
+        return channel_id(channel) if channel else channel
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if not self.match:
+            raise ValueError(f"match is empty: name at least one matcher, such as {EXAMPLE}")
+        if bool(self.channel) == self.ignore:
+            raise ValueError("a route has either a channel, such as C0123ABCD, or ignore: true")
+        if self.ignore and self.group_by:
+            raise ValueError("group_by needs a channel: what is ignored has no thread")
+        self.route()
+        return self
+
+    def route(self) -> Route:
+        """With its matchers read. Raises ValueError."""
+        return read_route(self.match, self.channel, self.group_by)

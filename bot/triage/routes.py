@@ -1,0 +1,128 @@
+"""Which alerts go where: the routes of the settings, with matchers as Alertmanager's.
+
+Sources: `pkg/labels` of prometheus/alertmanager, its parser of matchers and how it anchors regular expressions.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bot.triage.cause import Cause
+
+EXAMPLE = """severity="critical", team!="storage" or alertname=~"GPU.*\""""
+_MATCHER = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(=~|!~|!=|=)\s*(.*?)\s*", re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_BARE = re.compile(r'[^"\\]*')
+_ESCAPE = re.compile(r'\\(["\\n])')
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_MAX_MEMORY = 8 << 20  # of one compiled pattern: RE2 refuses what needs more
+
+Holds = Callable[[str], bool]
+
+
+class Matcher(NamedTuple):
+    """What must be true of a label's value; that of a label that is not there is empty."""
+
+    label: str
+    holds: Holds
+
+
+class Route(NamedTuple):
+    """Alerts of which all `matchers` hold go to `channel`, or nowhere if that is empty.
+
+    `group_by` are labels: alerts with equal values of them are one thread, instead of those of one cause. `name` tells
+    this route from others.
+    """
+
+    name: str
+    matchers: tuple[Matcher, ...]
+    channel: str
+    group_by: tuple[str, ...] = ()
+
+    @property
+    def ignores(self) -> bool:
+        return not self.channel
+
+
+class Ignored(NamedTuple):
+    """Alerts that routes ignore: how many fire now, and how many there were in the time that alerts are kept. `names`
+    are those that fire.
+    """
+
+    firing: int = 0
+    alerts: int = 0
+    names: tuple[str, ...] = ()
+
+
+def read_route(match: Sequence[str], channel: str, group_by: Sequence[str] = ()) -> Route:
+    """Raises ValueError that says which matcher or label is wrong."""
+    if wrong := [one for one in group_by if not _LABEL.fullmatch(one)]:
+        raise ValueError(f"{wrong[0]!r} is no name of a label, such as namespace")
+    return Route("\0".join(match), tuple(map(read_matcher, match)), channel, tuple(group_by))
+
+
+def read_matcher(text: str) -> Matcher:
+    """A label, `=`, `!=`, `=~` or `!~`, and a value, with or without quotation marks. Raises ValueError."""
+    found = _MATCHER.fullmatch(text)
+    value = _value(found[3]) if found else None
+    if found is None or value is None:
+        raise ValueError(f"{text!r} is no matcher, such as {EXAMPLE}")
+    holds = _pattern(value, text) if "~" in found[2] else _equal(value)
+    return Matcher(found[1], _not(holds) if "!" in found[2] else holds)
+
+
+def route_of(labels: Mapping[str, str], routes: Sequence[Route]) -> Route | None:
+    """The first of which all matchers hold."""
+    return next((one for one in routes if all(it.holds(labels.get(it.label, "")) for it in one.matchers)), None)
+
+
+def threaded(cause: Cause, labels: Mapping[str, str], route: Route | None, usual: str) -> Cause:
+    """The cause under the name of the thread that an alert with these labels belongs to.
+
+    That is the cause's own in the `usual` channel, one of the cause and the channel in any other, and with `group_by`
+    one of the route and the labels' values. All else stays as it is.
+    """
+    if route is None or (route.channel == usual and not route.group_by):
+        return cause
+    values = [labels.get(one, "") for one in route.group_by]
+    facts = (route.name, route.group_by, values) if route.group_by else (cause.signature,)
+    signature = hashlib.sha256(msgspec.json.encode(("routed", route.channel, *facts))).hexdigest()[:16]
+    return msgspec.structs.replace(cause, signature=signature)
+
+
+def _value(text: str) -> str | None:
+    """Without its quotation marks; None of what no matcher has."""
+    if quoted := _QUOTED.fullmatch(text):
+        return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], quoted[1])
+    return text if text and _BARE.fullmatch(text) else None
+
+
+def _equal(value: str) -> Holds:
+    def holds(given: str) -> bool:
+        return given == value
+
+    return holds
+
+
+def _not(holds: Holds) -> Holds:
+    def fails(given: str) -> bool:
+        return not holds(given)
+
+    return fails
+
+
+def _pattern(pattern: str, text: str) -> Holds:
+    import re2 as untyped  # noqa: PLC0415  # most settings have no pattern
+
+    re2: Any = untyped
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MAX_MEMORY
+    try:
+        fullmatch: Callable[[str], object] = re2.compile(pattern, options=options).fullmatch
+    except re2.error as error:
+        raise ValueError(f'{text!r} has a wrong regular expression; a right one is alertname=~"GPU.*"') from error
+    return lambda given: fullmatch(given) is not None

@@ -1,0 +1,226 @@
+"""Alerts go to the channels that the routes name, and their threads stay there."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from bot.settings.routing import RouteSettings
+from bot.settings.schema import OncallSettings, Settings
+from bot.slack.render.storm import digest_of
+from bot.triage.cause import Cause
+from bot.triage.routes import Ignored, Route, read_route
+from bot.triage.webhook import Alert
+from handlers.changes.terms import AccessDenied, Person
+from handlers.oncall.desk import TriageDesk, Wanted
+from handlers.oncall.routing import routed
+from handlers.oncall.watcher import Patience, Watcher
+from handlers.troubles import watched
+from tests.conftest import NewDatabase
+from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook
+from tests.oncall.rig import Rig, pending, text, with_rig
+from tests.oncall.scenes import busy_cluster
+from tests.oncall.test_watcher import seen, waiting
+from tests.slack.outbox_support import ONCALL
+
+OTHER, OTHER_ROOM = "C0MLTRAIN1", "ml-training"
+ML = read_route(['team="ml"'], OTHER)
+NOISE = read_route(['alertname="Noise"'], "")
+
+
+def of_team(number: int, team: str, **over: str) -> Alert:
+    one = pending(number, fingerprint=f"{team}{number}", **over)
+    return one._replace(labels={**one.labels, "team": team})
+
+
+def bare(number: int, **over: str) -> Alert:
+    """One that no cluster explains: a cause of its own."""
+    one = of_team(number, **{"team": "", "name": f"Disk{number:04}", **over})
+    return one._replace(namespace="", pod="")
+
+
+def test_one_cause_is_a_thread_in_each_channel_with_the_alerts_that_are_routed_there(
+    database: str, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper(routes=(ML,))
+        await keeper.take([of_team(0, "ml"), of_team(3, "ops"), of_team(6, "ml")])
+        await rig.passes(10, keeper)
+        [here], [there] = rig.heads(), rig.heads(OTHER)
+        assert "1 pod" in text(here)
+        assert "2 pods" in text(there)
+        assert "trainer-3" not in "\n".join(rig.replies(there, OTHER))
+        assert rig.replies(here)
+        assert rig.replies(there, OTHER)
+
+    with_rig(database, busy_cluster(tmp_path, 9), scene)
+
+
+def test_a_thread_is_called_and_acted_on_and_resolves_in_its_own_channel(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper(routes=(ML,))
+        desk = TriageDesk(rig.lent(), keeper, ())
+        await keeper.take([of_team(0, "ml")])
+        await rig.passes(1000, keeper, step_s=100)
+        [head] = rig.heads(OTHER)
+        assert any("U0ADA00001" in one for one in rig.replies(head, OTHER))
+        [row] = await rig.store.incidents.opened()
+        with pytest.raises(AccessDenied):
+            await desk.act(Person("U0ADA00001", ONCALL), row, Wanted("ack"))
+        await desk.act(Person("U0ADA00001", OTHER), row, Wanted("ack"))
+        assert (await desk.export(Person("U0ADA00001", OTHER), row)).files
+        await keeper.take([of_team(0, "ml", status="resolved")])
+        await rig.passes(600, keeper, step_s=100)
+        [head] = rig.heads(OTHER)
+        assert head["text"].startswith("Resolved")
+        assert rig.heads() == []
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
+
+
+def test_a_thread_stays_where_it_is_when_the_routes_change_over_a_restart(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper(routes=(ML,))
+        await keeper.take([of_team(0, "ml")])
+        await rig.passes(10, keeper)
+        later = rig.keeper("two")
+        await later.take([of_team(0, "ml", status="resolved")])
+        await rig.passes(600, later, step_s=100)
+        [head] = rig.heads(OTHER)
+        assert head["text"].startswith("Resolved")
+        await later.take([of_team(3, "ml")])
+        await rig.passes(10, later)
+        assert len(rig.heads()) == 1
+        assert len(rig.heads(OTHER)) == 1
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
+def test_what_a_route_ignores_opens_no_thread_and_is_counted_in_the_list(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper(routes=(NOISE,))
+        desk = TriageDesk(rig.lent(), keeper, ())
+        await keeper.take([bare(number, name="Noise") for number in range(3)])
+        await rig.passes(10, keeper)
+        assert rig.heads() == []
+        assert rig.read == 0
+        told = text({"blocks": list((await desk.listed()).blocks)})
+        assert "Ignored by oncall.routes: 3 alerts, of which 3 are firing: Noise" in told
+        await keeper.take([bare(0, name="Noise", status="resolved", ends_at="2027-01-15T09:00:00Z")])
+        again = {"starts_at": "2027-01-15T09:30:00Z"}
+        await keeper.take([bare(0, name="Noise", **again)])
+        await rig.passes(10, keeper)
+        await keeper.take([bare(0, name="Noise", status="resolved", ends_at="2027-01-15T10:00:00Z", **again)])
+        await rig.passes(10, keeper)
+        assert await rig.store.ignored.count() == Ignored(2, 3, ("Noise",))
+        assert rig.heads() == []
+        assert await rig.store.incidents.opened() == []
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_what_was_ignored_and_fires_is_told_after_a_start_without_that_route(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper(routes=(NOISE,))
+        over = bare(1, name="Noise", status="resolved", ends_at="2027-01-15T09:00:00Z")
+        await keeper.take([bare(0, name="Noise"), bare(1, name="Noise")])
+        await rig.passes(10, keeper)
+        await keeper.take([over])
+        await rig.passes(10, rig.keeper("two"))
+        [head] = rig.heads()
+        assert "Noise" in text(head)
+        assert await rig.store.ignored.count() == Ignored(0, 1, ())
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_with_group_by_alerts_of_different_causes_are_one_thread_over_a_restart(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        routes = (read_route(['alertname=~"GPU.*"'], OTHER, ["team"]),)
+        keeper = rig.keeper(routes=routes)
+        await keeper.take([of_team(0, "ml"), of_team(1, "ml"), of_team(2, "ops")])
+        await rig.passes(10, keeper)
+        assert len(rig.heads(OTHER)) == 2
+        later = rig.keeper("two", routes=routes)
+        await later.take([of_team(5, "ml"), of_team(4, "ops")])
+        await rig.passes(60, later, step_s=30)
+        assert sorted("3 pods" in text(one) for one in rig.heads(OTHER)) == [False, True]
+        assert len(rig.heads(OTHER)) == 2
+        assert rig.heads() == []
+
+    with_rig(database, busy_cluster(tmp_path, 6), scene)
+
+
+def test_a_storm_in_one_channel_gathers_none_of_another(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper(threads_per_minute=3, routes=(ML,))
+        await keeper.take([*(bare(number, team="ml") for number in range(10)), bare(50), bare(51)])
+        await rig.passes(10, keeper)
+        assert len(rig.heads(OTHER)) == 4
+        assert len(rig.heads()) == 2
+        assert not any("gathered here" in text(one) for one in rig.heads())
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_a_name_that_is_opened_out_of_a_storm_has_its_thread_in_that_channel(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper(threads_per_minute=1, routes=(ML,))
+        await keeper.take([bare(number, team="ml") for number in range(3)])
+        await rig.passes(10, keeper)
+        [row] = [one for one in await rig.store.incidents.opened() if "gathered" in one.cause.claim]
+        later = rig.keeper("two", threads_per_minute=1)
+        desk = TriageDesk(rig.lent(), later, ())
+        await desk.open_cause(Person("U0ADA00001", OTHER), row, digest_of("Disk0002"))
+        await rig.passes(10, later)
+        assert len(rig.heads(OTHER)) == 3
+        assert rig.heads() == []
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_the_bots_own_findings_are_routed_by_the_labels_that_they_have(
+    new_database: NewDatabase, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        route = read_route(['alertname="HAMiPodWaiting"', 'namespace="ml"'], OTHER)
+        keeper = rig.keeper(routes=(route,))
+        await Watcher(rig.lent(), keeper, ("",), Patience(), "one").look()
+        await rig.passes(10, keeper)
+        assert rig.heads(OTHER)
+        assert rig.heads() == []
+
+    with_rig(new_database(), seen(tmp_path / "c", waiting("old", 11)), scene)
+
+
+def test_a_thread_tells_the_worst_of_the_causes_that_it_opens_with() -> None:
+    mild = Cause("1" * 16, "a", "mild", "warning"), [of_team(0, "ml")]
+    bad = Cause("2" * 16, "b", "bad", "critical"), [of_team(1, "ml")]
+    route = Route("x", (), OTHER, ("team",))
+    [(cause, members)] = routed([mild, bad], (route,), ONCALL)[OTHER]
+    assert (cause.claim, len(members)) == ("bad", 2)
+
+
+def test_membership_of_the_routes_channels_is_watched_too() -> None:
+    routes = (RouteSettings(match=("a=b",), channel=OTHER), RouteSettings(match=("a=c",), ignore=True))
+    oncall = OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN), routes=routes)
+    assert watched(Settings(oncall=oncall), ()).channels == (CHANNEL, OTHER)
+
+
+def test_the_running_bot_sends_alerts_where_its_settings_say(tmp_path: Path) -> None:
+    routes = (
+        RouteSettings(match=('team="noise"',), ignore=True),
+        RouteSettings(match=('team="ml"',), channel=OTHER),
+    )
+    given = OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN), routes=routes)
+
+    async def scene(world: World) -> None:
+        for pod, team in (("trainer-0", "noise"), ("trainer-1", "ml"), ("trainer-2", "ops")):
+            assert await world.post(webhook(pod, team=team)) == (200, "ok\n")
+        await world.slack.wait_for(channel=OTHER_ROOM, containing="trainer-1")
+        head = await world.head("trainer-2")
+        assert "trainer-0" not in text(head)
+        await world.slack.command("ada", ROOM, "oncall")
+        await world.told("ada", "Ignored by oncall.routes: 1 alert, of which 1 is firing")
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, given)
