@@ -1,0 +1,322 @@
+"""A bot without listeners, clock and sender, that is killed at any of its writes; another one goes on.
+
+A step is a write to the store, to the outbox, to Slack or to the cluster. What a process had read is gone with it, so
+after one write is before the next.
+"""
+
+import asyncio
+import inspect
+import json
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bot.changes.plan import annotation, unfinished_rollout
+from bot.kube.connect import open_cluster, open_writer
+from bot.kube.live import LiveCluster
+from bot.kube.serverclock import ServerClock
+from bot.kube.writer import Writer
+from bot.settings.schema import AccessSettings, ProfileSettings, Settings
+from bot.slack.app import Grouped
+from bot.slack.gateway import Gateway, open_client
+from bot.slack.outbox import Outbox
+from bot.slack.work import Work
+from bot.store import Store, open_store
+from bot.texts import Texts
+from handlers import fit_form, home
+from handlers.changes import listeners as changes
+from handlers.changes.desk import ChangeDesk
+from handlers.changes.setup import Changing, LookedAfter
+from handlers.deeds import Deed
+from handlers.desk import Desk
+from handlers.leftovers import Leftovers
+from handlers.lent import Lent
+from handlers.oncall import digest_form
+from handlers.oncall import listeners as triage
+from handlers.oncall.digests import Digests
+from handlers.profiles import listeners as profiling
+from handlers.profiles.desk import ProfileDesk
+from handlers.question import Question
+from playbooks._playbook import Sources
+from sandbox.apiserver import ApiServer
+from sandbox.slack import SlackServer
+from sandbox.slack.content import strings_of
+from tests.changes.rig import Killed, When, new_store
+from tests.slack.bot import RECORDING
+from tests.slack.changing import ADA, LINUS, NAME, NAMESPACE, QUICK, ROOM
+
+BY_ONE = AccessSettings(operators=(ADA, LINUS), approvers=(LINUS,))
+BY_TWO = BY_ONE.model_copy(update={"two_person": True})
+KEY = "trigger-1"
+"""Of the delivery whose deed is tried."""
+UNDERWAY = 200.0
+"""Seconds after which nobody is at a change any more that a killed process began."""
+_PARTS = ("audit", "approvals", "facts", "digests", "incidents", "profiles")
+_READS = {
+    "get", "read", "opened", "known", "wanted", "left", "listed", "content", "last", "is_added", "asked_for", "thread",
+    "unfinished", "given_up", "find", "head", "members", "identity", "fit", "deployment", "pods_of", "takes_verbosity",
+    "stage", "shared", "heads", "settled",
+}  # fmt: skip
+
+
+class Life:
+    """Counts the writes of one process, and kills it before one of them or after: then it takes no other step."""
+
+    def __init__(self, at: int | None = None, when: When = "before") -> None:
+        self.names: list[str] = []
+        self.dead = False
+        self._at, self._when = at, when
+
+    def of(self, thing: Any) -> Any:
+        return _Stepped(thing, self)
+
+    async def take(self, name: str, step: Callable[[], Awaitable[Any]]) -> Any:
+        if self.dead:
+            raise Killed
+        if name in _READS:
+            return await step()
+        number = len(self.names)
+        self.names.append(name)
+        if number == self._at and self._when == "before":
+            self._end()
+        result = await step()
+        if self.dead:  # meanwhile
+            raise Killed
+        if number == self._at:
+            self._end()
+        return result
+
+    def _end(self) -> None:
+        self.dead = True
+        raise Killed
+
+
+class _Stepped:
+    def __init__(self, thing: Any, life: Life) -> None:
+        self._thing, self._life = thing, life
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._thing, name)
+        if name in _PARTS:
+            return self._life.of(value)
+        if name == "changes":
+            return lambda cluster: self._life.of(value(cluster))
+        if not inspect.iscoroutinefunction(value):
+            return value
+        return lambda *args, **kwargs: self._life.take(name, lambda: value(*args, **kwargs))
+
+
+class Bot(NamedTuple):
+    """One process."""
+
+    desk: Desk
+    leftovers: Leftovers
+    change: ChangeDesk
+    here: LookedAfter
+    lent: Lent
+    life: Life
+
+    async def does(self, kind: str, asked: Question, details: Any = None, *, key: str = KEY) -> None:
+        """What Slack delivered is taken and carried out, as far as this process gets."""
+        known = self.desk.kinds.read(key, Deed(kind, asked, msgspec.Raw(msgspec.json.encode(details or {}))))
+        assert known is not None
+        await self.desk.do(key, known[0], asked, known[1].details)
+        await self.ended()
+
+    async def ended(self) -> None:
+        assert (await self.lent.work.drain(60)).lost == 0 or self.life.dead
+
+    async def resumes(self) -> None:
+        await self.leftovers.resume()
+        await self.ended()
+
+
+@dataclass
+class Place:
+    """A workspace, a cluster, and a clock; a database of its own for each case. `patched` counts its changes."""
+
+    cluster: LiveCluster
+    writer: Writer
+    gateway: Gateway
+    slack: SlackServer
+    folder: Path
+    before: Any = None
+    ahead_s: float = 0.0
+    number: int = 0
+    patched: Counter[str] = field(default_factory=Counter[str])
+    database: Path = field(default_factory=Path)
+    shown: int = 0
+
+    @property
+    def room(self) -> str:
+        return self.slack.workspace.channel_id(ROOM)
+
+    def now(self) -> float:
+        return time.time() + self.ahead_s
+
+    def asked(self, words: str = "", user: str = ADA, **more: Any) -> Question:
+        about = {"channel": self.room, "asked_at": self.now(), "beside": True, **more}
+        return Question(words, user, **about)
+
+    @asynccontextmanager
+    async def bot(
+        self,
+        access: AccessSettings = BY_ONE,
+        life: Life | None = None,
+        store_of: Callable[[Store], Any] = lambda store: store,
+        deed_s: float = 60,
+    ) -> AsyncGenerator[Bot]:
+        """All but its listeners, its clock and what sends; with a `life` that ends it may be killed."""
+        life = life or Life()
+
+        @asynccontextmanager
+        async def sources(_: str) -> AsyncGenerator[Sources]:
+            yield Sources(self.cluster, ports=self.cluster)
+
+        @asynccontextmanager
+        async def writing(_: str) -> AsyncGenerator[Any]:
+            yield life.of(self.writer)
+
+        async def capture(_cluster: str, _found: object, out: Path) -> str:
+            out.write_bytes(b"kept")  # noqa: ASYNC240  # a few bytes
+            return "captured"
+
+        settings = Settings(access=access)
+        async with open_store(f"sqlite:///{self.database}", alone=True, now=self.now) as opened:
+            store = store_of(life.of(opened))
+            lent = Lent(
+                gateway=life.of(self.gateway),
+                outbox=life.of(Outbox(opened, self.gateway)),
+                store=store,
+                work=Work(store, deed_s=deed_s),
+                open_sources=sources,
+                clusters=(),
+                channels={},
+                say=Texts("en"),
+                bot_user="",
+                now=self.now,
+            )
+            here = LookedAfter(settings, (), sources, Changing(writing, capture), self.now)
+            change, desk = here.begin(lent), Desk(lent)
+            digests, listening = Digests(lent), Grouped()
+            profiling.register(listening, desk, ProfileDesk(desk, ProfileSettings()))
+            changes.register(listening, desk, change)
+            triage.register(listening, desk, None, digests)
+            digest_form.register(listening, desk, digests)
+            fit_form.FitForm(desk)
+            home.register(listening, desk, change.access, None)
+            yield Bot(desk, Leftovers(desk), change, here, lent, life)
+
+    async def new_case(self) -> None:
+        """A new store, and the Deployment as it was, rolled out."""
+        self.number += 1
+        self.database = self.folder / f"{self.number}.db"
+        await new_store(self.database)
+        self.ahead_s = 0.0
+        self.before = self.before or (await self.live())["spec"]
+        await self.rolled_out()
+        self.patched.clear()
+        self.shown = len(self.said())
+
+    async def rolled_out(self) -> None:
+        async with asyncio.timeout(60):
+            while unfinished_rollout(await self.live()):  # noqa: ASYNC110  # only the cluster can tell
+                await asyncio.sleep(0.005)
+
+    async def live(self) -> dict[str, Any]:
+        return await self.writer.deployment(NAMESPACE, NAME)
+
+    async def record(self) -> dict[str, Any] | None:
+        return json.loads(annotation(await self.live()) or "null")
+
+    async def goes_on(self, *at: float) -> None:
+        """Another process makes its passes so many seconds after the beginning."""
+        async with self.bot(BY_TWO) as bot:
+            site = await bot.here.site("")
+            for moment in at:
+                self.ahead_s = moment
+                await site.changer.passes.reconcile()
+                await bot.change.approving.look_after()
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        connection = sqlite3.connect(self.database)
+        try:
+            return connection.execute(statement).fetchall()
+        finally:
+            connection.close()
+
+    def is_kept(self) -> bool:
+        """Whether the store has the deed: only then was Slack told that it was taken."""
+        return bool(self.rows(f"select 1 from seen where key = '{KEY}'"))
+
+    def audited(self) -> Counter[tuple[str, str]]:
+        return Counter(self.rows("select action, outcome from audit where outcome != 'requested'"))
+
+    def told(self, user: str = ADA) -> list[str]:
+        """What that person alone was told since the case began."""
+        return ["\n".join(strings_of(one)) for only, one in self.said()[self.shown :] if only == user]
+
+    def answers(self) -> dict[str, str]:
+        """What waits to be sent, by its key."""
+        return {
+            key: "\n".join(strings_of(json.loads(one))) for key, one in self.rows("select key, content from outbox")
+        }
+
+    def said(self) -> list[tuple[str, dict[str, Any]]]:
+        return list(self.slack.workspace.everything(self.room))
+
+
+class _Counted:
+    """The writer, which counts the patches that changed the pod template."""
+
+    def __init__(self, writer: Writer, patched: Counter[str]) -> None:
+        self._writer, self._patched = writer, patched
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    async def patch_deployment(self, namespace: str, name: str, patch: Any, **more: Any) -> Any:
+        done = await self._writer.patch_deployment(namespace, name, patch, **more)
+        if not more.get("dry_run"):
+            self._patched["template"] += any("/template/" in one["path"] and one["op"] != "test" for one in patch)
+        return done
+
+
+@asynccontextmanager
+async def a_place(folder: Path) -> AsyncGenerator[Place]:
+    now = datetime.now(UTC)  # noqa: TID251  # a pretended cluster of today
+    places: list[Place] = []
+
+    def ahead_s() -> float:
+        return places[0].ahead_s if places else 0.0
+
+    def clock() -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=ahead_s())  # noqa: TID251  # as above
+
+    async with AsyncExitStack() as stack:
+        slack = await stack.enter_async_context(SlackServer())
+        of_today = ApiServer.from_recording(RECORDING, shift_to=now, timing=QUICK, clock=clock)
+        server = await stack.enter_async_context(of_today)
+        config = folder / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        cluster = await stack.enter_async_context(await open_cluster(kubeconfig=config))
+        writer = await stack.enter_async_context(await open_writer(kubeconfig=config))
+        gateway = Gateway(*await stack.enter_async_context(open_client(slack.api_url, slack.bot_token)))
+        patched = Counter[str]()
+        counted: Any = _Counted(writer, patched)
+        writer.clock = ServerClock(lambda: time.monotonic() + ahead_s())
+        places.append(Place(cluster, counted, gateway, slack, folder, patched=patched))
+        yield places[0]
+
+
+def crash_points(names: list[str]) -> list[tuple[int, When]]:
+    """Before every write, and after the last."""
+    return [*((at, "before") for at in range(len(names))), (len(names) - 1, "after")]

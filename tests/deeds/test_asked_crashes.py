@@ -1,0 +1,122 @@
+"""Digests, forms, profiles and the Home tab, killed at every write: there once, answered once, or told as not done."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import pytest
+
+from handlers.question import Question
+from tests.changes.rig import When
+from tests.deeds.rig import KEY, Bot, Life, Place, a_place, crash_points
+from tests.slack.changing import ADA
+
+MANIFEST = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  containers:
+  - name: a
+    image: a
+    resources: {limits: {nvidia.com/gpu: 1}}
+"""
+DIGEST = "digest daily 09:00 UTC"
+
+
+class Case(NamedTuple):
+    """A deed of this kind; a form's question has none. `done` is its line of the audit log, `digests` how many there
+    are then. `privately`: one person alone is answered; an answer that a kill cut off may come to them again.
+    """
+
+    kind: str
+    asked: Callable[[Place], Question]
+    details: Mapping[str, str] = MappingProxyType({})
+    done: str = ""
+    digests: int = 0
+    privately: bool = True
+    there_before: bool = False
+
+
+def _digest(place: Place) -> Question:
+    return place.asked(DIGEST)
+
+
+CASES: dict[str, Case] = {
+    "digest in words": Case("triage", _digest, done="digest-add", digests=1),
+    "digest by the form": Case("digest-form", _digest, {"cluster": ""}, "digest-add", 1),
+    "digest stop": Case(
+        "triage", lambda place: place.asked(f"digest stop {_id(place)}"), done="digest-stop", there_before=True
+    ),
+    "fit by the form": Case("", lambda place: place.asked("fit", manifest=MANIFEST)),
+    "question on the Home tab": Case(
+        "", lambda place: place.asked("status", channel=ADA, public=True), privately=False
+    ),
+    "cancel of a profile": Case("profile-cancel", lambda place: place.asked()),
+}
+
+
+def _id(place: Place) -> str:
+    [(one,)] = place.rows("select id from digests")
+    return str(one)
+
+
+async def _does(bot: Bot, case: Case, asked: Question) -> None:
+    if case.kind:
+        await bot.does(case.kind, asked, dict(case.details))
+        return
+    await bot.desk.ask_typed(KEY, asked)
+    await bot.ended()
+
+
+async def _killed(place: Place, case: Case, at: int | None, when: When = "before") -> Life:
+    await place.new_case()
+    if case.there_before:
+        async with place.bot() as bot:
+            await bot.does("triage", _digest(place), key="earlier")
+        place.shown = len(place.said())
+    asked, life = case.asked(place), Life(at, when)
+    async with place.bot(life=life) as bot:
+        await _does(bot, case, asked)
+    assert life.dead == (at is not None)
+    return life
+
+
+def _holds(place: Place, case: Case, most: int) -> None:
+    told, answers = place.told(), place.answers()
+    if case.privately:
+        assert 1 <= len(told) <= most, told
+    else:
+        assert list(answers) == [KEY]
+    if case.done:
+        assert place.audited()[case.done, "done"] == 1
+        assert max(place.audited().values()) == 1
+        assert place.rows("select count(*) from digests where stopped = 0") == [(case.digests,)]
+    assert place.rows("select count(*) from seen where state = 'running'") == [(0,)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_killed_at_any_write_what_was_asked_is_done_and_answered_once(
+    name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    case = CASES[name]
+
+    async def run() -> int:
+        async with a_place(tmp_path) as place:
+            points = crash_points((await _killed(place, case, None)).names)
+            _holds(place, case, 1)
+            for at, when in points:
+                life = await _killed(place, case, at, when)
+                kept = place.is_kept()
+                assert kept == (at > 0 or when == "after")
+                async with place.bot() as bot:
+                    await bot.resumes()
+                if kept:
+                    _holds(place, case, 1 + ("ephemeral" in life.names[: at + (when == "after")]))
+                else:
+                    assert (place.told(), place.answers(), place.audited()[case.done, "done"]) == ([], {}, 0)
+            return len(points)
+
+    record_property("crash_points", asyncio.run(run()))

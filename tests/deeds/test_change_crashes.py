@@ -1,0 +1,177 @@
+"""A change that a person confirms, prolongs, ends or decides on, killed at every write: done once, or told."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from bot.settings.schema import AccessSettings
+from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, Pressed, pressed_value
+from handlers.changes.terms import Person
+from handlers.changes.words import Raise
+from handlers.question import Question
+from tests.changes.rig import When
+from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place, crash_points
+from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE
+
+TARGET = f"{NAMESPACE}/{NAME}"
+PROFILING = Raise("profiling", "true", EXTENDER, 600.0, "it hangs", "")
+LATER_S = 1801 + UNDERWAY
+"""After the deadline of a change, extended or not."""
+NOWHERE = "http://127.0.0.1:9/none"
+
+
+class Deed(NamedTuple):
+    """What a person does: its kind, who asked with which words, its details."""
+
+    kind: str
+    asked: Question
+    details: dict[str, Any]
+
+
+class Case(NamedTuple):
+    """`before` prepares it; `done` is the line of the audit log that tells that it is done, `patches` how often the
+    template was written by then; where it is not done, the card of the change begins with one of `else_card`.
+    """
+
+    before: Callable[[Place], Awaitable[Deed]]
+    access: AccessSettings
+    done: tuple[str, str]
+    patches: int
+    else_card: tuple[str, ...] = ()
+
+
+async def _draft(bot: Bot, place: Place) -> Any:
+    _, draft = await bot.change.offer(Person(ADA, place.room), "", PROFILING)
+    return draft
+
+
+async def _by_form(place: Place) -> Deed:
+    async with place.bot() as bot:
+        return Deed("change-confirm", place.asked(), {"draft": await _draft(bot, place)})
+
+
+async def _by_button(place: Place) -> Deed:
+    return (await _by_form(place))._replace(asked=place.asked(response_url=NOWHERE, beside=False))
+
+
+async def _made(place: Place) -> str:
+    async with place.bot() as bot:
+        draft = await _draft(bot, place)
+        await bot.change.confirm(Person(ADA, place.room), draft)
+    await place.rolled_out()
+    place.patched.clear()
+    return draft.id
+
+
+def _press(place: Place, name: str, key: str, digest: str = "", user: str = ADA) -> Deed:
+    value = pressed_value(Pressed(key, "", TARGET, digest))
+    return Deed("change-press", place.asked(user=user), {"name": name, "value": value})
+
+
+async def _extend(place: Place) -> Deed:
+    return _press(place, EXTEND, await _made(place))
+
+
+async def _revert(place: Place) -> Deed:
+    return _press(place, REVERT, await _made(place))
+
+
+async def _extend_in_words(place: Place) -> Deed:
+    await _made(place)
+    return Deed("change", place.asked("profiling extend 10m"), {})
+
+
+async def _revert_in_words(place: Place) -> Deed:
+    await _made(place)
+    return Deed("change", place.asked("profiling off"), {})
+
+
+async def _waiting(place: Place) -> tuple[str, str]:
+    async with place.bot(BY_TWO) as bot:
+        draft = await _draft(bot, place)
+        await bot.change.confirm(Person(ADA, place.room), draft)
+    [(digest,)] = place.rows("select digest from approvals")
+    return draft.id, digest
+
+
+async def _approve(place: Place) -> Deed:
+    return _press(place, APPROVE, *await _waiting(place), user=LINUS)
+
+
+async def _refuse(place: Place) -> Deed:
+    return _press(place, REFUSE, *await _waiting(place), user=LINUS)
+
+
+CASES: dict[str, Case] = {
+    "raise by the form": Case(_by_form, BY_ONE, ("raise", "raised"), 1, ("Never made",)),
+    "raise by the button": Case(_by_button, BY_ONE, ("raise", "raised"), 1, ("Never made",)),
+    "raise that needs an approval": Case(_by_form, BY_TWO, ("raise", "asked"), 0),
+    "extend": Case(_extend, BY_ONE, ("extend", "extended"), 0),
+    "extend in words": Case(_extend_in_words, BY_ONE, ("extend", "extended"), 0),
+    "revert": Case(_revert, BY_ONE, ("revert", "reverted"), 1),
+    "revert in words": Case(_revert_in_words, BY_ONE, ("revert", "reverted"), 1),
+    "approve": Case(_approve, BY_TWO, ("raise", "raised"), 1, ("Approved, but not done", "Never made")),
+    "refuse": Case(_refuse, BY_TWO, ("approve", "refused-by-approver"), 0),
+}
+
+
+async def _killed(place: Place, case: Case, at: int | None, when: When = "before") -> tuple[Life, Counter[Any], Deed]:
+    """A process that was killed there; what the audit log had before the deed; and the deed."""
+    await place.new_case()
+    deed, life = await case.before(place), Life(at, when)
+    before = place.audited()
+    async with place.bot(case.access, life) as bot:
+        await bot.does(*deed)
+    assert life.dead == (at is not None)
+    return life, before, deed
+
+
+async def _one_case(place: Place, case: Case, at: int, when: When) -> None:
+    life, before, deed = await _killed(place, case, at, when)
+    kept = place.is_kept()
+    place.ahead_s = 5
+    async with place.bot(case.access) as bot:
+        await bot.resumes()
+    told, patches = place.told(deed.asked.user), place.patched["template"]
+    await place.goes_on(15, UNDERWAY)
+    audited = place.audited() - before
+    assert kept == (at > 0 or when == "after")
+    if not kept:
+        assert (told, patches, audited[case.done]) == ([], 0, 0)
+        return
+    assert 1 <= len(told) <= 1 + ("ephemeral" in life.names[: at + (when == "after")]), told
+    assert max(audited.values(), default=1) == 1, audited
+    if case.done[1] != "asked" and not audited[case.done]:
+        assert case.else_card
+        assert any(one.startswith(case.else_card) for one in place.answers().values()), place.answers()
+        assert patches == 0
+        return
+    assert patches == case.patches
+    if case.done[1] == "asked":
+        assert place.rows("select count(*) from approvals") == [(1,)]
+    await place.goes_on(LATER_S)
+    assert (await place.live())["spec"] == place.before
+    assert max(place.audited().values()) == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_killed_at_any_write_a_change_is_made_once_or_told(
+    name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async def run() -> int:
+        async with a_place(tmp_path) as place:
+            life, before, _ = await _killed(place, CASES[name], None)
+            assert CASES[name].done[1] == "asked" or (place.audited() - before)[CASES[name].done] == 1
+            await place.goes_on(LATER_S)
+            points = crash_points(life.names)
+            for at, when in points:
+                await _one_case(place, CASES[name], at, when)
+                if await place.record():
+                    await place.goes_on(LATER_S)
+            return len(points)
+
+    record_property("crash_points", asyncio.run(run()))

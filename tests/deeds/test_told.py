@@ -1,0 +1,192 @@
+"""What is not done, or not done again, is told to whoever did it, with the words that repeat it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bot.store import Store
+from handlers.deeds import Deed
+from tests.changes.rig import When
+from tests.deeds.rig import KEY, Life, Place, a_place, crash_points
+
+TS = "1795365974.621041"
+HEAP = "profile heap"
+
+
+def _played(folder: Path, scene: Callable[[Place], Awaitable[None]]) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(60), a_place(folder) as place:
+            await place.new_case()
+            await scene(place)
+
+    asyncio.run(play())
+
+
+async def _kept(place: Place, kind: str, words: str = "", details: Any = None) -> None:
+    """A process took the deed, and ended before it did anything."""
+    deed = Deed(kind, place.asked(words), msgspec.Raw(msgspec.json.encode(details or {})))
+    async with place.bot() as bot:
+        await bot.lent.store.claim(KEY, msgspec.json.encode(deed).decode())
+
+
+async def _told_after_a_restart(place: Place) -> str:
+    for _ in range(2):
+        async with place.bot() as bot:
+            await bot.resumes()
+    [told] = place.told()
+    return told
+
+
+# ---------------------------------------------------------------------------------------------- after a restart
+
+
+async def _profile(place: Place, life: Life) -> None:
+    asked = place.asked(HEAP, public=True, asked_ts=TS, thread_ts=TS)
+    async with place.bot(life=life) as bot:
+        await bot.does("profile", asked)
+    assert not life.dead or len(life.names) > 0
+
+
+def test_a_profile_that_a_kill_cut_off_is_told_with_its_words(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    async def case(place: Place, at: int | None, when: When) -> list[str]:
+        await place.new_case()
+        life = Life(at, when)
+        await _profile(place, life)
+        kept, answered = place.is_kept(), place.answers().get(KEY, "")
+        async with place.bot() as bot:
+            await bot.resumes()
+        told = place.answers().get(KEY, "")
+        if not kept:
+            assert told == ""
+        elif "6.22MB in use" not in answered:  # else killed after its answer
+            assert "this was not done" in told
+            assert HEAP in told
+        return life.names
+
+    async def run() -> int:
+        async with a_place(tmp_path) as place:
+            points = crash_points(await case(place, None, "before"))
+            assert "6.22MB in use" in place.answers()[KEY]
+            for at, when in points:
+                await case(place, at, when)
+            return len(points)
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "details"),
+    [
+        ("fit-open", "fit", {}),
+        ("ask-open", "", {}),
+        ("digest-open", "digest daily 09:00 UTC", {"cluster": "", "channel": "C0GPUONC01"}),
+        ("triage-open", "", {"deed": "mute", "incident": "3fa29c"}),
+    ],
+)
+def test_of_a_form_that_was_not_opened_the_person_is_told_once_after_a_restart(
+    kind: str, words: str, details: Any, tmp_path: Path
+) -> None:
+    async def scene(place: Place) -> None:
+        await _kept(place, kind, words, details)
+        told = await _told_after_a_restart(place)
+        assert "the bot restarted before it could open the form" in told
+        assert (words or ("triage mute 3fa29c" if details else "press")) in told.replace("Press", "press")
+
+    _played(tmp_path, scene)
+
+
+@pytest.mark.parametrize(("kind", "details"), [("from-the-future", {}), ("change-confirm", {"draft": 7})])
+def test_a_deed_of_another_version_is_told_once_with_the_words_that_repeat_it(
+    kind: str, details: Any, tmp_path: Path
+) -> None:
+    async def scene(place: Place) -> None:
+        await _kept(place, kind, "verbosity 5", details)
+        told = await _told_after_a_restart(place)
+        assert "another version of the bot kept it" in told
+        assert "verbosity 5" in told
+
+    _played(tmp_path, scene)
+
+
+# --------------------------------------------------------------------------------------------------- a slow store
+
+
+class _Slow:
+    """The store, which claims nothing until `gate` is set."""
+
+    def __init__(self, store: Store, gate: asyncio.Event) -> None:
+        self._store, self._gate = store, gate
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def claim_all(self, wanted: Any) -> set[str]:
+        await self._gate.wait()
+        return await self._store.claim_all(wanted)
+
+
+def test_what_a_slow_store_has_not_kept_in_time_is_told_with_its_words_and_never_done(tmp_path: Path) -> None:
+    async def scene(place: Place) -> None:
+        gate, words = asyncio.Event(), "digest daily 09:00 UTC"
+        asked = place.asked(words)
+        async with place.bot(store_of=lambda store: _Slow(store, gate), deed_s=0.01) as bot:
+            known = bot.desk.kinds.read(KEY, Deed("triage", asked))
+            assert known
+            await bot.desk.do(KEY, known[0], asked, known[1].details)
+            await place.slack.wait_for(place.told)
+            gate.set()
+            await bot.ended()
+        [told] = place.told()
+        assert "this was not done" in told
+        assert words in told
+        async with place.bot() as bot:
+            await bot.resumes()
+        assert len(place.told()) == 1
+        assert place.rows("select 1 from digests") == []
+
+    _played(tmp_path, scene)
+
+
+# -------------------------------------------------------------------------------------------------------- SIGTERM
+
+
+def test_a_form_in_progress_at_a_stop_is_carried_out_after_the_start(tmp_path: Path) -> None:
+    """A stop waits for its patience (`Work.drain`), here none, and cuts off what is not done by then."""
+
+    async def scene(place: Place) -> None:
+        asked = place.asked("digest daily 09:00 UTC")
+        hanging = Hanging()
+        async with place.bot(life=hanging) as bot:
+            known = bot.desk.kinds.read(KEY, Deed("digest-form", asked, msgspec.Raw(b'{"cluster":""}')))
+            assert known
+            await bot.desk.do(KEY, known[0], asked, known[1].details)
+            await hanging.reached.wait()
+            assert await bot.lent.work.drain(0) == (1, 0)
+        assert place.told() == []
+        async with place.bot() as bot:
+            await bot.resumes()
+        [told] = place.told()
+        assert "daily 09:00 UTC" in told
+        assert place.rows("select count(*) from digests") == [(1,)]
+
+    _played(tmp_path, scene)
+
+
+class Hanging(Life):
+    """A process whose digest is never added."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = asyncio.Event()
+
+    async def take(self, name: str, step: Callable[[], Awaitable[Any]]) -> Any:
+        if name == "add":
+            self.reached.set()
+            await asyncio.Event().wait()
+        return await super().take(name, step)
