@@ -38,9 +38,9 @@ class Storeless:
             log.warning("that the store cannot be opened is not told in %s: %s", site.cluster or "Slack", error)
 
     async def _tell(self, gateway: Gateway, site: Site, record: Record, why: BotError) -> None:
-        told = self._say(
-            "changing.no-store",
-            why=inert(f"{why.message}. {why.hint}", DETAIL),
+        trouble = self._say("changing.no-store", why=inert(f"{why.message}. {why.hint}", DETAIL))
+        still_open = self._say(
+            "changing.no-store-open",
             what=what(record, self._say),
             target=record.target,
             until=record.at,
@@ -49,4 +49,4 @@ class Storeless:
         key = f"{key_of(record.id)}:no-store"
         for channel in site.journal.told_in(record):
             if await gateway.find(channel, key, oldest=record.since) is None:
-                await gateway.say(channel, Message(escape(told)), key=key)
+                await gateway.say(channel, Message(escape(f"{trouble} {still_open}")), key=key)
