@@ -17,7 +17,13 @@ from sandbox.slack import SlackServer
 from tests.slack.bot import a_process, environment
 
 SLOW = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "
-SIGNED = b"X-Slack-Request-Timestamp: %d\r\nX-Slack-Signature: v0=%s\r\n" % (time.time(), b"0" * 64)
+
+
+def signed() -> bytes:
+    """Headers as fresh as Slack's, with a signature that is wrong."""
+    return b"X-Slack-Request-Timestamp: %d\r\nX-Slack-Signature: v0=%s\r\n" % (time.time(), b"0" * 64)
+
+
 HALF = b"POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1048576\r\n\r\n"
 LONG = 3600.0
 TERMS = Terms(LONG, LONG, LONG, of_one=8, of_all=16, most_bytes=1 << 20)
@@ -106,7 +112,7 @@ def test_the_probes_answer_while_300_connections_are_slow_and_100_bodies_half_se
                     assert await those.asks("/livez") == "HTTP/1.1 200 OK"
                     before = memory_of(process.pid, "VmRSS")
                     slow = [await those.come(SLOW) for _ in range(300)]
-                    head = HALF % (SLACK_PATH.encode(), SIGNED)
+                    head = HALF % (SLACK_PATH.encode(), signed())
                     half = [await those.come(head + b"x" * 1_000_000) for _ in range(100)]
                     for path in ("/livez", "/readyz"):
                         assert await those.asks(path) == "HTTP/1.1 200 OK"
@@ -163,7 +169,7 @@ def test_a_slow_header_after_a_request_has_no_more_time_than_a_first_one() -> No
 
 def test_a_body_that_does_not_come_in_time_is_refused() -> None:
     async def scene(those: Guests) -> None:
-        reader, _ = await those.come(HALF % (SLACK_PATH.encode(), SIGNED) + b"x")
+        reader, _ = await those.come(HALF % (SLACK_PATH.encode(), signed()) + b"x")
         assert await reader.readline() == b"HTTP/1.1 408 Request Timeout\r\n"
 
     played(scene, TERMS._replace(body_s=0.01))
@@ -225,7 +231,7 @@ def test_a_request_that_is_being_worked_on_makes_room_for_nobody() -> None:
 
 def test_of_half_sent_bodies_that_are_too_much_together_the_one_that_has_waited_longest_goes() -> None:
     async def scene(those: Guests) -> None:
-        head = HALF % (SLACK_PATH.encode(), SIGNED)
+        head = HALF % (SLACK_PATH.encode(), signed())
         first, *_ = [await those.come(head + b"x" * 600_000, f"127.0.0.{2 + one}") for one in range(2)]
         await is_closed(first)
 

@@ -1,6 +1,7 @@
 """What a playbook may read from a cluster, whether it is live or recorded. Nothing here can change one."""
 
-from collections.abc import Awaitable, Iterable, Sequence
+import weakref
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -115,8 +116,18 @@ class Cluster(Protocol):
         ...
 
 
-async def seen(source: str, reading: Awaitable[T]) -> T | Gap:
-    """What the reading gives, or the gap that its failure leaves."""
+def seen(source: str, reading: Awaitable[T]) -> Coroutine[Any, Any, T | Gap]:
+    """What the reading gives, or the gap that its failure leaves.
+
+    Cancelled before it begins, it closes the reading, which else would be told as one that nobody awaited.
+    """
+    found = _seen(source, reading)
+    if isinstance(reading, Coroutine):
+        weakref.finalize(found, reading.close).atexit = False
+    return found
+
+
+async def _seen(source: str, reading: Awaitable[T]) -> T | Gap:
     try:
         return await reading
     except SourceError as error:

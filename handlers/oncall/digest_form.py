@@ -78,8 +78,8 @@ def _asked(view: dict[str, Any]) -> str:
 
 
 def _typed(view: dict[str, Any], block: str) -> list[str]:
-    """The words of a field. Raises UsageError."""
-    return split_words(as_delivered(_value(view, block)))
+    """The words of a field, which follow the verb: a leading `*` is no mark of a list. Raises UsageError."""
+    return split_words(f"digest {as_delivered(_value(view, block))}")[1:]
 
 
 def _value(view: dict[str, Any], block: str) -> str:

@@ -308,15 +308,15 @@ def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(database: s
 def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         desk = digests(rig)
-        await desk.do("k", WHO, Add(NINE), "")
+        await desk.do("k1", WHO, Add(NINE), "")
         [one] = await rig.store.digests.wanted()
         elsewhere = Person(WHO.user, "C0GENERAL1")
         with pytest.raises(Exception, match="no digest"):
-            await desk.do("k", elsewhere, Stop(one.id), "")
-        listed = str(await desk.do("k", WHO, ListAll(), ""))
+            await desk.do("k2", elsewhere, Stop(one.id), "")
+        listed = str(await desk.do("k3", WHO, ListAll(), ""))
         assert f"{one.id}: daily 09:00 Asia/Shanghai, about the usual cluster; next 2027-01-16 01:00 UTC" in listed
         assert f"digest stop {one.id}" in listed
-        assert one.id in str(await desk.do("k", WHO, Stop(one.id), ""))
+        assert one.id in str(await desk.do("k4", WHO, Stop(one.id), ""))
         await after(rig, TO_NINE + DAY)
         assert rig.heads() == []
 

@@ -71,10 +71,14 @@ async def posted(address: str, client: aiohttp.ClientSession, number: int) -> No
             assert (answer.status, await answer.text()) == (200, "ok\n")
 
 
+async def no_pager(_: object) -> None:
+    raise AssertionError("no pager posts here")
+
+
 async def storm(rig: Rig, keeper: Keeper) -> None:
     """A thousand alerts in a minute, each body answered at once whatever Slack does."""
     application = web.Application()
-    application.router.add_post(ALERTS_PATH, alerts_route(intake_of(GIVEN, keeper.take, lambda: False)))
+    application.router.add_post(ALERTS_PATH, alerts_route(intake_of(GIVEN, keeper.take, lambda: False, no_pager)))
     async with Served(application) as served, aiohttp.ClientSession() as client:
         for number in range(BODIES):
             await posted(served.url, client, number)
