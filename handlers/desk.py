@@ -155,6 +155,17 @@ class Desk:
             error = error.with_words(self.again(kind.words(taken)))
         await self.tell(taken.key, taken.asked, error)
 
+    async def was_answered(self, key: str, question: Question) -> bool:
+        """Whether everyone can read the answer that an earlier process gave: nothing may be told against that.
+
+        The marks on the message that asked are made again. Raises StoreError.
+        """
+        reply, mark = self.reply(key, question), await self.lent.store.facts.get(_answered(key))
+        if mark is None or not isinstance(reply, Publicly):
+            return False
+        await reply.marked(mark)
+        return True
+
     async def _answer(self, key: str, question: Question) -> None:
         if question.message:
             news = await self.edits.news(key, question)
@@ -295,7 +306,7 @@ class Desk:
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question; what an edited message asks is answered where its first words were."""
-        lent = self.lent
+        lent, answered = self.lent, _answered(key)
         key = question.message if question.edited_ts else key
         if question.public:
             return Publicly(
@@ -303,6 +314,7 @@ class Desk:
                 lent.outbox,
                 key,
                 question.channel,
+                answered=answered,
                 thread_ts=question.thread_ts,
                 asked_ts=question.asked_ts,
                 url=question.response_url,
@@ -321,6 +333,10 @@ class Desk:
                 words=Words(line=self._files_of(question)),
             )
         )
+
+
+def _answered(key: str) -> str:
+    return f"answered:{key}"
 
 
 def _kept(question: Question) -> str:

@@ -16,6 +16,9 @@ _WHY: dict[str, str] = {
     "not-done-late": "it was asked too long ago, and the bot was away",
 }
 
+_DROPPED = "/dropped"
+"""Ends the key under which it is told that something is not tried any more."""
+
 log = logging.getLogger(__name__)
 
 
@@ -30,7 +33,7 @@ class Leftovers:
         """Takes them up, few at once; how many. Tells what it drops. Raises StoreError."""
         taken = 0
         for key, payload in await self._lent.store.given_up():
-            self._drop(f"{key}/dropped", payload, "not-done-tries", "")
+            self._drop(f"{key}{_DROPPED}", payload, "not-done-tries", "")
         for key, payload in await self._lent.store.unfinished():
             await self._lent.work.room(AT_ONCE)
             taken += self._resume(key, payload)
@@ -77,7 +80,12 @@ class Leftovers:
             error = NotDone(why).with_words(desk.again(question.words))
         else:
             error = _unanswered(question, why)
-        self._lent.work.start(key, partial(tell, error), tell, payload=kept)
+        of_asked = key.removesuffix(_DROPPED)
+        self._lent.work.start(key, partial(self._told, of_asked, question, tell, error), tell, payload=kept)
+
+    async def _told(self, key: str, question: Question, tell: Tell, error: BotError) -> None:
+        if not await self._desk.was_answered(key, question):
+            await tell(error)
 
     def _tell(self, key: str, question: Question) -> Tell:
         return partial(self._desk.tell, key, question.for_who_asked())

@@ -13,6 +13,7 @@ from bot.slack.message import Message
 from bot.slack.outbox import Outbox
 from bot.slack.responder import Responder, without_files
 from bot.store import StoreError
+from bot.store.facts import Fact
 
 PATIENCE_S = 1.0
 """An answer that takes longer announces itself."""
@@ -52,7 +53,8 @@ class Privately:
 
 
 class Publicly:
-    """A message in the channel or thread, kept until Slack has it; `key` is its key in the outbox.
+    """A message in the channel or thread, kept until Slack has it; `key` is its key in the outbox, `answered` that of
+    the fact that it is the answer.
 
     `asked_ts` is the message that asked, if one did. `url` is the response_url of the click that asked, if one did;
     `clears`: what that person was shown is taken away.
@@ -68,6 +70,7 @@ class Publicly:
         key: str,
         channel: str,
         *,
+        answered: str,
         thread_ts: str,
         asked_ts: str,
         url: str,
@@ -77,6 +80,7 @@ class Publicly:
         self._outbox = outbox
         self._key = key
         self._channel = channel
+        self._answered = answered
         self._thread_ts = thread_ts
         self._asked_ts = asked_ts
         self._url = url
@@ -105,19 +109,23 @@ class Publicly:
         """
         if await self._may_post():
             try:
-                await self._put(message)
+                await self._put(message, Fact(self._answered, mark))
             except StoreError as error:
                 log.warning("an answer goes round the outbox: %s", error)
                 await self._gateway.post(self._channel, message, thread_ts=self._thread_ts, key=self._key)
         else:
             await self._gateway.fit(message, self._respond)
+        await self.marked(mark)
+        if self._url and self._clears:
+            with _said_or_logged("removing what is posted now"):
+                await self._gateway.respond(self._url, message, delete=True)
+
+    async def marked(self, mark: str) -> None:
+        """Marks the question as answered."""
         if self._seen:
             await self._seen
         await self._mark(mark)
         await self._mark("eyes", remove=True)
-        if self._url and self._clears:
-            with _said_or_logged("removing what is posted now"):
-                await self._gateway.respond(self._url, message, delete=True)
 
     async def _may_post(self) -> bool:
         """A command, and the buttons of its answer, work also where the bot is no member and may not post."""
@@ -143,9 +151,9 @@ class Publicly:
             with _said_or_logged("progress"):
                 await self._put(message)
 
-    async def _put(self, message: Message) -> None:
+    async def _put(self, message: Message, fact: Fact | None = None) -> None:
         """Under one key, so that the answer replaces the progress, also when another process gives it."""
-        await self._outbox.put(self._key, self._channel, message, thread_ts=self._thread_ts)
+        await self._outbox.put(self._key, self._channel, message, thread_ts=self._thread_ts, fact=fact)
 
     async def _mark(self, name: str, *, remove: bool = False) -> None:
         if not self._asked_ts:

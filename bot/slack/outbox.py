@@ -22,6 +22,7 @@ from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
 from bot.slack.render.text import escape
 from bot.store import Store, StoreError
+from bot.store.facts import Fact
 from bot.store.outbox_rows import SPACING, Queued, StoredFile, stored_file
 
 Severity = Literal["critical", "warning", "info"]
@@ -104,13 +105,15 @@ class Outbox:
         severity: Severity = "info",
         update_ts: str = "",
         sought_since: float = 0.0,
+        fact: Fact | None = None,
     ) -> None:
         """Durable when it returns; raises StoreError if it could not be kept.
 
         `key` names one message of the channel: put again, it replaces what is waiting, or edits what was posted, and
         the same content again does nothing. With `update_ts` it edits that message. `channel` may be a user's id.
         `sought_since` (seconds since 1970): a key that is new to this store is looked for in the channel from then on,
-        and what is found there is edited: a bot with another store may have posted it.
+        and what is found there is edited: a bot with another store may have posted it. `fact` is kept with the message,
+        in one transaction.
         """
         content = {"text": message.text, "blocks": list(message.blocks)}
         content |= {"broadcast": True} if message.broadcast else {}
@@ -124,6 +127,7 @@ class Outbox:
             update_ts=update_ts,
             now=self._now(),
             sought_since=sought_since,
+            fact=fact,
         )
         self._empty.clear()
         self._wake.set()

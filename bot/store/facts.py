@@ -5,6 +5,7 @@ after a crash finds the fact, and does nothing.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from sqlalchemy import delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -16,6 +17,13 @@ from bot.store.tables import facts
 KEPT_S = 8 * 86400.0
 """Longer than a delivery is repeated, a deed is resumed, or the outbox knows what it posted."""
 _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class Fact(NamedTuple):
+    """What is known under a key."""
+
+    key: str
+    value: str
 
 
 class Facts:
@@ -65,3 +73,9 @@ async def make_known(connection: AsyncConnection, key: str, at: float) -> None:
     """Adds the fact that what has this key is done; nothing for an empty key."""
     if key:
         await connection.execute(insert(facts).values(key=key, value="", at=at))
+
+
+async def keep(connection: AsyncConnection, fact: Fact, at: float) -> None:
+    """Keeps the fact unless its key has one already."""
+    row = {**fact._asdict(), "at": at}
+    await connection.execute(_INSERT[connection.dialect.name](facts).values(**row).on_conflict_do_nothing())

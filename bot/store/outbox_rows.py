@@ -16,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.store.engine import told
+from bot.store.facts import Fact, keep
 from bot.store.tables import outbox, outbox_files
 
 SPACING = 1.0
@@ -86,11 +87,12 @@ class OutboxRows:
         update_ts: str,
         now: float,
         sought_since: float = 0.0,
+        fact: Fact | None = None,
     ) -> None:
         """Makes this what the channel's message `key` says. The same again changes nothing, unless it had failed.
 
         `sought_since`: where the key is new here, its message may stand in the channel since then, by another store.
-        The row is then as a process leaves it that died while it posted an older content.
+        The row is then as a process leaves it that died while it posted an older content. `fact` is known from then on.
         """
         values = {
             "content": json.dumps(content),
@@ -110,10 +112,14 @@ class OutboxRows:
                     inserted = await connection.execute(insert(outbox).values(**fresh, **values))
                     assert inserted.inserted_primary_key
                     await _add_files(connection, inserted.inserted_primary_key[0], files)
+                    if fact:
+                        await keep(connection, fact, now)
                 return
             async with self._engine.begin() as connection:
                 old = _queued((await connection.execute(select(outbox).where(here).with_for_update())).mappings().one())
                 await _renew(connection, old, values, files, now)
+                if fact:
+                    await keep(connection, fact, now)
 
     async def posted(self, channel: str, ts: str) -> bool:
         """Whether a row is known to be that message."""

@@ -87,6 +87,8 @@ class ProfileDesk:
             raise UsageError("that is no profile", hint=f"For example: {example(('profile',))}")
         else:
             if taken.resumed and isinstance(asked.request, Capture):  # nobody waits through it twice
+                if await self._desk.was_answered(key, question):
+                    return
                 raise NotDone("not-done-interrupted")
             say = self._lent.texts(asked.options.get("lang"))
             message = await self._message(key, question, asked, reply, say)

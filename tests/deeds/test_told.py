@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bot.store import Store
-from handlers.deeds import Deed
+from handlers.deeds import TOO_LATE_S, Deed
 from tests.changes.rig import When
 from tests.deeds.rig import KEY, Life, Place, a_place, crash_points
 
@@ -51,20 +51,25 @@ async def _profile(place: Place, life: Life) -> None:
     assert not life.dead or len(life.names) > 0
 
 
-def test_a_profile_that_a_kill_cut_off_is_told_with_its_words(
+def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stays(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    async def case(place: Place, at: int | None, when: When) -> list[str]:
+    async def case(place: Place, at: int | None, when: When, away_s: float = 0.0) -> list[str]:
         await place.new_case()
         life = Life(at, when)
         await _profile(place, life)
         kept, answered = place.is_kept(), place.answers().get(KEY, "")
-        async with place.bot() as bot:
-            await bot.resumes()
+        place.ahead_s = away_s
+        for _ in range(2):
+            async with place.bot() as bot:
+                await bot.resumes()
         told = place.answers().get(KEY, "")
         if not kept:
             assert told == ""
-        elif "6.22MB in use" not in answered:  # else killed after its answer
+        elif "6.22MB in use" in answered:
+            assert told == answered
+            assert place.told() == []
+        else:
             assert "this was not done" in told
             assert HEAP in told
         return life.names
@@ -75,7 +80,8 @@ def test_a_profile_that_a_kill_cut_off_is_told_with_its_words(
             assert "6.22MB in use" in place.answers()[KEY]
             for at, when in points:
                 await case(place, at, when)
-            return len(points)
+                await case(place, at, when, away_s=TOO_LATE_S + 1)
+            return 2 * len(points)
 
     record_property("crash_points", asyncio.run(run()))
 
