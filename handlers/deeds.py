@@ -22,7 +22,7 @@ TOO_LATE_S = 30 * 60.0
 
 Why = Literal[
     "not-done-live", "not-done-late", "not-done-tries", "not-done-version", "not-done-unkept", "not-done-moved",
-    "not-done-interrupted", "not-done-edited",
+    "not-done-interrupted", "not-done-edited", "not-done-unmade",
 ]  # fmt: skip
 """Why a deed is not carried out: the names of texts of errors."""
 

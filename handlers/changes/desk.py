@@ -7,6 +7,7 @@ import msgspec
 
 from bot.access import Access
 from bot.changes.durations import format_duration
+from bot.changes.journal import ENDS
 from bot.changes.plan import later
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
@@ -19,6 +20,7 @@ from handlers.changes.making import Capture, Maker, time_of
 from handlers.changes.sites import Sites
 from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
 from handlers.changes.words import Raise
+from handlers.deeds import NotDone
 from handlers.lent import Lent
 
 LONGER_S = 600.0
@@ -80,14 +82,25 @@ class ChangeDesk:
         return say("card.made")
 
     async def _begun_before(self, draft: Draft) -> str:
-        """What to tell where the change, or its approval, is in the store; then its card tells what becomes of it."""
+        """What to tell where the change, or its approval, is in the store: the same as its card. Raises NotDone for one
+        that was planned and not made.
+        """
         approval = await self.lent.store.approvals.get(draft.id)
         if approval and approval.state == "pending":
             site = await self._maker.site(approval.cluster)
             await site.journal.show_waiting(approval, pending_of(approval).record, "pending")
-        if approval:
             return self.lent.say("card.asked")
-        return self.lent.say("card.made") if await self.lent.store.changes(draft.cluster).known(draft.id) else ""
+        if approval:
+            return self.lent.say("card.asked-decided", state=approval.decision)
+        match await self._maker.became(await self._maker.site(draft.cluster), draft.id):
+            case "":
+                return ""
+            case "never-raised":
+                raise NotDone("not-done-unmade")
+            case ended if ended in ENDS:
+                return self.lent.say("card.ended-since")
+            case _:
+                return self.lent.say("card.made")
 
     async def decided_before(self, who: Person, key: str) -> str:
         """What to tell somebody who decided about that approval already; empty where they did not."""

@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.changes.basis import basis_of
+from bot.changes.ended import carries, how_it_ended
+from bot.changes.journal import Open
+from bot.changes.objects import place_of
 from bot.changes.plan import Plan, Refusal, annotation, no_extension
 from bot.changes.record import Record, read_record
 from bot.errors import BotError
@@ -70,6 +73,25 @@ class Maker:
             await site.changer.raise_(
                 found.namespace, found.name, planned.wanted, found.version, plan, exact=self._exact
             )
+
+    async def became(self, site: Site, change_id: str) -> str:
+        """The state of a change that an earlier process was asked for; empty where it was not begun.
+
+        One that was planned and is not on the object was never made: that is noted, and its card says so, before
+        anybody is told.
+        """
+        rows = self._lent.store.changes(site.cluster)
+        known = await rows.known(change_id)
+        if known is None or known.state != "planned":
+            return known.state if known else ""
+        record = known.record
+        async with site.busy:
+            deployment = await site.writer.deployment(*place_of(record))
+            if carries(deployment, record):
+                return "raised"
+            event = how_it_ended(deployment, Open(record, "", "planned"))
+            await site.journal.note(event._replace(at=site.changer.time()))
+        return event.kind
 
     async def _captured(self, cluster: str, found: Seen) -> File:
         with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:

@@ -21,6 +21,7 @@ TARGET = f"{NAMESPACE}/{NAME}"
 PROFILING = Raise("profiling", "true", EXTENDER, 600.0, "it hangs", "")
 LATER_S = 1801 + UNDERWAY
 """After the deadline of a change, extended or not."""
+DONE, UNDONE = "Done; the card", "this was not done"
 NOWHERE = "http://127.0.0.1:9/none"
 
 
@@ -145,6 +146,9 @@ async def _one_case(place: Place, case: Case, at: int, when: When) -> None:
         return
     assert 1 <= len(told) <= 1 + ("ephemeral" in life.names[: at + (when == "after")]), told
     assert max(audited.values(), default=1) == 1, audited
+    is_done = audited[case.done] == 1 or case.done[1] == "asked"
+    assert not any((UNDONE if is_done else DONE) in one for one in told), told
+    assert is_done or deed.kind != "change-confirm" or UNDONE in told[-1], told
     if case.done[1] != "asked" and not audited[case.done]:
         assert case.else_card
         assert any(one.startswith(case.else_card) for one in place.answers().values()), place.answers()
