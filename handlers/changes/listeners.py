@@ -37,17 +37,17 @@ from handlers.changes.report import open_one, planned_report, shown_report
 from handlers.changes.request import Asker, look, prepare
 from handlers.changes.stale import edit_stale
 from handlers.changes.terms import AccessDenied, Over, Person, Refused
-from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show, words_of
+from handlers.changes.typed import as_typed, split_change, typed_words
+from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
 from handlers.desk import DONE, Desk
 from handlers.heard import edited_ts, heard, is_direct, key_of
 from handlers.question import Question
 from handlers.typed import without_invisible
 from handlers.understand import COMMAND, Help, example, understand
-from handlers.words import as_delivered, command_words, mentioned_words, plain_text, split_words
+from handlers.words import as_delivered, command_words, mentioned_words, plain_text
 
 _CHANGING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:verbosity|profiling)\b")
-_BECAUSE = re.compile(r"\sbecause\s+")
 
 Said = Callable[[], Awaitable[str | Message | None]]
 """What is to be told; None when it is shown elsewhere."""
@@ -136,7 +136,7 @@ class _Window:
     async def button(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         value = read_value(_action(body)["value"])
-        words = as_delivered(value.words) if value else ""
+        words = as_delivered(as_typed(value.words)) if value else ""
         if value and value.cluster in self._desk.lent.clusters:
             words = f"--cluster {value.cluster} {words}"
         await self._ask(body["trigger_id"], self._clicked(body, words), body["trigger_id"])
@@ -147,7 +147,7 @@ class _Window:
 
     async def _answer(self, taken: Taken[_InWords]) -> None:
         question, trigger_id = taken.asked, taken.details.trigger_id
-        asked = understand(_words(question.words))
+        asked = understand(split_change(question.words))
         if isinstance(asked, Help):
             await self._desk.reply(taken.key, question).answer(render_help(asked.text), mark=DONE)
             return
@@ -326,14 +326,7 @@ class _Window:
 
 
 def _words_of_draft(_: Question, confirmed: _Confirmed) -> str:
-    return f"{COMMAND} {words_of(confirmed.draft.request)}" if confirmed.draft else ""
-
-
-def _words(text: str) -> list[str]:
-    """The words; the reason is one of them, with its apostrophes."""
-    head, *reason = _BECAUSE.split(text, maxsplit=1)
-    words = split_words(head)
-    return [*words, "because", plain_text(reason[0]).strip().lstrip("- ")] if reason and reason[0].strip() else words
+    return f"{COMMAND} {typed_words(confirmed.draft.request)}" if confirmed.draft else ""
 
 
 def _action(body: dict[str, Any]) -> dict[str, Any]:

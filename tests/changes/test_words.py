@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from bot.changes.durations import format_duration, read_duration
 from bot.errors import UsageError
+from handlers.changes.typed import split_change, typed_words
 from handlers.changes.words import (
     ChangeAsked,
     Extend,
@@ -119,13 +120,21 @@ REASONS = st.text(_TYPED | st.just(" ")).map(lambda text: " ".join(without_invis
 def test_the_words_of_a_request_ask_for_it_again(container: str, seconds: int, because: str, pod: str) -> None:
     request = Raise("verbosity", "5", container, seconds, because, pod)
     verb, *words = split_words(as_delivered(words_of(request)))
-    options = {"container": ""}
+    named = ""
     if "--container" in words and words.index("--container") < len(words):
         at = words.index("--container")
-        options["container"] = words[at + 1]
+        named = words[at + 1]
         del words[at : at + 2]
     assert verb == "verbosity"
-    assert read_change("/hami", "verbosity", words, **options) == request
+    assert read_change("/hami", "verbosity", words, container=named) == request
+
+
+@given(REASONS.map(lambda text: text.lstrip("- ")))
+def test_any_reason_is_the_same_typed_again_in_slack(because: str) -> None:
+    request = Raise("profiling", "true", EXTENDER, 900, because)
+    verb, *words = split_change(as_delivered(typed_words(request)))
+    assert verb == "profiling"
+    assert read_change("/hami", "profiling", words) == request
 
 
 @pytest.mark.parametrize("words", ["5 For 10m Because It hangs", "Revert", "Extend 10m"])

@@ -1,0 +1,33 @@
+"""A change in words as they are typed in Slack: the reason comes last and stands there as it is, with its quotes."""
+
+import re
+import shlex
+
+from handlers.changes.words import Raise, words_of
+from handlers.words import join_words, plain_text, split_words
+
+_BECAUSE = re.compile(r"\sbecause\s+", re.IGNORECASE)
+
+
+def split_change(text: str) -> list[str]:
+    """The words of text as Slack delivers it; the reason is one of them. Raises UsageError."""
+    head, *reason = _BECAUSE.split(text, maxsplit=1)
+    words = split_words(head)
+    return [*words, "because", plain_text(reason[0]).strip().lstrip("- ")] if reason and reason[0].strip() else words
+
+
+def typed_words(request: Raise) -> str:
+    """What a person types in Slack to ask for it."""
+    return as_typed(words_of(request))
+
+
+def as_typed(words: str) -> str:
+    """Words that a shell reads, such as a button's, as a person types them in Slack."""
+    try:
+        head = shlex.split(words)
+    except ValueError:  # none of ours: it is told when it is read
+        return words
+    if "because" not in head:
+        return words
+    at = head.index("because")
+    return " ".join([join_words(head[:at]), *head[at:]])

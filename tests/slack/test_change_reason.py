@@ -1,0 +1,31 @@
+"""The reason that stands behind a button is the one that was typed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.slack.changing import ROOM, World, actions, played, text_of
+
+REASONS = (
+    "the scheduler's queue isn't moving",
+    "node's log says \"can't fit\"",
+    r"C:\new 100% $HOME `x` a&b <c> &lt;",
+    "because it's slow, because of --dry-run",
+    "调度器'卡住'了",
+)
+
+
+@pytest.mark.parametrize("because", REASONS)
+def test_a_dry_runs_button_asks_with_the_reason_as_it_was_typed(tmp_path: Path, because: str) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, f"verbosity 5 --dry-run for 30m because {because}")
+        told = await world.told("ada", "-v=5")
+        await world.click("ada", told, next(one for one in actions(told) if one.startswith("ask:")))
+
+        def forms() -> list[object]:
+            return [one for one in world.slack.views("ada") if one["callback_id"] == "change"]
+
+        [form] = await world.slack.wait_for(forms, seconds=60)
+        assert because in text_of(form).splitlines()
+
+    played(tmp_path, scene)
