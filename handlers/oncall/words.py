@@ -108,8 +108,12 @@ def read_words(words: Sequence[str]) -> Asked:
 
 
 def _of_oncall(rest: Sequence[str]) -> Asked:
-    if not rest or rest[0].casefold() != "report":
+    if not rest:
         return Asked("list")
+    if (word := rest[0].casefold()) != "report":
+        near = difflib.get_close_matches(word, ["report"])
+        meant = "did you mean 'report'?" if near else "only 'report' may follow oncall"
+        raise UsageError(f"{rest[0]!r} is not understood; {meant}", hint=REPORT_HINT)
     if len(rest) > 1:
         raise UsageError(f"{rest[1]!r} is too much: the report is always of the last 7 days", hint=REPORT_HINT)
     return Asked("report")
