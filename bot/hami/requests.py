@@ -222,6 +222,29 @@ def container_request(
     )
 
 
+def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
+    """How many NVIDIA GPUs the pod asks HAMi for at once: all its containers together, or one init container if that
+    asks for more.
+
+    A container that asks for memory or cores and names no count means 1, as HAMi's webhook writes it. None for a pod
+    that asks for another vendor's devices, or for a number of GPUs that is none.
+    """
+    vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in config.nvidia_resources}
+    apps = [_gpus_in(one, config) for one in pod.spec.containers]
+    inits = [_gpus_in(one, config) for one in pod.spec.init_containers or ()]
+    counts = [one for one in (*apps, *inits) if one is not None]
+    if vendors - {config.count.split("/")[0]} or len(counts) < len(apps) + len(inits):
+        return None
+    return max(sum(counts[: len(apps)]), *counts[len(apps) :], 0)
+
+
+def _gpus_in(container: Container, config: DeviceConfig) -> int | None:
+    count = _as_int64(_asked(container, config.count))
+    if count is None:
+        return int(any(_asked(container, one) is not None for one in config.nvidia_resources))
+    return count if isinstance(count, int) and 0 <= count <= INT32_MAX else None
+
+
 def _asked(container: Container, resource: str) -> Quantity | None:
     """The limit, else the request."""
     resources = container.resources

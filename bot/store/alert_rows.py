@@ -2,14 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import RowMapping, and_, bindparam, delete, exists, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.tables import alerts
+from bot.store.tables import alerts, outbreaks
+from bot.triage.gputime import Need
 from bot.triage.outbreak import Outbreak, hear
 from bot.triage.webhook import Alert
 
@@ -22,6 +23,11 @@ IGNORED = "!"
 _AT_ONCE = 400
 _SUBJECTS = 20
 _PLACE = ("of_source", "of_fingerprint", "of_number")
+_NEEDS = update(alerts).where(
+    alerts.c.source == bindparam("of_source"),
+    alerts.c.fingerprint == bindparam("of_fingerprint"),
+    alerts.c.incident == bindparam("of_incident"),
+)
 _CHANGED = update(alerts).where(*(alerts.c[name.removeprefix("of_")] == bindparam(name) for name in _PLACE))
 
 
@@ -79,13 +85,36 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
     return news
 
 
+async def note_needs(
+    connection: AsyncConnection, given: Sequence[Alert], incident: str, needs: Mapping[tuple[str, str], Need]
+) -> None:
+    """Notes at those alerts of the incident (empty: not sorted yet) what their pods ask for, as far as that is known.
+
+    The alerts are in order of `name_of`.
+    """
+    rows = [
+        {"of_source": one.source, "of_fingerprint": one.fingerprint, "of_incident": incident}
+        | {"gpus": need.gpus, "pod_created_at": need.created_at}
+        for one in given
+        if (need := needs.get((one.namespace, one.pod))) is not None
+    ]
+    if rows:
+        await connection.execute(_NEEDS, rows)
+
+
 async def count_once(connection: AsyncConnection, these: Any, incident_id: str) -> None:
-    """An alert that comes and goes in one incident is one of its alerts: its newest outbreak."""
+    """An alert that comes and goes in one incident is one of its alerts: its newest outbreak. Of the others it stays
+    known when they were, and of which pod.
+    """
     later = alerts.alias()
     same = and_(later.c.source == alerts.c.source, later.c.fingerprint == alerts.c.fingerprint)
     newer = and_(same, later.c.number > alerts.c.number, later.c.incident == incident_id)
     again = exists(select(later.c.number).where(newer))
-    await connection.execute(delete(alerts).where(these, alerts.c.incident == incident_id, again))
+    gone = and_(these, alerts.c.incident == incident_id, again)
+    if incident_id != IGNORED:
+        before = select(*(alerts.c[one.name] for one in outbreaks.c)).where(gone, alerts.c.pod != "")
+        await connection.execute(insert(outbreaks).from_select([one.name for one in outbreaks.c], before))
+    await connection.execute(delete(alerts).where(gone))
 
 
 def counted(rows: Sequence[Any]) -> Counts:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,15 +16,28 @@ from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, upda
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.alert_rows import IGNORED, OVER, Counts, alert_of, count_once, counted, keep, name_of, named, parts
+from bot.store.alert_rows import (
+    IGNORED,
+    OVER,
+    Counts,
+    alert_of,
+    count_once,
+    counted,
+    keep,
+    name_of,
+    named,
+    note_needs,
+    parts,
+)
 from bot.store.audit import Line, audited
 from bot.store.engine import told
 from bot.store.facts import is_known, make_known
 from bot.store.happened import note
 from bot.store.page_rows import queue
 from bot.store.storms import Limit, is_crowded
-from bot.store.tables import alerts, duties, incident_events, incidents, outbox
+from bot.store.tables import alerts, duties, incident_events, incidents, outbox, outbreaks
 from bot.triage.cause import Cause, severest
+from bot.triage.gputime import Need
 from bot.triage.outbreak import last_moment
 from bot.triage.pages import pages
 from bot.triage.state import Incident, News, Step, Turn, joined, opened
@@ -142,16 +155,18 @@ class IncidentRows:
         *,
         limit: Limit | None = None,
         out_of: str = "",
+        needs: Mapping[tuple[str, str], Need] | None = None,
     ) -> str:
         """Puts the alerts into the open incident of that cause, or into a new one; its id. Beyond the limit that is the
         incident which gathers them; with `out_of` they are taken out of that one.
+        `needs` is what their pods ask for, by namespace and name.
 
         Nothing, where another replica has sorted all of them by now.
         """
         in_order = sorted(given, key=name_of)
         return await self._again(
             "sorting alerts",
-            lambda connection: self._sort(connection, cluster, cause, in_order, channel, limit, out_of),
+            lambda connection: self._sort(connection, cluster, cause, in_order, channel, limit, out_of, needs or {}),
         )
 
     async def _sort(  # noqa: PLR0917  # private
@@ -163,6 +178,7 @@ class IncidentRows:
         channel: str,
         limit: Limit | None,
         out_of: str,
+        needs: Mapping[tuple[str, str], Need],
     ) -> str:
         unsorted = [and_(these, alerts.c.incident == out_of) for some in parts(given) for these in named(some)]
         left: list[Any] = []
@@ -192,6 +208,7 @@ class IncidentRows:
             await self._change(
                 connection, found, lambda incident, _: joined(incident, newest.received_at, _in_short(newest))
             )
+        await note_needs(connection, given, out_of, needs)
         for these in unsorted:
             await connection.execute(update(alerts).where(these).values(incident=found))
         for some in parts(given):
@@ -397,6 +414,7 @@ class IncidentRows:
             async with self._engine.begin() as connection:
                 gone = select(incidents.c.id).where(old)
                 await connection.execute(delete(incident_events).where(incident_events.c.incident.in_(gone)))
+                await connection.execute(delete(outbreaks).where(outbreaks.c.incident.in_(gone)))
                 unneeded = and_(alerts.c.incident.in_((OVER, IGNORED)), alerts.c.changed_at <= now - KEPT_S)
                 await connection.execute(delete(alerts).where(or_(alerts.c.incident.in_(gone), unneeded)))
                 await connection.execute(delete(incidents).where(old))

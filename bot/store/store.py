@@ -21,6 +21,7 @@ from bot.store.marks import MarkRows
 from bot.store.outbox_rows import OutboxRows
 from bot.store.page_rows import PageRows
 from bot.store.profiles import ProfileRows
+from bot.store.spells import SpellRows
 from bot.store.tables import outbox, seen, threads
 
 RUNNING = 150.0
@@ -45,6 +46,7 @@ class Store:
         self.approvals = Approvals(engine, now)
         self.profiles = ProfileRows(engine)
         self.incidents = IncidentRows(engine, now)
+        self.spells = SpellRows(engine)
         self.ignored = IgnoredRows(engine)
         self.digests = DigestRows(engine, now)
         self.facts = Facts(engine, now)

@@ -178,8 +178,29 @@ alerts = Table(
     Column("heard_at", Double, nullable=False),  # when it was last said to fire
     Column("changed_at", Double, nullable=False),  # when its status became what it is
     Column("cut", Integer, nullable=False, server_default="0"),  # more of its group that its last request left out
+    Column("gpus", Integer),  # that its pod asks for, NULL: not known
+    Column("pod_created_at", Double, nullable=False, server_default="0"),  # of the pod that `gpus` was read of
     Index("alerts_by_incident", "incident", "status"),
     Index("alerts_by_status", "source", "status", "heard_at"),
+)
+
+outbreaks = Table(
+    "outbreaks",  # of the alerts of incidents, those before the newest; the columns are those of `alerts`
+    metadata,
+    Column("incident", String(32), primary_key=True),
+    Column("source", String(16), primary_key=True),
+    Column("fingerprint", String(64), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("status", String(16), nullable=False),
+    Column("starts_at", String(32), nullable=False),
+    Column("ends_at", String(32), nullable=False),
+    Column("namespace", String(255), nullable=False),
+    Column("pod", String(255), nullable=False),
+    Column("received_at", Double, nullable=False),
+    Column("heard_at", Double, nullable=False),
+    Column("changed_at", Double, nullable=False),
+    Column("gpus", Integer),
+    Column("pod_created_at", Double, nullable=False),
 )
 
 incidents = Table(

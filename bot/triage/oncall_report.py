@@ -6,23 +6,28 @@ from statistics import median
 from typing import NamedTuple
 
 from bot.report import SEVERITIES, Severity
+from bot.triage.gputime import GpuTime, Spell, gpu_time
 from bot.triage.state import CALLS
 from bot.triage.summary import Happened, summarize
 
 
 class Case(NamedTuple):
-    """One incident: a short name of its cause, its timeline in order, and how many alerts of each name."""
+    """One incident: a short name of its cause, its timeline in order, how many alerts of each name, and when its pods
+    were affected.
+    """
 
     cause: str
     severity: Severity
     happened: Sequence[Happened]
     alerts: Sequence[tuple[str, int]] = ()
+    spells: Sequence[Spell] = ()
 
 
 class OncallReport(NamedTuple):
     """`opened` counts the incidents that opened in the period by cause and severity, the most severe first; the median
     times (seconds, None without any) and `alerts` (how many of a name, most first) are of these incidents. `calls`
-    counts every call in the period by who was called, most first, also for incidents that opened before.
+    counts every call in the period by who was called, most first, also for incidents that opened before. So does
+    `affected`; a pod of two incidents counts once at a time.
     """
 
     opened: tuple[tuple[str, Severity, int], ...] = ()
@@ -31,10 +36,11 @@ class OncallReport(NamedTuple):
     unacknowledged: int = 0
     calls: tuple[tuple[str, int], ...] = ()
     alerts: tuple[tuple[str, int], ...] = ()
+    affected: GpuTime = GpuTime()
 
 
-def report_on(cases: Sequence[Case], since: float) -> OncallReport:
-    """The report on the time after `since` (seconds since 1970)."""
+def report_on(cases: Sequence[Case], since: float, now: float) -> OncallReport:
+    """The report on the time after `since` and up to now (seconds since 1970)."""
     opened = [one for one in cases if one.happened and one.happened[0].at > since]
     told = [summarize(one.happened) for one in opened]
     kinds = Counter[tuple[str, Severity]]((one.cause, one.severity) for one in opened)
@@ -52,6 +58,7 @@ def report_on(cases: Sequence[Case], since: float) -> OncallReport:
         sum(one.acknowledged_s is None for one in told),
         tuple(calls.most_common()),
         tuple(alerts.most_common()),
+        gpu_time([spell for one in cases for spell in one.spells], now, since),
     )
 
 

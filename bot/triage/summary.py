@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bot.triage.gputime import GpuTime
 from bot.triage.state import CALLS, News, Turn
 
 ENDS: frozenset[Turn] = frozenset({"resolved", "closed"})
@@ -26,7 +27,7 @@ class Summary(NamedTuple):
     resolved or closed the last time, and includes the time in between if it came back (`returned` times). `closed_by`
     is empty where it resolved by itself. `called` are the calls in order, a person called twice is there twice; `pages`
     counts how often pagers were rung. `done` are notes, hand-overs, mutes, and what was said when it was closed.
-    `owner` is the last one.
+    `owner` is the last one. `affected` is not in the timeline: see `bot.triage.gputime`.
     """
 
     acknowledged_s: float | None = None
@@ -38,6 +39,7 @@ class Summary(NamedTuple):
     pages: int = 0
     done: tuple[Happened, ...] = ()
     owner: str = ""
+    affected: GpuTime = GpuTime()
 
 
 def summarize(happened: Sequence[Happened]) -> Summary:

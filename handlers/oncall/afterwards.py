@@ -7,39 +7,54 @@ from bot.slack.render.oncall_report import render_oncall_report
 from bot.slack.render.summary import summary_block
 from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head
+from bot.store import Store
 from bot.store.alert_rows import Counts
-from bot.store.incidents import Event, IncidentRows, Row
+from bot.store.incidents import Event, Row
 from bot.texts import Texts
 from bot.triage.cause import severest
+from bot.triage.gputime import Spell, gpu_time
 from bot.triage.oncall_report import Case, report_on
-from bot.triage.summary import ENDS, Happened, summarize
+from bot.triage.summary import ENDS, Happened, Summary, summarize
 
 DAYS = 7
 
 
-async def reply_of(rows: IncidentRows, head: Head, event: Event, say: Texts) -> Message:
+async def reply_of(store: Store, head: Head, event: Event, say: Texts) -> Message:
     """What the thread is told of the event. What ends the incident is told with its summary up to then: in one message,
     so that what holds for a reply (once, however often it is tried) holds for the summary. Raises StoreError.
     """
     message = render_news(event.news, say)
     if event.news.turn not in ENDS:
         return message
-    until = [Happened(one.at, one.news) for one in await rows.timeline(head.id) if one.seq <= event.seq]
-    return message._replace(blocks=(*message.blocks, summary_block(head, summarize(until), say)))
+    until = [Happened(one.at, one.news) for one in await store.incidents.timeline(head.id) if one.seq <= event.seq]
+    summary = await summary_of(store, head.id, until, event.at)
+    return message._replace(blocks=(*message.blocks, summary_block(head, summary, say)))
 
 
-async def oncall_report(rows: IncidentRows, now: float, still_open: Sequence[Head], say: Texts) -> Message:
+async def summary_of(store: Store, incident_id: str, happened: Sequence[Happened], now: float) -> Summary:
+    """The summary of the incident's timeline, or of its beginning; its GPU-hours up to its end, or else up to now.
+    Raises StoreError.
+    """
+    summary = summarize(happened)
+    ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
+    spells = (await store.spells.of([incident_id])).get(incident_id, [])
+    return summary._replace(affected=gpu_time(spells, ended_at))
+
+
+async def oncall_report(store: Store, now: float, still_open: Sequence[Head], say: Texts) -> Message:
     """How the last 7 days went. Raises StoreError."""
     since = now - DAYS * 86400.0
-    found = await rows.lately(since)
-    counts = await rows.counts([row.id for row, _ in found])
-    cases = [_case(row, counts.get(row.id, Counts()), events) for row, events in found]
-    return render_oncall_report(report_on(cases, since), DAYS, still_open, say)
+    found = await store.incidents.lately(since)
+    ids = [row.id for row, _ in found]
+    counts, spells = await store.incidents.counts(ids), await store.spells.of(ids)
+    cases = [_case(row, counts.get(row.id, Counts()), events, spells.get(row.id, ())) for row, events in found]
+    return render_oncall_report(report_on(cases, since, now), DAYS, still_open, say)
 
 
-def _case(row: Row, counts: Counts, events: Sequence[Event]) -> Case:
+def _case(row: Row, counts: Counts, events: Sequence[Event], spells: Sequence[Spell]) -> Case:
     """Where no rule knows the cause, the alert with the most firing stands for it."""
     name = row.cause.code or next((one for one, _, _ in counts.by_name), "") or row.cause.claim
     alerts = [(one, total) for one, _, total in counts.by_name]
     happened = [Happened(one.at, one.news) for one in events]
-    return Case(name, severest(row.cause.severity, counts.severities), happened, alerts)
+    of_cluster = [one._replace(pod=(row.cluster, *one.pod)) for one in spells]
+    return Case(name, severest(row.cause.severity, counts.severities), happened, alerts, of_cluster)

@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from bot.errors import SourceError, UsageError
+from bot.hami.requests import DeviceConfig, gpus_of
 from bot.kube.models import Pod
+from bot.kube.times import parse_time
 from bot.report import Finding, Report
 from bot.texts import Texts
 from bot.triage.cause import Cause, unexplained
+from bot.triage.gputime import Need
 from bot.triage.webhook import Alert
 from playbooks._gather import InstallSeen
 from playbooks._gather_waiting import Scene, gather_scene, gather_waiting
@@ -19,6 +22,7 @@ from playbooks._node_tables import CARDS_TABLE
 from playbooks._playbook import Playbook, Sources, find
 from playbooks._rules.case import World
 from playbooks._rules.signature import cause_signature
+from playbooks._subject import Found as FoundPod
 
 ONE_BY_ONE = 20
 """Pods that wait for no node, and nodes, are asked about one after the other. If there are more of them, the alerts
@@ -36,7 +40,14 @@ Name = tuple[str, str]
 Sorted = list[tuple[Cause, list[Alert]]]
 
 
-async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> Sorted:
+class Found(NamedTuple):
+    """The causes of alerts, and what the pods that were read for it ask for."""
+
+    causes: Sorted
+    needs: Mapping[Name, Need] = {}
+
+
+async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> Found:
     """The causes of these alerts, of each pod or node by itself. Raises BotError when the cluster cannot be read."""
     by_pod: dict[Name, list[Alert]] = {}
     by_node: dict[str, list[Alert]] = {}
@@ -51,14 +62,12 @@ async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> S
             by_node.setdefault(one.node, []).append(one)
         else:
             others.append(one)
-    found: Sorted = []
-    if by_pod:
-        found += await _of_pods(sources, by_pod, say)
+    found, needs = await _of_pods(sources, by_pod, say) if by_pod else Found([])
     for number, (node, some) in enumerate(by_node.items()):
         found += await _of_node(sources, node, some, say) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
     if by_finding:
         found += await _of_findings(sources, by_finding, say)
-    return [*found, *_alone(others)]
+    return Found([*found, *_alone(others)], needs)
 
 
 def told_alone(one: Alert, why_not: str = "") -> Cause:
@@ -92,7 +101,7 @@ def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
     ]
 
 
-async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Texts) -> Sorted:
+async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Texts) -> Found:
     install, waiting = await gather_waiting(sources, "")
     pods = [pod for pod in waiting.pods if (pod.namespace, pod.name) in named]
     found: Sorted = []
@@ -104,10 +113,16 @@ async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Tex
     left = [name for name in named if name not in judged]
     found += [pair for name in left[ONE_BY_ONE:] for pair in _alone(named[name], _TOO_MANY)]
     for name in left[:ONE_BY_ONE]:
-        report = await answer(sources, "why", "/".join(name), say)
+        report, pod = await _why(sources, name, say)
         first = report.findings[0]
         found += [(_cause(first, "/".join(name)), named[name])] if _explains(first) else _alone(named[name])
-    return found
+        pods += [pod] if pod else []
+    return Found(found, {(pod.namespace, pod.name): _need(pod, install.config) for pod in pods})
+
+
+def _need(pod: Pod, config: DeviceConfig) -> Need:
+    created = parse_time(pod.metadata.creation_timestamp)
+    return Need(gpus_of(pod, config), created.timestamp() if created else 0.0)
 
 
 def _judged(install: InstallSeen, scene: Scene, pods: Sequence[Pod], say: Texts) -> list[tuple[Name, Finding | None]]:
@@ -158,12 +173,24 @@ async def all_findings(sources: Sources, verb: str, say: Texts) -> Report:
 
 async def answer(sources: Sources, verb: str, subject: str, say: Texts) -> Report:
     """What a playbook says about a pod (`ns/pod`) or a node."""
+    return await _diagnosed(find(verb), _request(verb, subject), sources, say)
+
+
+def _request(verb: str, subject: str) -> Any:
     playbook = find(verb)
     try:
-        request = playbook.request(pod=subject) if verb == "why" else playbook.request(node=subject)
+        return playbook.request(pod=subject) if verb == "why" else playbook.request(node=subject)
     except UsageError as error:  # the name came with an alert, nobody typed it
         raise UsageError(f"{subject[:120]!r} cannot be asked about: {error.message}") from error
-    return await _diagnosed(playbook, request, sources, say)
+
+
+async def _why(sources: Sources, name: Name, say: Texts) -> tuple[Report, Pod | None]:
+    """What `why` says of the pod, and the pod, if that is there under this name."""
+    playbook = find("why")
+    snapshot = await playbook.gather(_request("why", "/".join(name)), sources)
+    seen: FoundPod | None = snapshot.subject if isinstance(snapshot.subject, FoundPod) else None
+    is_it = seen is not None and (seen.pod.namespace, seen.pod.name) == name
+    return await asyncio.to_thread(playbook.diagnose, snapshot, say), seen.pod if seen and is_it else None
 
 
 async def cards_of(sources: Sources, node: str, say: Texts) -> Report:

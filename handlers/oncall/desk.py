@@ -21,7 +21,7 @@ from bot.triage.summary import Happened
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.deeds import NotDone
 from handlers.lent import Lent
-from handlers.oncall.afterwards import oncall_report
+from handlers.oncall.afterwards import oncall_report, summary_of
 from handlers.oncall.calling import call_to_come
 from handlers.oncall.causes import standing_of
 from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
@@ -127,7 +127,8 @@ class TriageDesk:
         if who.channel != row.channel:
             raise self._elsewhere(row)
         happened = [Happened(one.at, one.news) for one in await self._rows.timeline(row.id)]
-        file = render_timeline(await self.head(row), happened, self._lent.say)
+        summary = await summary_of(self._lent.store, row.id, happened, self._lent.now())
+        file = render_timeline(await self.head(row), happened, summary, self._lent.say)
         return progress(file.title)._replace(files=(file,))
 
     async def listed(self) -> Message:
@@ -137,7 +138,7 @@ class TriageDesk:
 
     async def report(self) -> Message:
         """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
-        return await oncall_report(self._rows, self._lent.now(), await self.heads(), self._lent.say)
+        return await oncall_report(self._lent.store, self._lent.now(), await self.heads(), self._lent.say)
 
     async def heads(self) -> list[Head]:
         """The same incidents, without asking anybody for the rota. Raises StoreError."""

@@ -38,7 +38,7 @@ from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.lent import Lent
 from handlers.oncall.afterwards import reply_of
 from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
-from handlers.oncall.causes import Sorted, find_causes, standing_of, told_alone
+from handlers.oncall.causes import Found, Sorted, find_causes, standing_of, told_alone
 from handlers.oncall.evidence import Asked, evidence
 from handlers.oncall.pagerduty import Rota
 from handlers.oncall.routing import routed, without_ignored
@@ -245,11 +245,11 @@ class Keeper:
         """Whether there are causes; without any the alerts stay as they are."""
         ours = self._plan.clusters if cluster == self._plan.usual else None
         some = await self._without_ignored(await self._rows.unsorted(SORTED_AT_ONCE, cluster, ours))
-        found = await self._causes(cluster, some) if some else []
+        found, needs = await self._causes(cluster, some) if some else Found([])
         for channel, here in routed(found, self._plan.routes, self._plan.channel).items():
             limit = self._limit(channel)
             for cause, members in await self._in_turn(cluster, here, limit) if limit else here:
-                await self._rows.sort(cluster, cause, members, channel, limit=limit)
+                await self._rows.sort(cluster, cause, members, channel, limit=limit, needs=needs)
         if found:
             self._wake.set()
         return bool(found)
@@ -290,14 +290,15 @@ class Keeper:
         counts = (await self._rows.counts([row.id])).get(row.id, Counts())
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
         some = await self._rows.firing_in(row.id, name)
-        found = await self._causes(row.cluster, some) or [(told_alone(one), [one]) for one in some]
+        found, needs = await self._causes(row.cluster, some)
+        found = found or [(told_alone(one), [one]) for one in some]
         for here in routed(found, self._plan.routes, self._plan.channel, into=row.channel).values():
             for cause, members in here:
-                await self._rows.sort(row.cluster, cause, members, row.channel, out_of=row.id)
+                await self._rows.sort(row.cluster, cause, members, row.channel, out_of=row.id, needs=needs)
         self._wake.set()
         return bool(some)
 
-    async def _causes(self, cluster: str, some: Sequence[Alert]) -> Sorted:
+    async def _causes(self, cluster: str, some: Sequence[Alert]) -> Found:
         """None yet while the cluster cannot be read; after a while, what the alerts say themselves."""
         since = self._unread_since.setdefault(cluster, self._plan.clock())
         try:
@@ -308,8 +309,8 @@ class Keeper:
             why = error.message if isinstance(error, BotError) else f"no answer within {PATIENCE_S:g} s"
             log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)
             if self._plan.clock() - since < PATIENCE_S:
-                return []
-            return [(told_alone(one, why), [one]) for one in some]
+                return Found([])
+            return Found([(told_alone(one, why), [one]) for one in some])
         self._unread_since.pop(cluster, None)
         return found
 
@@ -385,7 +386,7 @@ class Keeper:
     async def _reply(self, row: Row, counts: Counts, untold: Sequence[Event]) -> None:
         for event in untold:
             severity: Severity = "critical" if event.news.turn in CALLS else "warning"
-            message = await reply_of(self._rows, head_of(row, counts), event, self._lent.say)
+            message = await reply_of(self._lent.store, head_of(row, counts), event, self._lent.say)
             key = f"{head_key(row.id)}:{event.seq}"
             link = self._lent.permalink(row.channel, row.thread_ts)
             if elsewhere := told_elsewhere(row, event.news, link, self._lent.say):

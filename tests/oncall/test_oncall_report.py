@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from bot.errors import UsageError
+from bot.report import Severity
 from bot.slack.render.oncall_report import render_oncall_report
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.oncall_report import Case, OncallReport, report_on
 from bot.triage.state import News, Turn
 from bot.triage.summary import Happened
@@ -30,7 +31,7 @@ def test_times_are_medians_of_the_incidents_that_opened_in_the_period() -> None:
         for s in (10, 30, 500)
     ]
     before = case((50.0, "opened", "", ""), (99.0, "acknowledged", "U1", ""), (150.0, "resolved", "", ""))
-    told = report_on([before, *cases, case((200.0, "opened", "", ""))], 60.0)
+    told = report_on([before, *cases, case((200.0, "opened", "", ""))], 60.0, 900.0)
     assert (told.acknowledge_s, told.resolve_s, told.unacknowledged) == (30.0, 300.0, 1)
     assert told.opened == (("lock-held", "warning", 4),)
 
@@ -38,7 +39,7 @@ def test_times_are_medians_of_the_incidents_that_opened_in_the_period() -> None:
 def test_calls_are_those_of_the_period_also_for_incidents_that_opened_before() -> None:
     old = case((50.0, "opened", "", ""), (55.0, "called", "", "UADA"), (70.0, "called", "", "UADA"))
     new = case((80.0, "opened", "", ""), (90.0, "called", "", "UADA"), (95.0, "last-resort", "", "SALL"))
-    assert report_on([old, new], 60.0).calls == (("UADA", 2), ("SALL", 1))
+    assert report_on([old, new], 60.0, 99.0).calls == (("UADA", 2), ("SALL", 1))
 
 
 def test_the_report_of_a_week_counts_what_happened_and_what_is_open(database: str, tmp_path: Path) -> None:
@@ -74,9 +75,9 @@ def test_more_words_after_report_get_an_example() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_report_lets_nobodys_words_act_and_fits(language) -> None:
+def test_a_report_lets_nobodys_words_act_and_fits(language: Language) -> None:
     many = tuple((f"{HOSTILE[:60]}{n}", n) for n in range(30))
-    opened = tuple((name, "critical", n) for name, n in many)
+    opened: tuple[tuple[str, Severity, int], ...] = tuple((name, "critical", n) for name, n in many)
     report = OncallReport(opened, 60.0, 90.0, 3, (("S0ONCALL01", 2), *many), many)
     message = render_oncall_report(report, 7, [head("open")] * 40, Texts(language))
     assert_fits(message)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.digest.figures import Figures
 from bot.digest.trend import rooms
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
 from bot.slack.render.digest import Owner, Told, render_digest
@@ -20,12 +21,12 @@ from bot.slack.render.triage import (
     render_timeline,
 )
 from bot.slack.render.triage_head import Head, button_value, render_head
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.cause import Cause
 from bot.triage.mute import Until
 from bot.triage.routes import Ignored
-from bot.triage.state import CALLS, Call, Incident, News, State, Turn
-from bot.triage.summary import Happened
+from bot.triage.state import CALLS, Call, Deed, Incident, News, State, Turn
+from bot.triage.summary import Happened, summarize
 from sandbox.slack.content import strings_of
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
 
@@ -61,7 +62,7 @@ def buttons_of(shown: Head) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("state", get_args(State))
-def test_a_head_lets_nobodys_words_act_and_fits(state: State, language) -> None:
+def test_a_head_lets_nobodys_words_act_and_fits(state: State, language: Language) -> None:
     message = render_head(head(state), Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
@@ -69,7 +70,7 @@ def test_a_head_lets_nobodys_words_act_and_fits(state: State, language) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("turn", get_args(Turn))
-def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language) -> None:
+def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language: Language) -> None:
     detail = "1800000000" if turn == "muted" else HOSTILE
     message = render_news(News(turn, HOSTILE, detail), Texts(language))
     assert_fits(message)
@@ -86,7 +87,7 @@ def test_a_mute_ends_at_a_time_that_can_be_read_and_is_the_same_everywhere(ends:
     assert news.text == "Muted until 2027-01-15T08:00:00Z"
     assert shown in "".join(strings_of(list(news.blocks)))
     assert shown in "".join(strings_of(list(render_head(muted, say).blocks)))
-    assert shown in render_timeline(muted, happened, say).content.decode()
+    assert shown in render_timeline(muted, happened, summarize(happened), say).content.decode()
 
 
 def test_a_head_that_is_closed_invites_nobody_to_act() -> None:
@@ -123,7 +124,7 @@ def test_a_head_is_as_severe_as_the_severest_of_its_alerts(
 
 
 @pytest.mark.parametrize("deed", ["note", "handover", "mute"])
-def test_a_form_is_one_that_slack_takes_and_says_what_it_is_about(deed) -> None:
+def test_a_form_is_one_that_slack_takes_and_says_what_it_is_about(deed: Deed) -> None:
     view = form(deed, "0123abcd", "C0GPUONC01", Texts("en"))
     assert validate_view(view) == []
     assert read_form(view["private_metadata"]) == ("0123abcd", deed, "C0GPUONC01")
@@ -143,7 +144,7 @@ def test_a_notification_says_who_is_meant(turn: Turn) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_list_of_what_is_open_lets_nobodys_words_act_and_fits(language) -> None:
+def test_the_list_of_what_is_open_lets_nobodys_words_act_and_fits(language: Language) -> None:
     message = render_open([head("open")] * 40, (HOSTILE,), Ignored(9, 12, (HOSTILE,) * 9), Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))
@@ -158,7 +159,7 @@ def test_what_is_no_value_of_ours_is_none(value: str) -> None:
 def test_a_timeline_is_a_table_that_nobody_breaks() -> None:
     happened = [Happened(1.8e9 + n, News(turn, HOSTILE, "1.8e9" if turn == "muted" else HOSTILE)) for n, turn in
                 enumerate(get_args(Turn))]  # fmt: skip
-    text = render_timeline(head("closed"), happened, Texts("en")).content.decode()
+    text = render_timeline(head("closed"), happened, summarize(happened), Texts("en")).content.decode()
     rows = [row for row in text.splitlines() if row.startswith("| 20")]
     assert len(rows) == len(get_args(Turn))
     assert all(row.replace("\\|", "").count("|") == 5 for row in rows)
@@ -170,7 +171,7 @@ def test_a_timeline_is_a_table_that_nobody_breaks() -> None:
 @pytest.mark.parametrize(
     "before", [None, {}, {f"pending/{HOSTILE}{n}": "1" for n in range(40)}], ids=["first", "empty", "hostile"]
 )
-def test_a_digest_lets_nobodys_words_act_and_fits(before, language) -> None:
+def test_a_digest_lets_nobodys_words_act_and_fits(before: Figures | None, language: Language) -> None:
     evidence = Evidence("pod", "Pod ml/x", None, HOSTILE, HOSTILE)
     action = NextAction(HOSTILE, "why ml/x")
     finding = Finding("a-b", HOSTILE, "warning", "confirmed", Scope((HOSTILE,)), (evidence,), (action,))

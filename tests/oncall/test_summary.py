@@ -6,7 +6,7 @@ import pytest
 
 from bot.slack.message import Message
 from bot.slack.render.summary import summary_block
-from bot.texts import LANGUAGES, Texts
+from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
 from bot.triage.summary import Happened, Summary, summarize
 from handlers.changes.terms import Person
@@ -104,13 +104,14 @@ def test_the_export_ends_with_the_summary(database: str, tmp_path: Path) -> None
             "- Handed over to U0GRACE001 (U0ADA00001)",
             "- Closed: false \\*alarm\\* (U0GRACE001)",
             "- Affected: 1 pod (Namespace: ml)",
+            "- GPU-hours affected: 0.033 (1 GPU requested, 2m each on average)",
         ]
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_summary_lets_nobodys_words_act_and_fits(language) -> None:
+def test_a_summary_lets_nobodys_words_act_and_fits(language: Language) -> None:
     done = tuple(Happened(1.0, News(turn, HOSTILE, HOSTILE)) for turn in ("noted", "handed-over", "closed")) * 9
     summary = Summary(1.0, HOSTILE, 2.0, HOSTILE, 3, (HOSTILE, "S0ONCALL01", HOSTILE), 4, done)
     message = Message("x", (summary_block(head("closed"), summary, Texts(language)),))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bot.changes.durations import roughly
 from bot.slack.message import Message
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
-from bot.slack.render.summary import who_was
+from bot.slack.render.summary import gpu_hours, who_was
 from bot.slack.render.text import escape, inert
 from bot.slack.render.triage import in_short
 from bot.slack.render.triage_head import Head
@@ -17,7 +17,7 @@ _NAME = 80
 
 
 def render_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head], say: Texts) -> Message:
-    """Incidents by cause and severity, medians, calls, the noisiest alerts, and what is still open."""
+    """Incidents by cause and severity, medians, GPU-hours, calls, the noisiest alerts, and what is still open."""
     total = sum(count for _, _, count in report.opened)
     title = say("triage.report", days=days, count=total)
     parts = [line(span(title, "bold"))]
@@ -29,6 +29,8 @@ def render_oncall_report(report: OncallReport, days: int, still_open: Sequence[H
     alerts = [[span(f"{inert(name, _NAME)}: {count}")] for name, count in report.alerts]
     if total:
         parts += [*_listed("", causes, say), *_listed(say("triage.report-times"), _times(report, say), say)]
+    if report.affected.pods:
+        parts.append(line(span(gpu_hours(report.affected, say))))
     parts += _listed(say("triage.report-calls"), calls, say)
     parts += _listed(say("triage.report-alerts"), alerts, say)
     parts += _listed(say("triage.report-open"), [in_short(one, say) for one in still_open], say)

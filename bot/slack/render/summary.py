@@ -9,6 +9,7 @@ from bot.slack.render.rich import Part, bullets, channel, line, rich_text, someb
 from bot.slack.render.text import inert
 from bot.slack.render.triage_head import Head, end_in_words
 from bot.texts import Texts
+from bot.triage.gputime import GpuTime
 from bot.triage.mute import read_until
 from bot.triage.state import PAGER
 from bot.triage.summary import Happened, Summary
@@ -40,7 +41,26 @@ def summary_lines(head: Head, summary: Summary, say: Texts) -> list[list[Part]]:
         told += [[span(say("triage.more-open", count=more))]] if more > 0 else []
     if head.total or head.nodes:
         told.append([span(_affected(head, say))])
+    if summary.affected.pods:
+        told.append([span(gpu_hours(summary.affected, say))])
     return told
+
+
+def gpu_hours(affected: GpuTime, say: Texts) -> str:
+    """GPU-hours with what they are made of, and of how many pods that is not known; there are pods."""
+    if not affected.known:
+        return say("triage.gpu-hours-unknown", pods=affected.pods)
+    if affected.known == affected.pods and not affected.gpus:
+        return say("triage.gpu-hours-none")
+    hours = affected.seconds / 3600
+    told = {
+        "hours": f"{hours:,.1f}" if hours >= 1 else f"{hours:.2g}",
+        "gpus": affected.gpus,
+        "time": roughly(affected.mean_s),
+    }
+    if affected.known == affected.pods:
+        return say("triage.gpu-hours", **told)
+    return say("triage.gpu-hours-some", **told, known=affected.known, pods=affected.pods)
 
 
 def who_was(who: str, say: Texts) -> Part:

@@ -18,7 +18,7 @@ from bot.texts import Texts
 from bot.triage.mute import WHILE_IT_LASTS, Until, read_until
 from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, Deed, News
-from bot.triage.summary import Happened, summarize
+from bot.triage.summary import Happened, Summary
 
 FORM = "triage"
 NOTE, PERSON, MUTE, TEXT = "note", "person", "mute", "text"
@@ -93,7 +93,7 @@ def render_news(news: News, say: Texts) -> Message:
     return Message(text, (rich_text(line(*pieces, *by)),), broadcast=news.turn in CALLS)
 
 
-def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> File:
+def render_timeline(head: Head, happened: Sequence[Happened], summary: Summary, say: Texts) -> File:
     """The incident for a post-mortem, as Markdown: what was found, what happened when, in UTC, and its summary."""
     cause = head.cause
     rows = [
@@ -118,7 +118,7 @@ def render_timeline(head: Head, happened: Sequence[Happened], say: Texts) -> Fil
         if one.news.turn == "muted":
             detail = _plain(end_in_words(read_until(one.news.detail), say))
         rows.append(f"| {utc(one.at)} | {_plain(what)} | {_plain(one.news.by) or 'hami-bot'} | {detail} |")
-    told = summary_lines(head, summarize(happened), say)
+    told = summary_lines(head, summary, say)
     rows += ["", f"## {say('triage.summary')}", "", *("- " + "".join(map(_written, one)) for one in told)]
     text = "\n".join([*rows, ""])
     return File(f"incident-{head.id}.md", text.encode("utf-8"), say("triage.md-title", id=head.id))

@@ -1,0 +1,69 @@
+"""GPU-hours affected: how many GPUs the pods of incidents asked for, times how long they were affected."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Need(NamedTuple):
+    """What a pod asks for: so many GPUs, None where that is not known; `created_at` in seconds since 1970."""
+
+    gpus: int | None
+    created_at: float = 0.0
+
+
+class Spell(NamedTuple):
+    """An alert about the pod fired from `began` to `ended`, in seconds since 1970; infinite: it fires still.
+
+    `pod` names it. It asked for so many GPUs then, None where that is not known.
+    """
+
+    pod: tuple[str, ...]
+    gpus: int | None
+    began: float
+    ended: float
+
+
+class GpuTime(NamedTuple):
+    """GPU-seconds affected: the GPUs that each pod asked for (not what it was given or used), times how long alerts
+    about it fired; a moment with several alerts about a pod counts once.
+
+    It is of `known` pods of all `pods`, and so a lower bound while `known` is less: what the others ask for is not
+    known. `gpus` is what the known ones ask for together.
+    """
+
+    seconds: float = 0.0
+    gpus: int = 0
+    known: int = 0
+    pods: int = 0
+
+    @property
+    def mean_s(self) -> float:
+        """How long each of the GPUs was affected on average."""
+        return self.seconds / self.gpus if self.gpus else 0.0
+
+
+def gpu_time(spells: Sequence[Spell], until: float, since: float = 0.0) -> GpuTime:
+    """Of what lies between these times, in seconds since 1970.
+
+    A pod of which one alert tells what it asks for is known. If it was made anew and asks for another number, each
+    alert counts with its own, and for `gpus` the largest.
+    """
+    by_pod: defaultdict[tuple[str, ...], list[Spell]] = defaultdict(list)
+    for one in spells:
+        began, ended = max(one.began, since), min(one.ended, until)
+        if ended > began:
+            by_pod[one.pod].append(one._replace(began=began, ended=ended))
+    known = [_of_pod(some) for some in by_pod.values() if any(one.gpus is not None for one in some)]
+    return GpuTime(sum(one for one, _ in known), sum(gpus for _, gpus in known), len(known), len(by_pod))
+
+
+def _of_pod(spells: Sequence[Spell]) -> tuple[float, int]:
+    """GPU-seconds and the GPUs, of which one spell at least tells."""
+    most = max(one.gpus for one in spells if one.gpus is not None)
+    seconds = counted_to = 0.0
+    for one in sorted(spells, key=lambda one: one.began):
+        gpus = most if one.gpus is None else one.gpus
+        seconds += gpus * max(0.0, one.ended - max(one.began, counted_to))
+        counted_to = max(counted_to, one.ended)
+    return seconds, most
