@@ -9,7 +9,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from sqlalchemy import RowMapping, and_, delete, insert, select, update
@@ -28,8 +28,13 @@ CLAIM_S = 300.0
 RUNS_KEPT_S = 400 * 86400.0
 
 
+Kind = Literal["digest", "oncall"]
+
+
 class Digest(NamedTuple):
-    """A digest that is wanted. No slot up to `since` (unix seconds) is due."""
+    """A digest that is wanted: of a cluster, or of how things went on call, which is of all clusters. No slot up to
+    `since` (unix seconds) is due.
+    """
 
     id: str
     channel: str
@@ -37,6 +42,7 @@ class Digest(NamedTuple):
     schedule: Schedule
     by: str
     since: float
+    kind: Kind = "digest"
 
 
 class Run(NamedTuple):
@@ -57,13 +63,21 @@ class DigestRows:
         self._now = now
 
     async def add(
-        self, channel: str, cluster: str, schedule: Schedule, by: str, *, noted: Noted | None = None, once: str = ""
+        self,
+        channel: str,
+        cluster: str,
+        schedule: Schedule,
+        by: str,
+        *,
+        kind: Kind = "digest",
+        noted: Noted | None = None,
+        once: str = "",
     ) -> Digest:
         """A digest from now on; what `noted` makes of it is in the audit log with it.
 
         `once`: the key of a deed; done again, the deed gives the same digest.
         """
-        made = Digest(_id_of(once), channel, cluster, schedule, by, self._now())
+        made = Digest(_id_of(once), channel, cluster, schedule, by, self._now(), kind)
         values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
         with told("keeping a digest"):
             async with audited(self._engine, self._now) as (connection, write):
@@ -145,7 +159,8 @@ class DigestRows:
 
     async def last(self, channel: str, cluster: str, most: int) -> list[Run]:
         """What the channel's last digests of that cluster told, the oldest first."""
-        ours = select(digests.c.id).where(digests.c.channel == channel, digests.c.cluster == cluster)
+        about = and_(digests.c.kind == "digest", digests.c.cluster == cluster)
+        ours = select(digests.c.id).where(digests.c.channel == channel, about)
         here = and_(digest_runs.c.digest.in_(ours), digest_runs.c.state == "posted")
         with told("reading the last digests"):
             async with self._engine.connect() as connection:
@@ -172,7 +187,7 @@ def _since(digest: Digest, slot: Slot) -> Any:
 
 def _digest(row: RowMapping) -> Digest:
     schedule = Schedule(*msgspec.json.decode(row["schedule"], type=tuple[str, str]))
-    return Digest(row["id"], row["channel"], row["cluster"], schedule, row["by"], row["since"])
+    return Digest(row["id"], row["channel"], row["cluster"], schedule, row["by"], row["since"], row["kind"])
 
 
 def _figures(text: str) -> Figures:

@@ -279,6 +279,7 @@ digests = Table(
     Column("by", String(64), nullable=False),
     Column("since", Double, nullable=False),  # no slot before that is due: when it was asked for, or its last slot
     Column("stopped", Integer, nullable=False),
+    Column("kind", String(16), nullable=False, server_default="digest"),  # digest, oncall
     Index("digests_by_channel", "stopped", "channel"),
 )
 

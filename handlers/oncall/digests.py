@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from bot.bugs import bugs_as_errors
 from bot.digest.figures import Figures
@@ -21,10 +21,10 @@ from bot.slack.render.digest_form import render_added, render_list
 from bot.slack.render.prose import progress
 from bot.store import StoreError
 from bot.store.audit import Line
-from bot.store.digests import Digest, Run
+from bot.store.digests import Digest, Kind, Run
 from handlers.changes.terms import Person, Refused
 from handlers.lent import Lent
-from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE
+from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
 from handlers.understand import COMMAND
 from playbooks._playbook import find
 
@@ -48,9 +48,12 @@ class Post(NamedTuple):
 
 
 class Add(NamedTuple):
-    """`digest daily 09:00 Asia/Shanghai`, or `digest "0 9 * * 1-5" Europe/Berlin`, with or without quotes."""
+    """`digest daily 09:00 Asia/Shanghai`, or `digest "0 9 * * 1-5" Europe/Berlin`, with or without quotes; or the
+    on-call report, see `handlers.oncall.words`.
+    """
 
     schedule: Schedule
+    kind: Kind = "digest"
 
 
 class ListAll(NamedTuple):
@@ -61,6 +64,13 @@ class Stop(NamedTuple):
     """`digest stop ID`."""
 
     id: str
+
+
+class StopReport(NamedTuple):
+    """`oncall report off`."""
+
+
+Asked = Post | Add | ListAll | Stop | StopReport
 
 
 def read_digest(words: Sequence[str]) -> Post | Add | ListAll | Stop:
@@ -100,10 +110,13 @@ def _without_zone(schedule: Schedule | str, example: str) -> UsageError:
 
 
 class Digests:
-    """The digests of all channels."""
+    """The digests of all channels. `report` makes the on-call report; without it there are no incidents."""
 
-    def __init__(self, lent: Lent, *, tick_s: float = TICK_S) -> None:
+    def __init__(
+        self, lent: Lent, *, report: Callable[[], Awaitable[Message]] | None = None, tick_s: float = TICK_S
+    ) -> None:
         self._lent = lent
+        self._report = report
         self._rows = lent.store.digests
         self._tick_s = tick_s
         self._failed: dict[str, str] = {}
@@ -150,19 +163,30 @@ class Digests:
         if found.post is None:
             return
         late = newest.wall if now - newest.at > _LATE_S else ""
-        told, files = await self._told(digest.channel, digest.cluster, late)
-        await self._put(key, digest.channel, told, files)
-        await self._rows.posted(digest, newest, told.after)
+        message, figures = await self._made(digest, late)
+        await self._lent.outbox.put(key, digest.channel, message)
+        await self._rows.posted(digest, newest, figures)
         self._failed.pop(digest.id, None)
+
+    async def _made(self, digest: Digest, late: str) -> tuple[Message, Figures]:
+        """The message, and what the next one is compared with. Raises BotError."""
+        if digest.kind == "digest":
+            told, files = await self._told(digest.channel, digest.cluster, late)
+            return render_digest(told, self._lent.say, files), told.after
+        if self._report is None:
+            raise BotError("the settings lack oncall, so there are no incidents")
+        return await self._report(), {}
 
     def _missed(self, digest: Digest, slot: Slot) -> str:
         """What the channel is told in the place of a digest; why, if it was tried here."""
         why = self._failed.pop(digest.id, "") or self._lent.say("digest.away")
+        if digest.kind == "oncall":
+            return self._lent.say("digest.report-missed", day=slot.wall, why=why)
         return self._lent.say("digest.missed", day=slot.wall, cluster=self._cluster(digest.cluster), why=why)
 
     # -------------------------------------------------------------------------------------------------- people
 
-    async def do(self, key: str, who: Person, asked: Post | Add | ListAll | Stop, cluster: str) -> str | Message:
+    async def do(self, key: str, who: Person, asked: Asked, cluster: str) -> str | Message:
         """What a person asked for, once for each `key`; what they are told."""
         say = self._lent.say
         if isinstance(asked, Post | Add):
@@ -170,16 +194,25 @@ class Digests:
         match asked:
             case Post():
                 told, files = await self._told(who.channel, cluster, "")
-                await self._put(f"digest:now:{key}", who.channel, told, files)
+                await self._lent.outbox.put(f"digest:now:{key}", who.channel, render_digest(told, say, files))
                 return say("digest.posted")
-            case Add(schedule):
-                return await self._add(key, who, cluster, schedule)
+            case Add():
+                return await self._add(key, who, cluster, asked)
             case ListAll():
                 return await self._listed(who.channel, cluster)
             case Stop(one):
                 if not await self._rows.stop(one, who.channel, _line(who, "digest-stop", one), key):
                     raise Refused(say("digest.unknown", id=one[:20]), hint="digest list shows those of this channel")
                 return say("digest.stopped", id=one)
+            case StopReport():
+                return await self._stop_report(key, who)
+
+    async def _stop_report(self, key: str, who: Person) -> str:
+        """Of the channel, which has one at most."""
+        found = next((one.id for one in await self._rows.wanted(who.channel) if one.kind == "oncall"), "")
+        if not await self._rows.stop(found, who.channel, _line(who, "digest-stop", found), key):
+            raise Refused(self._lent.say("digest.no-report"), hint=f"For example: {REPORT_EXAMPLE}")
+        return self._lent.say("digest.report-stopped")
 
     async def _check_room(self, channel: str) -> None:
         """Raises Refused where the bot may not post: a digest would be given up there, and nobody told."""
@@ -190,38 +223,37 @@ class Digests:
                 hint = "/invite me to this channel, or ask where I am a member"
                 raise Refused("I may not post here", hint=hint) from failure
 
-    async def _add(self, key: str, who: Person, cluster: str, schedule: Schedule) -> Message:
-        if len(await self._rows.wanted(who.channel)) >= MOST and not await self._rows.is_added(key):
-            raise Refused(f"there are {MOST} digests in this channel already", hint="digest stop ID ends one")
+    async def _add(self, key: str, who: Person, cluster: str, asked: Add) -> Message:
+        schedule, kind = asked
+        if not await self._rows.is_added(key):
+            found = await self._rows.wanted(who.channel)
+            if len(found) >= MOST:
+                raise Refused(f"there are {MOST} digests in this channel already", hint="digest stop ID ends one")
+            if kind == "oncall" and (one := next((one for one in found if one.kind == kind), None)):
+                raise Refused(self._lent.say("digest.report-there", schedule=str(one.schedule)), hint=REPORT_OFF)
 
         def noted(added: Digest) -> Line:
             return _line(who, "digest-add", f"{added.id} {schedule}")
 
-        added = await self._rows.add(who.channel, cluster, schedule, who.user, noted=noted, once=key)
-        coming = next_of(schedule, self._lent.now())
-        told = self._lent.say(
-            "digest.added", id=added.id, schedule=str(schedule), cluster=self._cluster(cluster), next=_moment(coming)
-        )
-        return render_added(told)
+        added = await self._rows.add(who.channel, cluster, schedule, who.user, kind=kind, noted=noted, once=key)
+        return render_added(self._in_words("added", added))
 
     async def _listed(self, channel: str, cluster: str) -> Message:
         """What is posted there and when next, how to have more, and the button of a form for it."""
-        say, now = self._lent.say, self._lent.now()
+        say = self._lent.say
         found = await self._rows.wanted(channel)
-        told = [
-            say(
-                "digest.line",
-                id=one.id,
-                schedule=str(one.schedule),
-                cluster=self._cluster(one.cluster),
-                next=_moment(next_of(one.schedule, now)),
-            )
-            for one in found
-        ]
+        told = [self._in_words("line", one) for one in found]
         words = (DIGEST_EXAMPLE, CRON_EXAMPLE, "digest now", f"digest stop {found[0].id if found else 'ID'}")
         means = (say("digest.how-days"), say("digest.how-cron"), say("digest.how-now"), say("digest.how-stop"))
         ways = [(f"{COMMAND} {one}", does) for one, does in zip(words, means, strict=True)]
         return render_list(told, ways, cluster, say)
+
+    def _in_words(self, what: Literal["added", "line"], one: Digest) -> str:
+        say, coming = self._lent.say, _moment(next_of(one.schedule, self._lent.now()))
+        if one.kind == "oncall":
+            return say(f"digest.report-{what}", id=one.id, schedule=str(one.schedule), next=coming)
+        about = self._cluster(one.cluster)
+        return say(f"digest.{what}", id=one.id, schedule=str(one.schedule), cluster=about, next=coming)
 
     def _cluster(self, name: str) -> str:
         return name or self._lent.say("digest.usual")
@@ -259,9 +291,6 @@ class Digests:
         if report is not None and (drawn := picture(report)):
             files.append(File("gpus.png", drawn, report.verdict, alt_text(report)))
         return files
-
-    async def _put(self, key: str, channel: str, told: Told, files: Sequence[File]) -> None:
-        await self._lent.outbox.put(key, channel, render_digest(told, self._lent.say, files))
 
 
 def _line(who: Person, action: str, target: str) -> Line:

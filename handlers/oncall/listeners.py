@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from bot.digest.schedule import Schedule
 from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.message import Message
@@ -22,7 +23,7 @@ from handlers.desk import DONE, Desk
 from handlers.heard import edited_ts, heard, is_direct, key_of
 from handlers.oncall.causes import LOST
 from handlers.oncall.desk import Once, TriageDesk, Wanted
-from handlers.oncall.digests import Digests, read_digest
+from handlers.oncall.digests import Add, Digests, StopReport, read_digest
 from handlers.oncall.words import DEEDS, Asked, read_mute, read_words
 from handlers.question import Question
 from handlers.typed import without_invisible
@@ -173,7 +174,7 @@ class _Window:
         if asked.what == "list":
             return await self._triage.listed()
         if asked.what == "report":
-            return await self._triage.report()
+            return await self._report(key, who, asked.posted)
         row = await self._triage.find(who, asked.incident, question.thread_ts)
         if asked.what == "show":
             return render_head(await self._triage.head(row), self._say)
@@ -181,6 +182,15 @@ class _Window:
             return await self._exported(key, who, row)
         wanted = Wanted(asked.what, asked.text, asked.to, asked.seconds, asked.node)
         return await self._triage.act(who, row, wanted, _once(taken))
+
+    async def _report(self, key: str, who: Person, posted: Schedule | Literal["off"] | None) -> str | Message:
+        """At once, or from now on every week, or not any more."""
+        if posted == "off":  # also where there are no incidents any more
+            return await self._digests.do(key, who, StopReport(), "")
+        triage = self._triage
+        if posted is None:
+            return await triage.report()
+        return await self._digests.do(key, who, Add(posted, "oncall"), "")
 
     async def _exported(self, key: str, who: Person, row: Row) -> str:
         """Into the thread, where everybody concerned sees it; a file cannot be shown to one person alone."""

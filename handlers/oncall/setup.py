@@ -41,18 +41,21 @@ async def oncall_desk(
     `identity` is this process's alone.
     """
     lent, given = desk.lent, settings.oncall
-    digests = Digests(lent._replace(open_sources=desk.reading))  # whoever asks for them waits as for other answers
-    working = [asyncio.create_task(digests.run())]
+    reading = lent._replace(open_sources=desk.reading)  # whoever asks for digests waits as for other answers
+    working: list[asyncio.Task[None]] = []
     try:
         if given is None:
+            digests = Digests(reading)
+            working.append(asyncio.create_task(digests.run()))
             yield Oncall(digests)
             return
         keeper = Keeper(lent, plan(given, lent, identity, pace))
         patience = Patience(given.pending_minutes, given.pending_minutes_in)
         watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
         paging = Paging(lent, given.paging, identity, pace, keeper.soon)
-        working += map(asyncio.create_task, (keeper.run(), watcher.run(), paging.run()))
         triage = TriageDesk(lent, keeper, given.responders)
+        digests = Digests(reading, report=triage.report)
+        working += map(asyncio.create_task, (digests.run(), keeper.run(), watcher.run(), paging.run()))
         take = hearing(keeper.take, lent.store.marks) if given.watchdog_minutes else keeper.take
         yield Oncall(digests, triage, intake_of(given, take, stopping, paging.hear))
     finally:

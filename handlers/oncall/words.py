@@ -8,16 +8,19 @@ from typing import Literal, NamedTuple
 import click
 
 from bot.changes.durations import read_duration
+from bot.digest.schedule import DAYS, Schedule, read_schedule
 from bot.errors import UsageError
 from bot.triage.state import Deed
 
 Verb = Literal["list", "report", "export", "show"]
 _SOME_ID = "3fa29c1b"
-REPORT_HINT = "For example: /hami oncall report"
+REPORT_EXAMPLE, REPORT_OFF = "oncall report weekly mon 09:00 Asia/Shanghai", "oncall report off ends it"
+REPORT_HINT = f"For example: /hami oncall report, or /hami {REPORT_EXAMPLE}"
 EXAMPLES = {"triage": f"triage note {_SOME_ID} rebooted gpu-7", "oncall": "oncall"}
 SUMMARIES = {
     "triage": "Act on an incident by its id, or in its thread: ack, take, note, handover, mute, unmute, close, export.",
-    "oncall": "Which incidents are open, whose they are, and who is called; oncall report sums up the last 7 days.",
+    "oncall": "Which incidents are open, whose they are, and who is called; oncall report sums up the last 7 days; "
+    f"{REPORT_EXAMPLE} posts that here every week, oncall report off ends it.",
 }
 DIGEST_EXAMPLE, CRON_EXAMPLE = "digest daily 09:00 Asia/Shanghai", "digest 0 9 * * 1-5 Europe/Berlin"
 DIGEST_SUMMARY = "Post the digest in this channel every day, or as often as you say."
@@ -47,7 +50,8 @@ _LONGEST_MUTE_S = 7 * 86400.0
 class Asked(NamedTuple):
     """What is wanted of which incident; `incident` is empty for that of the thread.
 
-    A mute lasts for `seconds`, or until `node` is registered, or with neither as long as its cause.
+    A mute lasts for `seconds`, or until `node` is registered, or with neither as long as its cause. `posted`: when
+    the report is to come every week, or that it is to come no more.
     """
 
     what: Deed | Verb
@@ -56,6 +60,7 @@ class Asked(NamedTuple):
     to: str = ""
     seconds: float = 0.0
     node: str = ""
+    posted: Schedule | Literal["off"] | None = None
 
 
 def oncall_commands(program: str) -> list[click.Command]:
@@ -114,9 +119,27 @@ def _of_oncall(rest: Sequence[str]) -> Asked:
         near = difflib.get_close_matches(word, ["report"])
         meant = "did you mean 'report'?" if near else "only 'report' may follow oncall"
         raise UsageError(f"{rest[0]!r} is not understood; {meant}", hint=REPORT_HINT)
-    if len(rest) > 1:
-        raise UsageError(f"{rest[1]!r} is too much: the report is always of the last 7 days", hint=REPORT_HINT)
-    return Asked("report")
+    match [rest[1].casefold(), *rest[2:]] if len(rest) > 1 else []:
+        case []:
+            return Asked("report")
+        case ["weekly", *when]:
+            return Asked("report", posted=_every_week(when))
+        case ["off" | "stop"]:
+            return Asked("report", posted="off")
+        case _:
+            raise UsageError(f"{rest[1]!r} is too much: the report is always of the last 7 days", hint=REPORT_HINT)
+
+
+def _every_week(when: Sequence[str]) -> Schedule:
+    """A day, a time and a zone, in this order; each may be left out, for Monday, 09:00 and UTC."""
+    left = list(when)
+    day = left.pop(0) if left and left[0][:3].casefold() in DAYS and "," not in left[0] else "mon"
+    at = left.pop(0) if left and ":" in left[0] else "09:00"
+    zone = left.pop(0) if left else "UTC"
+    schedule = read_schedule(day, at, zone) if not left else f"{left[0]!r} is too much"
+    if isinstance(schedule, str):
+        raise UsageError(schedule, hint=REPORT_HINT)
+    return schedule
 
 
 def _with_rest(asked: Asked, rest: list[str]) -> Asked:

@@ -70,8 +70,8 @@ def test_the_report_of_a_week_counts_what_happened_and_what_is_open(database: st
 
 def test_more_words_after_report_get_an_example() -> None:
     with pytest.raises(UsageError) as caught:
-        read_words(["oncall", "report", "weekly"])
-    assert caught.value.hint == "For example: /hami oncall report"
+        read_words(["oncall", "report", "yearly"])
+    assert caught.value.hint.startswith("For example: /hami oncall report, or /hami oncall report weekly mon 09:00 ")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -1,0 +1,195 @@
+"""The on-call report by a schedule: once a week in its channel, until somebody ends it."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.digest.schedule import Schedule
+from bot.errors import UsageError
+from bot.store import Store
+from handlers.changes.terms import Person, Refused
+from handlers.oncall.desk import TriageDesk
+from handlers.oncall.digests import Add, Digests, ListAll, Stop, StopReport
+from handlers.oncall.words import Asked, read_words
+from tests.changes.rig import Killed, Steps, When
+from tests.conftest import NewDatabase
+from tests.oncall.bot import ROOM, World, played
+from tests.oncall.rig import Rig, a_rig, pending, text, with_rig
+from tests.oncall.scenes import busy_cluster
+from tests.slack.outbox_support import ONCALL
+
+WHO = Person("U0ADA00001", ONCALL)
+MONDAYS = Add(Schedule("0 9 * * mon", "UTC"), "oncall")  # 2027-01-15 08:00 UTC is a Friday
+WEEK, TO_MONDAY = 7 * 86400.0, 3 * 86400.0 + 3600.0
+
+
+class SteppedDigests:
+    """The store, of which every call about digests is a step."""
+
+    def __init__(self, store: Store, steps: Steps) -> None:
+        self._store = store
+        self.digests = steps.of(store.digests)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+def digests(rig: Rig, steps: Steps | None = None) -> Digests:
+    """A process."""
+    lent = rig.lent() if steps is None else rig.lent(SteppedDigests(rig.store, steps), steps.of(rig.outbox))
+    return Digests(lent, report=TriageDesk(rig.lent(), rig.keeper(), ()).report)
+
+
+async def after(rig: Rig, seconds: float, *desks: Digests) -> list[str]:
+    """What the channel has of reports by then."""
+    await rig.bot.clock.advance(seconds)
+    await asyncio.gather(*(desk.look() for desk in desks or (digests(rig),)))
+    await rig.send()
+    return [one for one in map(text, rig.heads()) if "n-call report" in one]
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("", "mon 09:00 UTC"),
+        ("fri", "fri 09:00 UTC"),
+        ("Friday 17:30", "fri 17:30 UTC"),
+        ("tue 9:00 Asia/Shanghai", "tue 09:00 Asia/Shanghai"),
+        ("10:00 Europe/Berlin", "mon 10:00 Europe/Berlin"),
+    ],
+)
+def test_day_time_and_zone_may_each_be_left_out(words: str, meant: str) -> None:
+    posted = read_words(f"oncall report weekly {words}".split()).posted
+    assert str(posted) == meant
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("someday", "'someday' is no time zone"),
+        ("mon 25:00", "'25:00' is no time of day"),
+        ("mon 09:00 UTC please", "'please' is too much"),
+    ],
+)
+def test_what_is_wrong_with_a_schedule_is_told_with_an_example(words: str, wrong: str) -> None:
+    with pytest.raises(UsageError, match=wrong) as caught:
+        read_words(f"oncall report weekly {words}".split())
+    assert "oncall report weekly mon 09:00 Asia/Shanghai" in caught.value.hint
+
+
+@pytest.mark.parametrize("word", ["off", "stop"])
+def test_it_is_ended_by_a_word(word: str) -> None:
+    assert read_words(["oncall", "report", word]) == Asked("report", posted="off")
+
+
+def test_two_replicas_post_the_report_once_a_week(new_database: NewDatabase, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        one, two = digests(rig), digests(rig)
+        told = str(await one.do("k", WHO, MONDAYS, ""))
+        assert "mon 09:00 UTC" in told
+        assert "2027-01-18 09:00 UTC" in told
+        assert await after(rig, TO_MONDAY - 60, one, two) == []
+        await rig.keeper().take([pending(0)])
+        await rig.passes(5, rig.keeper())
+        assert len(await after(rig, 120, one, two)) == 1
+        [first, again] = await after(rig, WEEK, two, one)
+        assert "last 7 days: 1 incident opened" in first
+        assert "last 7 days: 0 incidents opened" in again
+        assert "Still open" in again
+
+    with_rig(new_database(), busy_cluster(tmp_path, 2), scene)
+
+
+def test_killed_at_any_step_the_report_comes_once(
+    new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    recording = busy_cluster(tmp_path, 1)
+
+    async def life(at: int | None, when: When = "before") -> list[str]:
+        async with a_rig(new_database(), recording) as rig:
+            await digests(rig).do("k", WHO, MONDAYS, "")
+            await rig.bot.clock.advance(TO_MONDAY + 60)
+            steps = Steps(at, when)
+            if at is None:
+                await digests(rig, steps).look()
+                return steps.names
+            with pytest.raises(Killed):
+                await digests(rig, steps).look()
+            await after(rig, 301, digests(rig), digests(rig))
+            assert len(await after(rig, 301)) == 1, (at, when)
+            return []
+
+    async def run() -> int:
+        names = await life(None)
+        for at in range(len(names)):  # before a step is after the one before it
+            await life(at)
+        await life(len(names) - 1, "after")
+        return len(names) + 1
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+def test_a_channel_has_one_which_is_listed_with_its_digests_and_ended(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        desk = digests(rig)
+        await desk.do("k1", WHO, MONDAYS, "")
+        await desk.do("k1", WHO, MONDAYS, "")  # the same deed, done again after a crash
+        with pytest.raises(Refused, match="posted here already: mon 09:00 UTC"):
+            await desk.do("k2", WHO, Add(Schedule("0 9 * * fri", "UTC"), "oncall"), "")
+        assert "mon 09:00 UTC, the on-call report; next 2027-01-18" in str(await desk.do("k3", WHO, ListAll(), ""))
+        elsewhere = Person(WHO.user, "C0GENERAL1")
+        with pytest.raises(Refused, match="no on-call report is posted in this channel"):
+            await desk.do("k4", elsewhere, StopReport(), "")
+        ended = await desk.do("k5", WHO, StopReport(), "")
+        assert ended == await desk.do("k5", WHO, StopReport(), "") == "The on-call report is not posted here any more."
+        assert await after(rig, TO_MONDAY + 60) == []
+        await desk.do("k6", WHO, MONDAYS, "")
+        [one] = await rig.store.digests.wanted()
+        assert one.id in str(await desk.do("k7", WHO, Stop(one.id), ""))
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_a_report_is_nothing_that_a_digest_is_compared_with(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k1", WHO, MONDAYS, "")
+        assert len(await after(rig, TO_MONDAY + 60)) == 1
+        assert await rig.store.digests.last(ONCALL, "", 5) == []
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_one_that_nobody_can_make_any_more_is_told_once_with_why(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k", WHO, MONDAYS, "")
+        without = Digests(rig.lent())
+        assert await after(rig, TO_MONDAY + 60, without) == []
+        [missed] = await after(rig, 4 * 3600, without)
+        assert "No on-call report of 2027-01-18 09:00" in missed
+        assert "the settings lack oncall" in missed
+        assert len(await after(rig, 301, without)) == 1
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_people_begin_and_end_it_in_slack(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "oncall report weekly fri 17:00 Asia/Shanghai")
+        await world.told("ada", "fri 17:00 Asia/Shanghai, here, of the last 7 days")
+        await world.slack.command("grace", ROOM, "digest list")
+        await world.told("grace", "fri 17:00 Asia/Shanghai, the on-call report")
+        await world.slack.mention("grace", ROOM, "oncall report off")
+        await world.told("grace", "The on-call report is not posted here any more")
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene)
+
+
+def test_a_bot_without_incidents_begins_none(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "oncall report weekly")
+        await world.told("ada", "this bot opens no triage threads")
+
+    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, given=None)
