@@ -50,6 +50,15 @@ class Identity(NamedTuple):
     scopes: frozenset[str]
 
 
+class Keyed(NamedTuple):
+    """A message of the bot as Slack has it, with the key under which it was posted."""
+
+    key: str
+    ts: str
+    text: str
+    blocks: list[Json]
+
+
 class Posted(NamedTuple):
     """Where a message is. `channel` is the conversation's own id, also when it was posted to a user."""
 
@@ -237,14 +246,15 @@ class Gateway:
         The newest first, of at most `PAGES` pages.
         """
         conversation = await self._conversation(channel)
-        async for message in self._messages(conversation, thread_ts=thread_ts, oldest=oldest):
-            if self._bot_id and message.get("bot_id") != self._bot_id:
-                continue
-            metadata: Json = message.get("metadata") or {}
-            payload: Json = metadata.get("event_payload") or {}
-            if metadata.get("event_type") == EVENT_TYPE and payload.get("key") == key:
-                return Posted(conversation, str(message.get("ts", "")))
+        async for one in self._keyed(conversation, thread_ts=thread_ts, oldest=oldest):
+            if one.key == key:
+                return Posted(conversation, one.ts)
         return None
+
+    async def keyed(self, channel: str, prefix: str, *, oldest: float) -> list[Keyed]:
+        """The bot's messages since `oldest`, not those in threads, whose keys begin so; as `find` looks for them."""
+        conversation = await self._conversation(channel)
+        return [one async for one in self._keyed(conversation, oldest=oldest) if one.key.startswith(prefix)]
 
     async def head(self, channel: str, thread_ts: str) -> str:
         """What the message that a thread is under says (see `said_in`); empty if there is none."""
@@ -323,6 +333,16 @@ class Gateway:
             said, _ = await self._calls.call("conversations.open", {"users": channel})
             self._conversations[channel] = str(cast("Json", said.get("channel") or {}).get("id", ""))
         return self._conversations.get(channel, channel)
+
+    async def _keyed(self, channel: str, *, thread_ts: str = "", oldest: float = 0.0) -> AsyncIterator[Keyed]:
+        async for message in self._messages(channel, thread_ts=thread_ts, oldest=oldest):
+            if self._bot_id and message.get("bot_id") != self._bot_id:
+                continue
+            metadata: Json = message.get("metadata") or {}
+            payload: Json = metadata.get("event_payload") or {}
+            if metadata.get("event_type") == EVENT_TYPE and payload.get("key"):
+                blocks: list[Json] = message.get("blocks") or []
+                yield Keyed(str(payload["key"]), str(message.get("ts", "")), str(message.get("text", "")), blocks)
 
     async def _messages(self, channel: str, *, thread_ts: str = "", oldest: float = 0.0) -> AsyncIterator[Json]:
         method = "conversations.replies" if thread_ts else "conversations.history"

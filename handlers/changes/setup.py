@@ -1,6 +1,7 @@
 """Puts together what temporary changes in Slack need, and looks after those of every configured cluster."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from bot.kube.writer import Writer
 from bot.settings.schema import AccessSettings, ClusterSettings, Settings
 from bot.slack.gateway import Gateway
 from bot.slack.groups import Groups
+from bot.store import StoreError
 from bot.texts import Texts
 from handlers.changes.desk import ChangeDesk
 from handlers.changes.endings import Endings
@@ -23,10 +25,13 @@ from handlers.changes.lead import Pace, Standing, Watch, lead
 from handlers.changes.making import Capture
 from handlers.changes.request import Seen
 from handlers.changes.sites import NothingToChange, OpenWriter, Site, Sites
+from handlers.changes.stale import StaleCards
 from handlers.changes.storeless import Storeless
 from handlers.lent import Lent
 from playbooks._gather import gather_install
 from playbooks._playbook import Sources
+
+log = logging.getLogger(__name__)
 
 
 class Changing(NamedTuple):
@@ -73,6 +78,7 @@ class LookedAfter:
         self._desk: ChangeDesk | None = None
         self._standings = [Standing(cluster) for cluster in (clusters or ("",))]
         self._sites = Sites(changing.open_writer, self._site)
+        self._looking: asyncio.Task[None] | None = None
         self._leads: list[asyncio.Task[None]] = []
         self._storeless = Storeless(Texts(settings.language))
 
@@ -90,9 +96,10 @@ class LookedAfter:
 
     async def stop(self) -> None:
         """Ends looking after them, and with it all use of what `begin` was given."""
-        for task in self._leads:
+        tasks = [*self._leads, *([self._looking] if self._looking else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._leads, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def site(self, cluster: str) -> Site:
         """Where changes of the cluster are made. Raises BotError when it cannot be written to."""
@@ -132,8 +139,28 @@ class LookedAfter:
             await self._storeless.tell(gateway, await self.site(one.cluster), namespace, why)
 
     async def _beside(self) -> None:
-        if self._desk:
+        if self._desk and self._lent:
+            if self._looking is None:  # once, and not within the time of a pass
+                self._looking = asyncio.create_task(self._look_for_cards(self._lent))
             await self._desk.approving.look_after()
+
+    async def _look_for_cards(self, lent: Lent) -> None:
+        settings, oncall = self._settings, self._settings.oncall
+        channels = [*settings.access.channels, *settings.channels, *([oncall.channel] if oncall else [])]
+        try:
+            channels += [*self._storeless.told_in, *(await self._told_in(lent))]
+        except StoreError as error:
+            log.warning("where open changes are told is not known: %s", error)
+        await StaleCards(lent, self._sites, channels).look()
+
+    async def _told_in(self, lent: Lent) -> list[str]:
+        """The channels of the changes that the store has as open."""
+        found: list[str] = []
+        for one in self._standings:
+            if one.site:
+                opened = await lent.store.changes(one.cluster).opened()
+                found += [channel for change in opened for channel in one.site.journal.told_in(change.record)]
+        return found
 
     def _telling(self) -> Lent:
         if self._lent is None:

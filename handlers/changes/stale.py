@@ -1,13 +1,82 @@
 """Cards that offer what cannot be done any more, and that nothing in this store will ever edit."""
 
 import logging
+from collections.abc import Iterable
+from typing import Any, cast
 
-from bot.slack.render.change import Pressed, render_over
+from bot.bugs import bugs_as_errors
+from bot.changes.plan import annotation
+from bot.changes.record import Record, read_record
+from bot.errors import BotError, NotFound
+from bot.slack.gateway import Keyed
+from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, Pressed, read_pressed, render_over
 from bot.store import StoreError
+from bot.store.outbox_rows import DONE_KEPT
 from handlers.changes.journal import key_of
+from handlers.changes.sites import Site, Sites
+from handlers.changes.storeless import NO_STORE, is_edited, render_again
 from handlers.lent import Lent
 
+_OFFERS = frozenset({REVERT, EXTEND, APPROVE, REFUSE})
+
 log = logging.getLogger(__name__)
+
+
+class StaleCards:
+    """Finds them in these channels by the keys in Slack's metadata, as far back as the outbox remembers."""
+
+    def __init__(self, lent: Lent, sites: Sites, channels: Iterable[str]) -> None:
+        self._lent = lent
+        self._sites = sites
+        self._channels = tuple(dict.fromkeys(channels))
+
+    async def look(self) -> None:
+        """Edits them; what cannot be read or edited now is left to whoever clicks. After a pass: see `_is_known`."""
+        for channel in self._channels:
+            try:
+                with bugs_as_errors():
+                    await self._look(channel)
+            except BotError as error:
+                log.warning("old cards in %s are not looked for: %s", channel, error)
+
+    async def _look(self, channel: str) -> None:
+        lent = self._lent
+        for one in await lent.gateway.keyed(channel, key_of(""), oldest=lent.now() - DONE_KEPT):
+            if one.key.endswith(NO_STORE) and not is_edited(one.text, lent.say):
+                key = f"{one.key}:over:{one.ts}"
+                await lent.outbox.put(key, channel, render_again(lent.say), update_ts=one.ts, severity="warning")
+            elif about := _offered(one):
+                try:
+                    await self._edit(about, channel, one.ts)
+                except BotError as error:
+                    log.warning("whether a card of %s is out of date is not known: %s", about.target, error)
+
+    async def _edit(self, about: Pressed, channel: str, ts: str) -> None:
+        self._lent.check_cluster(about.cluster)
+        site = await self._sites.of(about.cluster)
+        async with site.busy:  # what a pass ends is noted when it is over
+            if not await self._is_known(site, about):
+                await edit_stale(self._lent, about, channel, ts)
+
+    async def _is_known(self, site: Site, about: Pressed) -> bool:
+        """Whether the store has it, or the Deployment carries it: then the next pass finds its card."""
+        store = self._lent.store
+        if await store.approvals.get(about.key) or await store.changes(site.cluster).known(about.key):
+            return True
+        namespace, _, name = about.target.partition("/")
+        try:
+            record = read_record(annotation(await site.writer.deployment(namespace, name)) or "")
+        except NotFound:
+            return False
+        return isinstance(record, Record) and record.id == about.key
+
+
+def _offered(card: Keyed) -> Pressed | None:
+    """What the buttons of a card are about; None for what has none."""
+    rows = (cast("list[dict[str, Any]]", block.get("elements") or []) for block in card.blocks)
+    values = [str(one.get("value")) for row in rows for one in row if one.get("action_id") in _OFFERS]
+    about = read_pressed(values[0]) if values else None
+    return about if about and key_of(about.key) == card.key else None
 
 
 async def edit_stale(lent: Lent, about: Pressed, channel: str, ts: str) -> None:

@@ -13,6 +13,9 @@ from bot.texts import Texts
 from handlers.changes.journal import key_of
 from handlers.changes.sites import Site
 
+NO_STORE = ":no-store"
+"""Ends the key of what is told."""
+
 log = logging.getLogger(__name__)
 
 
@@ -22,6 +25,8 @@ class Storeless:
     def __init__(self, say: Texts) -> None:
         self._say = say
         self._told: set[str] = set()
+        self.told_in: set[str] = set()
+        """Where it was told by this process, or another one that this process found."""
 
     async def tell(self, gateway: Gateway, site: Site, namespace: str, why: BotError) -> None:
         """In the channel that each record on a Deployment names. What cannot be told now is, when this is called again.
@@ -46,7 +51,19 @@ class Storeless:
             until=record.at,
             command="verbosity revert" if record.flag == "v" else "profiling off",
         )
-        key = f"{key_of(record.id)}:no-store"
+        key = f"{key_of(record.id)}{NO_STORE}"
         for channel in site.journal.told_in(record):
-            if await gateway.find(channel, key, oldest=record.since) is None:
+            self.told_in.add(channel)
+            found = await gateway.keyed(channel, key, oldest=record.since)
+            if all(is_edited(one.text, self._say) for one in found):
                 await gateway.say(channel, Message(escape(f"{trouble} {still_open}")), key=key)
+
+
+def render_again(say: Texts) -> Message:
+    """What takes the place of what was told, once the store is open."""
+    return Message(escape(say("changing.store-again")))
+
+
+def is_edited(text: str, say: Texts) -> bool:
+    """Whether a message that told it says by now that it is over."""
+    return text == render_again(say).text

@@ -13,6 +13,7 @@ from bot.settings.schema import AccessSettings
 from handlers.changes.shell import NoJournal
 from tests.slack.changing import ACCESS, NAME, NAMESPACE, World, a_bot, a_place, actions, text_of
 
+IN_ROOM = ACCESS.model_copy(update={"channels": ("C0GPUONC01",)})
 Scene = Callable[[World, dict[str, Any]], Awaitable[None]]
 
 
@@ -65,6 +66,38 @@ def test_a_click_on_a_card_whose_change_is_over_is_answered_and_the_card_says_so
                 )
                 ended = await world.card("does not carry this change any more")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
+
+    asyncio.run(run())
+
+
+def test_a_card_whose_change_ended_unseen_loses_its_buttons_when_the_bot_starts(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with raised(tmp_path, IN_ROOM) as (world, card):
+            await Changer(world.writer, NoJournal()).revert(NAMESPACE, NAME, by="root (shell)")
+            async with a_bot(world, access=IN_ROOM):
+                ended = await world.card("does not carry this change any more")
+                assert (ended["ts"], actions(ended)) == (card["ts"], {})
+
+    asyncio.run(run())
+
+
+def test_a_request_that_nobody_knows_loses_its_buttons_and_the_card_of_an_open_change_keeps_its_own(
+    tmp_path: Path,
+) -> None:
+    two = IN_ROOM.model_copy(update={"two_person": True})
+
+    async def run() -> None:
+        async with raised(tmp_path, IN_ROOM) as (world, card):
+            async with a_bot(world, access=two):
+                await world.until(lambda: is_told(world, "effective"))
+                await world.click("ada", card, "change:extend")
+                asked = await world.card("Waits for approval")
+            lose_the_store(world)
+            async with a_bot(world, access=two):
+                ended = await world.card("the request is not known any more")
+                assert (ended["ts"], actions(ended)) == (asked["ts"], {})
+                [still] = [one for one in world.cards() if one["ts"] == card["ts"]]
+                assert "change:revert" in actions(still)
 
     asyncio.run(run())
 
@@ -145,6 +178,64 @@ def test_a_store_that_cannot_be_opened_is_told_once_where_the_change_is_told(fau
             await world.until(world.is_closed)
             bot.cancel()
             await asyncio.gather(bot, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+async def until_told(world: World) -> None:
+    """A bot starts that cannot open its store, until the channel has been told."""
+
+    async def started() -> None:
+        async with a_bot(world):
+            pass
+
+    bot = asyncio.create_task(started())
+    await world.slack.wait_for(lambda: world.cards("cannot open its store"), seconds=60)
+    bot.cancel()
+    await asyncio.gather(bot, return_exceptions=True)
+
+
+def test_that_the_store_cannot_be_opened_is_edited_once_it_opens_again_and_told_the_next_time(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), a_place(tmp_path) as world:
+            async with a_bot(world):
+                await world.raised()
+            [version] = [one["version_num"] for one in await world.rows("select version_num from alembic_version")]
+            told_at: list[str] = []
+            for _ in range(2):
+                await break_the_store(world, "a newer version")
+                await until_told(world)
+                [told] = world.cards("cannot open its store")
+                told_at.append(told["ts"])
+                await world.sql(f"update alembic_version set version_num = '{version}'")
+                async with a_bot(world):
+                    await world.slack.wait_for(lambda: not world.cards("cannot open its store"), seconds=60)
+            assert [one["ts"] for one in world.cards("has opened its store again")] == told_at
+
+    asyncio.run(run())
+
+
+def test_a_bot_that_waits_for_its_store_edits_what_it_said_of_a_change_that_has_ended(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), a_place(tmp_path) as world:
+            async with a_bot(world):
+                await world.raised()
+            [version] = [one["version_num"] for one in await world.rows("select version_num from alembic_version")]
+            await break_the_store(world, "a newer version")
+            ended = asyncio.Event()
+
+            async def stays() -> None:
+                async with a_bot(world):
+                    await ended.wait()
+
+            bot = asyncio.create_task(stays())
+            told = await world.card("cannot open its store")
+            world.ahead_s = 1801
+            await world.until(world.is_closed)
+            await world.sql(f"update alembic_version set version_num = '{version}'")
+            assert (await world.card("has opened its store again"))["ts"] == told["ts"]
+            ended.set()
+            await bot
 
     asyncio.run(run())
 
