@@ -124,11 +124,12 @@ class Rig:
 
 
 class _Store:
-    """The store, of which every call about incidents is a step."""
+    """The store, of which every call about incidents and ignored alerts is a step."""
 
     def __init__(self, store: Store, steps: Steps) -> None:
         self._store = store
         self.incidents = steps.of(store.incidents)
+        self.ignored = steps.of(store.ignored)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

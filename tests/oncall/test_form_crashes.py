@@ -1,0 +1,103 @@
+"""A form of an incident, submitted and killed at every write of carrying it out: done once, and the person is told."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bot.slack.app import Grouped
+from bot.slack.work import Work
+from bot.triage.state import Turn
+from handlers.deeds import Deed
+from handlers.desk import Desk
+from handlers.leftovers import Leftovers
+from handlers.oncall.desk import TriageDesk
+from handlers.oncall.digests import Digests
+from handlers.oncall.listeners import register
+from handlers.question import Question
+from tests.changes.rig import When
+from tests.conftest import NewDatabase
+from tests.deeds.rig import KEY, Life, crash_points
+from tests.oncall.rig import Rig, a_rig, pending
+from tests.oncall.scenes import busy_cluster
+from tests.slack.outbox_support import ONCALL
+
+ADA = "U0ADA00001"
+FORMS: dict[str, tuple[dict[str, str], Turn]] = {
+    "note": ({"text": "isn't up: rebooted gpu-7"}, "noted"),
+    "handover": ({"to": "U0GRACE001"}, "handed-over"),
+    "mute": ({"mute": "2h"}, "muted"),
+}
+
+
+@asynccontextmanager
+async def _a_desk(rig: Rig, life: Life) -> AsyncGenerator[Desk]:
+    """One process, of which every write is a step."""
+    store = life.of(rig.store)
+    lent = rig.lent(store, life.of(rig.outbox))._replace(gateway=life.of(rig.bot.gateway), work=Work(store, deed_s=60))
+    desk = Desk(lent)
+    register(Grouped(), desk, TriageDesk(lent, rig.keeper(), ()), Digests(lent))
+    yield desk
+    assert (await lent.work.drain(60)).lost == 0 or life.dead
+
+
+async def _submitted(rig: Rig, deed: str, life: Life) -> str:
+    """The incident whose form a process took."""
+    await rig.keeper().take([pending(0)])
+    await rig.passes(5)
+    [row] = await rig.store.incidents.opened()
+    details: Any = {"deed": deed, "incident": row.id, **FORMS[deed][0]}
+    asked = Question("", ADA, ONCALL, rig.now, beside=True)
+    async with _a_desk(rig, life) as desk:
+        known = desk.kinds.read(KEY, Deed("triage-form", asked, msgspec.Raw(msgspec.json.encode(details))))
+        assert known
+        await desk.do(KEY, known[0], asked, known[1].details)
+    return row.id
+
+
+def _told(rig: Rig) -> int:
+    return sum(only_for == ADA for only_for, _ in rig.bot.slack.workspace.everything(ONCALL))
+
+
+async def _killed(rig: Rig, deed: str, at: int, when: When) -> None:
+    life = Life(at, when)
+    incident = await _submitted(rig, deed, life)
+    assert life.dead
+    await rig.bot.clock.advance(200)
+    kept = bool(await rig.store.unfinished())
+    async with _a_desk(rig, Life()) as desk:
+        await Leftovers(desk).resume()
+    place, was_told = (deed, at, when), "ephemeral" in life.names[: at + (when == "after")]
+    turns = Counter(one.news.turn for one in await rig.store.incidents.timeline(incident))
+    audited = Counter((one.action, one.outcome) for one in await rig.store.audit.read(9))
+    is_done = at > 0 or when == "after"
+    assert turns[FORMS[deed][1]] == is_done, place
+    assert audited[f"triage-{deed}", "done"] == is_done, place
+    assert is_done <= _told(rig) <= is_done + was_told, place
+    assert kept or not is_done or life.names[at] == "done_all", place
+    assert await rig.store.unfinished() == [], place
+
+
+@pytest.mark.parametrize("deed", FORMS)
+def test_killed_at_any_write_a_submitted_form_is_carried_out_once_and_told(
+    deed: str, new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    recording = busy_cluster(tmp_path / "cluster", 4)
+
+    async def run() -> int:
+        life = Life()
+        async with asyncio.timeout(60), a_rig(new_database(), recording) as rig:
+            await _submitted(rig, deed, life)
+            assert _told(rig) == 1
+        points = crash_points(life.names)
+        for at, when in points:
+            async with asyncio.timeout(60), a_rig(new_database(), recording) as rig:
+                await _killed(rig, deed, at, when)
+        return len(points)
+
+    record_property("crash_points", asyncio.run(run()))
