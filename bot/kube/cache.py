@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
-from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.cluster import Clocks, LogLines, LogWanted
 from bot.kube.follow import Follower, Pace
 from bot.kube.live import LiveCluster, Selection
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
@@ -110,6 +110,10 @@ class CachedCluster:
 
     def now(self) -> datetime:
         return self._live.now()
+
+    @property
+    def clocks(self) -> Clocks | None:
+        return self._live.clocks
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
         """As of a live cluster, but no later than what came from memory is known to have been so."""

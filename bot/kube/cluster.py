@@ -44,6 +44,19 @@ class LogLines(NamedTuple):
     first: str = ""
 
 
+class Clocks(NamedTuple):
+    """Both clocks when an answer came: its Date as it was sent, and the same moment by this machine, since 1970."""
+
+    date: str
+    served: float
+    here: float
+
+    @property
+    def skew_s(self) -> float:
+        """How many seconds this machine's clock is ahead of the API server's; negative: behind."""
+        return self.here - self.served
+
+
 class Cluster(Protocol):
     """A cluster to read from. Every method raises `SourceError` (or its `NotFound`) and nothing else."""
 
@@ -83,14 +96,22 @@ class Cluster(Protocol):
         ...
 
     def now(self) -> datetime:
-        """The moment that answers are about: the clock's for a live cluster, `taken_at` of a recording."""
+        """The moment that answers are about, which times of the cluster's objects are held against.
+
+        For a live cluster the API server's time, this machine's before its first answer; `taken_at` of a recording.
+        """
+        ...
+
+    @property
+    def clocks(self) -> Clocks | None:
+        """The API server's clock and this machine's when it answered last; None of a recording, and before that."""
         ...
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
         """The moment to judge ages by, given the times that the objects show (RFC 3339, in any order).
 
-        `now()` of a recording. For a live cluster no later than the newest of these times: our clock may be ahead of
-        the cluster's, and a cluster that shows nothing newer gives no proof that a lease or a handshake ran out.
+        `now()` of a recording. For a live cluster no later than the newest of these times: nodes' clocks may be
+        behind the API server's, and a cluster that shows nothing newer is no proof that a lease or a handshake ran out.
         """
         ...
 

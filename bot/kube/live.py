@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 import aiohttp
 import msgspec
 
-from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.cluster import Clocks, LogLines, LogWanted
 from bot.kube.failures import Request, StaleListError, broken, is_cut, is_status, refused
 from bot.kube.loglines import matching_lines
 from bot.kube.models import PODS, Kind, Resource
@@ -20,6 +20,7 @@ from bot.kube.packed import beginning, unpacked, whole_body
 from bot.kube.pages import Page, decoded, left_out, page_of, resource, segment
 from bot.kube.podget import PodAnswer, PodGet
 from bot.kube.podport import answer_of, is_refused_by_pod, too_slow
+from bot.kube.serverclock import ServerClock
 from bot.kube.times import parse_time
 from bot.report import Gap
 
@@ -84,7 +85,10 @@ class Refusal(NamedTuple):
 
 
 class LiveCluster:
-    """See `bot.kube.cluster.Cluster`. Use as an async context manager, or call `aclose`."""
+    """See `bot.kube.cluster.Cluster`. Use as an async context manager, or call `aclose`.
+
+    `clock` is the API server's, learned from every answer.
+    """
 
     hami_version_hint = ""
     cache_age_s = None
@@ -95,6 +99,7 @@ class LiveCluster:
     ) -> None:
         self.name = name
         self.namespace = link.namespace
+        self.clock = ServerClock()
         self._link = link
         self._reconnect = reconnect
         self._reconnecting = asyncio.Lock()
@@ -127,10 +132,14 @@ class LiveCluster:
         return sorted({one for bad in self._undecodable.values() for one in bad})
 
     def now(self) -> datetime:
-        return datetime.now(UTC)  # noqa: TID251  # the one place that asks the clock
+        return datetime.fromtimestamp(self.clock.now(), UTC)
+
+    @property
+    def clocks(self) -> Clocks | None:
+        return self.clock.clocks
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
-        """Now, or the newest time shown where our clock is ahead of that."""
+        """Now, or the newest time shown where that is older: nodes' clocks may be behind the API server's."""
         times = [moment for moment in map(parse_time, set(shown)) if moment]  # kubelets report many at once
         return min([self.now(), *([max(times)] if times else [])])
 
@@ -254,7 +263,7 @@ class LiveCluster:
         while True:
             link = self._link
             try:
-                answer = await _exchange(link, request, limits, use)
+                answer = await self._exchange(link, request, limits, use)
             except (aiohttp.ClientError, OSError) as error:
                 if not (is_cut(error) and repetitions):
                     raise broken(request, error, link.server, link.credentials, limits) from error
@@ -272,6 +281,17 @@ class LiveCluster:
                 repetitions -= 1
             else:
                 raise refused(request, answer.status, answer.body, link.credentials)
+
+    async def _exchange(
+        self,
+        link: Link,
+        request: Request,
+        limits: aiohttp.ClientTimeout,
+        use: Callable[[aiohttp.ClientResponse], Awaitable[T]],
+    ) -> T | Refusal:
+        async with await link.send(request, limits) as answer:
+            self.clock.answered(request.resource, answer.headers.get("Date", ""))
+            return await (use(answer) if answer.status == 200 else _refusal(answer))
 
     async def _renew(self, turned_away: Link) -> None:
         """Reads the credentials anew, unless a concurrent read has done so since.
@@ -319,19 +339,14 @@ class LiveCluster:
             return await self._pages(request, kind)
 
 
-async def _exchange(
-    link: Link, request: Request, limits: aiohttp.ClientTimeout, use: Callable[[aiohttp.ClientResponse], Awaitable[T]]
-) -> T | Refusal:
-    async with await link.send(request, limits) as answer:
-        if answer.status == 200:
-            return await use(answer)
-        body = bytearray()
-        async for piece in answer.content.iter_chunked(ERROR_BODY_LIMIT):
-            body += piece
-            if len(body) >= ERROR_BODY_LIMIT:
-                break
-        said = beginning(answer, bytes(body), ERROR_BODY_LIMIT)
-        return Refusal(answer.status, said, _wait_s(answer.headers.get("Retry-After", "")))
+async def _refusal(answer: aiohttp.ClientResponse) -> Refusal:
+    body = bytearray()
+    async for piece in answer.content.iter_chunked(ERROR_BODY_LIMIT):
+        body += piece
+        if len(body) >= ERROR_BODY_LIMIT:
+            break
+    said = beginning(answer, bytes(body), ERROR_BODY_LIMIT)
+    return Refusal(answer.status, said, _wait_s(answer.headers.get("Retry-After", "")))
 
 
 def _wait_s(retry_after: str) -> int:

@@ -65,6 +65,7 @@ class RecordedCluster:
 
     cache_age_s = None
     kept = None
+    clocks = None
 
     def __init__(self, path: Path, files: RecordingFiles, *, name: str = "") -> None:
         self._files = files

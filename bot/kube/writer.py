@@ -63,6 +63,10 @@ class Writer:
         """Closes every connection."""
         await self._link.aclose()
 
+    async def ask_time(self) -> None:
+        """Asks what everybody may, so that `clock` has the time of now."""
+        await self._exchange(Request("get", "version", "/version"))
+
     async def deployment(self, namespace: str, name: str) -> dict[str, Any]:
         """The Deployment as it is, read fresh: its JSON."""
         return _object(await self._send(Request("get", _RESOURCE, _path(namespace, name), namespace)))
@@ -148,7 +152,7 @@ class Writer:
         link = self._link
         try:
             async with await link.send(request, self._limits) as answer:
-                self.clock.note(answer.headers.get("Date", ""))
+                self.clock.answered(request.resource, answer.headers.get("Date", ""))
                 return answer.status, await whole_body(answer)
         except (aiohttp.ClientError, OSError) as error:
             told = broken(request, error, link.server, link.credentials, self._limits)
