@@ -8,7 +8,7 @@ from bot.changes.begin import ChangeFailed, looked_at, open_record, set_in_all
 from bot.changes.ended import carries, how_it_ended
 from bot.changes.journal import Event, Journal, Open
 from bot.changes.objects import FOREVER, Object, Objects
-from bot.changes.plan import Enough, Plan, Refusal, Wanted, plan_extension, plan_raise
+from bot.changes.plan import Enough, Plan, Refusal, Wanted, plan_extension, plan_raise, wrong_clock
 from bot.changes.reconciler import Endings, Reconciler
 from bot.changes.record import Record
 from bot.changes.telling import Telling
@@ -56,6 +56,14 @@ class Changer:
     def skew_s(self) -> float:
         """How many seconds this process's clock is ahead of the API server's; negative: behind."""
         return self._objects.skew_s()
+
+    async def wrong_clock(self) -> Refusal | None:
+        """Why this process's clock keeps it from raising anything, None where it does not.
+
+        The API server is asked for its time, so that `time` is right too. Raises SourceError.
+        """
+        await self._writer.ask_time()
+        return wrong_clock(self.skew_s())
 
     async def plan(
         self, namespace: str, name: str, wanted: Wanted, version: Version | None, change_id: str = ""

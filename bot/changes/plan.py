@@ -95,7 +95,7 @@ def plan_raise(
     is ahead of it; `version` is HAMi's if it is known.
     """
     refusal = _out_of_range(wanted) or _open_already(deployment)
-    refusal = refusal or _wrong_clock(skew_s) or _unfit(deployment, wanted, version)
+    refusal = refusal or wrong_clock(skew_s) or _unfit(deployment, wanted, version)
     if refusal:
         return refusal
     spot = find_spot(deployment, wanted.container)
@@ -245,7 +245,8 @@ def skewed(skew_s: float) -> Reason | None:
     return Reason("clock-ahead" if skew_s > 0 else "clock-behind", {"by": roughly(abs(skew_s))})
 
 
-def _wrong_clock(skew_s: float) -> Refusal | None:
+def wrong_clock(skew_s: float) -> Refusal | None:
+    """Why nothing is raised by a process whose clock is so far ahead of the API server's, None where it may be."""
     why = skewed(skew_s)
     return Refusal("clock", why, Reason("clock-do")) if why else None
 

@@ -24,7 +24,11 @@ _COUNTED = ("requested", "over-limit")
 
 
 class Approval(NamedTuple):
-    """One row. `digest` is of exactly what is approved, `request` (JSON) what is done then; times are unix seconds."""
+    """One row. `digest` is of exactly what is approved, `request` (JSON) what is done then.
+
+    `expires_at` is in seconds since 1970, by the clock of the cluster's API server as is every `now` below: replicas
+    share it.
+    """
 
     id: str
     cluster: str
@@ -37,6 +41,11 @@ class Approval(NamedTuple):
     decided_by: str
     reason: str
     expires_at: float
+
+    def at(self, now: float) -> "Approval":
+        """The row as it is then: expired where nobody decided in time."""
+        late = self.state == "pending" and self.expires_at <= now
+        return self._replace(state="expired") if late else self
 
     @property
     def decision(self) -> State:
@@ -61,9 +70,9 @@ class Approvals:
         requester: str,
         channel: str,
         request: str,
+        now: float,
     ) -> Approval:
         """Adds a row that waits for its approval."""
-        now = self._now()
         row = Approval(
             change_id, cluster, target, digest, requester, channel, request, "pending", "", "", now + EXPIRES_S
         )
@@ -73,43 +82,39 @@ class Approvals:
         return row
 
     async def get(self, change_id: str) -> Approval | None:
-        """The row as it is now; a pending one that is too old is shown as expired."""
+        """The row; a pending one may have expired."""
         with told("reading an approval"):
             async with self._engine.connect() as connection:
                 row = (
                     (await connection.execute(select(approvals).where(approvals.c.id == change_id))).mappings().first()
                 )
-        if row is None:
-            return None
-        found = _approval(row)
-        late = found.state == "pending" and found.expires_at <= self._now()
-        return found._replace(state="expired") if late else found
+        return None if row is None else _approval(row)
 
     async def decide(
-        self, change_id: str, state: Decision, *, by: str, reason: str = "", line: Line | None = None
+        self, change_id: str, state: Decision, *, now: float, by: str, reason: str = "", line: Line | None = None
     ) -> bool:
         """Whether this decided it, and `line` is in the audit log: False when it was decided before, or had expired."""
-        here = (approvals.c.state == "pending") & (approvals.c.expires_at > self._now())
-        return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason)
+        here = (approvals.c.state == "pending") & (approvals.c.expires_at > now)
+        return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason, decided_at=now)
 
-    async def left(self, seconds: float) -> list[Approval]:
-        """Those that nobody decided in time, shown as expired; those that were approved at least so long ago and of
-        which nobody noted what came of it; and those that were refused or void lately. The oldest first.
+    async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
+        """Those of a cluster that nobody decided in time, shown as expired; those that were approved at least so long
+        ago and of which nobody noted what came of it; and those that were refused or void lately. The oldest first.
         """
-        now = self._now()
         late = (approvals.c.state == "pending") & (approvals.c.expires_at <= now)
         unfinished = (approvals.c.state == "approved") & (approvals.c.decided_at <= now - seconds)
         ended = approvals.c.state.in_(("refused", "void")) & (approvals.c.decided_at > now - _LATELY_S)
         with told("reading approvals"):
             async with self._engine.connect() as connection:
-                wanted = select(approvals).where(late | unfinished | ended).order_by(approvals.c.created_at)
+                here = (approvals.c.cluster == cluster) & (late | unfinished | ended)
+                wanted = select(approvals).where(here).order_by(approvals.c.created_at)
                 found = [_approval(row) for row in (await connection.execute(wanted)).mappings()]
-        return [one._replace(state="expired") if one.state == "pending" else one for one in found]
+        return [one.at(now) for one in found]
 
-    async def expire(self, change_id: str, line: Line) -> bool:
+    async def expire(self, change_id: str, line: Line, *, now: float) -> bool:
         """Ends one that nobody decided in time; whether this did, and `line` is in the audit log."""
-        here = (approvals.c.state == "pending") & (approvals.c.expires_at <= self._now())
-        return await self._move(change_id, here, line, state="expired")
+        here = (approvals.c.state == "pending") & (approvals.c.expires_at <= now)
+        return await self._move(change_id, here, line, state="expired", decided_at=now)
 
     async def finish(
         self, change_id: str, state: Literal["done", "not-done"], *, reason: str = "", line: Line | None = None
@@ -117,9 +122,8 @@ class Approvals:
         """Notes what came of an approved one; whether this did, and `line` is in the audit log."""
         return await self._move(change_id, approvals.c.state == "approved", line, state=state, reason=reason)
 
-    async def _move(self, change_id: str, here: ColumnElement[bool], line: Line | None, **values: str) -> bool:
-        decided = {} if values["state"] in ("done", "not-done") else {"decided_at": self._now()}
-        moved = update(approvals).where(approvals.c.id == change_id, here).values(**values, **decided)
+    async def _move(self, change_id: str, here: ColumnElement[bool], line: Line | None, **values: str | float) -> bool:
+        moved = update(approvals).where(approvals.c.id == change_id, here).values(**values)
         with told("noting a decision"):
             async with audited(self._engine, self._now) as (connection, write):
                 if (await connection.execute(moved)).rowcount != 1:

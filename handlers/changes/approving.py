@@ -5,7 +5,7 @@ Killed between the yes and the change, nobody is left to tell: whoever looks lat
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -55,7 +55,7 @@ class Approving:
         record = pending.record
         change_id = pending.draft.id if pending.draft else f"{record.id}-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
         if asked := await self._lent.store.approvals.get(change_id):
-            await site.journal.show_waiting(asked, record, asked.state)
+            await site.journal.show_waiting(asked, record, asked.at(site.changer.time()).state)
             return
         approval = await self._lent.store.approvals.ask(
             change_id=change_id,
@@ -65,6 +65,7 @@ class Approving:
             requester=who.user,
             channel=who.channel,
             request=msgspec.json.encode(pending).decode(),
+            now=site.changer.time(),
         )
         await site.journal.show_waiting(approval, record, "pending")
 
@@ -73,13 +74,14 @@ class Approving:
         async with self._guard.refusals(who, "approve", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._guard.allowed(who, "approve", requester=approval.requester)
-            await self._still_pending(approval)
             site = await self._maker.site(approval.cluster)
+            await self._still_pending(site, approval)
             async with self._lent.open_sources(approval.cluster) as sources:
                 make = await self._unless_void(sources, site, approval, pending)
                 line = _line(who.user, approval, "approved")
-                if not await self._lent.store.approvals.decide(key, "approved", by=who.user, line=line):
-                    raise await self._decided(key)
+                now = site.changer.time()
+                if not await self._lent.store.approvals.decide(key, "approved", now=now, by=who.user, line=line):
+                    raise await self._decided(site, key)
                 await self._made(site, approval._replace(decided_by=who.user), pending, make)
         return self._lent.say("card.made")
 
@@ -88,10 +90,11 @@ class Approving:
         async with self._guard.refusals(who, "refuse", "", {"id": key}):
             approval, _ = await self._waiting(key, digest)
             await self._guard.allowed(who, "refuse", requester=approval.requester)
-            await self._still_pending(approval)
-            line = _line(who.user, approval, "refused-by-approver")
-            if not await self._lent.store.approvals.decide(key, "refused", by=who.user, line=line):
-                raise await self._decided(key)
+            site = await self._maker.site(approval.cluster)
+            await self._still_pending(site, approval)
+            line, now = _line(who.user, approval, "refused-by-approver"), site.changer.time()
+            if not await self._lent.store.approvals.decide(key, "refused", now=now, by=who.user, line=line):
+                raise await self._decided(site, key)
             await self._tell_no(approval._replace(state="refused", decided_by=who.user))
         return self._lent.say("card.cancelled")
 
@@ -100,7 +103,15 @@ class Approving:
 
         One that fails, such as for its cluster, keeps no other waiting; it is found again.
         """
-        for approval in await self._lent.store.approvals.left(_CUT_S):
+        for cluster in self._lent.clusters or ("",):
+            try:
+                site = await self._maker.site(cluster)
+            except BotError:  # whoever leads there tells why
+                continue
+            await self._look_after_all(await self._lent.store.approvals.left(cluster, _CUT_S, now=site.changer.time()))
+
+    async def _look_after_all(self, left: Sequence[Approval]) -> None:
+        for approval in left:
             if approval.id in self._told_again:
                 continue
             try:
@@ -132,7 +143,8 @@ class Approving:
     async def _expire(self, approval: Approval) -> None:
         site = await self._maker.site(approval.cluster)
         await site.journal.show_waiting(approval, pending_of(approval).record, "expired")
-        await self._lent.store.approvals.expire(approval.id, _line(ITSELF, approval, "expired"))
+        line, now = _line(ITSELF, approval, "expired"), site.changer.time()
+        await self._lent.store.approvals.expire(approval.id, line, now=now)
 
     async def _finish(self, approval: Approval) -> None:
         site, pending = await self._maker.site(approval.cluster), pending_of(approval)
@@ -202,15 +214,16 @@ class Approving:
             raise Refused(unknown, hint="the button is not one of this bot's")
         return approval, pending_of(approval)
 
-    async def _still_pending(self, approval: Approval) -> None:
-        if approval.state == "expired":
+    async def _still_pending(self, site: Site, approval: Approval) -> None:
+        state = approval.at(site.changer.time()).state
+        if state == "expired":
             await self.look_after()
-        if approval.state != "pending":
-            raise await self._decided(approval.id)
+        if state != "pending":
+            raise await self._decided(site, approval.id)
 
-    async def _decided(self, key: str) -> Refused:
+    async def _decided(self, site: Site, key: str) -> Refused:
         approval = await self._lent.store.approvals.get(key)
-        state = approval.decision if approval else "gone"
+        state = approval.at(site.changer.time()).decision if approval else "gone"
         return Refused(self._lent.say("card.decided", state=state), hint="ask anew for what you need")
 
     async def _unless_void(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:
@@ -223,8 +236,8 @@ class Approving:
             raise NotNow(f"nothing was changed: {error.message}", hint=self._lent.say("card.still-waits")) from error
         except (NotAllowed, Refused) as error:
             voided = approval._replace(state="void", decided_by=ITSELF, reason=error.message)
-            line = _line(ITSELF, voided, "void")
-            if await self._lent.store.approvals.decide(approval.id, "void", by=ITSELF, reason=error.message, line=line):
+            line, now, why = _line(ITSELF, voided, "void"), site.changer.time(), error.message
+            if await self._lent.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
                 await self._tell_no(voided)
             raise Refused(f"nothing was changed: {error.message}", hint="it has to be asked for anew") from error
 
@@ -237,6 +250,7 @@ class Approving:
             if seal_longer(now, pending.until, asker.user) != approval.digest:
                 raise Refused(CHANGED)
             return partial(self._maker.longer, site, now.record, pending.until, asker.user)
+        await self._maker.on_time(site)
         found, planned, plan = await self._maker.planned(
             sources, site, asker, draft.request, draft.id, basis=pending.basis
         )

@@ -46,13 +46,14 @@ class ChangeDesk:
         """What would be done now, to be shown; nothing is changed, and the API server has said that it could be."""
         async with self.guard.refusals(who, "raise", cluster, {"asked": f"{request.verb} {request.value}"}):
             await self.guard.allowed(who, "raise")
-            await self._can_be_told(who)
             site = await self._maker.site(cluster)
+            await self._maker.on_time(site)
+            await self._can_be_told(who)
             async with self.lent.open_sources(cluster) as sources:
                 found, planned, plan = await self._maker.planned(sources, site, who, request)
             await site.writer.patch_deployment(found.namespace, found.name, plan.patch, dry_run=True)
         offer = Offer(plan.record, planned.impacts, cluster, self.access.two_person)
-        return offer, draft_of(request, plan, cluster, self.lent.now())
+        return offer, draft_of(request, plan, cluster, site.changer.time())
 
     async def confirm(self, who: Person, draft: Draft, *, again: bool = False) -> str:
         """Does what was shown, or asks for its approval; what to tell. The same draft is done once.
@@ -64,11 +65,12 @@ class ChangeDesk:
             return told
         async with self.guard.refusals(who, "raise", draft.cluster, {"id": draft.id, "because": draft.because}):
             await self.guard.allowed(who, "raise")
-            if not -OTHER_CLOCK_S <= lent.now() - draft.offered_at <= FRESH_S:
+            site = await self._maker.site(draft.cluster)
+            await self._maker.on_time(site)
+            if not -OTHER_CLOCK_S <= site.changer.time() - draft.offered_at <= FRESH_S:
                 raise Refused("what you confirm was shown too long ago", hint="ask again to see what would be done now")
             if not await self._first(draft.id) and not again:
                 raise Refused("you confirmed this before", hint="its card is in the channel")
-            site = await self._maker.site(draft.cluster)
             await self.guard.count(who, "raise", draft.cluster, draft.id)
             async with lent.open_sources(draft.cluster) as sources:
                 found, planned, plan = await self._maker.planned(sources, site, who, draft.request, draft.id)
@@ -85,13 +87,13 @@ class ChangeDesk:
         """What to tell where the change, or its approval, is in the store: the same as its card. Raises NotDone for one
         that was planned and not made.
         """
-        approval = await self.lent.store.approvals.get(draft.id)
-        if approval and approval.state == "pending":
-            site = await self._maker.site(approval.cluster)
+        if asked := await self.lent.store.approvals.get(draft.id):
+            site = await self._maker.site(asked.cluster)
+            approval = asked.at(site.changer.time())
+            if approval.state != "pending":
+                return self.lent.say("card.asked-decided", state=approval.decision)
             await site.journal.show_waiting(approval, pending_of(approval).record, "pending")
             return self.lent.say("card.asked")
-        if approval:
-            return self.lent.say("card.asked-decided", state=approval.decision)
         match await self._maker.became(await self._maker.site(draft.cluster), draft.id):
             case "":
                 return ""

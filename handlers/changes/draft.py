@@ -11,12 +11,13 @@ from handlers.changes.words import Raise, Verb
 FRESH_S = 600.0
 """Seconds after which what was shown is not confirmed any more: things have moved on."""
 OTHER_CLOCK_S = 120.0
-"""What was offered by a replica whose clock is ahead is not from the future."""
+"""What was offered by the clock of another of the API servers is not from the future."""
 _ID = re.compile(r"[0-9a-f]{12}")
 
 
 class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A change that was offered. `shown` seals what would be written; `offered_at` is in unix seconds.
+    """A change that was offered. `shown` seals what would be written; `offered_at` is by the API server's clock,
+    in seconds since 1970.
 
     It comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed.
     """

@@ -47,6 +47,11 @@ class Maker:
         self._lent.check_cluster(cluster)
         return await self._sites.of(cluster)
 
+    async def on_time(self, site: Site) -> None:
+        """Asks the API server for its time. Raises NotNow where this bot's clock is too wrong to raise anything."""
+        if refusal := await site.changer.wrong_clock():
+            raise NotNow(refusal.why.told(self._lent.say), hint=refusal.hint.told(self._lent.say))
+
     async def planned(
         self, sources: Sources, site: Site, who: Person, request: Raise, change_id: str = "", *, basis: str = ""
     ) -> tuple[Seen, Planned, Plan]:
@@ -54,11 +59,11 @@ class Maker:
 
         With `basis` only on that of the Deployment: else it is Refused.
         """
-        found = await look(sources, request, site.writer)
+        found = (await look(sources, request, site.writer))._replace(skew_s=site.changer.skew_s())
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
-        asker, skew_s = Asker(who.user, who.channel), site.changer.skew_s()
-        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._lent.say, skew_s=skew_s)
+        asker = Asker(who.user, who.channel)
+        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._lent.say)
         if isinstance(planned.outcome, Plan):
             return found, planned, planned.outcome
         told = planned_report(found, request, planned, self._lent.say).findings[0].claim

@@ -33,7 +33,8 @@ DRY_RUN_ID = "dry-run"
 class Seen(NamedTuple):
     """The scheduler's Deployment and what stands around it, at one moment.
 
-    `means` is how a level of kube-scheduler's would be set. `gaps` tell what could not be read.
+    `taken_at` is by the API server's clock, and this machine's is `skew_s` ahead of it. `means` is how a level of
+    kube-scheduler's would be set. `gaps` tell what could not be read.
     """
 
     cluster: str
@@ -43,6 +44,7 @@ class Seen(NamedTuple):
     around: Around
     means: Means
     gaps: tuple[Gap, ...]
+    skew_s: float = 0.0
 
     @property
     def namespace(self) -> str:
@@ -105,11 +107,12 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
         around=around._replace(version=found.install.version.version if found.install.version else None),
         means=await _means(request, around.pods or (), writer) if raises and writer else "patch",
         gaps=(*found.gaps, *gaps),
+        skew_s=cluster.clocks.skew_s if cluster.clocks else 0.0,
     )
 
 
-def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Texts, *, skew_s: float = 0.0) -> Planned:
-    """What would be done now: pure. `skew_s` is how far this process's clock is ahead of the API server's."""
+def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Texts) -> Planned:
+    """What would be done now: pure."""
     wanted = Wanted(
         flag=FLAGS[request.verb],
         value=request.value,
@@ -121,8 +124,8 @@ def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Text
         until_captured=request.until_captured,
         means=found.means,
     )
-    now = found.taken_at.timestamp() - skew_s
-    plan = partial(plan_raise, now=now, change_id=change_id, version=found.version, skew_s=skew_s)
+    now = found.taken_at.timestamp()
+    plan = partial(plan_raise, now=now, change_id=change_id, version=found.version, skew_s=found.skew_s)
     outcome = plan(found.deployment, wanted)
     if isinstance(outcome, Refusal) and outcome.code == "unsuitable" and wanted.means == "debug-flags":
         wanted = wanted._replace(means="patch")

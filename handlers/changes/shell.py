@@ -105,7 +105,7 @@ async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, i
     """What is to be confirmed; or a report and its exit code where nothing is."""
     async with progress(), tools.open_sources() as sources, tools.open_writer() as writer:
         if not request.dry_run:
-            _live(writer)
+            await _on_time(Changer(_live(writer), NoJournal()), tools.say)
         found = await look(sources, request, writer)
     change_id = DRY_RUN_ID if request.dry_run else uuid.uuid4().hex[:12]
     asker = Asker(DRY_RUN_ID if request.dry_run else whoami())
@@ -120,9 +120,10 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
     found, request, planned, plan = confirmed
     async with tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
+        changer = Changer(writer, NoJournal())
+        await _on_time(changer, tools.say)
         if restarts(plan) and not consent.no_capture:
             tools.tell(await _captured(tools, sources, found, plan))
-        changer = Changer(writer, NoJournal())
         with _as_a_change():
             record = await changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
         tools.tell(
@@ -137,6 +138,12 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
         except SourceError as error:  # it is made all the same
             waits = error.message
         return raised_report(found, request, planned, Made(record, proofs, waits), tools.say)
+
+
+async def _on_time(changer: Changer, say: Texts) -> None:
+    """Before anything is read slowly or captured: with this clock nothing could be raised."""
+    if refusal := await changer.wrong_clock():
+        raise ChangeFailed(f"nothing was changed: {refusal.why.told(say)}", hint=refusal.hint.told(say))
 
 
 async def _captured(tools: Tools, sources: Sources, found: Seen, plan: Plan) -> str:

@@ -2,10 +2,12 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
-from tests.slack.changing import World, a_bot, a_place, text_of
+from tests.slack.changing import World, a_bot, a_place, played, text_of
+from tests.slack.test_change_approvals import TWO
 from tests.slack.test_change_outages import free_port
 
 
@@ -22,6 +24,13 @@ async def passes(world: World) -> None:
 async def readyz(bind: str) -> str:
     async with aiohttp.ClientSession() as session, session.get(f"http://{bind}/readyz") as answer:
         return await answer.text()
+
+
+async def asked(world: World) -> dict[str, Any]:
+    """The card of a change that waits for its approval."""
+    await world.offered("verbosity 5 for 10m")
+    await world.submit("ada", "trainer-0 hangs")
+    return await world.card("Waits for approval")
 
 
 def test_a_clock_that_is_set_three_hours_ahead_ends_nothing_early_and_raises_nothing(tmp_path: Path) -> None:
@@ -56,3 +65,62 @@ def test_a_change_that_was_raised_with_a_wrong_clock_says_so_on_its_card(tmp_pat
             await world.card("Put back")
 
     asyncio.run(play())
+
+
+def test_who_asks_for_a_raise_is_told_of_the_wrong_clock_before_anything_is_read(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        world.skew_s = -10_800
+        begun = len(world.cluster.requests)
+        await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
+        await world.slack.wait_for(lambda: "behind the API server's" in text_of(world.slack.views("ada")))
+        paths = [one.path for one in world.cluster.requests[begun:]]
+        assert "/version" in paths
+        assert not [one for one in paths if one.endswith(("/pods", "/nodes", "/log"))]
+
+    played(tmp_path, scene)
+
+
+def test_what_is_confirmed_with_a_wrong_clock_counts_as_not_asked_for(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.offered("verbosity 5 for 30m")
+        world.skew_s = 10_800
+        await world.submit("ada", "trainer-0 hangs")
+        await world.told("ada", "3h ahead of the API server's")
+        assert [outcome for _, _, outcome in await world.audit()] == ["denied"]
+        assert not await world.is_open()
+
+    played(tmp_path, scene)
+
+
+def test_what_was_shown_grows_old_by_the_api_servers_clock(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        world.skew_s = -50
+        await world.offered("verbosity 5 for 30m")
+        world.skew_s, world.ahead_s = 50, 550
+        await world.submit("ada", "trainer-0 hangs")
+        await world.card("In effect")
+
+    played(tmp_path, scene)
+
+
+def test_an_approval_is_waited_for_by_the_api_servers_clock(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await asked(world)
+        world.skew_s = 10_800
+        await passes(world)
+        await world.click("linus", card, "change:approve")
+        await world.told("linus", "3h ahead of the API server's")
+        world.skew_s = 0
+        await world.click("linus", card, "change:approve")
+        await world.card("In effect")
+
+    played(tmp_path, scene, access=TWO)
+
+
+def test_a_clock_that_is_behind_keeps_no_approval_waiting_longer(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await asked(world)
+        world.skew_s, world.ahead_s = -10_800, 601
+        await world.card("Nobody approved")
+
+    played(tmp_path, scene, access=TWO)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.store import Store, open_store
-from bot.store.approvals import EXPIRES_S, Approval
+from bot.store.approvals import EXPIRES_S, Approval, Decision
 from bot.store.audit import Line
 
 NOW = 1_795_237_200.0
@@ -33,18 +33,25 @@ def played(folder: Path, scene: Callable[[Store, Clock], Awaitable[None]]) -> No
     asyncio.run(play())
 
 
-async def asked(store: Store, change_id: str = "c1") -> Approval:
+async def asked(store: Store, change_id: str = "c1", now: float = NOW) -> Approval:
     return await store.approvals.ask(
-        change_id=change_id, cluster="lab", target="a/b", digest="d", requester="U1", channel="C1", request="{}"
+        change_id=change_id,
+        cluster="lab",
+        target="a/b",
+        digest="d",
+        requester="U1",
+        channel="C1",
+        request="{}",
+        now=now,
     )
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(("approved", "refused", "void"), repeat=2)))
-def test_it_is_decided_once(tmp_path: Path, first, second) -> None:
+def test_it_is_decided_once(tmp_path: Path, first: Decision, second: Decision) -> None:
     async def scene(store: Store, _: Clock) -> None:
         await asked(store)
-        assert await store.approvals.decide("c1", first, by="U2")
-        assert not await store.approvals.decide("c1", second, by="U3")
+        assert await store.approvals.decide("c1", first, now=NOW, by="U2")
+        assert not await store.approvals.decide("c1", second, now=NOW, by="U3")
         found = await store.approvals.get("c1")
         assert found is not None
         assert (found.state, found.decided_by) == (first, "U2")
@@ -55,39 +62,49 @@ def test_it_is_decided_once(tmp_path: Path, first, second) -> None:
 def test_of_many_who_decide_at_once_one_does(tmp_path: Path) -> None:
     async def scene(store: Store, _: Clock) -> None:
         await asked(store)
-        deciding = (store.approvals.decide("c1", "approved", by=f"U{number}") for number in range(10))
+        deciding = (store.approvals.decide("c1", "approved", now=NOW, by=f"U{number}") for number in range(10))
         assert sum(await asyncio.gather(*deciding)) == 1
 
     played(tmp_path, scene)
 
 
-def test_what_expired_is_not_approved_and_is_told_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("skew_s", [0, 10_800, -10_800])
+def test_what_expired_is_not_approved_and_is_told_once_whatever_the_stores_clock_says(
+    tmp_path: Path, skew_s: float
+) -> None:
     async def scene(store: Store, clock: Clock) -> None:
+        late = NOW + EXPIRES_S
         await asked(store)
-        clock.now += EXPIRES_S - 1
-        assert await store.approvals.left(0) == []
-        assert not await store.approvals.expire("c1", LINE)
-        clock.now += 1
-        assert not await store.approvals.decide("c1", "approved", by="U2")
+        clock.now += skew_s
+        assert await store.approvals.left("lab", 0, now=late - 1) == []
+        assert not await store.approvals.expire("c1", LINE, now=late - 1)
+        assert not await store.approvals.decide("c1", "approved", now=late, by="U2")
         found = await store.approvals.get("c1")
         assert found is not None
-        assert found.state == "expired"
-        assert [(one.id, one.state) for one in await store.approvals.left(0)] == [("c1", "expired")]
-        ending = [await store.approvals.expire("c1", LINE) for _ in range(3)]
-        assert (ending, await store.approvals.left(0)) == ([True, False, False], [])
+        assert (found.at(late - 1).state, found.at(late).state) == ("pending", "expired")
+        assert [(one.id, one.state) for one in await store.approvals.left("lab", 0, now=late)] == [("c1", "expired")]
+        ending = [await store.approvals.expire("c1", LINE, now=late) for _ in range(3)]
+        assert (ending, await store.approvals.left("lab", 0, now=late)) == ([True, False, False], [])
         assert [one.outcome for one in await store.audit.read(10)] == ["expired"]
 
     played(tmp_path, scene)
 
 
+def test_what_is_left_of_another_cluster_is_judged_by_its_own_clock(tmp_path: Path) -> None:
+    async def scene(store: Store, _: Clock) -> None:
+        await asked(store)
+        assert await store.approvals.left("other", 0, now=NOW + EXPIRES_S) == []
+
+    played(tmp_path, scene)
+
+
 def test_what_came_of_an_approved_one_is_noted_once_and_only_then(tmp_path: Path) -> None:
-    async def scene(store: Store, clock: Clock) -> None:
+    async def scene(store: Store, _: Clock) -> None:
         await asked(store)
         assert not await store.approvals.finish("c1", "done")
-        assert await store.approvals.decide("c1", "approved", by="U2")
-        clock.now += 60
-        assert await store.approvals.left(61) == []
-        assert [one.id for one in await store.approvals.left(60)] == ["c1"]
+        assert await store.approvals.decide("c1", "approved", now=NOW, by="U2")
+        assert await store.approvals.left("lab", 61, now=NOW + 60) == []
+        assert [one.id for one in await store.approvals.left("lab", 60, now=NOW + 60)] == ["c1"]
         assert await store.approvals.finish("c1", "not-done", reason="it failed", line=LINE)
         assert not await store.approvals.finish("c1", "done", line=LINE)
         found = await store.approvals.get("c1")
@@ -98,7 +115,7 @@ def test_what_came_of_an_approved_one_is_noted_once_and_only_then(tmp_path: Path
             "U2",
             "it failed",
         )
-        assert await store.approvals.left(0) == []
+        assert await store.approvals.left("lab", 0, now=NOW + 60) == []
         assert len(await store.audit.read(10)) == 1
 
     played(tmp_path, scene)
@@ -107,7 +124,7 @@ def test_what_came_of_an_approved_one_is_noted_once_and_only_then(tmp_path: Path
 def test_what_was_never_asked_is_unknown(tmp_path: Path) -> None:
     async def scene(store: Store, _: Clock) -> None:
         assert await store.approvals.get("c1") is None
-        assert not await store.approvals.decide("c1", "approved", by="U2")
+        assert not await store.approvals.decide("c1", "approved", now=NOW, by="U2")
 
     played(tmp_path, scene)
 

@@ -134,9 +134,11 @@ def test_a_change_whose_row_was_lost_is_noted_by_one_of_them(database: str) -> N
 def test_of_two_who_decide_about_a_change_one_does(database: str) -> None:
     async def work(one: Store, other: Store) -> None:
         about = {"cluster": "lab", "target": "a/b", "digest": "d", "requester": "U1", "channel": "C1", "request": "{}"}
-        await one.approvals.ask(change_id="c1", **about)
-        decisions = [store.approvals.decide("c1", "approved", by="U2") for store in (one, other) for _ in range(5)]
-        decisions += [other.approvals.decide("c1", "refused", by="U3")]
+        await one.approvals.ask(change_id="c1", now=0.0, **about)
+        decisions = [
+            store.approvals.decide("c1", "approved", now=1.0, by="U2") for store in (one, other) for _ in range(5)
+        ]
+        decisions += [other.approvals.decide("c1", "refused", now=1.0, by="U3")]
         assert (await asyncio.gather(*decisions)).count(True) == 1
         decided = await one.approvals.get("c1")
         assert decided is not None
