@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from bot.kube.cluster import Clocks
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, one_line, worst
 from bot.texts import Texts
@@ -21,7 +22,7 @@ from playbooks._gather import (
     times_shown,
 )
 from playbooks._playbook import Playbook, Sources
-from playbooks._rules import changing, coverage, extender, leadership, prose, releases, schedulers, webhook
+from playbooks._rules import changing, clocks, coverage, extender, leadership, prose, releases, schedulers, webhook
 from playbooks._rules.findings import finding
 from playbooks._rules.parts import Parts, of_object
 from playbooks._status_tables import tables
@@ -34,13 +35,14 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The installation, and the moment that ages are judged by."""
+    """The installation, the moment that ages are judged by, and the clocks where a live cluster answered."""
 
     cluster: str
     taken_at: datetime
     as_of: datetime
     parts: Parts
     undecodable: tuple[str, ...]
+    clocks: Clocks | None = None
 
 
 def request() -> Request:
@@ -58,14 +60,15 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     components = await gather_components(cluster, seen.install)
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, seen.install))
-    return Snapshot(cluster.name, cluster.now(), as_of, Parts(seen, components), tuple(cluster.undecodable))
+    parts = Parts(seen, components)
+    return Snapshot(cluster.name, cluster.now(), as_of, parts, tuple(cluster.undecodable), cluster.clocks)
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The worst first; one finding when everything is well."""
     parts = snapshot.parts
     gaps = _gaps(snapshot, say)
-    findings = _findings(parts, snapshot.as_of, gaps, say)
+    findings = _findings(snapshot, gaps, say)
     deployment = parts.install.deployment
     subject = Subject("HAMi", parts.install.namespace, deployment.name if deployment else "")
     return Report(
@@ -106,10 +109,11 @@ _RULES: tuple[Rule, ...] = (
 """In the order of what a reader should know first; the worst comes before all."""
 
 
-def _findings(parts: Parts, now: datetime, gaps: Sequence[Gap], say: Texts) -> list[Finding]:
+def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Finding]:
+    parts, skew = snapshot.parts, clocks.wrong_clock(snapshot.clocks, say)
     if not parts.install.seen:
-        return [_nothing(parts, say)]
-    found = [one for rule in _RULES for one in rule(parts, now, say)]
+        return [_nothing(parts, say), *skew]
+    found = [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + skew
     found.sort(key=lambda one: -SEVERITIES.index(one.severity))
     faults = [one for one in found if one.severity != _INFO]
     if any(one.code not in _WORKS_ALL_THE_SAME for one in faults):
@@ -120,7 +124,7 @@ def _findings(parts: Parts, now: datetime, gaps: Sequence[Gap], say: Texts) -> l
 
 
 _INFO: Severity = "info"
-_WORKS_ALL_THE_SAME = ("pprof-exposed", "verbosity-high", "change-open", "change-unreadable")
+_WORKS_ALL_THE_SAME = ("pprof-exposed", "verbosity-high", "change-open", "change-unreadable", "clock-skew")
 
 
 def _nothing(parts: Parts, say: Texts) -> Finding:
