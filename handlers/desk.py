@@ -327,6 +327,7 @@ class Desk:
                 question.response_url,
                 question.channel,
                 question.user,
+                key=key,
                 thread_ts=question.thread_ts,
                 replaces=not question.beside,
                 now=lent.now,

@@ -103,6 +103,7 @@ _WORDS: dict[Problem, frozenset[str]] = {
         {
             *("request_timeout", "team_added_to_org", "external_channel_migrating"),
             *("update_failed", "file_update_failed", "streaming_state_conflict"),
+            "accesslimited",  # "on the current network": of all that the bot does, until its addresses are allowed
         }
     ),
     # "some aspect of the operation may have succeeded", says Slack of the first two.
@@ -144,7 +145,7 @@ _WORDS: dict[Problem, frozenset[str]] = {
         {
             *("not_in_channel", "user_not_in_channel", "not_in_conversation", "cannot_dm_bot", "messages_tab_disabled"),
             *("restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel"),
-            *("no_permission", "access_denied", "ekm_access_denied", "accesslimited", "app_access_restricted"),
+            *("no_permission", "access_denied", "ekm_access_denied", "app_access_restricted"),
             *("cant_update_message", "action_prohibited", "team_access_not_granted", "missing_scope", "no_access"),
             *("method_not_supported_for_channel_type", "is_bot", "enterprise_is_restricted", "forbidden_team"),
             *("posting_to_channel_denied", "channel_is_limited_access", "not_enabled", "plan_upgrade_required"),

@@ -35,6 +35,8 @@ CLOCK_SKEW = 600.0
 """Seconds that Slack's clock may be behind ours: so much older messages are looked at as well."""
 SETTLING = 3.0
 """Seconds before looking for a message whose outcome is unknown: Slack may still be at it."""
+LATE_FILES = 30.0
+"""Seconds in which files may still appear whose sharing got no answer: only then are they shared again."""
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 REFUSED_WAIT = 60.0
 """Seconds between tries while Slack refuses the token: the app may be installed again at any time."""
@@ -323,25 +325,38 @@ class Outbox:
             self._held_up(lane, failure)
             return
         left = [one for one in files if one.file_id not in there]
+        if any(one.state == "sharing" for one in left) and self._now() < row.sent_at + LATE_FILES:
+            lane.ready_at = self._clock() + SETTLING
+            return
         ready: list[StoredFile] = []
         for one in left:
             try:
-                ready.append(one if one.state == "staged" else await self._stage(row, one))
+                ready.append(await self._stage(row, one) if one.state == "new" else one)
             except SlackFailure as failure:
                 await self._not_shared(lane, row, [one], failure)
                 return
-        if ready:
-            titles = [(one.file_id, one.about["title"]) for one in ready]
-            try:
-                await self._gateway.share(row.posted_channel, titles, thread_ts=thread)
-            except SlackFailure as failure:
-                await self._not_shared(lane, row, left, failure)
-                return
+        if ready and not await self._share(lane, row, ready, thread):
+            return
         if ready or there:
             self._went_well(lane)
         for one in (*(one for one in files if one.file_id in there), *ready):
             await self._note(row, one, "done", one.file_id)
         await self._rows.settle(row)
+
+    async def _share(self, lane: _Lane, row: Queued, files: list[StoredFile], thread: str) -> bool:
+        """Whether Slack confirmed that the files stand in the thread; it is noted first that it is asked, and when."""
+        for one in files:
+            await self._note(row, one, "sharing", one.file_id)
+        titles = [(one.file_id, one.about["title"]) for one in files]
+        try:
+            await self._gateway.share(row.posted_channel, titles, thread_ts=thread)
+        except SlackFailure as failure:
+            if failure.problem is not Problem.UNKNOWN_OUTCOME:
+                for one in files:
+                    await self._note(row, one, "staged", one.file_id)
+            await self._not_shared(lane, row, files, failure)
+            return False
+        return True
 
     async def _stage(self, row: Queued, stored: StoredFile) -> StoredFile:
         """The file with its bytes at Slack. Its id is kept before anybody can see it, to look for it after a crash."""
@@ -353,13 +368,13 @@ class Outbox:
     async def _shared_before(self, row: Queued, files: list[StoredFile], thread: str) -> set[str]:
         """The ids of the files that an earlier try brought into the thread; where that cannot be read, as in `_find`.
 
-        A file that is staged already may have been shared: what came of it was not noted.
+        What came of those that were being shared was not noted; older versions noted no more than staged.
         """
-        staged = [one.file_id for one in files if one.state == "staged"]
-        if not staged:
+        tried = [one.file_id for one in files if one.state != "new"]
+        if not tried:
             return set()
         try:
-            return await self._gateway.shared(row.posted_channel, staged, thread_ts=thread)
+            return await self._gateway.shared(row.posted_channel, tried, thread_ts=thread)
         except SlackFailure as failure:
             if failure.problem not in _NO_LOOKING:
                 raise
@@ -370,7 +385,7 @@ class Outbox:
         if self._held_up(lane, failure):
             return
         lane.ready_at = self._clock() + SPACING
-        if failure.error == "file_not_found" and any(one.state == "staged" for one in files):
+        if failure.error == "file_not_found" and any(one.state != "new" for one in files):
             for one in files:  # Slack forgets what is staged and not shared
                 await self._note(row, one, "new", "")
             return

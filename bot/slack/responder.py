@@ -7,7 +7,6 @@ twice by one person, it does less harm than unseen.
 import asyncio
 import hashlib
 import logging
-import uuid
 from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
@@ -54,7 +53,7 @@ def without_files(message: Message, note: str) -> Message:
 
 
 class Responder:
-    """One interaction. `now` is a clock in seconds.
+    """One interaction. `now` is a clock in seconds, `key` the question's: another process gives the same answer.
 
     Of `url` it is assumed that nobody used it, and that it serves for `LIFE` from now on. Slack says when it does not,
     as after a restart, and then another way is taken.
@@ -72,6 +71,7 @@ class Responder:
         channel: str,
         user: str,
         *,
+        key: str,
         thread_ts: str = "",
         replaces: bool = False,
         now: Callable[[], float],
@@ -89,7 +89,7 @@ class Responder:
         self._expires_at = now() + LIFE - _MARGIN
         self._left = USES if url else 0
         self._answers = 0
-        self._name = hashlib.sha256(url.encode()).hexdigest()[:24] if url else uuid.uuid4().hex
+        self._name = hashlib.sha256((url or key).encode()).hexdigest()[:24]
         self._one_at_a_time = asyncio.Lock()
 
     async def progress(self, text: str) -> None:

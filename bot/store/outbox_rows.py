@@ -25,11 +25,16 @@ DONE_KEPT = 7 * 86400.0
 """Seconds that a sent row still makes the same key a repetition."""
 FAILED_KEPT = 90 * 86400.0
 
+_OPEN = ("new", "staged", "sharing")
+
 Values = dict[str, Any]
 
 
 class StoredFile(NamedTuple):
-    """A file of a row. `about` is {"name", "title", "alt_text"}, `state` new, staged (Slack has it), done, failed."""
+    """A file of a row. `about` is {"name", "title", "alt_text"}.
+
+    `state` is new, staged (Slack has it), sharing (it may stand in the thread since the row's `sent_at`), done, failed.
+    """
 
     digest: str
     about: Values
@@ -223,7 +228,7 @@ class OutboxRows:
 
     async def fail(self, row: Queued, reason: str) -> None:
         """Nothing can be done for the row; it is kept with the reason, and without what its files contain."""
-        open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(("new", "staged")))
+        open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
         with told("noting that a message cannot be sent"):
             async with self._engine.begin() as connection:
                 if await _change(connection, _owned(row), {"state": "failed", "owner": "", "reason": reason}):
@@ -231,7 +236,7 @@ class OutboxRows:
 
     async def open_files(self, row: Queued) -> list[StoredFile]:
         """The row's files that are neither shared nor given up, in their order."""
-        open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(("new", "staged")))
+        open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
         with told("reading the files of a message"):
             async with self._engine.connect() as connection:
                 query = select(outbox_files).where(open_).order_by(outbox_files.c.position)

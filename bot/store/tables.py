@@ -56,7 +56,7 @@ outbox_files = Table(
     Column("position", Integer, nullable=False),
     Column("about", Text, nullable=False),  # JSON in ASCII
     Column("content", LargeBinary, nullable=False),  # empty once it is done or failed
-    Column("state", String(16), nullable=False),  # new, staged, done, failed
+    Column("state", String(16), nullable=False),  # new, staged, sharing, done, failed
     Column("file_id", String(32), nullable=False),
     Column("reason", Text, nullable=False),
 )

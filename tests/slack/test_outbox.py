@@ -1,5 +1,7 @@
 """What the outbox promises, with Slack's own client and a real server, in virtual time."""
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
 import itertools
 import logging
@@ -9,13 +11,14 @@ from dataclasses import replace
 import pytest
 
 from bot.slack.message import File, Message
-from bot.slack.outbox import LEASE, Outbox
+from bot.slack.outbox import LATE_FILES, LEASE, Outbox
 from bot.store import Store
 from sandbox.slack import Fault, Seed
 from tests.slack.outbox_support import (
     ADA,
     GENERAL,
     ONCALL,
+    START,
     Bot,
     a_bot,
     a_workspace,
@@ -141,6 +144,64 @@ def test_a_direct_message_with_files_needs_only_the_users_id(database: str):
     with_outbox(database, work)
 
 
+COMPLETE = "files.completeUploadExternal"
+
+
+def answered(bot: Bot, method: str) -> int:
+    """How often Slack did what was asked."""
+    return len([entry for entry in bot.slack.journal.of("api", method) if entry.status == 200])
+
+
+@pytest.mark.parametrize("late_s", [1, 8, 25])
+def test_a_file_that_appears_after_the_answer_was_lost_is_shared_once(database: str, late_s: float):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("late_files", seconds=late_s))
+        bot.slack.faults.append(Fault("reset_after", COMPLETE))
+        await outbox.put("a", ONCALL, line("gpu-1 is full")._replace(files=(CSV, PICTURE)))
+        await drain(store, bot.clock, outbox)
+        head = said(bot, ONCALL)[0]
+        assert shared(bot, ONCALL) == [("use.csv", head["ts"]), ("use.png", head["ts"])]
+        assert answered(bot, COMPLETE) == 1
+
+    with_outbox(database, work)
+
+
+def test_a_file_that_appears_after_the_process_died_is_shared_once(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("late_files", seconds=8))
+        bot.slack.faults.append(Fault("reset_after", COMPLETE))
+        await outbox.put("a", ONCALL, line("gpu-1 is full")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox, until=lambda: calls(bot, COMPLETE) == 1)
+        await drain(store, bot.clock, outbox_of(bot, store, owner="another"))
+        assert [name for name, _ in shared(bot, ONCALL)] == ["use.csv"]
+        assert answered(bot, COMPLETE) == 1
+
+    with_outbox(database, work)
+
+
+def test_a_file_that_never_appears_is_shared_again(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("reset", COMPLETE))
+        await outbox.put("a", ONCALL, line("gpu-1 is full")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox)
+        assert [name for name, _ in shared(bot, ONCALL)] == ["use.csv"]
+        tried = [entry.at for entry in bot.slack.journal.of("api", COMPLETE)]
+        assert tried[-1] >= START + LATE_FILES
+
+    with_outbox(database, work)
+
+
+def test_a_file_that_was_certainly_not_shared_is_shared_as_soon_as_slack_allows(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("rate_limited", COMPLETE, retry_after="4"))
+        await outbox.put("a", ONCALL, line("gpu-1 is full")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox)
+        assert [name for name, _ in shared(bot, ONCALL)] == ["use.csv"]
+        assert bot.clock.now() < START + LATE_FILES
+
+    with_outbox(database, work)
+
+
 def test_the_file_that_a_simpler_form_brings_is_shared_too(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         await outbox.put("a", ONCALL, line("the whole verdict")._replace(files=(CSV,)))
@@ -256,6 +317,22 @@ def test_a_refused_token_stops_everything_and_keeps_every_row(
         await drain(store, bot.clock, outbox)
         assert outbox.ready
         assert (texts(bot, ONCALL), texts(bot, GENERAL)) == (["kept"], ["kept"])
+
+    with_outbox(database, work)
+
+
+def test_nothing_is_given_up_while_slack_limits_access_from_this_network(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        limited = bot.slack.faults.append(Fault("error", "api/", error="accesslimited", times=None))
+        await outbox.put("a", ONCALL, line("kept")._replace(files=(CSV,)))
+        await outbox.put("b", GENERAL, line("kept"))
+        await drain(store, bot.clock, outbox, until=lambda: calls(bot, POST) >= 20)
+        assert (outbox.ready, outbox.waiting()) == (True, 2)
+        bot.slack.faults.remove(limited)
+        await drain(store, bot.clock, outbox)
+        assert (texts(bot, ONCALL), texts(bot, GENERAL)) == (["kept"], ["kept"])
+        assert [name for name, _ in shared(bot, ONCALL)] == [CSV.name]
+        assert await failed(store) == []
 
     with_outbox(database, work)
 

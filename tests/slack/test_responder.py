@@ -1,5 +1,7 @@
 """The answer to one interaction, whatever becomes of its response_url."""
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -43,7 +45,11 @@ class Desk:
         """By a command."""
         path = self.bot.slack._world.responses.issue("commands", channel, user).path
         url = self.bot.slack.url + path
-        return Responder(self.bot.gateway, self.outbox, url, channel, user, now=self.bot.clock.now)
+        return Responder(self.bot.gateway, self.outbox, url, channel, user, key=url, now=self.bot.clock.now)
+
+    def resumed(self, key: str, channel: str = ONCALL, user: str = ADA) -> Responder:
+        """By a form, which has no response_url."""
+        return Responder(self.bot.gateway, self.outbox, "", channel, user, key=key, now=self.bot.clock.now)
 
     async def clicked(self) -> Responder:
         """By a button of a message that ADA alone sees."""
@@ -51,7 +57,9 @@ class Desk:
         ts = ephemerals(self.bot, ONCALL, ADA)[-1]["ts"]
         path = self.bot.slack._world.responses.issue("actions", ONCALL, ADA, original=ts).path
         url = self.bot.slack.url + path
-        return Responder(self.bot.gateway, self.outbox, url, ONCALL, ADA, replaces=True, now=self.bot.clock.now)
+        return Responder(
+            self.bot.gateway, self.outbox, url, ONCALL, ADA, key=url, replaces=True, now=self.bot.clock.now
+        )
 
     def seen(self, channel: str = ONCALL, user: str = ADA) -> list[str]:
         """What the user alone is shown in the channel."""
@@ -241,9 +249,19 @@ def test_a_store_that_cannot_be_written_costs_the_files_and_not_the_answer(tmp_p
 def test_answers_without_a_response_url_are_not_taken_for_each_other(tmp_path: Path):
     async def work(desk: Desk) -> None:
         for number in range(2):
-            responder = Responder(desk.bot.gateway, desk.outbox, "", BUDGET, GRACE, now=desk.bot.clock.now)
-            assert await responder.answer(line(f"{number}")) is Delivery.DIRECT
+            assert await desk.resumed(f"V1:{number}", BUDGET, GRACE).answer(line(f"{number}")) is Delivery.DIRECT
         await desk.drain()
         assert texts(desk.bot, GRACE) == ["0", "1"]
+
+    at_the_desk(tmp_path, work)
+
+
+def test_the_files_of_a_forms_answer_are_posted_once_though_the_question_is_resumed(tmp_path: Path):
+    async def work(desk: Desk) -> None:
+        for _ in range(2):
+            answer = line("found")._replace(files=(CSV,))
+            assert await desk.resumed("V1:hash").answer(answer) is Delivery.EPHEMERAL
+            await desk.drain()
+        assert [name for name, _ in shared(desk.bot, ADA)] == ["use.csv"]
 
     at_the_desk(tmp_path, work)

@@ -23,11 +23,11 @@ def test_no_word_of_slack_is_left_unsorted() -> None:
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
-        (Problem.TRANSIENT, "external_channel_migrating request_timeout update_failed"),
+        (Problem.TRANSIENT, "external_channel_migrating request_timeout update_failed accesslimited"),
         (Problem.RATE_LIMITED, "ratelimited message_limit_exceeded"),
         (
             Problem.FORBIDDEN,
-            """accesslimited app_access_restricted enterprise_is_restricted posting_to_channel_denied not_enabled
+            """app_access_restricted enterprise_is_restricted posting_to_channel_denied not_enabled
             channel_is_limited_access plan_upgrade_required ekm_access_denied""",
         ),
         (Problem.GONE, "is_inactive no_such_subteam invalid_trigger_id expired_trigger_id hash_conflict"),
