@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, cast
 from urllib.parse import parse_qsl
@@ -16,10 +16,10 @@ from slack_sdk.signature import SignatureVerifier
 
 from bot.errors import SourceError
 from bot.http_clients import Clients, Terms
-from bot.intake import ALERTS_PATH, Intake, alerts_route, read_body
+from bot.intake import ALERTS_PATH, Intake, alerts_route
+from bot.posts import Handler, read_body
 
 SLACK_PATH = "/slack/events"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _LARGEST_BODY = 1024 * 1024
 _LARGEST_UNSIGNED = 1024
 _TIMESTAMP, _SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
@@ -31,12 +31,12 @@ _IS_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
 
 
 class Slack(NamedTuple):
-    """What Slack's requests go to, the secret that signs them, and whether no more is taken.
+    """What Slack's requests go to (None: nothing yet), the secret that signs them, and whether no more is taken.
 
-    Then Slack is asked to try again later.
+    While nothing is taken Slack is asked to try again later.
     """
 
-    app: AsyncApp
+    app: Callable[[], AsyncApp | None]
     signing_secret: str
     stopping: Callable[[], bool]
 
@@ -104,8 +104,9 @@ def _slack_events(slack: Slack, body_s: float) -> Handler:
     verifier = SignatureVerifier(slack.signing_secret)
 
     async def events(request: web.Request) -> web.StreamResponse:
-        if slack.stopping():
-            return web.Response(status=503, text="stopping\n")
+        app = slack.app()
+        if app is None or slack.stopping():
+            return web.Response(status=503, text="starting or stopping\n")
         may_be_signed = _may_be_signed(verifier, request.headers)
         try:
             async with asyncio.timeout(body_s):
@@ -125,7 +126,7 @@ def _slack_events(slack: Slack, body_s: float) -> Handler:
             return web.Response(status=400, text="nothing that Slack sends\n")
         # Bolt would verify once more, and read a command whose words contain "payload" as nothing at all.
         received = AsyncBoltRequest(mode="socket_mode", body=body, headers=dict(request.headers))
-        return await to_aiohttp_response(await slack.app.async_dispatch(received))
+        return await to_aiohttp_response(await app.async_dispatch(received))
 
     return events
 

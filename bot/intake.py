@@ -9,23 +9,18 @@ import asyncio
 import base64
 import binascii
 import hmac
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from aiohttp import web
 
-from bot.errors import BotError
+from bot.posts import Handler, Refusal, Taking, posts_route
 from bot.triage.webhook import LARGEST_BODY, Alert, WrongBody, read_alerts
 
 ALERTS_PATH = "/alerts/alertmanager"
-BODY_S = 30.0
 _ASKED_FOR = {"WWW-Authenticate": 'Bearer realm="alerts"'}
 
 Take = Callable[[list[Alert]], Awaitable[None]]
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-log = logging.getLogger(__name__)
 
 
 class Intake(NamedTuple):
@@ -45,32 +40,18 @@ class Intake(NamedTuple):
 def alerts_route(intake: Intake) -> Handler:
     """What answers `ALERTS_PATH`."""
 
-    async def posted(request: web.Request) -> web.StreamResponse:
+    def check(request: web.Request) -> None:
         if not is_known(request.headers.get("Authorization", ""), intake):
-            return _refused(401, "the credentials are missing or wrong", _ASKED_FOR)
-        if intake.stopping():
-            return _refused(503, "stopping")
-        if request.headers.get("Content-Encoding", "identity") != "identity":
-            return _refused(415, "a compressed body is not taken")
-        try:
-            async with asyncio.timeout(BODY_S):
-                body = await read_body(request, LARGEST_BODY)
-        except TimeoutError:
-            return _refused(408, "the body did not come in time")
-        if body is None:
-            return _refused(413, f"more than {LARGEST_BODY:,} bytes")
+            raise Refusal(401, "the credentials are missing or wrong", _ASKED_FOR)
+
+    async def take(_: web.Request, body: bytes) -> None:
         try:
             alerts = await asyncio.to_thread(read_alerts, body)
         except WrongBody as error:
-            return _refused(400, str(error))
-        try:
-            await intake.take(alerts)
-        except BotError as error:
-            log.warning("%d alerts were not kept, Alertmanager sends them again: %s", len(alerts), error.message)
-            return _refused(503, "not kept, send it again")
-        return web.Response(text="ok\n")
+            raise Refusal(400, str(error)) from error
+        await intake.take(alerts)
 
-    return posted
+    return posts_route(Taking("alerts", LARGEST_BODY, intake.stopping, check, take))
 
 
 def is_known(authorization: str, intake: Intake) -> bool:
@@ -91,20 +72,3 @@ def is_known(authorization: str, intake: Intake) -> bool:
 
 def _same(given: bytes, wanted: str) -> bool:
     return hmac.compare_digest(given, wanted.encode())
-
-
-async def read_body(request: web.Request, largest: int) -> bytes | None:
-    """The body, or None if it has more than so many bytes; no more of it is read then."""
-    if (request.content_length or 0) > largest:
-        return None
-    body = bytearray()
-    async for chunk in request.content.iter_chunked(64 * 1024):
-        body += chunk
-        if len(body) > largest:
-            return None
-    return bytes(body)
-
-
-def _refused(status: int, why: str, headers: dict[str, str] | None = None) -> web.Response:
-    log.warning("alerts were refused with %d: %s", status, why)
-    return web.Response(status=status, text=f"{why}\n", headers=headers)

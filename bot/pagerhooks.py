@@ -4,30 +4,18 @@
 408 too slow; 413 too large; 415 compressed; 503 not kept, to be sent again
 """
 
-import asyncio
 import hmac
-import logging
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from aiohttp import web
 
-from bot.errors import BotError
-from bot.intake import BODY_S, Handler, read_body
 from bot.pager.inbound import LARGEST_BODY, Heard, NoWebhookError, is_signed, read_opsgenie, read_pagerduty
+from bot.posts import Handler, Refusal, Taking, posts_route
 from bot.settings.paging import PagingSettings
 
 PAGERDUTY_PATH, OPSGENIE_PATH = "/pager/pagerduty", "/pager/opsgenie"
 Hear = Callable[[Heard], Awaitable[None]]
-
-log = logging.getLogger(__name__)
-
-
-class _Pager(NamedTuple):
-    """What proves that a request with that body is the pager's, and what reads it."""
-
-    is_known: Callable[[web.Request, bytes], bool]
-    read: Callable[[bytes], Heard | None]
+_UNPROVEN = "the proof is missing or wrong"
 
 
 def hooks_of(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -> dict[str, Handler]:
@@ -37,48 +25,37 @@ def hooks_of(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -
     token = paging.opsgenie.webhook_token.get_secret_value() if paging.opsgenie else ""
     if signing:
 
-        def signed(request: web.Request, body: bytes) -> bool:
-            return is_signed(request.headers.get("X-PagerDuty-Signature", ""), body, signing)
+        async def signed(request: web.Request, body: bytes) -> None:
+            if not is_signed(request.headers.get("X-PagerDuty-Signature", ""), body, signing):
+                raise Refusal(401, _UNPROVEN)
+            await _heard(read_pagerduty, body, hear)
 
-        found[PAGERDUTY_PATH] = _answering(_Pager(signed, read_pagerduty), hear, stopping)
+        found[PAGERDUTY_PATH] = posts_route(
+            Taking("what PagerDuty posted", LARGEST_BODY, stopping, _seen_in_the_body, signed)
+        )
     if token:
         bearer = f"Bearer {token}".encode()
 
-        def named(request: web.Request, _: bytes) -> bool:
-            return hmac.compare_digest(request.headers.get("Authorization", "").encode(errors="replace"), bearer)
+        def check(request: web.Request) -> None:
+            given = request.headers.get("Authorization", "").encode(errors="replace")
+            if not hmac.compare_digest(given, bearer):
+                raise Refusal(401, _UNPROVEN)
 
-        found[OPSGENIE_PATH] = _answering(_Pager(named, read_opsgenie), hear, stopping)
+        async def named(_: web.Request, body: bytes) -> None:
+            await _heard(read_opsgenie, body, hear)
+
+        found[OPSGENIE_PATH] = posts_route(Taking("what Opsgenie posted", LARGEST_BODY, stopping, check, named))
     return found
 
 
-def _answering(pager: _Pager, hear: Hear, stopping: Callable[[], bool]) -> Handler:
-    async def posted(request: web.Request) -> web.StreamResponse:
-        if stopping():
-            return _refused(503, "stopping")
-        if request.headers.get("Content-Encoding", "identity") != "identity":
-            return _refused(415, "a compressed body is not taken")
-        try:
-            async with asyncio.timeout(BODY_S):
-                body = await read_body(request, LARGEST_BODY)
-        except TimeoutError:
-            return _refused(408, "the body did not come in time")
-        if body is None:
-            return _refused(413, f"more than {LARGEST_BODY:,} bytes")
-        if not pager.is_known(request, body):
-            return _refused(401, "the proof is missing or wrong")
-        try:
-            if heard := pager.read(body):
-                await hear(heard)
-        except NoWebhookError as error:
-            return _refused(400, str(error))
-        except BotError as error:
-            log.warning("what a pager posted was not kept, it posts it again: %s", error.message)
-            return _refused(503, "not kept, send it again")
-        return web.Response(text="ok\n")
-
-    return posted
+def _seen_in_the_body(_: web.Request) -> None:
+    """PagerDuty signs the body: the headers alone prove nothing."""
 
 
-def _refused(status: int, why: str) -> web.Response:
-    log.warning("what a pager posted was refused with %d: %s", status, why)
-    return web.Response(status=status, text=f"{why}\n")
+async def _heard(read: Callable[[bytes], Heard | None], body: bytes, hear: Hear) -> None:
+    try:
+        heard = read(body)
+    except NoWebhookError as error:
+        raise Refusal(400, str(error)) from error
+    if heard:
+        await hear(heard)

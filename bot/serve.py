@@ -8,12 +8,13 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
 from bot.errors import BotError, UsageError
+from bot.front import Front
 from bot.http import Slack, serve_http
 from bot.keptopen import KeptOpen, Opener
 from bot.settings.schema import Settings, SlackSettings
@@ -36,7 +37,7 @@ from handlers.leftovers import Leftovers
 from handlers.lent import Lent
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
-from handlers.oncall.setup import Oncall, not_yet, oncall_desk
+from handlers.oncall.setup import Oncall, incidents_kept, intake_of, oncall_desk
 from handlers.profiles import listeners as profiling
 from handlers.profiles.desk import ProfileDesk
 from handlers.troubles import PACE_S, Lookout, watched
@@ -146,8 +147,16 @@ async def running(
         clusters = await stack.enter_async_context(KeptOpen(open_sources, names, meant))
         looked_after = LookedAfter(settings, names, clusters.get, changing, limits.now)
         await stack.enter_async_context(looked_after.leading(f"{sender.name}-{uuid.uuid4().hex[:8]}", limits.pace))
-        reach = partial(_reach, slack, store_url, sender, limits, looked_after)
-        gateway, identity, store = await stack.enter_async_context(_reached(reach, settings, looked_after, limits))
+        front = Front()
+        port = await stack.enter_async_context(_port(settings, slack, front, looked_after))
+        client, session = await stack.enter_async_context(
+            open_client(slack.api_url, slack.bot_token.get_secret_value())
+        )
+        gateway = Gateway(client, session)
+        start = _Start(front, looked_after, limits.pace.pass_s)
+        opening = partial(open_store, store_url, alone=sender.alone, now=limits.now)
+        store = await stack.enter_async_context(_opened(opening, gateway, start))
+        stack.callback(front.stopping.set)  # before the store is closed
         outbox = Outbox(store, gateway, owner=sender.name)
         work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s, deed_s=limits.deed_s)
         lent = Lent(
@@ -159,31 +168,59 @@ async def running(
             clusters=names,
             channels={channel: one.cluster for channel, one in settings.channels.items()},
             say=Texts(settings.language),
-            bot_user=identity.user_id,
+            bot_user="",
             now=limits.now,
             usual=meant,
-            workspace=identity.url,
         )
+        oncall_id = uuid.uuid4().hex
+        async with incidents_kept(settings, lent, identity=oncall_id, pace=limits.oncall) as kept:
+            front.ears = kept and kept.ears
+            reached = await _reached(gateway, slack, settings, start)
+        lent = lent._replace(bot_user=reached.identity.user_id, workspace=reached.identity.url)
+        parts = _Parts(settings, slack, limits, front, looked_after, lent, reached, oncall_id)
+        async with _answering(parts):
+            yield port
+
+
+class _Reached(NamedTuple):
+    """Who the bot is in Slack, and the address of its first connection in Socket Mode."""
+
+    identity: Identity
+    ticket: str = ""
+
+
+class _Parts(NamedTuple):
+    settings: Settings
+    slack: SlackSettings
+    limits: Limits
+    front: Front
+    looked_after: LookedAfter
+    lent: Lent
+    reached: _Reached
+    oncall_id: str
+
+
+@asynccontextmanager
+async def _answering(parts: _Parts) -> AsyncGenerator[None]:
+    """The bot once Slack and the store are reached; what it had taken is done, or kept, when it returns."""
+    settings, slack, limits, front, looked_after, lent, reached, oncall_id = parts
+    async with AsyncExitStack() as stack:
         desk = Desk(lent)
         change = looked_after.begin(lent)
         stack.push_async_callback(looked_after.stop)  # before what it was lent is closed
-        stopping = asyncio.Event()
-        oncall = await stack.enter_async_context(
-            oncall_desk(settings, desk, identity=uuid.uuid4().hex, stopping=stopping.is_set, pace=limits.oncall)
-        )
-        app = build_app(slack.api_url, slack.bot_token.get_secret_value(), identity, work.kept)
+        oncall = await stack.enter_async_context(oncall_desk(settings, desk, identity=oncall_id, pace=limits.oncall))
+        front.ears = oncall.ears
+        app = build_app(slack.api_url, slack.bot_token.get_secret_value(), reached.identity, lent.work.kept)
         profiling.register(app, desk, ProfileDesk(desk, settings.profiles))
         listen(app, desk, change, oncall)
-        sending = await stack.enter_async_context(_background(outbox.run()))
+        sending = await stack.enter_async_context(_background(lent.outbox.run()))
         sockets: Sockets | None = None
-        front: Slack | None = None
-        if slack.mode == "http":
-            front = Slack(app, slack.signing_secret.get_secret_value(), stopping.is_set)
-        else:
+        if slack.mode == "socket":
             sockets = Sockets(
                 app,
                 slack.app_token.get_secret_value(),
                 slack.api_url,
+                ticket=reached.ticket,
                 ping_interval_s=limits.ping_interval_s,
                 watch_s=limits.watch_s,
                 clock=limits.clock,
@@ -191,32 +228,24 @@ async def running(
             stack.push_async_callback(sockets.close)
         lookout = Lookout(
             lent,
-            watched(settings, identity.scopes),
-            partial(_live, sockets, outbox, sending),
+            watched(settings, reached.identity.scopes),
+            partial(_live, sockets, lent.outbox, sending),
             owner=uuid.uuid4().hex,
             pace_s=limits.look_s,
         )
-        async with (
-            lookout.looking(),
-            serve_http(
-                settings.http.bind,
-                lookout.why_not_ready,
-                front,
-                oncall.intake,
-                notes=lambda: lookout.notes() + looked_after.trouble(),
-            ) as address,
-            _background(_resume(Leftovers(desk), store)) as resuming,
-        ):
+        front.why_not_ready, front.notes = lookout.why_not_ready, lookout.notes
+        front.app = app
+        async with lookout.looking(), _background(_resume(Leftovers(desk), lent.store)) as resuming:
             if sockets:
                 await sockets.connected()
             try:
-                yield address
+                yield
             finally:
-                stopping.set()
+                front.stopping.set()
                 resuming.cancel()
                 if sockets:
                     await sockets.close()
-                cut = await work.drain(limits.drain_s)
+                cut = await lent.work.drain(limits.drain_s)
                 if cut.kept:
                     text = (
                         "%d questions and deeds were not done in time; after the next start each is done or told about"
@@ -224,86 +253,107 @@ async def running(
                     log.warning(text, cut.kept)
                 if cut.lost:
                     log.error("%d questions and deeds are lost: the store has not kept them", cut.lost)
-                await _flush(outbox)
+                await _flush(lent.outbox)
 
 
-class _Reached(NamedTuple):
-    gateway: Gateway
-    identity: Identity
-    store: Store
+def _port(
+    settings: Settings, slack: SlackSettings, front: Front, looked_after: LookedAfter
+) -> AbstractAsyncContextManager[str]:
+    """The bot's own port, from the start to the end."""
+    stopping = front.stopping.is_set
+    taking = Slack(lambda: front.app, slack.signing_secret.get_secret_value(), stopping)
+    return serve_http(
+        settings.http.bind,
+        front.readiness,
+        taking if slack.mode == "http" else None,
+        settings.oncall and intake_of(settings.oncall, front.take, stopping, front.hear),
+        notes=lambda: front.notes() + looked_after.trouble(),
+    )
 
 
-async def _reach(  # noqa: PLR0917  # only `running` calls it
-    slack: SlackSettings,
-    store_url: str,
-    sender: "_Sender",
-    limits: Limits,
-    looked_after: LookedAfter,
-    stack: AsyncExitStack,
-) -> _Reached:
-    """What a bot cannot do without: a Slack that knows its tokens, and its store. Raises BotError.
+class _Start(NamedTuple):
+    """What waiting for Slack and the store needs; `pace_s` is between two tries."""
 
-    Where only the store is missing, the channels of the open changes are told.
-    """
-    client, session = await stack.enter_async_context(open_client(slack.api_url, slack.bot_token.get_secret_value()))
-    gateway = Gateway(client, session)
-    identity = await _proven(gateway, slack)
-    try:
-        store = await stack.enter_async_context(open_store(store_url, alone=sender.alone, now=limits.now))
-    except StoreError as error:
-        await looked_after.without_store(gateway, error)
-        raise
-    return _Reached(gateway, identity, store)
+    front: Front
+    looked_after: LookedAfter
+    pace_s: float
+
+    async def wait(self, why: BotError, at_least_s: float = 0.0) -> None:
+        """Until the next try; /readyz and the log say why."""
+        if self.front.readiness() != why.message:
+            log.error("the start waits: %s", why)
+        self.front.is_not_ready(why.message)
+        await asyncio.sleep(max(self.pace_s, at_least_s))
 
 
 @asynccontextmanager
-async def _reached(
-    reach: Callable[[AsyncExitStack], Awaitable[_Reached]],
-    settings: Settings,
-    looked_after: LookedAfter,
-    limits: Limits,
-) -> AsyncGenerator[_Reached]:
-    """What `reach` gives; it is tried again and again as long as there are changes to be looked after meanwhile.
+async def _opened(
+    opening: Callable[[], AbstractAsyncContextManager[Store]], gateway: Gateway, start: _Start
+) -> AsyncGenerator[Store]:
+    """The store; it is tried again and again as long as there are changes to be looked after meanwhile.
 
-    Else, and where the settings make no sense, its error is raised: whoever started the bot should see it end.
+    Their channels are told. Else, and where the settings make no sense, its error is raised: whoever started the bot
+    should see it end.
     """
     while True:
         async with AsyncExitStack() as stack:
             try:
-                reached = await reach(stack)
-            except UsageError:
-                raise
-            except BotError as error:
-                if not await looked_after.are_possible():
-                    raise
+                store = await stack.enter_async_context(opening())
+            except StoreError as error:
                 why = error
             else:
-                yield reached
+                yield store
                 return
-        log.error("cannot start, but to undo temporary changes when they are due; trying on: %s", why)
-        not_ready = partial(str, why.message)
-        intake = not_yet(settings, why)
-        async with serve_http(settings.http.bind, not_ready, None, intake, notes=looked_after.trouble):
-            await asyncio.sleep(limits.pace.pass_s)
+        try:
+            await gateway.identity()
+            await start.looked_after.without_store(gateway, why)
+        except BotError as error:
+            log.warning("nobody is told about the store: %s", error.message)
+        if not await start.looked_after.are_possible():
+            raise why
+        await start.wait(why)
 
 
-async def _proven(gateway: Gateway, slack: SlackSettings) -> Identity:
-    """Who the bot is. Raises WrongInstall if that cannot be learnt, or the tokens are not what is needed."""
+async def _reached(gateway: Gateway, slack: SlackSettings, settings: Settings, start: _Start) -> _Reached:
+    """Who the bot is, and with Socket Mode the address of its first connection. Raises WrongInstall.
+
+    It is tried again and again as long as there is something to do meanwhile, alerts to take or changes to look after,
+    or Slack asks to wait.
+    """
+    while True:
+        try:
+            return await _proven(gateway, slack)
+        except WrongInstall as error:
+            failure = error.failure
+            takes_alerts = settings.oncall is not None and failure is not None and failure.problem is Problem.TRANSIENT
+            retry_after = failure.retry_after if failure else 0.0
+            if not (takes_alerts or retry_after or await start.looked_after.are_possible()):
+                raise
+            why = error
+        await start.wait(why, retry_after)
+
+
+async def _proven(gateway: Gateway, slack: SlackSettings) -> _Reached:
+    """Who the bot is, and the address of its first connection. Raises WrongInstall if that cannot be learnt, or the
+    tokens are not what is needed.
+    """
     try:
         identity = await gateway.identity()
     except SlackFailure as failure:
         raise _cannot_start(failure, _GET_BOT_KEY) from failure
     check_scopes(identity.scopes)
-    if slack.mode == "socket":
-        try:
-            await gateway.probe_socket(slack.app_token.get_secret_value())
-        except SlackFailure as failure:
-            raise _cannot_start(failure, _GET_APP_KEY) from failure
-    return identity
+    if slack.mode == "http":
+        return _Reached(identity)
+    try:
+        return _Reached(identity, await gateway.open_socket(slack.app_token.get_secret_value()))
+    except SlackFailure as failure:
+        raise _cannot_start(failure, _GET_APP_KEY) from failure
 
 
 def _cannot_start(failure: SlackFailure, about_token: str) -> WrongInstall:
-    return WrongInstall(failure.message, hint=about_token if failure.problem is Problem.AUTH else failure.hint)
+    unreached = "Slack was not reached: " if failure.problem is Problem.TRANSIENT else ""
+    hint = about_token if failure.problem is Problem.AUTH else failure.hint
+    return WrongInstall(f"{unreached}{failure.message}", hint=hint, failure=failure)
 
 
 def listen(app: App, desk: Desk, change: ChangeDesk, oncall: Oncall) -> None:

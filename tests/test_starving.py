@@ -6,8 +6,10 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
+from slack_bolt.app.async_app import AsyncApp
 
 from bot.http import SLACK_PATH, Slack, serve_http
 from bot.http_clients import Clients, Terms
@@ -77,7 +79,7 @@ def played(scene: Callable[[Guests], Awaitable[None]], terms: Terms = TERMS, int
     """At a port with these terms, where Slack may post."""
 
     async def play() -> None:
-        slack = Slack(None, "secret", lambda: False)  # pyright: ignore[reportArgumentType]  # nothing gets so far
+        slack = Slack(lambda: cast("AsyncApp", "nothing gets so far"), "secret", lambda: False)
         async with (
             asyncio.timeout(60),
             serve_http("127.0.0.1:0", str, slack, intake, terms=terms) as address,

@@ -11,6 +11,7 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.errors import BotError
+from bot.slack.failures import SlackFailure
 from bot.slack.gateway import Identity
 
 NEEDED_SCOPES = {
@@ -34,9 +35,13 @@ log = logging.getLogger(__name__)
 
 
 class WrongInstall(BotError):  # noqa: N818  # what the person is told
-    """The Slack app is not installed as the bot needs it, or Slack cannot be asked."""
+    """The Slack app is not installed as the bot needs it, or Slack cannot be asked: `failure` is what it said."""
 
     exit_code = 3
+
+    def __init__(self, message: str, *, hint: str = "", failure: SlackFailure | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.failure = failure
 
 
 def check_scopes(granted: frozenset[str]) -> None:

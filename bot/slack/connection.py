@@ -46,21 +46,40 @@ log = logging.getLogger(f"{__name__}.client")
 log.addFilter(_Discreet())
 
 
+class Turn:
+    """When Slack may be asked for the address of a connection next: what it asked of one counts for all of the app."""
+
+    def __init__(self) -> None:
+        self._not_before = 0.0
+
+    def pause(self, seconds: float) -> None:
+        self._not_before = max(self._not_before, asyncio.get_running_loop().time() + seconds)
+
+    async def come(self) -> None:
+        """Waits as long as Slack asked to."""
+        await asyncio.sleep(self._not_before - asyncio.get_running_loop().time())
+
+
 class Connection:
     """Connects when it is made, and again whenever the connection is lost, until it is closed.
 
+    `ticket` is the address to begin with; without one, and later, Slack is asked for another.
     `leaving` is Slack's word for why it is about to close this connection, "" while it is not: from then on it is not
     connected again.
     """
 
-    def __init__(self, app: AsyncApp, app_token: str, api_url: str, ping_interval_s: float) -> None:
+    def __init__(  # noqa: PLR0917  # only `Sockets` makes one
+        self, app: AsyncApp, app_token: str, api_url: str, ping_interval_s: float, turn: Turn, ticket: str = ""
+    ) -> None:
         self._app = app
         self._news = asyncio.Event()
         self._taken = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self.leaving = ""
-        self._client = _Client(self, app_token, api_url, ping_interval_s)
+        self._client = _Client(self, app_token, api_url, ping_interval_s, turn)
+        if ticket:
+            self._client.begin_with(ticket)
         self._client.socket_mode_request_listeners.append(self._handle)
         self._connecting = asyncio.create_task(self._client.connect())
         self._connecting.add_done_callback(lambda _: self._news.set())
@@ -136,7 +155,9 @@ class _Client(SocketModeClient):
     envelopes on their way: that is left to `Sockets`.
     """
 
-    def __init__(self, connection: Connection, app_token: str, api_url: str, ping_interval_s: float) -> None:
+    def __init__(
+        self, connection: Connection, app_token: str, api_url: str, ping_interval_s: float, turn: Turn
+    ) -> None:
         opener = AsyncWebClient(base_url=api_url, retry_handlers=[])
         opener.proxy = proxy_for(api_url)
         super().__init__(
@@ -146,15 +167,22 @@ class _Client(SocketModeClient):
             ping_interval=ping_interval_s,
         )
         self._connection = connection
+        self._turn = turn
         self._wait_s = 0.0
+
+    def begin_with(self, ticket: str) -> None:
+        self.wss_uri = ticket
+        self.proxy = proxy_for(ticket)
 
     async def issue_new_wss_url(self) -> str:
         await asyncio.sleep(self._wait_s)
+        await self._turn.come()
         opener: Any = self.web_client  # its annotations are too loose to be of use
         try:
             answer = await opener.apps_connections_open(app_token=self.app_token)
         except (SlackClientError, OSError, TimeoutError) as error:
-            self._wait_s = min(LONGEST_WAIT_S, max(1.0, self._wait_s * 2, _asked_to_wait(error)))
+            self._wait_s = min(LONGEST_WAIT_S, max(1.0, self._wait_s * 2))
+            self._turn.pause(_asked_to_wait(error))
             raise
         self._wait_s = 0.0
         url = str(answer["url"])

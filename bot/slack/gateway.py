@@ -110,9 +110,10 @@ class Gateway:
         self._bot_id = found.bot_id
         return found
 
-    async def probe_socket(self, app_token: str) -> None:
-        """Raises SlackFailure when Socket Mode cannot be had with this token."""
-        await self._calls.call("apps.connections.open", {"token": app_token})
+    async def open_socket(self, app_token: str) -> str:
+        """The address of one connection in Socket Mode, which Slack takes once, within 30 s."""
+        said, _ = await self._calls.call("apps.connections.open", {"token": app_token})
+        return str(said.get("url") or "")
 
     async def post(
         self, channel: str, message: Message, *, thread_ts: str = "", key: str = "", patience: float = INTERACTIVE

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from slack_bolt.app.async_app import AsyncApp
 
-from bot.slack.connection import LONGEST_WAIT_S, Connection
+from bot.slack.connection import LONGEST_WAIT_S, Connection, Turn
 
 CONNECTIONS = 2
 PING_INTERVAL_S = 5.0
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class Sockets:
-    """The connections of one app. `up` says how many are connected."""
+    """The connections of one app. `up` says how many are connected. `ticket` is the address of the first, if known."""
 
     def __init__(
         self,
@@ -35,6 +35,7 @@ class Sockets:
         app_token: str,
         api_url: str,
         *,
+        ticket: str = "",
         ping_interval_s: float = PING_INTERVAL_S,
         watch_s: float = WATCH_S,
         clock: Callable[[], float] = time.monotonic,
@@ -45,12 +46,14 @@ class Sockets:
         self._ping_interval_s = ping_interval_s
         self._watch_s = watch_s
         self._clock = clock
+        self._turn = Turn()
         self._last_up = clock()
         self._up = [False] * CONNECTIONS
         self._first = asyncio.Event()
         self._stopping = asyncio.Event()
         self._retired: set[asyncio.Task[None]] = set()
-        self._keepers = [asyncio.create_task(self._keep(number)) for number in range(CONNECTIONS)]
+        tickets = [ticket, *[""] * (CONNECTIONS - 1)]
+        self._keepers = [asyncio.create_task(self._keep(number, one)) for number, one in enumerate(tickets)]
 
     @property
     def up(self) -> int:
@@ -72,9 +75,9 @@ class Sockets:
         await asyncio.gather(*self._keepers, return_exceptions=True)
         await asyncio.gather(*self._retired)
 
-    async def _keep(self, number: int) -> None:
+    async def _keep(self, number: int, ticket: str) -> None:
         """One connection for as long as the bot runs, whichever client it is at the time."""
-        held = [self._connection()]
+        held = [self._connection(ticket)]
         wait_s = 0.0
         try:
             while True:
@@ -114,8 +117,8 @@ class Sockets:
             if bad % _BAD_BEFORE_NEW_TICKET == 0 and connection.forget_ticket():
                 log.warning("Socket Mode connection %d: asking for a new ticket", number)
 
-    def _connection(self) -> Connection:
-        return Connection(self._app, self._app_token, self._api_url, self._ping_interval_s)
+    def _connection(self, ticket: str = "") -> Connection:
+        return Connection(self._app, self._app_token, self._api_url, self._ping_interval_s, self._turn, ticket)
 
     def _retire(self, connection: Connection, *, linger_s: float = 0.0) -> asyncio.Task[None]:
         """Closes the connection, after Slack has: until then it may send more, which nobody would read."""

@@ -1,19 +1,17 @@
 """Puts together what alerts and triage threads need, from the settings."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from bot.errors import BotError
+from bot.front import Ears
 from bot.intake import Intake, Take
-from bot.pager.inbound import Heard
 from bot.pager.wire import services_of
 from bot.pagerhooks import Hear, hooks_of
 from bot.settings.schema import OncallSettings, Settings
 from bot.triage.hours import read_hours
 from bot.triage.state import Terms
-from bot.triage.webhook import Alert
 from handlers.desk import Desk
 from handlers.lent import Lent
 from handlers.oncall.desk import TriageDesk
@@ -25,55 +23,64 @@ from handlers.troubles import hearing
 
 
 class Oncall(NamedTuple):
-    """What listens for people, and what takes alerts. Without settings for alerts there are digests only."""
+    """What listens for people, and what keeps alerts. Without settings for alerts there are digests only."""
 
     digests: Digests
     triage: TriageDesk | None = None
-    intake: Intake | None = None
+    ears: Ears | None = None
+
+
+class Kept(NamedTuple):
+    """What looks after incidents, and what keeps alerts for it."""
+
+    keeper: Keeper
+    ears: Ears
 
 
 @asynccontextmanager
-async def oncall_desk(
-    settings: Settings, desk: Desk, *, identity: str, stopping: Callable[[], bool], pace: float
-) -> AsyncGenerator[Oncall]:
+async def oncall_desk(settings: Settings, desk: Desk, *, identity: str, pace: float) -> AsyncGenerator[Oncall]:
     """While it lasts, digests are posted and incidents looked after, these every `pace` seconds.
 
     `identity` is this process's alone.
     """
     lent, given = desk.lent, settings.oncall
     reading = lent._replace(open_sources=desk.reading)  # whoever asks for digests waits as for other answers
-    working: list[asyncio.Task[None]] = []
+    async with incidents_kept(settings, lent, identity=identity, pace=pace) as kept:
+        triage = TriageDesk(lent, kept.keeper, given.responders) if kept and given else None
+        digests = Digests(reading, report=triage.report) if triage else Digests(reading)
+        async with _working(digests.run()):
+            yield Oncall(digests, triage, kept and kept.ears)
+
+
+@asynccontextmanager
+async def incidents_kept(settings: Settings, lent: Lent, *, identity: str, pace: float) -> AsyncGenerator[Kept | None]:
+    """While it lasts, clusters are watched and incidents looked after, and pagers told; None without settings for that.
+
+    Slack need not have been reached: what is to be posted waits in the outbox, and what the bot's identity there is
+    needed for is left out.
+    """
+    given = settings.oncall
+    if given is None:
+        yield None
+        return
+    keeper = Keeper(lent, plan(given, lent, identity, pace))
+    patience = Patience(given.pending_minutes, given.pending_minutes_in)
+    watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
+    paging = Paging(lent, given.paging, identity, pace, keeper.soon)
+    take = hearing(keeper.take, lent.store.marks) if given.watchdog_minutes else keeper.take
+    async with _working(keeper.run(), watcher.run(), paging.run()):
+        yield Kept(keeper, Ears(take, paging.hear))
+
+
+@asynccontextmanager
+async def _working(*work: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
+    tasks = [asyncio.create_task(one) for one in work]
     try:
-        if given is None:
-            digests = Digests(reading)
-            working.append(asyncio.create_task(digests.run()))
-            yield Oncall(digests)
-            return
-        keeper = Keeper(lent, plan(given, lent, identity, pace))
-        patience = Patience(given.pending_minutes, given.pending_minutes_in)
-        watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
-        paging = Paging(lent, given.paging, identity, pace, keeper.soon)
-        triage = TriageDesk(lent, keeper, given.responders)
-        digests = Digests(reading, report=triage.report)
-        working += map(asyncio.create_task, (digests.run(), keeper.run(), watcher.run(), paging.run()))
-        take = hearing(keeper.take, lent.store.marks) if given.watchdog_minutes else keeper.take
-        yield Oncall(digests, triage, intake_of(given, take, stopping, paging.hear))
+        yield
     finally:
-        for task in working:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*working, return_exceptions=True)
-
-
-def not_yet(settings: Settings, why: BotError) -> Intake | None:
-    """What takes no alert while there is nowhere to keep one, and says so: Alertmanager sends it again."""
-
-    async def refuse(_: list[Alert]) -> None:
-        raise why
-
-    async def deaf(_: Heard) -> None:
-        raise why
-
-    return settings.oncall and intake_of(settings.oncall, refuse, lambda: False, deaf)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def intake_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> Intake:

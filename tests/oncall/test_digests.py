@@ -1,5 +1,7 @@
 """Digests with a real store, outbox and Slack, in virtual time: one a day, what changed, once."""
 
+# pyright: reportPrivateUsage=false
+
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
@@ -240,7 +242,7 @@ def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(data
             reading -= 1
 
         desk, quiet = Desk(rig.lent()._replace(open_sources=crowded)), Settings()
-        async with oncall_desk(quiet, desk, identity="one", stopping=lambda: False, pace=60.0) as oncall:
+        async with oncall_desk(quiet, desk, identity="one", pace=60.0) as oncall:
             asked = (oncall.digests.do(str(number), WHO, Post(), "") for number in range(2 * AT_ONCE))
             await asyncio.gather(*asked)
         assert most == AT_ONCE

@@ -1,42 +1,162 @@
-"""Alerts that come while the bot waits for Slack and its store are sent again later: nobody is told to give them up."""
+"""A bot that starts while Slack is down takes alerts, and what pagers post, at once; they are shown when it is back."""
 
 import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
+import pytest
+from pydantic import SecretStr
 
 from bot.intake import ALERTS_PATH
-from tests.oncall.bot import BEARER, GIVEN, webhook
-from tests.slack.changing import a_bot, a_place
-from tests.slack.test_change_outages import free_port, slack_out_of_reach
+from bot.pagerhooks import PAGERDUTY_PATH
+from bot.serve import Limits, running
+from bot.settings.paging import PagerDutyPaging, PagingSettings
+from bot.settings.schema import HttpSettings, OncallSettings
+from bot.slack.app import WrongInstall
+from handlers.changes.lead import Pace
+from handlers.oncall.passes import DUTY_S
+from sandbox.slack import Fault, SlackServer
+from tests.chart import manifests, of_kind
+from tests.oncall.bot import BEARER, GIVEN, ROOM, webhook
+from tests.oncall.pagers import ROUTING_KEY, SIGNING, Pagers, pagerduty_posts, signed
+from tests.oncall.rig import text
+from tests.slack.bot import recorded, settings
+from tests.slack.test_change_outages import free_port, readiness
+
+LIMITS = Limits(oncall=0.05, pace=Pace(pass_s=0.1))
+CRITICAL = webhook("trainer-0", severity="critical")
 
 
-def test_alertmanager_is_told_to_try_again_while_the_bot_waits_for_slack(tmp_path: Path) -> None:
+class Starting:
+    """A bot that only reads, and tries to start before this Slack; `connected` is set once it has."""
+
+    def __init__(self, slack: SlackServer, folder: Path, given: OncallSettings, ahead_s: float = 0.0) -> None:
+        self._limits = LIMITS._replace(now=lambda: time.time() + ahead_s)
+        self.bind = free_port()
+        self.connected = asyncio.Event()
+        self._wanted = settings(slack, folder).model_copy(
+            update={"oncall": given, "http": HttpSettings(bind=self.bind)}
+        )
+
+    async def run(self) -> None:
+        assert self._wanted.slack
+        async with running(self._wanted, self._wanted.slack, recorded, self._limits):
+            self.connected.set()
+            await asyncio.Event().wait()
+
+    async def posted(self, path: str, body: Any, headers: dict[str, str]) -> int:
+        """What is answered once something answers."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with aiohttp.ClientSession() as session:
+            while True:
+                try:
+                    async with session.post(f"http://{self.bind}{path}", data=data, headers=headers) as answer:
+                        if answer.status != 503:
+                            return answer.status
+                except aiohttp.ClientConnectionError:
+                    await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def starting(
+    slack: SlackServer, folder: Path, given: OncallSettings = GIVEN, ahead_s: float = 0.0
+) -> AsyncGenerator[Starting]:
+    bot = Starting(slack, folder, given, ahead_s)
+    task = asyncio.create_task(bot.run())
+    try:
+        yield bot
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def shown(slack: SlackServer) -> dict[str, Any]:
+    def heads() -> list[dict[str, Any]]:
+        return [one for one in slack.messages(ROOM, "ada") if one.get("bot_id") and "trainer-0" in text(one)]
+
+    return (await slack.wait_for(heads))[0]
+
+
+@pytest.mark.parametrize("fault", [Fault("outage"), Fault("error", "auth.test", times=None, error="accesslimited")])
+def test_alerts_are_kept_while_slack_cannot_be_reached_and_shown_when_it_is_back(tmp_path: Path, fault: Fault) -> None:
     async def run() -> None:
-        bind = free_port()
-
-        async def start() -> None:
-            async with a_bot(world, bind=bind, oncall=GIVEN):
-                pass
-
-        async with asyncio.timeout(60), a_place(tmp_path) as world:
-            with slack_out_of_reach(world):
-                bot = asyncio.create_task(start())
-                assert await status(bind, BEARER) == 503
-                assert await status(bind, {}) == 401
-                bot.cancel()
-                await asyncio.gather(bot, return_exceptions=True)
+        async with asyncio.timeout(60), SlackServer() as slack:
+            slack.faults.append(fault)
+            async with starting(slack, tmp_path) as bot:
+                assert await bot.posted(ALERTS_PATH, CRITICAL, {}) == 401
+                assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
+                while "Slack was not reached: auth.test" not in await readiness(bot.bind):
+                    continue
+                assert not bot.connected.is_set()
+                slack.faults.remove(fault)
+                await bot.connected.wait()
+                await shown(slack)
 
     asyncio.run(run())
 
 
-async def status(bind: str, headers: dict[str, str]) -> int:
-    """What an alert is answered once something answers."""
-    async with aiohttp.ClientSession() as session:
-        while True:
-            try:
-                address = f"http://{bind}{ALERTS_PATH}"
-                async with session.post(address, json=webhook("trainer-0"), headers=headers) as answer:
-                    return answer.status
-            except aiohttp.ClientConnectionError:
-                await asyncio.sleep(0.02)
+def test_an_alert_that_was_kept_outlives_a_bot_that_never_reached_slack(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), SlackServer() as slack:
+            fault = slack.faults.append(Fault("outage"))
+            async with starting(slack, tmp_path) as bot:
+                assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
+            slack.faults.remove(fault)
+            async with starting(slack, tmp_path, ahead_s=DUTY_S):
+                await shown(slack)
+
+    asyncio.run(run())
+
+
+def test_pagers_ring_and_are_heard_while_slack_cannot_be_reached(tmp_path: Path) -> None:
+    async def run() -> None:
+        pagers = Pagers()
+        async with asyncio.timeout(60), SlackServer() as slack, pagers.served:
+            fault = slack.faults.append(Fault("outage"))
+            duty = PagerDutyPaging(
+                routing_key=SecretStr(ROUTING_KEY), webhook_secret=SecretStr(SIGNING), url=pagers.served.url
+            )
+            called = {"paging": PagingSettings(pagerduty=duty), "critical_at_once": True}
+            async with starting(slack, tmp_path, GIVEN.model_copy(update=called)) as bot:
+                assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
+                while not pagers.rung:  # noqa: ASYNC110  # the pager has no event
+                    await asyncio.sleep(0.02)
+                posts = pagerduty_posts(pagers.rung[0])
+                assert await bot.posted(PAGERDUTY_PATH, posts, {}) == 401
+                assert await bot.posted(PAGERDUTY_PATH, posts, signed(posts)) == 200
+                slack.faults.remove(fault)
+                await slack.wait_for(lambda: "Tenex Engineer" in "".join(map(text, slack.messages(ROOM, "ada"))))
+
+    asyncio.run(run())
+
+
+def test_a_token_that_slack_refuses_ends_the_start_also_where_alerts_are_taken(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), SlackServer() as slack:
+            slack.faults.append(Fault("revoked"))
+            with pytest.raises(WrongInstall, match="token_revoked"):
+                await Starting(slack, tmp_path, GIVEN).run()
+
+    asyncio.run(run())
+
+
+def test_the_log_says_once_that_slack_is_out_of_reach(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), SlackServer() as slack:
+            slack.faults.append(Fault("status", "auth.test", times=None))
+            async with starting(slack, tmp_path):
+                await slack.wait_for(lambda: len(slack.journal.of("api", "auth.test")) > 8)
+
+    asyncio.run(run())
+    assert len([one for one in caplog.records if "Slack was not reached" in one.getMessage()]) == 1
+
+
+@pytest.mark.parametrize(("mode", "also"), [("socket", True), ("http", False)])
+def test_alerts_reach_a_bot_that_is_not_ready_since_slack_is_down(mode: str, *, also: bool) -> None:
+    (service,) = of_kind("Service", manifests({"slack": {"mode": mode}}))
+    assert service["spec"].get("publishNotReadyAddresses", False) is also

@@ -1,5 +1,7 @@
 """Socket Mode on bad days: refreshed under load, cut, deaf, refused; the bot heals by itself and says how it is."""
 
+# pyright: reportArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+
 import asyncio
 import contextlib
 import logging
@@ -14,7 +16,8 @@ from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.serve import AS_USUAL, Limits
-from bot.slack.connection import Connection
+from bot.slack.connection import Connection, Turn
+from handlers.changes.lead import Pace
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import Here, a_bot
 
@@ -75,7 +78,7 @@ def test_connections_that_are_too_many_again_and_again_are_made_less_and_less_of
             async with asyncio.timeout(2.5):
                 await crowd()
         made = len(slack.journal.of("api", "apps.connections.open"))
-        assert 0 < made <= 1 + 2 * 4  # at the start to try the token; then at 0, 0, 1 and 3 s
+        assert 0 < made <= 2 * 4  # at 0, 0, 1 and 3 s
         await slack.disconnect("too_many_websockets")
         await slack.wait_for(lambda: slack.connections == 0)
         await slack.wait_for(lambda: slack.connections == 2)
@@ -146,7 +149,7 @@ def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(caplog: py
     async def scene() -> None:
         async with asyncio.timeout(60), SlackServer() as slack:
             app = AsyncApp(client=AsyncWebClient(slack.bot_token, base_url=slack.api_url))
-            connection = Connection(app, slack.app_token, slack.api_url, ping_interval_s=60)
+            connection = Connection(app, slack.app_token, slack.api_url, 60, Turn())
             taken = asyncio.Event()
 
             @app.command("/hami")
@@ -166,6 +169,33 @@ def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(caplog: py
     asyncio.run(scene())
     assert "an ack could not be sent" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("limited", [False, True], ids=["as usual", "after quick restarts"])
+def test_a_start_asks_once_for_each_connection_and_as_late_as_slack_says(tmp_path: Path, *, limited: bool) -> None:
+    opened = "apps.connections.open"
+
+    async def scene(here: Here) -> None:
+        await here.slack.wait_for(lambda: here.slack.connections == 2)
+        asked_at = [one.at for one in here.slack.journal.of("api", opened)]
+        assert len(asked_at) == 2 + 2 * limited
+        if limited:  # the first try, the first connection, the other's first try, the other
+            assert asked_at[1] - asked_at[0] >= 1.0
+            assert asked_at[3] - asked_at[2] >= 4.0
+        await asked(here)
+
+    faults = [Fault("rate_limited", opened, retry_after="1"), Fault("rate_limited", opened, skip=1, retry_after="4")]
+    played(tmp_path, scene, BRISK, *(faults if limited else []))
+
+
+def test_a_start_waits_as_long_as_slack_asks_to_and_does_not_end(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        asked_at = [one.at for one in here.slack.journal.of("api", "apps.connections.open")]
+        assert asked_at[1] - asked_at[0] >= 4.0
+        await asked(here)
+
+    limits = BRISK._replace(pace=Pace(pass_s=0.1))
+    played(tmp_path, scene, limits, Fault("rate_limited", "apps.connections.open", retry_after="4"))
 
 
 def test_a_limit_on_new_connections_with_half_a_second_in_it_is_waited_for(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The gateway with Slack's own client over real sockets."""
 
+# pyright: reportPrivateUsage=false, reportOptionalSubscript=false
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -59,9 +61,9 @@ def test_identity_tells_the_workspace_and_the_scopes():
 
 def test_a_socket_token_is_probed():
     async def work(bot: Bot) -> None:
-        await bot.gateway.probe_socket(bot.slack.app_token)
-        assert (await failure_of(bot.gateway.probe_socket("xapp-wrong"))).problem is Problem.AUTH
-        assert (await failure_of(bot.gateway.probe_socket(bot.slack.bot_token))).error == "not_allowed_token_type"
+        assert (await bot.gateway.open_socket(bot.slack.app_token)).startswith("ws")
+        assert (await failure_of(bot.gateway.open_socket("xapp-wrong"))).problem is Problem.AUTH
+        assert (await failure_of(bot.gateway.open_socket(bot.slack.bot_token))).error == "not_allowed_token_type"
 
     with_bot(work)
 

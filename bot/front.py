@@ -1,0 +1,55 @@
+"""What the bot's own port answers from the moment when it listens: what it is about depends on how far the start is."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from slack_bolt.app.async_app import AsyncApp
+
+from bot.errors import SourceError
+from bot.intake import Take
+from bot.pager.inbound import Heard
+from bot.pagerhooks import Hear
+from bot.triage.webhook import Alert
+
+
+class Ears(NamedTuple):
+    """What keeps alerts, and what pagers post."""
+
+    take: Take
+    hear: Hear
+
+
+class Front:
+    """Set as the start goes on. `app` takes what Slack sends; `ears` take alerts, once there is a store to keep them.
+
+    Setting `stopping` ends both.
+    """
+
+    def __init__(self) -> None:
+        self.why_not_ready: Callable[[], str] = lambda: "starting"
+        self.notes: Callable[[], str] = str
+        self.app: AsyncApp | None = None
+        self.ears: Ears | None = None
+        self.stopping = asyncio.Event()
+
+    def is_not_ready(self, why: str) -> None:
+        """What /readyz says until something else is set."""
+        self.why_not_ready = lambda: why
+
+    def readiness(self) -> str:
+        """Why the bot is not ready now, or nothing."""
+        return self.why_not_ready()
+
+    async def take(self, alerts: list[Alert]) -> None:
+        """Raises BotError for what was not kept."""
+        await self._ears().take(alerts)
+
+    async def hear(self, heard: Heard) -> None:
+        """Raises BotError for what was not kept."""
+        await self._ears().hear(heard)
+
+    def _ears(self) -> Ears:
+        if self.ears is None:
+            raise SourceError(self.readiness())
+        return self.ears

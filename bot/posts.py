@@ -1,0 +1,115 @@
+"""What every address that others post to has in common: who may, how much, how long, and what the log says of refusals.
+
+Nothing of a request is logged.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from aiohttp import web
+
+from bot.errors import BotError
+
+BODY_S = 30.0
+QUIET_S = 60.0
+"""So long the same refusal is not logged again: whoever is refused may post again at once."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+log = logging.getLogger(__name__)
+
+
+class Refusal(Exception):  # noqa: N818  # an answer
+    """What a post is answered, for its sender and the log."""
+
+    def __init__(self, status: int, why: str, headers: Mapping[str, str] = {}) -> None:
+        super().__init__(why)
+        self.status, self.why, self.headers = status, why, headers
+
+
+class Taking(NamedTuple):
+    """What is posted to one address, in the words of the log, and what happens to it.
+
+    `check` sees the headers before anything is read; `take` gets the body, of at most `largest` bytes, and returns once
+    it is kept. Both raise Refusal; `take` raises BotError for what could not be kept, and is to be sent again.
+    `stopping`: no more is taken.
+    """
+
+    what: str
+    largest: int
+    stopping: Callable[[], bool]
+    check: Callable[[web.Request], None]
+    take: Callable[[web.Request, bytes], Awaitable[None]]
+
+
+def posts_route(taking: Taking) -> Handler:
+    """What answers that address: 200 once it is kept, 503 when it is to be sent again."""
+    refusals = Refusals(taking.what)
+
+    async def posted(request: web.Request) -> web.StreamResponse:
+        try:
+            await taking.take(request, await _checked(request, taking))
+        except Refusal as refusal:
+            refusals.tell(refusal.status, refusal.why)
+            return web.Response(status=refusal.status, text=f"{refusal.why}\n", headers=refusal.headers)
+        except BotError as error:
+            refusals.tell(503, f"not kept, to be sent again: {error.message}")
+            return web.Response(status=503, text="not kept, send it again\n")
+        return web.Response(text="ok\n")
+
+    return posted
+
+
+async def _checked(request: web.Request, taking: Taking) -> bytes:
+    taking.check(request)
+    if taking.stopping():
+        raise Refusal(503, "stopping")
+    if request.headers.get("Content-Encoding", "identity") != "identity":
+        raise Refusal(415, "a compressed body is not taken")
+    try:
+        async with asyncio.timeout(BODY_S):
+            body = await read_body(request, taking.largest)
+    except TimeoutError as error:
+        raise Refusal(408, "the body did not come in time") from error
+    if body is None:
+        raise Refusal(413, f"more than {taking.largest:,} bytes")
+    return body
+
+
+async def read_body(request: web.Request, largest: int) -> bytes | None:
+    """The body, or None if it has more than so many bytes; no more of it is read then."""
+    if (request.content_length or 0) > largest:
+        return None
+    body = bytearray()
+    async for chunk in request.content.iter_chunked(64 * 1024):
+        body += chunk
+        if len(body) > largest:
+            return None
+    return bytes(body)
+
+
+class _Logged(NamedTuple):
+    why: str
+    at: float
+    more: int = 0
+
+
+class Refusals:
+    """Logs refusals: each new one, and the same again only after `QUIET_S`, with how many there were in between."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._logged: dict[int, _Logged] = {}
+
+    def tell(self, status: int, why: str) -> None:
+        now, last = self._clock(), self._logged.get(status)
+        if last and last.why == why and now - last.at < QUIET_S:
+            self._logged[status] = last._replace(more=last.more + 1)
+            return
+        more = f" ({last.more} more since the last line)" if last and last.more else ""
+        log.warning("%s: refused with %d: %s%s", self._what, status, why, more)
+        self._logged[status] = _Logged(why, now)
