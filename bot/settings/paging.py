@@ -1,12 +1,16 @@
 """What rings a phone: PagerDuty, Opsgenie, or a webhook of one's own."""
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
 
 from bot.settings.addresses import fits_a_header, never_in_clear
 
 _NONE = SecretStr("")
+
+HeaderSecret = Annotated[SecretStr, AfterValidator(fits_a_header)]
+Address = Annotated[str, AfterValidator(never_in_clear)]
+BaseAddress = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstrip("/"))]
 
 
 class PagerDutyPaging(BaseModel):
@@ -17,19 +21,9 @@ class PagerDutyPaging(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    routing_key: SecretStr
-    webhook_secret: SecretStr = _NONE
-    url: str = "https://events.pagerduty.com"
-
-    @field_validator("routing_key", "webhook_secret")
-    @classmethod
-    def _stripped(cls, secret: SecretStr) -> SecretStr:
-        return fits_a_header(secret)
-
-    @field_validator("url")
-    @classmethod
-    def _secret_stays_so(cls, url: str) -> str:
-        return never_in_clear(url).rstrip("/")
+    routing_key: HeaderSecret
+    webhook_secret: HeaderSecret = _NONE
+    url: BaseAddress = "https://events.pagerduty.com"
 
 
 class OpsgeniePaging(BaseModel):
@@ -40,19 +34,9 @@ class OpsgeniePaging(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    api_key: SecretStr
-    webhook_token: SecretStr = _NONE
-    url: str = "https://api.opsgenie.com"
-
-    @field_validator("api_key", "webhook_token")
-    @classmethod
-    def _stripped(cls, secret: SecretStr) -> SecretStr:
-        return fits_a_header(secret)
-
-    @field_validator("url")
-    @classmethod
-    def _secret_stays_so(cls, url: str) -> str:
-        return never_in_clear(url).rstrip("/")
+    api_key: HeaderSecret
+    webhook_token: HeaderSecret = _NONE
+    url: BaseAddress = "https://api.opsgenie.com"
 
 
 class WebhookPaging(BaseModel):
@@ -60,18 +44,8 @@ class WebhookPaging(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    url: str
-    secret: SecretStr
-
-    @field_validator("secret")
-    @classmethod
-    def _stripped(cls, secret: SecretStr) -> SecretStr:
-        return fits_a_header(secret)
-
-    @field_validator("url")
-    @classmethod
-    def _secret_stays_so(cls, url: str) -> str:
-        return never_in_clear(url)
+    url: Address
+    secret: HeaderSecret
 
 
 class PagingSettings(BaseModel):
