@@ -4,6 +4,7 @@ import logging
 
 from bot.report import Report
 from bot.store import StoreError
+from bot.triage.state import News
 from handlers.lent import Lent
 from handlers.question import Question
 from handlers.sentences import from_verb, is_complete, plain_question, wants_pod
@@ -51,6 +52,16 @@ async def remember(lent: Lent, key: str, question: Question, words: str, report:
         await store.remember_thread(question.channel, thread, words, report.cluster)
     except StoreError as error:
         log.warning("a thread is not remembered: %s", error)
+
+
+async def note_done(lent: Lent, channel: str, thread_ts: str, news: News, key: str) -> None:
+    """Notes what was done in the thread, if it is an incident's; `key` is the deed's. It is done by then: where it
+    cannot be noted, the incident's summary lacks it.
+    """
+    try:
+        await lent.store.incidents.note_in_thread(channel, thread_ts, news, f"{key}/incident")
+    except StoreError as error:
+        log.warning("a summary lacks what %s did (%s: %s): %s", news.by, news.turn, news.detail, error)
 
 
 def _about_pod(report: Report) -> str:

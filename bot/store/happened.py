@@ -9,6 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.store.tables import incident_events
 from bot.triage.state import News
 
+_TOLD_BY_ITSELF = frozenset({"profile-taken"})
+"""What stands in the thread anyway."""
 _UNTOLD = frozenset({"opened", "unmuted"})
 """What the head's edit tells well enough, unless there is more to say about it."""
 
@@ -19,7 +21,6 @@ async def note(connection: AsyncConnection, incident_id: str, news: Sequence[New
     seq = int(await connection.scalar(last) or 0)
     for number, one in enumerate(news, seq + 1):
         values = {"incident": incident_id, "seq": number, "at": at, "turn": one.turn, "by": one.by[:64]}
-        told_by_head = int(one.turn in _UNTOLD and not one.detail and not one.by)
-        await connection.execute(
-            insert(incident_events).values(**values, detail=json.dumps(one.detail), told=told_by_head)
-        )
+        told_by_head = one.turn in _UNTOLD and not one.detail and not one.by
+        told = int(told_by_head or one.turn in _TOLD_BY_ITSELF)
+        await connection.execute(insert(incident_events).values(**values, detail=json.dumps(one.detail), told=told))

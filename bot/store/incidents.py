@@ -296,6 +296,12 @@ class IncidentRows:
                     await write(noted(step))
                 return step
 
+    async def note_in_thread(self, channel: str, thread_ts: str, news: News, once: str) -> None:
+        """Notes what was done in the thread, if it is an incident's; once for each key of a deed."""
+        row = await self.of_thread(channel, thread_ts) if thread_ts else None
+        if row is not None:
+            await self.change(row.id, lambda incident, _: Step(incident, (news,)), once=once)
+
     async def _change(
         self, connection: AsyncConnection, incident_id: str, decide: Decide, knows: str = ""
     ) -> Step | str | None:

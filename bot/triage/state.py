@@ -23,6 +23,7 @@ Deed = Literal["ack", "take", "handover", "mute", "unmute", "note", "close"]
 Turn = Literal[
     "opened", "acknowledged", "taken", "handed-over", "muted", "unmuted", "noted", "closed", "resolved", "reopened",
     "renewed", "called", "last-resort", "lapsed", "worse", "paged", "unpaged", "unheard", "unwatched", "node-gone",
+    "change-asked", "profile-taken",
 ]  # fmt: skip
 CALLS: frozenset[Turn] = frozenset({"called", "last-resort"})
 """What the whole channel is to see."""

@@ -10,7 +10,7 @@ ENDS: frozenset[Turn] = frozenset({"resolved", "closed"})
 """After these nobody has to do anything."""
 _RETURNS = frozenset({"reopened", "renewed"})
 _SEEN = frozenset({"acknowledged", "taken", "handed-over", "muted"})
-_DONE = frozenset({"noted", "handed-over", "muted", "closed"})
+_DONE = frozenset({"noted", "handed-over", "muted", "closed", "change-asked", "profile-taken"})
 
 
 class Happened(NamedTuple):
@@ -26,8 +26,9 @@ class Summary(NamedTuple):
     `acknowledged_s` is until the first person acknowledged, took, muted or handed it over. `ended_s` is until it was
     resolved or closed the last time, and includes the time in between if it came back (`returned` times). `closed_by`
     is empty where it resolved by itself. `called` are the calls in order, a person called twice is there twice; `pages`
-    counts how often pagers were rung. `done` are notes, hand-overs, mutes, and what was said when it was closed.
-    `owner` is the last one. `affected` is not in the timeline: see `bot.triage.gputime`.
+    counts how often pagers were rung. `done` are notes, hand-overs, mutes, changes asked for and profiles taken in
+    the thread, and what was said when it was closed. `owner` is the last one. `affected` is not in the timeline: see
+    `bot.triage.gputime`.
     """
 
     acknowledged_s: float | None = None

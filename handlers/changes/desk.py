@@ -12,6 +12,7 @@ from bot.changes.plan import later
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
 from bot.slack.render.change_offer import Offer
+from bot.triage.state import News
 from handlers.changes.approving import Approving
 from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
 from handlers.changes.guard import Guard
@@ -19,9 +20,11 @@ from handlers.changes.journal import key_of, place
 from handlers.changes.making import Capture, Maker, time_of
 from handlers.changes.sites import Sites
 from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
+from handlers.changes.typed import typed_words
 from handlers.changes.words import Raise
 from handlers.deeds import NotDone
 from handlers.lent import Lent
+from handlers.threads import note_done
 
 LONGER_S = 600.0
 """What the card's button adds to the deadline, as `extend 10m` does."""
@@ -53,13 +56,20 @@ class ChangeDesk:
                 found, planned, plan = await self._maker.planned(sources, site, who, request)
             await site.writer.patch_deployment(found.namespace, found.name, plan.patch, dry_run=True)
         offer = Offer(plan.record, planned.impacts, cluster, self.access.two_person)
-        return offer, draft_of(request, plan, cluster, site.changer.time())
+        return offer, draft_of(request, plan, cluster, site.changer.time(), who.thread_ts)
 
     async def confirm(self, who: Person, draft: Draft, *, again: bool = False) -> str:
         """Does what was shown, or asks for its approval; what to tell. The same draft is done once.
 
-        `again`: an earlier process was told the same, and may have begun.
+        `again`: an earlier process was told the same, and may have begun. The incident in whose thread it was asked for
+        knows of it then.
         """
+        told = await self._confirm(who, draft, again=again)
+        news = News("change-asked", who.user, typed_words(draft.request))
+        await note_done(self.lent, draft.channel, draft.thread_ts, news, draft.id)
+        return told
+
+    async def _confirm(self, who: Person, draft: Draft, *, again: bool) -> str:
         lent, say = self.lent, self.lent.say
         if again and (told := await self._begun_before(draft)):
             return told

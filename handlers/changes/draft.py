@@ -15,9 +15,9 @@ OTHER_CLOCK_S = 120.0
 _ID = re.compile(r"[0-9a-f]{12}")
 
 
-class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A change that was offered. `shown` seals what would be written; `offered_at` is by the API server's clock,
-    in seconds since 1970.
+    in seconds since 1970. `thread_ts` is the thread where it was asked for, empty: in none.
 
     It comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed.
     """
@@ -33,13 +33,14 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until_captured: str
     shown: str
     offered_at: float
+    thread_ts: str = ""
 
     @property
     def request(self) -> Raise:
         return Raise(self.verb, self.value, self.container, self.seconds, self.because, self.until_captured)
 
 
-def draft_of(request: Raise, plan: Plan, cluster: str, now: float) -> Draft:
+def draft_of(request: Raise, plan: Plan, cluster: str, now: float, thread_ts: str = "") -> Draft:
     """The draft of a plan that is shown now."""
     return Draft(
         plan.record.id,
@@ -53,6 +54,7 @@ def draft_of(request: Raise, plan: Plan, cluster: str, now: float) -> Draft:
         request.until_captured,
         seal(plan),
         now,
+        thread_ts,
     )
 
 

@@ -153,7 +153,7 @@ class _Window:
             return
         if not isinstance(asked, ChangeAsked):
             raise UsageError("that is no change", hint=f"For example: {example(('verbosity',))}")
-        who = Person(question.user, question.channel)
+        who = Person(question.user, question.channel, question.thread_ts)
         cluster = self._changes.lent.the_cluster(asked.options.get("cluster") or "", question.channel)
         request = asked.request
 

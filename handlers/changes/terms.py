@@ -33,10 +33,11 @@ class NotNow(Refused):
 
 
 class Person(NamedTuple):
-    """Who asks, and in which channel."""
+    """Who asks, in which channel, and in which thread; empty: in none, or that is not known."""
 
     user: str
     channel: str
+    thread_ts: str = ""
 
 
 class Pending(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from bot.changes.durations import format_duration
 from bot.errors import UsageError
 from bot.settings.schema import ProfileSettings
 from bot.slack.message import Message
@@ -17,6 +18,7 @@ from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report
 from bot.store import StoreError
 from bot.texts import Texts
+from bot.triage.state import News
 from handlers.deeds import NOTHING, Kind, NotDone, Nothing
 from handlers.deeds import Taken as TakenDeed
 from handlers.desk import DONE, Desk
@@ -30,7 +32,7 @@ from handlers.profiles.study import study
 from handlers.profiles.words import Capture, ProfileAsked, ShowKept
 from handlers.question import Question
 from handlers.replies import PATIENCE_S, Publicly, Reply, within
-from handlers.threads import usual_cluster
+from handlers.threads import note_done, usual_cluster
 from handlers.understand import Help, example, understand
 from handlers.words import split_words
 from playbooks._profile import Snapshot, Taken, gather
@@ -121,6 +123,11 @@ class ProfileDesk:
         if answer is None:
             return Message(say("profile.cancelled", user=self._cancelled_by.pop(key, "")))
         await self._keep(answer)
+        if answer.kept:
+            taken = f"{request.kind} {answer.kept.target}"
+            taken += f" {format_duration(request.seconds)}" if request.seconds else ""
+            news = News("profile-taken", question.user, taken)
+            await note_done(self._lent, question.channel, question.thread_ts, news, key)
         return answer.message
 
     async def _taken(self, wanted: Wanted, request: Request, question: Question, say: Texts) -> Answer:

@@ -1,0 +1,108 @@
+"""What was done in an incident's thread beside its own deeds: changes asked for there, and profiles taken."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from bot.settings.schema import OncallSettings
+from bot.slack.render.summary import summary_lines
+from bot.store import open_store
+from bot.texts import LANGUAGES, Language, Texts
+from bot.triage.state import News
+from bot.triage.summary import Happened, summarize
+from handlers.oncall.desk import TriageDesk
+from tests.oncall.bot import CHANNEL, TOKEN
+from tests.oncall.rig import Rig, pending, with_rig
+from tests.oncall.scenes import busy_cluster
+from tests.oncall.test_render import head
+from tests.oncall.test_store import CAUSE
+from tests.oncall.test_summary import ADA
+from tests.slack import changing, test_profiles
+from tests.slack.outbox_support import ONCALL
+
+GIVEN = OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN))
+MADE = News("change-asked", ADA.user, "verbosity 5 for 30m because it hangs")
+TAKEN = News("profile-taken", ADA.user, "cpu http://hami-system/hami-scheduler-0:6060 30s")
+
+
+def test_it_is_in_the_summary_and_the_export_of_that_thread_once(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0)])
+        await rig.passes(5, keeper)
+        [row] = await rig.store.incidents.opened()
+        for news in (MADE, MADE, TAKEN):
+            await rig.store.incidents.note_in_thread(ONCALL, row.thread_ts, news, f"{news.turn}/1")
+        await rig.store.incidents.note_in_thread(ONCALL, "1.5", MADE, "another")
+        await rig.store.incidents.note_in_thread("C0GENERAL1", row.thread_ts, MADE, "elsewhere")
+        await rig.store.incidents.note_in_thread(ONCALL, "", MADE, "nowhere")
+        await rig.passes(5, keeper)
+        [file] = (await TriageDesk(rig.lent(), keeper, ()).export(ADA, row)).files
+        _, _, summary = file.content.decode().partition("\n## Summary\n\n")
+        assert [one for one in summary.splitlines() if ADA.user in one] == [
+            f"- Change asked for: verbosity 5 for 30m because it hangs ({ADA.user})",
+            f"- Profile taken: cpu http://hami-system/hami-scheduler-0:6060 30s ({ADA.user})",
+        ]
+        told = rig.replies(rig.heads()[0])
+        assert sum("Change asked for" in one for one in told) == 1
+        assert not any("Profile taken" in one for one in told)  # the profile stands there itself
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_it_is_told_in_every_language(language: Language) -> None:
+    say = Texts(language)
+    told = str(summary_lines(head("closed"), summarize([Happened(1.0, MADE), Happened(2.0, TAKEN)]), say))
+    assert MADE.detail in told
+    assert say("triage.did-profile-taken") in told
+
+
+async def an_incident(folder: Path, thread_of: Callable[[], Awaitable[dict[str, Any]]]) -> str:
+    """The thread of one, in the bot's own store."""
+    async with open_store(f"sqlite+aiosqlite:///{folder}/bot.db") as store:
+        await store.incidents.take([pending(0)])
+        await store.incidents.sort("", CAUSE, [pending(0)], CHANNEL)
+    return (await thread_of())["ts"]
+
+
+async def noted(folder: Path, turn: str) -> News:
+    """What the only incident knows of."""
+    async with open_store(f"sqlite+aiosqlite:///{folder}/bot.db") as store:
+        [row] = await store.incidents.opened()
+        [news] = [one.news for one in await store.incidents.timeline(row.id) if one.news.turn == turn]
+        return news
+
+
+def test_a_change_that_is_confirmed_in_the_thread_is_told_there(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(60), changing.a_place(tmp_path) as world, changing.a_bot(world, oncall=GIVEN):
+            thread = await an_incident(tmp_path, lambda: world.card(CAUSE.claim))
+            words = "verbosity 5 for 30m because trainer-0 hangs"
+            await world.slack.mention("ada", changing.ROOM, words, thread_ts=thread)
+            where: dict[str, Any] = {"channel": changing.ROOM, "thread_ts": thread, "seconds": 30}
+            offered = await world.slack.wait_for(**where, containing="4 → 5", user="ada")
+            await world.click("ada", offered, "change:confirm")
+            await world.slack.wait_for(**where, containing="Change asked for")
+            assert await noted(tmp_path, "change-asked") == News("change-asked", ADA.user, words)
+
+    asyncio.run(play())
+
+
+def test_a_profile_that_is_taken_in_the_thread_is_known(tmp_path: Path) -> None:
+    async def play() -> None:
+        world_of = test_profiles.a_world(tmp_path, {"oncall": GIVEN}, test_profiles.SEED.profiles, held=False)
+        async with asyncio.timeout(60), world_of as world:
+            thread = await an_incident(tmp_path, lambda: world.answer(CAUSE.claim))
+            await world.slack.mention("ada", test_profiles.ROOM, "profile cpu 5s", thread_ts=thread)
+            await world.answer("560ms in 10 s")
+            news = await noted(tmp_path, "profile-taken")
+            assert news.by == ADA.user
+            assert news.detail.startswith("cpu ")
+            assert news.detail.endswith(f"{test_profiles.NAMESPACE}/{test_profiles.POD}:443 5s")
+
+    asyncio.run(play())
