@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import click
@@ -49,7 +50,8 @@ class ManifestWanted(NamedTuple):
 
 def understand(words: Sequence[str]) -> Asked | ChangeAsked | Help | ManifestWanted | ProfileAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
-    if flag := next((word for word in words if word in _HELP_FLAGS), None):
+    asked = takewhile(lambda word: word != "because", words)  # a reason is free text
+    if flag := next((word for word in asked if word in _HELP_FLAGS), None):
         words = ["help", *(word for word in words if word != flag and (word in load() or word in _EXAMPLES))][:2]
     try:
         return read(build_grammar(), list(words) or ["help"])

@@ -1,4 +1,4 @@
-"""A change in words as they are typed in Slack: the reason comes last and stands there as it is, with its quotes."""
+"""A change in words as they are typed in Slack: the reason comes last and keeps its quotes."""
 
 import re
 import shlex
@@ -10,10 +10,10 @@ _BECAUSE = re.compile(r"\sbecause\s+", re.IGNORECASE)
 
 
 def split_change(text: str) -> list[str]:
-    """The words of text as Slack delivers it; the reason is one of them. Raises UsageError."""
+    """The words of text as Slack delivers it. In the reason no quotes are read. Raises UsageError."""
     head, *reason = _BECAUSE.split(text, maxsplit=1)
     words = split_words(head)
-    return [*words, "because", plain_text(reason[0]).strip().lstrip("- ")] if reason and reason[0].strip() else words
+    return [*words, "because", *plain_text(reason[0]).split()] if reason and reason[0].strip() else words
 
 
 def typed_words(request: Raise) -> str:

@@ -16,6 +16,7 @@ from bot.changes.flags import PROFILING, VERBOSITY, Flag
 from bot.changes.plan import USUAL_S
 from bot.errors import UsageError
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from handlers.changes.reason import ReasonedCommand
 
 Verb = Literal["verbosity", "profiling"]
 FLAGS: dict[Verb, Flag] = {"verbosity": VERBOSITY, "profiling": PROFILING}
@@ -89,7 +90,7 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
             options = {"container": values.pop("container", None) or "", "until": values.pop("until_captured", "")}
             return ChangeAsked(read_change(program, verb, words, dry_run=dry_run, **options), values)
 
-        return click.Command(
+        return ReasonedCommand(
             verb,
             callback=ask,
             params=[*_parameters(verb), *options()],

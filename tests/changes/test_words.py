@@ -129,7 +129,7 @@ def test_the_words_of_a_request_ask_for_it_again(container: str, seconds: int, b
     assert read_change("/hami", "verbosity", words, container=named) == request
 
 
-@given(REASONS.map(lambda text: text.lstrip("- ")))
+@given(REASONS)
 def test_any_reason_is_the_same_typed_again_in_slack(because: str) -> None:
     request = Raise("profiling", "true", EXTENDER, 900, because)
     verb, *words = split_change(as_delivered(typed_words(request)))
