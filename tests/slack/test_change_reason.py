@@ -10,7 +10,7 @@ REASONS = (
     "the scheduler's queue isn't moving",
     "node's log says \"can't fit\"",
     r"C:\new 100% $HOME `x` a&b <c> &lt;",
-    "because it's slow, because of --dry-run",
+    "because it's slow, because of --dry-run and more",
     "调度器'卡住'了",
 )
 
