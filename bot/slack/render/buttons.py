@@ -6,6 +6,7 @@ A value makes a round trip through the client of whoever clicks: it is read like
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from bot.report import NextAction, Report
@@ -31,7 +32,7 @@ class Ask(NamedTuple):
 def ask_value(words: str, cluster: str, read: str = "") -> str:
     """The value of a button; a value of more than 2,000 characters is refused by Slack."""
     value = {"v": _VERSION, "ask": words, "cluster": cluster}
-    return json.dumps({**value, "read": read} if read else value, separators=(",", ":"))
+    return object_value({**value, "read": read} if read else value)
 
 
 def gist(report: Report) -> str:
@@ -39,6 +40,11 @@ def gist(report: Report) -> str:
     found = [(one.code, one.confidence, one.scope.nodes) for one in report.findings]
     said = repr((report.playbook, report.subject, report.severity, re.sub(r"\d+", "0", report.verdict), found))
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
+
+
+def object_value(value: Mapping[str, Any]) -> str:
+    """The JSON object as a button's value. Slack counts characters, so no character is written as an escape of six."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def object_in(text: str) -> dict[str, Any] | None:

@@ -3,7 +3,6 @@
 Nothing that a person or a cluster wrote is parsed: names of people and times are parts of rich text.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -11,7 +10,7 @@ from bot.changes.journal import EventKind
 from bot.changes.record import Record
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import object_in
+from bot.slack.render.buttons import object_in, object_value
 from bot.slack.render.rich import (
     Part,
     bullets,
@@ -145,7 +144,7 @@ def where(record: Record, cluster: str) -> str:
 
 def pressed_value(pressed: Pressed) -> str:
     """The value of a card's button."""
-    return json.dumps({"v": _VERSION, **pressed._asdict()}, separators=(",", ":"))
+    return object_value({"v": _VERSION, **pressed._asdict()})
 
 
 def read_pressed(text: str) -> Pressed | None:

@@ -3,12 +3,11 @@ a thread for one.
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 
 from bot.slack.message import Block
 from bot.slack.render import blocks
-from bot.slack.render.buttons import object_in
+from bot.slack.render.buttons import object_in, object_value
 from bot.slack.render.rich import bullets, line, rich_text, span
 from bot.slack.render.text import inert
 from bot.texts import Texts
@@ -50,7 +49,7 @@ def read_choice(text: str) -> tuple[str, str]:
 
 
 def _value(incident_id: str, name: str) -> str:
-    return json.dumps({"v": _VERSION, "incident": incident_id, "name": digest_of(name)}, separators=(",", ":"))
+    return object_value({"v": _VERSION, "incident": incident_id, "name": digest_of(name)})
 
 
 def _told(one: Named, say: Texts) -> str:

@@ -2,13 +2,12 @@
 Markdown.
 """
 
-import json
 from collections.abc import Sequence
 
 from bot.report import SEVERITIES, VERDICT_LIMIT, one_line
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import object_in
+from bot.slack.render.buttons import object_in, object_value
 from bot.slack.render.calls import callee, next_part
 from bot.slack.render.rich import Part, bullets, line, link, mention, rich_text, somebody, span, utc
 from bot.slack.render.summary import summary_lines
@@ -144,7 +143,7 @@ def form(deed: Deed, incident_id: str, channel: str, say: Texts, nodes: Sequence
         asked = blocks.asking(say("triage.how-long"), _mutes(nodes, say), MUTE)
     else:
         asked = blocks.asking(say("triage.note"), blocks.text_input(TEXT, multiline=True), NOTE)
-    metadata = json.dumps({"v": _VERSION, "incident": incident_id, "deed": deed, "channel": channel})
+    metadata = object_value({"v": _VERSION, "incident": incident_id, "deed": deed, "channel": channel})
     return blocks.modal(
         say(f"triage.button-{deed}"),
         [asked],

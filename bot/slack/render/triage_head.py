@@ -2,14 +2,13 @@
 step, buttons. What does not fit there is in `details`, for the thread's evidence.
 """
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.report import VERDICT_LIMIT, Severity, one_line
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import is_ours
+from bot.slack.render.buttons import is_ours, object_value
 from bot.slack.render.calls import call_facts
 from bot.slack.render.rich import Part, bullets, line, link, moment, rich_text, somebody, span, utc
 from bot.slack.render.storm import gathered
@@ -208,7 +207,7 @@ def _some(names: Sequence[str], most: int) -> str:
 
 def button_value(incident_id: str) -> str:
     """The value of a head's button: enough to act, whatever the bot forgot meanwhile."""
-    return json.dumps({"v": _VERSION, "incident": incident_id}, separators=(",", ":"))
+    return object_value({"v": _VERSION, "incident": incident_id})
 
 
 def _buttons(head: Head, say: Texts) -> list[blocks.Element]:

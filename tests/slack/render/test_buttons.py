@@ -18,6 +18,13 @@ def test_what_a_button_asks_is_read_as_it_was_written(words, cluster):
     assert read_value(value) == (Ask(words, cluster) if fits else None)
 
 
+@pytest.mark.parametrize("character", ["x", "调", "é", "🔥"])
+def test_a_value_has_room_for_as_many_characters_of_any_script_as_slack_counts(character):
+    words = character * 1900
+    assert len(ask_value(words, "生产")) <= BUTTON_VALUE
+    assert read_value(ask_value(words, "生产")) == Ask(words, "生产")
+
+
 @given(st.text())
 def test_any_value_is_read_without_an_error(text):
     assert read_value(text) is None or isinstance(read_value(text), Ask)
