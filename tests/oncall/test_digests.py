@@ -1,7 +1,5 @@
 """Digests with a real store, outbox and Slack, in virtual time: one a day, what changed, once."""
 
-# pyright: reportPrivateUsage=false
-
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable

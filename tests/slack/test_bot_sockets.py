@@ -1,7 +1,5 @@
 """Socket Mode on bad days: refreshed under load, cut, deaf, refused; the bot heals by itself and says how it is."""
 
-# pyright: reportArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
-
 import asyncio
 import contextlib
 import logging

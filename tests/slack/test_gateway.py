@@ -1,7 +1,5 @@
 """The gateway with Slack's own client over real sockets."""
 
-# pyright: reportPrivateUsage=false, reportOptionalSubscript=false
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the outbox promises, with Slack's own client and a real server, in virtual time."""
 
-# pyright: reportPrivateUsage=false
-
 import asyncio
 import itertools
 import logging

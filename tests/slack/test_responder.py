@@ -1,7 +1,5 @@
 """The answer to one interaction, whatever becomes of its response_url."""
 
-# pyright: reportPrivateUsage=false
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
