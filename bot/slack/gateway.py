@@ -234,12 +234,16 @@ class Gateway:
 
         await _or_in_channel(complete, thread_ts)
 
-    async def shared(self, channel: str, file_ids: Collection[str], *, thread_ts: str) -> set[str]:
-        """Those of the files that stand in the thread."""
+    async def shared(self, channel: str, file_ids: Collection[str], *, thread_ts: str, oldest: float = 0.0) -> set[str]:
+        """Those of the files that stand in the thread, or that were shared in the channel since `oldest`."""
+        conversation, wanted = await self._conversation(channel), set(file_ids)
         found: set[str] = set()
-        async for reply in self._messages(await self._conversation(channel), thread_ts=thread_ts):
-            found |= {str(file.get("id")) for file in cast("list[Json]", reply.get("files") or [])}
-        return found & set(file_ids)
+        for place, since in ((thread_ts, 0.0), ("", oldest)):
+            async for message in self._messages(conversation, thread_ts=place, oldest=since):
+                found |= {str(file.get("id")) for file in cast("list[Json]", message.get("files") or [])}
+            if wanted <= found:
+                break
+        return found & wanted
 
     async def find(self, channel: str, key: str, *, oldest: float, thread_ts: str = "") -> Posted | None:
         """The bot's message with that key among those since `oldest` (seconds since 1970), if there is one.

@@ -366,7 +366,7 @@ class Outbox:
         return stored._replace(state="staged", file_id=file_id)
 
     async def _shared_before(self, row: Queued, files: list[StoredFile], thread: str) -> set[str]:
-        """The ids of the files that an earlier try brought into the thread; where that cannot be read, as in `_find`.
+        """The ids of the files that an earlier try brought to Slack; where that cannot be read, as in `_find`.
 
         What came of those that were being shared was not noted; older versions noted no more than staged.
         """
@@ -374,7 +374,8 @@ class Outbox:
         if not tried:
             return set()
         try:
-            return await self._gateway.shared(row.posted_channel, tried, thread_ts=thread)
+            since = row.claimed_at - CLOCK_SKEW
+            return await self._gateway.shared(row.posted_channel, tried, thread_ts=thread, oldest=since)
         except SlackFailure as failure:
             if failure.problem not in _NO_LOOKING:
                 raise

@@ -386,6 +386,20 @@ def test_a_reply_that_its_thread_does_not_take_stands_in_the_channel_with_its_fi
     with_outbox(database, work)
 
 
+@pytest.mark.parametrize("late_s", [0, 8])
+def test_files_in_the_channel_whose_outcome_is_unknown_are_found_there(database: str, late_s: float):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        head = await bot.gateway.post(ONCALL, line("3 pods"))
+        bot.slack.faults.append(Fault("late_files", seconds=late_s))
+        bot.slack.faults.append(Fault("error", COMPLETE, error="restricted_action_thread_locked"))
+        bot.slack.faults.append(Fault("reset_after", COMPLETE))
+        await outbox.put("a", ONCALL, line("evidence")._replace(files=(CSV, PICTURE)), thread_ts=head.ts)
+        await drain(store, bot.clock, outbox)
+        assert shared(bot, ONCALL) == [("use.csv", ""), ("use.png", "")]
+
+    with_outbox(database, work)
+
+
 def test_a_reply_in_the_channel_whose_outcome_is_unknown_is_found_there(database: str):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         head = await bot.gateway.post(ONCALL, line("3 pods"))
