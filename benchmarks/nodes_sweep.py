@@ -47,8 +47,8 @@ from statistics import median
 from bot.kube.connect import open_cluster
 from bot.main import COLLECT_EVERY
 from bot.texts import Texts
-from playbooks import nodes
-from playbooks._playbook import Sources
+from playbooks.nodes import playbook as nodes
+from playbooks.playbook import Sources
 
 async def main():
     gc.freeze()

@@ -18,7 +18,7 @@ from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.connect import open_cluster
 from bot.main import COLLECT_EVERY
 from bot.texts import Texts
-from playbooks._playbook import Sources, find
+from playbooks.playbook import Sources, find
 
 _WORDS = {"why": ("ml/pending-0",)}
 

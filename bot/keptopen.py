@@ -7,7 +7,7 @@ from typing import Self
 
 from bot.errors import NoSuchCluster
 from bot.kube.cache import CachedCluster
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 
 Opener = Callable[[str], AbstractAsyncContextManager[Sources]]
 

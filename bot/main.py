@@ -13,7 +13,7 @@ from bot.settings import load_settings
 from bot.texts import Language
 from handlers.shell import Where, Wiring
 from handlers.shell import main as shell
-from playbooks._playbook import Sources, find, load
+from playbooks.playbook import Sources, find, load
 
 if TYPE_CHECKING:
     from bot.kube.live import LiveCluster

@@ -37,9 +37,9 @@ from handlers.sentences import is_complete, wants_pod
 from handlers.threads import remember, usual_cluster, words_in_thread
 from handlers.understand import COMMAND, ManifestWanted, example, understand, with_program
 from handlers.words import join_words, plain_text, split_words
-from playbooks._manifest import Manifest
-from playbooks._playbook import Sources, find
-from playbooks._subject import pods_named_in
+from playbooks.fit.manifest import Manifest
+from playbooks.gather.subject import pods_named_in
+from playbooks.playbook import Sources, find
 
 D = TypeVar("D")
 DONE, FAILED = "white_check_mark", "x"

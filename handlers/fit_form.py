@@ -11,7 +11,7 @@ from bot.texts import Texts
 from handlers.deeds import NOTHING, Kind, Nothing, Taken
 from handlers.desk import Desk
 from handlers.question import Question
-from playbooks._manifest import Manifest, read_pods
+from playbooks.fit.manifest import Manifest, read_pods
 
 CALLBACK = "fit"
 _BLOCK, _INPUT = "manifest", "text"

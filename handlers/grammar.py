@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from bot.errors import UsageError
-from playbooks._playbook import Playbook, find, load
+from playbooks.playbook import Playbook, find, load
 
 _CLOSE = 0.5
 DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"

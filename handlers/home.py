@@ -21,7 +21,7 @@ from handlers.question import Question
 from handlers.typed import normalise
 from handlers.understand import example
 from handlers.words import as_delivered
-from playbooks._playbook import find
+from playbooks.playbook import find
 
 FORM = "ask"
 _BLOCK, _INPUT = "question", "text"

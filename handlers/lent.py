@@ -10,7 +10,7 @@ from bot.slack.outbox import Outbox
 from bot.slack.work import Work
 from bot.store import Store
 from bot.texts import Language, Texts
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 
 
 class Lent(NamedTuple):

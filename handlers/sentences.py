@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from bot.errors import UsageError
 from handlers.understand import build_grammar, understand
-from playbooks._playbook import find, load
+from playbooks.playbook import find, load
 
 _WHY = "why"
 _AROUND = "`*_~.,;:?!()[]"

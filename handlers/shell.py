@@ -25,7 +25,7 @@ from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.shell import main as run_profile
 from handlers.profiles.words import Capture, ProfileAsked, Study, profile_command
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 
 PROGRAM = "hami-bot"
 FORMATS = ("text", "json", "slack", "markdown")

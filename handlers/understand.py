@@ -14,8 +14,8 @@ from handlers.grammar import Asked, Grammar, explain, nearest, read
 from handlers.oncall import words as oncall
 from handlers.profiles import words as profiles
 from handlers.profiles.words import ProfileAsked, profile_command
-from playbooks._manifest import ManifestFile
-from playbooks._playbook import find, load
+from playbooks.fit.manifest import ManifestFile
+from playbooks.playbook import find, load
 
 COMMAND = "/hami"
 BOT = "hami-bot"

@@ -18,7 +18,7 @@ import click
 import yaml
 
 from bot.errors import BotError, UsageError
-from playbooks._playbook import find, load
+from playbooks.playbook import find, load
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
 from sandbox.slack.seed import Room, Seed, Verb

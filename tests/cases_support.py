@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import Language, Texts
-from playbooks._playbook import Sources, find
+from playbooks.playbook import Sources, find
 
 CASES = Path(__file__).parent / "cases"
 VERSIONS = sorted(folder.name for folder in CASES.glob("hami-*"))

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from playbooks._profile_request import name_of
+from playbooks.profile.request import name_of
 from sandbox.demo import ALERT, ALERT_TOKEN, BUSY, POD, RECORDING, Demo, demo
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, violations_of
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from playbooks._manifest import Manifest
+from playbooks.fit.manifest import Manifest
 from tests.cases_support import CASES, ask
 
 ARCHIVES = sorted((CASES / "fit").glob("*.tar.gz"))

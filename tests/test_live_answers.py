@@ -9,7 +9,7 @@ import pytest
 from bot.kube.connect import open_cluster
 from bot.report import Report
 from bot.texts import Texts
-from playbooks._playbook import Sources, find
+from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, VERSIONS, ask, scenarios
 

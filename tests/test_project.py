@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from playbooks._playbook import load
+from playbooks.playbook import load
 from sandbox.demo import POD, RECORDING
 
 ROOT = Path(__file__).parents[1]

@@ -16,7 +16,7 @@ from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.connect import open_cluster, open_writer
 from bot.kube.leader import Leader
 from bot.texts import Texts
-from playbooks._playbook import Sources, find
+from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
 from sandbox.apiserver.statuses import Target

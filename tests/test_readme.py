@@ -10,7 +10,7 @@ import pytest
 
 from bot.hami.reasons import REASONS
 from bot.settings.schema import ClusterSettings, Settings
-from playbooks._playbook import find, load
+from playbooks.playbook import find, load
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

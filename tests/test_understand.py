@@ -17,7 +17,7 @@ from bot.report import VERDICT_LIMIT, Report
 from bot.slack.render.limits import validate_blocks
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts
-from playbooks._playbook import Sources, find, load
+from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, Question, edited, files_of, questions, text_of, without
 

@@ -22,7 +22,7 @@ from handlers.changes.making import CHANGED, Maker
 from handlers.changes.sites import Site
 from handlers.changes.terms import NotNow, Over, Pending, Person, Refused, pending_of, seal_longer
 from handlers.lent import Lent
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 
 _OLDER = "this was asked for before hami-bot was updated"
 _CUT_S = LONGEST_S + 30.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from bot.changes.record import Record
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.report import Evidence, Gap
-from playbooks._evidence import kubectl
+from playbooks.quotes import kubectl
 
 _RECENT_S = 900
 

@@ -12,8 +12,8 @@ from bot.hami.install import EXTENDER_CONTAINER, verbosity_of
 from bot.hami.logs import read_line, whose
 from bot.kube.cluster import Cluster, LogWanted
 from bot.kube.models import Pod
-from playbooks._gather import gather_install
-from playbooks._playbook import Sources
+from playbooks.gather.scheduling import gather_install
+from playbooks.playbook import Sources
 
 LOUDEST_BYTES_S = 1024 * 1024
 """A container that logs more than this for `LOUD_FOR_S` outruns the kubelet's rotation (10 MiB a file)."""

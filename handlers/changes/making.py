@@ -22,7 +22,7 @@ from handlers.changes.sites import Site, Sites
 from handlers.changes.terms import NotNow, OpenChange, Over, Person, Refused
 from handlers.changes.words import Raise
 from handlers.lent import Lent
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 
 CHANGED = "the Deployment has changed since this was asked for"
 

@@ -33,8 +33,8 @@ from bot.report import (
 from bot.texts import Texts
 from handlers.changes.request import Planned, Seen
 from handlers.changes.words import FLAGS, Extend, Raise, Revert, Show, Verb, words_of
-from playbooks._evidence import kubectl
-from playbooks._rules.changing import described, of_record, open_change, undo
+from playbooks.quotes import kubectl
+from playbooks.rules.changing import described, of_record, open_change, undo
 
 _DEFAULTS = {VERBOSITY: "0", PROFILING: "false"}
 _COLUMNS = ("container", "flag", "value", "set by")

@@ -23,9 +23,9 @@ from bot.kube.writer import Writer
 from bot.report import Gap, Impact
 from bot.texts import Texts
 from handlers.changes.words import FLAGS, Raise, Request
-from playbooks._components import WEBHOOK_NAME
-from playbooks._gather import PODS_SOURCE, InstallSeen, gather_install
-from playbooks._playbook import Sources
+from playbooks.gather.components import WEBHOOK_NAME
+from playbooks.gather.scheduling import PODS_SOURCE, InstallSeen, gather_install
+from playbooks.playbook import Sources
 
 DRY_RUN_ID = "dry-run"
 

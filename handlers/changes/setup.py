@@ -28,8 +28,8 @@ from handlers.changes.sites import NothingToChange, OpenWriter, Site, Sites
 from handlers.changes.stale import StaleCards
 from handlers.changes.storeless import Storeless
 from handlers.lent import Lent
-from playbooks._gather import gather_install
-from playbooks._playbook import Sources
+from playbooks.gather.scheduling import gather_install
+from playbooks.playbook import Sources
 
 log = logging.getLogger(__name__)
 

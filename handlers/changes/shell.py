@@ -40,7 +40,7 @@ from handlers.changes.report import (
 from handlers.changes.request import DRY_RUN_ID, Asker, Planned, Seen, look, prepare, restarts
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_output import progress
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 
 FAILED = 5
 """The exit code of a change that was not made."""

@@ -15,14 +15,14 @@ from bot.texts import Texts
 from bot.triage.cause import Cause, unexplained
 from bot.triage.gputime import Need
 from bot.triage.webhook import Alert
-from playbooks._gather import InstallSeen
-from playbooks._gather_waiting import Scene, gather_scene, gather_waiting
-from playbooks._judgement import Judge, Surroundings, said_about
-from playbooks._node_tables import CARDS_TABLE
-from playbooks._playbook import Playbook, Sources, find
-from playbooks._rules.case import World
-from playbooks._rules.signature import cause_signature
-from playbooks._subject import Found as FoundPod
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.gather.subject import Found as FoundPod
+from playbooks.gather.waiting import Scene, gather_scene, gather_waiting
+from playbooks.judgement.pod import Judge, Surroundings, said_about
+from playbooks.nodes.tables import CARDS_TABLE
+from playbooks.playbook import Playbook, Sources, find
+from playbooks.rules.case import World
+from playbooks.rules.signature import cause_signature
 
 ONE_BY_ONE = 20
 """Pods that wait for no node, and nodes, are asked about one after the other. If there are more of them, the alerts

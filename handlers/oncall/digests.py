@@ -26,7 +26,7 @@ from handlers.changes.terms import Person, Refused
 from handlers.lent import Lent
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
 from handlers.understand import COMMAND
-from playbooks._playbook import find
+from playbooks.playbook import find
 
 TICK_S = 20.0
 READING_S = 120.0

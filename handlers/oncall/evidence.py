@@ -22,7 +22,7 @@ from bot.texts import Texts
 from handlers.desk import with_picture
 from handlers.lent import Lent
 from handlers.oncall.causes import answer, cards_of
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 
 ANSWERED_S = 60.0
 RECORDED_S = 60.0

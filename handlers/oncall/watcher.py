@@ -18,8 +18,8 @@ from bot.triage.webhook import Alert
 from handlers.lent import Lent
 from handlers.oncall.causes import FINDING, LOST, all_findings
 from handlers.oncall.passes import Keeper
-from playbooks._gather_waiting import gather_waiting
-from playbooks._playbook import Sources
+from playbooks.gather.waiting import gather_waiting
+from playbooks.playbook import Sources
 
 WATCHED = {
     "status": ("scheduler-down", "scheduler-no-leader"),

@@ -8,9 +8,9 @@ from bot.slack.render.report import render_report
 from bot.store.profiles import Kept
 from bot.texts import Texts
 from handlers.profiles.files import profile_files
-from playbooks._profile import Snapshot, Taken
-from playbooks._profile_report import diagnose, seen_in
-from playbooks._profile_request import name_of
+from playbooks.profile.fetch import Snapshot, Taken
+from playbooks.profile.report import diagnose, seen_in
+from playbooks.profile.request import name_of
 
 
 class Answer(NamedTuple):

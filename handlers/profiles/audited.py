@@ -8,7 +8,7 @@ from bot.errors import BotError, NotAllowed
 from bot.store import StoreError
 from bot.store.audit import Audit
 from handlers.question import Question
-from playbooks._profile_request import Request
+from playbooks.profile.request import Request
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from bot.slack.message import File
 from bot.texts import Texts
 from handlers.profiles.words import Capture
 from handlers.shell_output import progress
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 
 OpenSources = Callable[[], AbstractAsyncContextManager[Sources]]
 
@@ -33,8 +33,8 @@ async def take(
     Cancelled, it closes the request. Raises SourceError for what came instead of a profile, UsageError for a folder
     that cannot be written.
     """
-    from playbooks._profile import Taken, gather  # noqa: PLC0415  # few questions need what decodes profiles
-    from playbooks._profile_report import diagnose, seen_in  # noqa: PLC0415
+    from playbooks.profile.fetch import Taken, gather  # noqa: PLC0415  # few questions need what decodes profiles
+    from playbooks.profile.report import diagnose, seen_in  # noqa: PLC0415
 
     settings = load_settings(config)
     longest_s = settings.profiles.longest_s if settings else _LONGEST_S
@@ -48,7 +48,7 @@ async def take(
     if seen is None or not isinstance(taken, Taken):
         return await asyncio.to_thread(diagnose, snapshot, say, seen), []
     from handlers.profiles.files import profile_files  # noqa: PLC0415
-    from playbooks._profile_request import name_of  # noqa: PLC0415
+    from playbooks.profile.request import name_of  # noqa: PLC0415
 
     name = name_of(asked.kind, taken.content)
     if out is None:

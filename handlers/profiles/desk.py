@@ -35,8 +35,8 @@ from handlers.replies import PATIENCE_S, Publicly, Reply, within
 from handlers.threads import note_done, usual_cluster
 from handlers.understand import Help, example, understand
 from handlers.words import split_words
-from playbooks._profile import Snapshot, Taken, gather
-from playbooks._profile_request import Request
+from playbooks.profile.fetch import Snapshot, Taken, gather
+from playbooks.profile.request import Request
 
 _EVERY_S = 10.0
 """How often a message is edited that tells how long it takes: Slack allows about 50 edits a minute."""

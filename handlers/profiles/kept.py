@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bot.errors import NotFound
 from bot.kube.times import format_time
-from playbooks._profile_request import KINDS
+from playbooks.profile.request import KINDS
 
 if TYPE_CHECKING:  # half a second, which profiles in files do not need
     from bot.store.profiles import Kept

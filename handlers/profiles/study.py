@@ -21,7 +21,7 @@ from handlers.profiles.kept import is_reference
 from handlers.profiles.kept_files import Contents, answer_about, contents_of
 from handlers.profiles.shell import HINT, Words, profiles_named, read_words
 from handlers.words import join_words
-from playbooks._profile_request import KINDS
+from playbooks.profile.request import KINDS
 
 _SHOWN = 6000
 """Characters that are shown; a longer text is in a file as well."""

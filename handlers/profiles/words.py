@@ -11,7 +11,7 @@ import click
 
 from bot.changes.durations import read_duration
 from bot.errors import UsageError
-from playbooks._profile_request import KINDS, USUAL_S, Address, Kind, Request, read_target
+from playbooks.profile.request import KINDS, USUAL_S, Address, Kind, Request, read_target
 
 VERB = "profile"
 EXAMPLE = "profile cpu 30s"

@@ -38,7 +38,7 @@ from handlers.changes.setup import Changing, LookedAfter
 from handlers.changes.terms import Person
 from handlers.changes.words import Raise
 from handlers.lent import Lent
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
 from tests.changes.rig import Killed, Steps, When, new_store

@@ -13,7 +13,7 @@ from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.connect import open_cluster
 from bot.kube.models import PODS
 from handlers.changes.endings import LOUD_FOR_S, LOUDEST_BYTES_S, Endings
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from tests.slack.bot import RECORDING
 

@@ -20,7 +20,7 @@ from bot.texts import LANGUAGES, Texts
 from handlers.changes.report import planned_report, shown_report
 from handlers.changes.request import Asker, Seen, look, prepare
 from handlers.changes.words import Raise, Show
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.cases_support import CASES, VERSIONS, files_of
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, recorded

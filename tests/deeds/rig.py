@@ -45,7 +45,7 @@ from handlers.oncall.digests import Digests
 from handlers.profiles import listeners as profiling
 from handlers.profiles.desk import ProfileDesk
 from handlers.question import Question
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
 from sandbox.slack.content import strings_of

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from bot.kube.recording import RecordedCluster
 from bot.serve import Limits, running
 from bot.settings.schema import ClusterSettings, OncallSettings
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from tests.oncall.rig import text
 from tests.slack.bot import settings

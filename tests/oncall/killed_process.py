@@ -23,7 +23,7 @@ from pydantic import SecretStr
 from bot.kube.recording import RecordedCluster
 from bot.serve import Limits, running
 from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSettings
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from tests.oncall.bot import GIVEN
 
 SPEED = 30.0

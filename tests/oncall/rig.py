@@ -19,7 +19,7 @@ from bot.triage.state import Terms
 from bot.triage.webhook import Alert
 from handlers.lent import Lent
 from handlers.oncall.passes import Keeper, Plan
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.slack import SlackServer, VirtualClock
 from sandbox.slack.content import strings_of
 from tests.changes.rig import Steps

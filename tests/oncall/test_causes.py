@@ -9,7 +9,7 @@ from bot.errors import SourceError
 from bot.kube.recording import RecordedCluster
 from bot.texts import Texts
 from handlers.oncall.causes import standing_of
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from tests.oncall.rig import Rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.playbooks.world import cluster, gpu_node, record

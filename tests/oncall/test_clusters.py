@@ -14,7 +14,7 @@ from handlers.lent import Lent
 from handlers.oncall.passes import PATIENCE_S, SORTED_AT_ONCE, Keeper
 from handlers.oncall.setup import plan
 from handlers.oncall.watcher import Patience, Watcher
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from tests.conftest import NewDatabase
 from tests.oncall.bot import GIVEN, ROOM, World, played
 from tests.oncall.rig import Rig, pending, text, with_rig

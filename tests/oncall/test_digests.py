@@ -19,7 +19,7 @@ from handlers.desk import AT_ONCE, Desk
 from handlers.oncall.digests import AT_ONCE as TOGETHER
 from handlers.oncall.digests import Add, Digests, ListAll, Post, Stop, read_digest
 from handlers.oncall.setup import oncall_desk
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from tests.changes.rig import Killed, Steps, When
 from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, _Store, a_rig, text, with_rig

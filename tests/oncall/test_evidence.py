@@ -16,7 +16,7 @@ from bot.kube.recording import RecordedCluster
 from bot.texts import Texts
 from handlers.oncall.causes import answer
 from handlers.oncall.evidence import Asked, Bounds, evidence
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.slack.content import strings_of
 from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, pending, with_rig

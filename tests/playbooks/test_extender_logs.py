@@ -7,9 +7,9 @@ import pytest
 
 from bot.kube.connect import open_cluster
 from bot.kube.recording import RecordedCluster
-from playbooks._gather import gather_install
-from playbooks._playbook import Sources
-from playbooks._scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduling import gather_install
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from tests.playbooks.world import READY, cluster, record, scheduler
 

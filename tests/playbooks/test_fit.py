@@ -7,7 +7,7 @@ import pytest
 
 from bot.errors import SourceError, UsageError
 from bot.report import Report
-from playbooks._playbook import find
+from playbooks.playbook import find
 from tests.playbooks.world import (
     Object,
     card,

@@ -9,7 +9,7 @@ import pytest
 
 from bot.report import Report
 from handlers.shell_output import asked_there
-from playbooks._manifest import Manifest
+from playbooks.fit.manifest import Manifest
 from tests.playbooks.world import Object, answer, cause, cluster, codes, gpu, gpu_node, pod, record, running
 
 TERM = [{"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "kubernetes.io/hostname"}]

@@ -13,7 +13,7 @@ import pytest
 from bot.kube.recording import RecordedCluster
 from bot.texts import Texts
 from handlers.understand import understand
-from playbooks._playbook import Sources, find
+from playbooks.playbook import Sources, find
 from tests.cases_support import CASES, VERSIONS, ask_cluster
 from tests.playbooks.tables import table
 from tests.playbooks.world import cause, commands

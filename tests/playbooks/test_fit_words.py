@@ -8,7 +8,7 @@ import pytest
 from bot.errors import UsageError
 from bot.report import Report
 from handlers.understand import ManifestWanted, understand
-from playbooks._playbook import find
+from playbooks.playbook import find
 from tests.playbooks.world import (
     Object,
     answer,

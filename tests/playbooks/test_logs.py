@@ -8,8 +8,8 @@ import pytest
 from bot.changes.record import KEY, Record, write_record
 from bot.errors import UsageError
 from bot.report import Report
-from playbooks._logs_tables import MOST_LINES
-from playbooks.logs import request
+from playbooks.logs.playbook import request
+from playbooks.logs.tables import MOST_LINES
 from tests.playbooks.world import (
     EXTENDER,
     HAMI,

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from bot.errors import UsageError
-from playbooks._manifest import Manifest, ManifestFile, read_pods
+from playbooks.fit.manifest import Manifest, ManifestFile, read_pods
 
 POD = "kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: m}]}\n"
 AS_JSON = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "j"}, "spec": {"containers": [{"name": "m"}]}}

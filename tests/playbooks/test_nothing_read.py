@@ -10,8 +10,8 @@ from bot.errors import SourceError
 from bot.kube.connect import open_cluster
 from bot.report import Report
 from bot.texts import Texts
-from playbooks._manifest import Manifest
-from playbooks._playbook import Sources, find, load
+from playbooks.fit.manifest import Manifest
+from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Fault
 from tests.kube.live_servers import serving, write_kubeconfig
 from tests.playbooks.world import cluster, codes, pod, record

@@ -12,7 +12,7 @@ from bot.kube.connect import open_cluster
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
-from playbooks._playbook import Sources, find
+from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Fault
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS

@@ -9,9 +9,9 @@ import pytest
 from bot.kube.models import Pod
 from bot.kube.recording import RecordedCluster
 from bot.texts import Texts
-from playbooks._judgement import Judge, Surroundings, said_about
-from playbooks._playbook import Sources, find
-from playbooks._rules.case import World
+from playbooks.judgement.pod import Judge, Surroundings, said_about
+from playbooks.playbook import Sources, find
+from playbooks.rules.case import World
 from tests.playbooks.pending_support import FULL, full, too_large
 from tests.playbooks.world import Object, cluster, given, gpu, pod, quota, record
 

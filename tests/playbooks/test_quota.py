@@ -8,7 +8,7 @@ import pytest
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
-from playbooks._playbook import Sources, find
+from playbooks.playbook import Sources, find
 from tests.playbooks.world import (
     NAMESPACE,
     Object,

@@ -6,8 +6,8 @@ from pathlib import Path
 from bot.kube.recording import RecordedCluster
 from bot.report import Evidence, Finding, Scope
 from bot.texts import LANGUAGES, Texts
-from playbooks._playbook import Sources, find
-from playbooks._rules.signature import cause_signature
+from playbooks.playbook import Sources, find
+from playbooks.rules.signature import cause_signature
 from tests.cases_support import CASES
 from tests.playbooks.world import ago
 

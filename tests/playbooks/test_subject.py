@@ -9,8 +9,8 @@ from bot.errors import UsageError
 from bot.kube.connect import open_cluster
 from bot.report import Report
 from bot.texts import Texts
-from playbooks._playbook import Sources, find
-from playbooks._subject import SubjectRequest, parse_subject
+from playbooks.gather.subject import SubjectRequest, parse_subject
+from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Fault
 from tests.playbooks.world import (
     Object,

@@ -18,8 +18,8 @@ from bot.kube.recording import RecordedCluster
 from bot.render.as_json import as_json
 from bot.report import VERDICT_LIMIT, Finding, Report, one_line
 from bot.texts import LANGUAGES, Texts
-from playbooks._manifest import Manifest
-from playbooks._playbook import Sources, find
+from playbooks.fit.manifest import Manifest
+from playbooks.playbook import Sources, find
 from tests.cases_support import text_in
 
 Object = dict[str, Any]

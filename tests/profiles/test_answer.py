@@ -11,9 +11,9 @@ from PIL import Image
 from bot.kube.podget import PodGet
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.profiles.answer import answer_to
-from playbooks._profile import Snapshot, Taken
-from playbooks._profile_report import diagnose
-from playbooks._profile_request import Request
+from playbooks.profile.fetch import Snapshot, Taken
+from playbooks.profile.report import diagnose
+from playbooks.profile.request import Request
 from tests.pprof.build import Writer
 from tests.pprof.cases import PROFILES
 from tests.slack.render import assert_fits, assert_inert

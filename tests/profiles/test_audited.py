@@ -10,7 +10,7 @@ from bot.errors import SourceError
 from bot.store import StoreError, open_store
 from handlers.profiles.audited import audited
 from handlers.question import Question
-from playbooks._profile_request import Request, read_target
+from playbooks.profile.request import Request, read_target
 
 ASKED = Question("profile cpu 5s", "U0ADA00001", "C0GPUONC01", 0.0)
 HEAP = Request("heap", 0, read_target("ml/api-0:6060"))

@@ -22,11 +22,11 @@ from bot.kube.recordedports import RecordedPorts
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
-from playbooks._playbook import Sources
-from playbooks._profile import Off, Snapshot, Taken, gather
-from playbooks._profile_answer import AlreadyProfiling, NotServed, content_of
-from playbooks._profile_report import diagnose
-from playbooks._profile_request import Address, Request
+from playbooks.playbook import Sources
+from playbooks.profile.answer import AlreadyProfiling, NotServed, content_of
+from playbooks.profile.fetch import Off, Snapshot, Taken, gather
+from playbooks.profile.report import diagnose
+from playbooks.profile.request import Address, Request
 from sandbox.apiserver import ApiServer, Fault, Rule
 from sandbox.apiserver.recordings import read_recording
 from sandbox.serving import Served

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError
-from playbooks._profile import Taken
+from playbooks.profile.fetch import Taken
 from tests.chart import BOT, granted, manifests
 from tests.profiles.test_fetch import HEAP, fetched, serving
 

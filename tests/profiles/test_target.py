@@ -8,7 +8,7 @@ import pytest
 from bot.hami.install import Install, VersionSeen, read_flags
 from bot.hami.version import parse_version
 from bot.kube.models import Lease, Pod
-from playbooks._profile_target import addresses
+from playbooks.profile.target import addresses
 
 TLS = ("--cert_file=/tls/tls.crt", "--key_file=/tls/tls.key")
 FLAGS = ("--http_bind=0.0.0.0:443", *TLS, "--metrics-bind-address=:9395")

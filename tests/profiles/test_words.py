@@ -9,7 +9,7 @@ from bot.store.profiles import Kept
 from handlers.profiles.kept import find_kept, is_reference, kind_meant
 from handlers.profiles.words import Capture, ProfileAsked, ShowKept, Study, read_profile
 from handlers.understand import understand
-from playbooks._profile_request import Address
+from playbooks.profile.request import Address
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC).timestamp()
 

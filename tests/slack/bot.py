@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from bot.kube.recording import RecordedCluster
 from bot.serve import AS_USUAL, Limits, running
 from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSettings
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 
 RECORDING = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"

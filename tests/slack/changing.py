@@ -28,7 +28,7 @@ from bot.texts import Language
 from handlers.changes.lead import Pace
 from handlers.changes.request import Seen
 from handlers.changes.setup import Changing
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of

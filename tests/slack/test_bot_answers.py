@@ -16,7 +16,7 @@ from bot.serve import AS_USUAL, Limits, running
 from bot.settings.schema import ClusterSettings
 from bot.slack.render.buttons import EVERYTHING
 from handlers.desk import AT_ONCE
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
 from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded, settings
 from tests.slack.test_bot_deliveries import later, sent

@@ -17,7 +17,7 @@ from bot.serve import running
 from bot.settings import load_settings
 from bot.settings.schema import ChannelSettings, ClusterSettings, Settings
 from handlers.shell import Where
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of
 from tests.cases_support import CASES

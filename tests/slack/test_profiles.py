@@ -23,7 +23,7 @@ from bot.slack.render.profile import CANCEL
 from bot.store import open_audit, open_profiles, open_store
 from handlers.profiles.room import AT_ONCE
 from handlers.question import Question
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.apiserver.recordings import read_recording
 from sandbox.slack import SlackServer

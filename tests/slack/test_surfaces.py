@@ -12,7 +12,7 @@ import pytest
 
 from bot.errors import NotFound, Unusable
 from bot.kube.recording import RecordedCluster
-from playbooks._playbook import Sources
+from playbooks.playbook import Sources
 from sandbox.slack.content import elements_of, strings_of
 from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot
 

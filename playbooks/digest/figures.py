@@ -1,0 +1,149 @@
+"""The figures of a digest, read from the reports of the questions that it puts and from their snapshots."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bot.hami.registration import Registration, read_registrations
+from bot.hami.scaling import core_factor, memory_factor, read_memory_scaling
+from bot.hami.vendors import NVIDIA
+from bot.kube.models import Pod
+from bot.report import Finding, Gap, Report
+from playbooks.quota.findings import NEAR
+
+FIGURES_TABLE = "figures"
+COLUMNS = ("area", "what", "value")
+_LOCKS = "node-lock-"
+_NAMED_NODES = 50
+"""Of one fault: more are only counted."""
+_NAMED_PODS = 500
+
+
+def figures_of(reports: Mapping[str, Report], parts: Mapping[str, Any], unseen: Mapping[str, Gap]) -> dict[str, str]:
+    """`AREA/WHAT` -> value, as `bot.digest.figures` compares them; `parts` are the snapshots of the reports."""
+    figures: dict[str, str] = {}
+    for verb, read in _READ.items():
+        if verb in reports:
+            if sources := sorted({gap.source for gap in reports[verb].gaps}):
+                figures |= {f"gaps/{area}": ", ".join(sources) for area in _AREAS[verb]}
+            figures |= read(reports[verb], parts[verb])
+    figures |= {f"unseen/{area}": gap.why[:200] for verb, gap in unseen.items() for area in _AREAS[verb]}
+    return figures
+
+
+def waiting(reports: Mapping[str, Report]) -> tuple[int, int]:
+    """How many pods wait, and for how many causes: as many as `pending` tells, which parts causes finer than codes."""
+    report = reports.get("pending")
+    if report is None:
+        return 0, 0
+    return len(list(rows_of(report, "pending"))), len(list(rows_of(report, "causes")))
+
+
+def rows_of(report: Report, title: str) -> Iterator[dict[str, str]]:
+    """The rows of the table of that title by column."""
+    for table in report.tables:
+        if table.title == title:
+            yield from (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+
+
+def _pending(report: Report, part: Any) -> dict[str, str]:
+    del part
+    pods = Counter[str]()
+    for row in rows_of(report, "causes"):
+        pods[row["cause"]] += int(row["pods"])
+    return {f"pending/{code}": str(count) for code, count in pods.items()}
+
+
+def _nodes(report: Report, part: Any) -> dict[str, str]:
+    """How many nodes have which fault or lock, and which ones, as long as they are few."""
+    del part
+    locks = [one for one in report.findings if one.code.startswith(_LOCKS)]  # one that will be released stands too long
+    faults = [one for one in bad(report) if one not in locks]
+    return _on_nodes(faults, "node-faults", "faulty-nodes") | _on_nodes(locks, "locks", "locked-nodes")
+
+
+def _on_nodes(findings: Sequence[Finding], counts: str, names: str) -> dict[str, str]:
+    by_code: dict[str, set[str]] = {}
+    for one in findings:
+        by_code.setdefault(one.code.removeprefix(_LOCKS), set()).update(one.scope.nodes)
+    figures = {f"{counts}/{code}": str(len(nodes)) for code, nodes in by_code.items()}
+    many = sorted(code for code, nodes in by_code.items() if len(nodes) > _NAMED_NODES)
+    if many:  # not named is not gone
+        figures[f"gaps/{names}"] = f"more than {_NAMED_NODES} of {', '.join(many)}"
+    named = {code: nodes for code, nodes in by_code.items() if code not in many}
+    return figures | {f"{names}/{code} {node}": "1" for code, nodes in named.items() for node in sorted(nodes)}
+
+
+def _gpus(report: Report, part: Any) -> dict[str, str]:
+    figures: dict[str, str] = {}
+    for row in rows_of(report, "largest free slice by type"):
+        figures[f"memory-MiB/{row['type']}"] = row["memory total"]
+        figures[f"largest-slice-MiB/{row['type']}"] = row["largest slice"]
+        figures[f"memory-given-MiB/{row['type']}"] = row["memory used"]
+    return figures | _promised(part)
+
+
+def _promised(part: Any) -> dict[str, str]:
+    """By type how many times the memory and the cores that its cards have are promised; MIG is never scaled."""
+    settings = read_memory_scaling(part.install.config_maps)
+    have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
+    for node in part.capacity.nodes:
+        found = (one for one in read_registrations(node) if isinstance(one, Registration) and one.vendor is NVIDIA)
+        for card in (card for one in found for card in one.cards if card.mode != "mig"):
+            cores.setdefault(card.type, []).append(core_factor(card))
+            if factor := memory_factor(card, node.name, settings):
+                have[card.type] += round(card.memory_mib / factor)
+                promise[card.type] += card.memory_mib
+    figures = {f"over-subscription/{kind} memory": f"{promise[kind] / have[kind]:.2f}" for kind in have if have[kind]}
+    return figures | {f"over-subscription/{kind} cores": f"{sum(all_) / len(all_):.2f}" for kind, all_ in cores.items()}
+
+
+def _quota(report: Report, part: Any) -> dict[str, str]:
+    """In percent the limits that are nearly used up, by who counts."""
+    del part
+    figures: dict[str, str] = {}
+    for row in rows_of(report, "quota"):
+        counted = (("HAMi", row["HAMi limit"], row["HAMi counts"] if row["HAMi %"] else ""),)
+        counted += (("Kubernetes", row["Kubernetes limit"], row["Kubernetes counts"]),)
+        for by, limit, used in counted:
+            if limit.isdecimal() and used.isdecimal() and int(used) >= NEAR * int(limit) > 0:
+                figures[f"quotas/{row['namespace']} {row['resource']} {by}"] = f"{100 * int(used) // int(limit)}"
+    return figures
+
+
+def _status(report: Report, part: Any) -> dict[str, str]:
+    found = Counter(one.code for one in bad(report))
+    figures = {f"hami/{code}": str(count) for code, count in found.items()}
+    figures |= _restarts("scheduler-restarts", part.parts.install.pods)
+    return figures | _restarts("plugin-restarts", part.parts.components.plugin_pods)
+
+
+def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
+    """How often each pod's containers were started again since the pod is there."""
+    if isinstance(pods, Gap):
+        return {f"unseen/{area}": pods.why[:200]}
+    counts = {
+        f"{area}/{pod.name}": str(count)
+        for pod in pods
+        if (count := sum(one.restart_count for one in pod.status.container_statuses or ()))
+    }
+    if len(counts) > _NAMED_PODS:
+        return {f"unseen/{area}": f"more than {_NAMED_PODS} pods were started again"}
+    return dict(sorted(counts.items()))
+
+
+def bad(report: Report) -> list[Finding]:
+    """The findings that need somebody."""
+    return [one for one in report.findings if one.severity != "info"]
+
+
+_READ = {"pending": _pending, "nodes": _nodes, "status": _status, "quota": _quota, "gpus": _gpus}
+"""In the order in which changes are told."""
+_AREAS = {
+    "pending": ("pending",),
+    "nodes": ("node-faults", "faulty-nodes", "locks", "locked-nodes"),
+    "gpus": ("memory-MiB", "largest-slice-MiB", "memory-given-MiB", "over-subscription"),
+    "quota": ("quotas",),
+    "status": ("hami", "scheduler-restarts", "plugin-restarts"),
+}
+"""Which areas a question's report fills."""

@@ -1,0 +1,93 @@
+"""Whose the pods are that a finding concerns: their controllers, and a team where a label or annotation names one."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from bot.hami.allocations import NODE_KEY
+from bot.kube.models import Holder, ObjectMeta, Pod
+from bot.report import Finding, Gap, Report
+from playbooks.digest.figures import rows_of
+
+OWNERS_TABLE = "owners"
+OWNER_COLUMNS = ("finding", "kind", "namespace", "name", "team", "pods")
+_TEAM_KEYS = ("team", "owner")
+"""As the whole key of a label or annotation, or after its prefix: `example.com/team`."""
+_HASH_LABEL = "pod-template-hash"
+
+
+class Owner(NamedTuple):
+    """A controller, the namespace of a pod that has none, or HAMi itself. `team` is empty where none is named."""
+
+    kind: str
+    namespace: str
+    name: str
+    team: str
+
+
+class About(NamedTuple):
+    """A finding, the question that found it, and its place in that question's report."""
+
+    verb: str
+    number: int
+    finding: Finding
+
+
+def owners_of(about: About, reports: Mapping[str, Report], parts: Mapping[str, Any]) -> list[tuple[Owner, int]]:
+    """The owners with how many pods of theirs are concerned, most first: pods that wait, or that are on the nodes."""
+    match about.verb:
+        case "pending":
+            found = map(_owner, _of_cause(about.number, reports["pending"], parts["pending"].waiting.pods))
+        case "nodes" | "gpus":
+            found = map(_owner, _on(about.finding.scope.nodes, parts))
+        case "quota":
+            objects = (one.object.partition(" ") for one in about.finding.evidence)
+            quotas = (name for kind, _, name in objects if kind == "ResourceQuota")
+            found = (Owner("Namespace", "", name.partition("/")[0], "") for name in quotas)
+        case _:
+            subject = reports[about.verb].subject
+            found = iter([Owner(subject.kind, subject.namespace, subject.name, "")])
+    return sorted(Counter(found).items(), key=lambda one: (-one[1], one[0]))
+
+
+def _of_cause(number: int, report: Report, pods: Iterable[Pod]) -> list[Pod]:
+    """The pods of a cause: the table names all pods in the order of the causes."""
+    counts = [int(row["pods"]) for row in rows_of(report, "causes")]
+    if number >= len(counts):
+        return []
+    start = sum(counts[:number])
+    rows = list(rows_of(report, "pending"))[start : start + counts[number]]
+    names = {(row["namespace"], row["pod"]) for row in rows}
+    return [pod for pod in pods if (pod.namespace, pod.name) in names]
+
+
+def _on(nodes: Iterable[str], parts: Mapping[str, Any]) -> Iterator[Holder]:
+    """The pods that hold cards of the nodes, as far as the cards' question saw them."""
+    pods: list[Holder] | Gap = parts["gpus"].capacity.pods if "gpus" in parts else []
+    named = set(nodes)
+    for pod in () if isinstance(pods, Gap) else pods:
+        if (pod.spec.node_name or pod.metadata.annotation(NODE_KEY)) in named:
+            yield pod
+
+
+def _owner(pod: Pod | Holder) -> Owner:
+    """The Deployment behind a ReplicaSet too: its name is the ReplicaSet's without the pods' hash."""
+    metadata = pod.metadata
+    refs = metadata.owner_references or ()
+    ref = next((one for one in refs if one.controller), next(iter(refs), None))
+    if ref is None:
+        return Owner("Namespace", "", metadata.namespace, _team(metadata))
+    kind, name = ref.kind, ref.name
+    ending = f"-{metadata.label(_HASH_LABEL)}"
+    if kind == "ReplicaSet" and name.endswith(ending):
+        kind, name = "Deployment", name.removesuffix(ending)
+    return Owner(kind, metadata.namespace, name, _team(metadata))
+
+
+def _team(metadata: ObjectMeta) -> str:
+    for given in (metadata.labels or {}, metadata.annotations or {}):
+        for wanted in _TEAM_KEYS:
+            found = sorted(key for key in given if key.rpartition("/")[2].casefold() == wanted)
+            if found:
+                return given[found[0]]
+    return ""

@@ -1,0 +1,145 @@
+"""How the cluster is today, in figures that can be compared with yesterday's, and what is wrong, the worst first.
+
+It puts the other questions and reads their reports: what they say is said once, there.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from bot.errors import SourceError
+from bot.kube.times import format_time
+from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.texts import Texts
+from playbooks.digest.figures import COLUMNS, FIGURES_TABLE, bad, figures_of, waiting
+from playbooks.digest.owners import OWNER_COLUMNS, OWNERS_TABLE, About, owners_of
+from playbooks.playbook import Playbook, Sources, find
+from playbooks.rules import prose
+
+ASKED = ("pending", "nodes", "gpus", "quota", "status")
+_WORST = 3
+"""Findings of which the owners are told."""
+
+
+class Request(NamedTuple):
+    """Nothing is asked for in particular."""
+
+
+class Snapshot(NamedTuple):
+    """The snapshot of each question that is put, or why there is none."""
+
+    cluster: str
+    taken_at: datetime
+    parts: Mapping[str, Any]
+    unseen: Mapping[str, Gap]
+
+
+def request() -> Request:
+    """The whole cluster."""
+    return Request()
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Read what all the questions read. Raises SourceError when none of them can be answered."""
+    del wanted
+    found = await asyncio.gather(*(_gather(verb, sources) for verb in ASKED))
+    parts = {verb: one for verb, one in zip(ASKED, found, strict=True) if not isinstance(one, SourceError)}
+    errors = {verb: one for verb, one in zip(ASKED, found, strict=True) if isinstance(one, SourceError)}
+    if not parts:
+        raise next(iter(errors.values()))
+    unseen = {verb: Gap(verb, error.message, error.hint) for verb, error in errors.items()}
+    return Snapshot(sources.cluster.name, sources.cluster.now(), parts, unseen)
+
+
+async def _gather(verb: str, sources: Sources) -> Any:
+    playbook = find(verb)
+    try:
+        return await playbook.gather(playbook.request(), sources)
+    except SourceError as error:
+        return error
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """Each question's report, of which the figures and all that is wrong are told."""
+    reports = {verb: find(verb).diagnose(part, say) for verb, part in snapshot.parts.items()}
+    ranked = _worst(reports)
+    findings = [one.finding for one in ranked]
+    figures = figures_of(reports, snapshot.parts, snapshot.unseen)
+    gaps = [*snapshot.unseen.values(), *(gap for report in reports.values() for gap in report.gaps)]
+    rows = tuple((*name.partition("/")[::2], value) for name, value in figures.items())
+    owners = tuple(
+        (str(place), *owner, str(pods))
+        for place, one in enumerate(ranked[:_WORST], 1)
+        if one.finding.severity != "info"
+        for owner, pods in owners_of(one, reports, snapshot.parts)
+    )
+    tables = (Table(FIGURES_TABLE, COLUMNS, rows), Table(OWNERS_TABLE, OWNER_COLUMNS, owners))
+    return Report(
+        schema=SCHEMA,
+        playbook="digest",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Cluster", "", snapshot.cluster),
+        verdict=one_line(_verdict(reports, snapshot.unseen, say)),
+        severity=worst(tuple(findings)),
+        findings=tuple(prose.few_actions(findings)),
+        tables=tuple(one for one in tables if one.rows),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _worst(reports: Mapping[str, Report]) -> list[About]:
+    """The most severe of all, each question's first before any question's second; else what tells that all is well."""
+    told = {_key(one) for one in (reports["pending"].findings if "pending" in reports else ())}
+    ranked = [
+        About(verb, at, one)
+        for verb, report in reports.items()
+        for at, one in enumerate(report.findings)
+        if verb != "quota" or _key(one) not in told  # whose pods a quota keeps out, the pods themselves tell
+    ]
+    bad = [one for one in ranked if one.finding.severity != "info"]
+    bad.sort(key=lambda one: (-SEVERITIES.index(one.finding.severity), one.number))
+    distinct = {_key(one.finding): one for one in reversed(bad)}
+    found = [one for one in bad if distinct[_key(one.finding)] is one]
+    return found or [one for one in ranked if one.number == 0][-1:]
+
+
+def _key(one: Finding) -> tuple[str, tuple[str, ...]]:
+    """Two questions that find the same say so with the same code about the same nodes."""
+    return one.code, one.scope.nodes
+
+
+def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap], say: Texts) -> str:
+    told: list[str] = []
+    if "pending" in reports:
+        pods, causes = waiting(reports)
+        none = say(f"digest.waiting-{_sure(reports['pending'])}")
+        told.append(say("digest.waiting", pods=pods, causes=causes) if pods else none)
+    if "nodes" in reports:
+        nodes = {node for one in bad(reports["nodes"]) for node in one.scope.nodes}
+        none = say(f"digest.faults-{_sure(reports['nodes'])}")
+        told.append(say("digest.faults", nodes=len(nodes)) if nodes else none)
+    if "status" in reports:
+        problems = len(bad(reports["status"]))
+        none = say(f"digest.health-{_sure(reports['status'])}")
+        told.append(say("digest.health", problems=problems) if problems else none)
+    if unseen:
+        told.append(say("digest.unseen", what=", ".join(unseen)))
+    return "; ".join(told)
+
+
+def _sure(report: Report) -> str:
+    """That there is none follows only where everything was seen."""
+    return "unseen" if report.gaps else "none"
+
+
+PLAYBOOK = Playbook(
+    verb="digest",
+    summary="How is the cluster today: what waits, what is broken, what is left?",
+    example="digest",
+    parameters=(),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

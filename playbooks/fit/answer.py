@@ -1,0 +1,326 @@
+"""The answer of `fit` about one pod: where it fits, or what keeps it out and what would let it in."""
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.hami import fit
+from bot.hami.advice import Change, smaller_requests
+from bot.hami.blockers import Ending, Search, pods_to_end
+from bot.hami.nodestate import Unregistered
+from bot.hami.requests import asked_resources
+from bot.hami.vendors import NVIDIA
+from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction, one_line
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.fit import elsewhere
+from playbooks.fit.gpu_words import CardWords, words_of
+from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
+from playbooks.fit.resources import unoffered
+from playbooks.fit.shares import amounts, amounts_by_type, asked_on, effects_on_cards, is_share
+from playbooks.quota.rules import Effect, proof, refusal
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+from playbooks.rules.findings import finding
+from playbooks.rules.gaps import other_vendors
+
+_CHANGES_SHOWN = 2
+_NEAR = 0.6
+_MAX_TYPES = 6
+
+
+class Asked(NamedTuple):
+    """One pod, what the answer calls it, and the words that it was asked for in, if it was in words."""
+
+    case: Case
+    name: str
+    words: CardWords | None
+
+
+class Answer(NamedTuple):
+    """What is said of one pod, whose end would let it in, and what was not looked at.
+
+    `verdict` is set where the claim is longer than a verdict may be.
+    """
+
+    finding: Finding
+    endings: tuple[Ending, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    verdict: str = ""
+
+
+def free_nodes(case: Case) -> list[str]:
+    """The nodes that would take the pod now, kubernetes' own filters included as far as objects alone tell."""
+    if other_vendors(case) or refusal(case) is not None or case.pod.spec.node_name:
+        return []
+    return [one for one in case.takers if one not in case.obstacles]
+
+
+def answer(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
+    """Exactly one finding."""
+    case, name = asked.case, _called(asked, say)
+    if asked.words and (lost := _no_such_type(asked, asked.words, confidence, say)) is not None:
+        return Answer(lost)
+    if (case.request.containers and case.pod.spec.node_name) or unoffered(case):
+        return Answer(elsewhere.never_scheduled(case, name, confidence, say))
+    if (unknown := _unknown(case, say)) is not None:
+        claim = say("fits.unknown", pod=name, why=unknown)
+        return Answer(finding("not-enough-evidence", claim, "suspected", (), _proofs(asked), severity="warning"))
+    if not case.request.containers:
+        return Answer(_no_request(asked, confidence, say))
+    if (refused := refusal(case)) is not None:
+        return _refused_at_creation(asked, refused, confidence, say)
+    if free := free_nodes(case):
+        claim = say("fits.claim", pod=name, count=len(free), nodes=prose.names(say, free))
+        confidence = "suspected" if elsewhere.not_looked_at(case, say) else confidence
+        return Answer(finding("fits", claim, confidence, free, (_card(case, free[0]),), severity="info"))
+    if takers := case.takers:
+        return _lost(asked, takers, confidence, say)
+    return _nowhere(asked, confidence, say)
+
+
+def _called(asked: Asked, say: Texts) -> str:
+    """The pod's name; for words what was understood beside them."""
+    if asked.words is None or not asked.case.request.containers:
+        return asked.name
+    one = asked.case.request.containers[0]
+    memory = prose.mib(one.memory_mib) if one.memory_mib else say("words.percent-of-card", percent=one.percentage)
+    read = say("words.asked", cards=one.count, memory=memory)
+    if one.cores:
+        read = say("fit.with-cores", read=read, cores=one.cores)
+    return say("fit.called", words=asked.name, read=read)
+
+
+# ------------------------------------------------------------------------------------------------- it fits nowhere
+
+
+class _Ways(NamedTuple):
+    """What would let the pod onto a node that Kubernetes leaves it: changes of the request, ends of other pods."""
+
+    changes: Sequence[Change]
+    search: Search
+
+
+def _ways(case: Case) -> _Ways:
+    names = _judged(case)
+    search = Search() if case.too_large else pods_to_end(case.view, names, case.request)
+    return _Ways(smaller_requests(case.view, names, case.request)[:_CHANGES_SHOWN], search)
+
+
+def _judged(case: Case) -> list[str]:
+    """The registered candidates; none where HAMi's version, or what is given, is not known."""
+    sure = len(case.views) == 1 and case.view.ledger is not None
+    return [one for one in case.candidates if not isinstance(case.view.state(one), Unregistered)] if sure else []
+
+
+def _cut_short(search: Search, say: Texts) -> tuple[Gap, ...]:
+    return () if search.complete else (Gap("fit", say("fit.cut-short"), say("fit.cut-short-hint")),)
+
+
+def _nowhere(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
+    case, verdict = asked.case, ""
+    ways, names = _ways(case), _judged(case)
+    proofs = [*_proofs(asked, ways.changes[0].node if ways.changes else ""), *_held(case, ways.search.found)]
+    if case.too_large:
+        code, claim = (
+            "impossible-anywhere",
+            say("fits-nowhere.never", pod=_called(asked, say), why=why_never(case, say)),
+        )
+    elif (effect := _only_quota(case)) is not None:
+        code = "resource-quota-not-fit"
+        claim, verdict = _over_quota("resource-quota-not-fit.fit", asked, effect, say)
+        proofs = [*proof(effect.of, case.quotas), *_counted(case), *proofs]
+    else:
+        empty = names and not any(would_if_empty(case, one) for one in names)
+        code, key = "fits-nowhere", "fits-nowhere.empty" if empty else "fits-nowhere.claim"
+        claim, verdict = _told(key, asked, why_nowhere(case, say), say, count=len(case.candidates))
+    actions = [_action(asked, one, say) for one in ways.changes] + _end(case, ways.search.found, say)
+    told = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
+    told = structs.replace(told, next_actions=tuple(actions))
+    return Answer(told, ways.search.found, _cut_short(ways.search, say), verdict)
+
+
+def _told(key: str, asked: Asked, whys: Sequence[str], say: Texts, /, **values: object) -> tuple[str, str]:
+    """The claim with the first form of the reasons, and with the first that keeps it within a verdict's length."""
+    names = dict.fromkeys((_called(asked, say), asked.name))
+    forms = [say(key, pod=name, why=why, **values) for why in whys or [say("words.none")] for name in names]
+    return forms[0], next((one for one in forms if len(one) <= VERDICT_LIMIT), forms[-1])
+
+
+def _only_quota(case: Case) -> Effect | None:
+    """The limit of HAMi's that alone keeps the pod off some candidate; None when something else does too."""
+    refused = [one for one in effects_on_cards(case) if one.of.by == "HAMi" and one.verdict in ("refused", "unknown")]
+    if not refused or not any(case.judge(one, frozenset({fit.QUOTA_NOT_FIT})).fits for one in case.candidates):
+        return None
+    return next((one for one in refused if one.verdict == "refused"), refused[0])
+
+
+def _over_quota(key: str, asked: Asked, effect: Effect, say: Texts) -> tuple[str, str]:
+    """Claim and verdict."""
+    namespace = asked.case.pod.namespace
+    numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
+    amount = in_short = _amount(effect.asked)
+    if is_share(asked.case, effect):
+        figures = asked_on(asked.case)
+        amount, in_short = amounts_by_type(figures, say), amounts(figures, say)
+    claim, _ = _told(key, asked, (), say, namespace=namespace, resource=effect.key, asked=amount, **numbers)
+    _, verdict = _told(key, asked, (), say, namespace=namespace, resource=effect.key, asked=in_short, **numbers)
+    return claim, verdict
+
+
+def _amount(number: int | str | None) -> str:
+    return "?" if number is None else f"{number:,}" if isinstance(number, int) else number
+
+
+def _end(case: Case, found: Sequence[Ending], say: Texts) -> list[NextAction]:
+    """Whose end would let it in, and how to look at what they hold: on the node, or elsewhere against the quota."""
+    if not found:
+        return []
+    first = found[0]
+    label = say(
+        "change.end-pod", pod=prose.names(say, [f"{one.namespace}/{one.name}" for one in first.pods]), node=first.node
+    )
+    there = all(one.node == first.node for one in first.pods)
+    look = ("gpus", "--node", first.node) if there else ("quota", case.pod.namespace)
+    return [NextAction(label, prose.command(*look))]
+
+
+def _action(asked: Asked, change: Change, say: Texts) -> NextAction:
+    """A smaller request; one asked for in words is asked for again in words."""
+    amount = f"{change.amount:,}"
+    in_words = asked.words is not None and change.what == "drop-type"
+    key = "change.drop-option" if in_words else f"change.{change.what}"
+    label = say(key, node=change.node, amount=amount, pod=change.pod)
+    again = _changed(asked.words, change, asked.case.config.memory_factor) if asked.words else None
+    if again is not None:
+        return NextAction(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))
+    look = quotes.of_node_annotation(asked.case.nodes[change.node], NVIDIA.register, "x").command
+    return elsewhere.ask_again(asked.case.pod, label, look, say)
+
+
+def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
+    """The words for the smaller request; a memory is a multiple of the factor that the device config sets."""
+    memory = change.amount - change.amount % factor
+    match change.what:
+        case "memory" if memory:
+            return words._replace(memory_mib=memory, percentage=0)
+        case "share" if memory:  # of which the cores are no part
+            return words._replace(memory_mib=memory, percentage=0, cores=None)
+        case "cores":
+            return words._replace(cores=change.amount)
+        case "count":
+            return words._replace(cards=change.amount)
+        case "drop-type":
+            return words._replace(type="")
+        case _:
+            return None
+
+
+# --------------------------------------------------------------------------------------------- the other answers
+
+
+def _no_such_type(asked: Asked, words: CardWords, confidence: Confidence, say: Texts) -> Finding | None:
+    """No registered card has a type with that text: which there are, and the one that was meant."""
+    case = asked.case
+    if not words.type:
+        return None
+    types = Counter(card.card.type for name in case.nodes for card in case.view.cards(name))
+    wanted = [one.strip().casefold() for one in words.type.split(",") if one.strip()]
+    if not types or not wanted or any(one in kind.casefold() for one in wanted for kind in types):
+        return None
+    shown = prose.names(say, [kind for kind, _ in types.most_common()], _MAX_TYPES)
+    parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
+    near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
+    again = [words_of(words._replace(type=parts[one]), case.pod.namespace) for one in near]
+    claim = say("gpus.no-type", type=words.type, types=shown)
+    told = finding("not-found", claim, confidence, (), _proofs(asked), severity="warning")
+    actions = tuple(NextAction(say("not-found.ask", name=parts[near[0]]), prose.command("fit", *one)) for one in again)
+    return structs.replace(told, next_actions=actions)
+
+
+def _unknown(case: Case, say: Texts) -> str | None:
+    """Why it cannot be told whether the pod fits anywhere; None when it can."""
+    if vendors := other_vendors(case):
+        return say("gap.vendor", resource=vendors[0])
+    if case.takers:
+        return None
+    return next((one.unknown for one in case.verdicts.values() if one.fits is None), None)
+
+
+def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
+    """HAMi's filter lets a pod pass that asks for nothing, or for it in a way that HAMi does not read."""
+    case, name = asked.case, asked.name
+    resources = asked_resources(case.pod, case.config)
+    if not resources:
+        proofs = tuple(_card(case, one) for one in sorted(case.nodes)[:1])
+        return finding("no-device-request", say("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
+    amounts = one_line(", ".join(f"{key}: {value}" for key, value in resources.items()), 80)
+    claim = say("no-device-request.unread", version=str(case.version or ""), asked=amounts)
+    return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning")
+
+
+def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, say: Texts) -> Answer:
+    claim, verdict = _over_quota("resource-quota-not-fit.creation", asked, effect, say)
+    proofs = tuple(proof(effect.of, asked.case.quotas))
+    told = finding("resource-quota-not-fit", claim, confidence, (), proofs, severity="warning")
+    return Answer(told, verdict=verdict)
+
+
+def _lost(asked: Asked, takers: Sequence[str], confidence: Confidence, say: Texts) -> Answer:
+    """HAMi would, Kubernetes does not: what would let the pod to those nodes, and what onto the others."""
+    case, first, values = asked.case, takers[0], {"count": len(takers), "nodes": prose.names(say, takers)}
+    whys = elsewhere.reasons(case, takers, say)
+    claim, _ = _told("fits.lost", asked, whys, say, **values)
+    short, verdict = _told("fits.lost-short", asked, whys, say, **values)
+    if len(short) > VERDICT_LIMIT:
+        _, verdict = _told("fits.lost-short", asked, elsewhere.reasons(case, takers, say, figures=False), say, **values)
+    ways = _ways(case)
+    proofs = (*elsewhere.proofs(case, first), _card(case, first), *_held(case, ways.search.found))
+    actions = [*elsewhere.ways(case, takers, say), *(_action(asked, one, say) for one in ways.changes)]
+    actions += _end(case, ways.search.found, say)
+    told = finding("kubernetes-filter", claim, confidence, takers, proofs, severity="warning")
+    told = structs.replace(told, next_actions=tuple(actions))
+    return Answer(told, ways.search.found, _cut_short(ways.search, say), verdict if len(claim) > VERDICT_LIMIT else "")
+
+
+# ------------------------------------------------------------------------------------------------------- proofs
+
+
+def _proofs(asked: Asked, node: str = "") -> tuple[Evidence, ...]:
+    """What the manifest asks for, as written; for words, which stand in no manifest, a card that was judged."""
+    case = asked.case
+    if asked.words is None:
+        asks = asked_resources(case.pod, case.config)
+        return tuple(elsewhere.of_manifest(case.pod, name, value) for name, value in asks.items())
+    names = [node] if node else [one for one in case.candidates if case.view.cards(one)] or sorted(case.nodes)
+    return (_card(case, names[0]),) if names else ()
+
+
+def _held(case: Case, found: Sequence[Ending]) -> list[Evidence]:
+    """What the first of those that would have to end was given."""
+    if not found:
+        return []
+    first = found[0].pods[0]
+    pods = case.view.facts.pods or ()
+    return [quotes.of_holder(one) for one in pods if (one.namespace, one.name) == (first.namespace, first.name)][:1]
+
+
+def _counted(case: Case) -> list[Evidence]:
+    """The largest of what HAMi counts against the namespace's quota already."""
+    held = case.view.ledger.all() if case.view.ledger else ()
+    own = [one for one in held if one.namespace == case.pod.namespace]
+    largest = max(own, key=lambda one: (one.amounts, one.name), default=None)
+    pods = case.view.facts.pods or ()
+    return [quotes.of_holder(one) for one in pods if largest and one.metadata.uid == largest.uid][:1]
+
+
+def _card(case: Case, name: str) -> Evidence:
+    cards = case.view.cards(name)
+    node = case.nodes[name]
+    if cards:
+        return quotes.of_node_annotation(node, NVIDIA.register, cards[0].card.uuid)
+    return quotes.of_node(node, node.name, "{.metadata.name}")

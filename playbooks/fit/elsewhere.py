@@ -1,0 +1,156 @@
+"""What keeps a pod off the nodes that HAMi would give it, and what would let it there: Kubernetes' own filters."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from msgspec import structs
+
+from bot.kube.models import Node, Pod, Quantity, Toleration
+from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.fit.gpu_words import DEFAULT_NAMESPACE
+from playbooks.fit.manifest_pod import STANDARD_INPUT, file_of, rules_on_others
+from playbooks.fit.resources import beside, meant, unoffered
+from playbooks.quotes import kubectl
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+from playbooks.rules.findings import finding
+from playbooks.rules.selection import BY_AFFINITY, loosen
+from playbooks.rules.shortage import SHORT, Shortage, shortage
+
+_MAX_TRIED = 20
+_MAX_NAMED = 3
+_SHARED = ("cpu", "memory", "ephemeral-storage")
+"""What other pods take of a node too: HAMi's holders, which are all that is read of them, do not say how much."""
+_OF_KUBERNETES = "node.kubernetes.io/"
+"""Taints by which Kubernetes itself says that a node is ill: to tolerate them would bring a pod there to no use."""
+
+
+def reasons(case: Case, names: Sequence[str], say: Texts, *, figures: bool = True) -> list[str]:
+    """Why kube-scheduler drops these nodes, the most frequent first, counted if there are several; then ever shorter.
+
+    `figures`: with what is asked for and what there is, where that is too little.
+    """
+    counts = Counter(_text(case.obstacles[name]) for name in names).most_common()
+    short = {text: found for text, _ in counts if figures and (found := _shortage(case, text, names))}
+    counts = [
+        (f"{text} ({say('kubernetes-filter.short', **short[text].figures)})" if text in short else text, count)
+        for text, count in counts
+    ]
+    parts = [text for text, _ in counts] if len(counts) == 1 else [f"{count} {text}" for text, count in counts]
+    return ["; ".join(parts[:most]) for most in range(len(parts), 0, -1)]
+
+
+def _shortage(case: Case, text: str, names: Sequence[str]) -> Shortage | None:
+    """What a node lacks of cpu, memory or disk."""
+    if text.removeprefix(SHORT) not in _SHARED:
+        return None
+    return shortage(case, text, [name for name in names if case.obstacles[name].text == text])
+
+
+def _text(one: Obstacle) -> str:
+    named = one.text in (SELECTOR_TEXT, TAINT_TEXT) and one.detail != BY_AFFINITY
+    return f"{one.text} ({one.detail})" if named else one.text
+
+
+def proofs(case: Case, name: str) -> list[Evidence]:
+    """The part of the node, or of what was asked for, that shows its obstacle."""
+    node, (text, detail) = case.nodes[name], case.obstacles[name]
+    if text == TAINT_TEXT:
+        return [quotes.of_node(node, detail, "{.spec.taints[*].key}")]
+    if text == SELECTOR_TEXT:
+        value = (case.pod.spec.node_selector or {}).get(detail)
+        return [of_manifest(case.pod, detail, value)] if value else []
+    offered = [quotes.of_allocatable(node, detail)] if detail in (node.status.allocatable or {}) else []
+    return offered + [of_manifest(case.pod, detail, str(amount)) for amount in _written(case.pod, detail)]
+
+
+def _written(pod: Pod, resource: str) -> list[Quantity]:
+    """The first amount of it that some container asks for."""
+    parts = [one.resources for one in (*pod.spec.containers, *(pod.spec.init_containers or ())) if one.resources]
+    amounts = [some[resource] for one in parts for some in (one.requests, one.limits) if some and resource in some]
+    return amounts[:1]
+
+
+def of_manifest(pod: Pod, key: str, value: str) -> Evidence:
+    """What stands in the manifest after that key."""
+    show = prose.command("grep", "-F", "--", key, file_of(pod))
+    return Evidence("manifest", f"Pod {pod.namespace}/{pod.name}", None, value, show)
+
+
+def never_scheduled(case: Case, name: str, confidence: Confidence, say: Texts) -> Finding:
+    """The pod names its node itself, or asks for what no node offers: whatever cards are free, it gets none."""
+    if node := case.pod.spec.node_name:
+        claim = say("fits.node-named", pod=name, node=node)
+        proofs = [of_manifest(case.pod, "nodeName", node)]
+        look = kubectl("get", "nodes", "--show-labels")
+        instead = ask_again(case.pod, say("admission-denied.node"), look, say)
+        return finding("admission-denied", claim, confidence, (), proofs, severity="warning", actions=[instead])
+    resource = unoffered(case)
+    proofs = [of_manifest(case.pod, resource, str(amount)) for amount in _written(case.pod, resource)]
+    claim = say("fits.unoffered", pod=name, resource=resource)
+    near = meant(case, resource)
+    label = say("fits.resource-meant" if near else "fits.resource-gone", resource=resource, near=near)
+    look = kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.allocatable}")
+    instead = ask_again(case.pod, label, look, say)
+    return finding("kubernetes-filter", claim, confidence, (), proofs, severity="warning", actions=[instead])
+
+
+def ask_again(pod: Pod, change: str, look: str, say: Texts) -> NextAction:
+    """A change of the manifest, and the command that tries it once it is made; of a pasted one, what to look at."""
+    if (file := file_of(pod)) == STANDARD_INPUT:
+        return NextAction(change, look)
+    within = ("-n", pod.namespace) if pod.namespace != DEFAULT_NAMESPACE else ()
+    return NextAction(say("change.in-file", change=change, file=file), prose.command("fit", "-f", file, *within))
+
+
+def not_looked_at(case: Case, say: Texts) -> list[Gap]:
+    """What the pod asks for beside cards: of amounts only is known that a node is large enough, of the rest nothing."""
+    shared = [one for one in _SHARED if effective_request(case.pod, one) > 0]
+    asked = ", ".join([*shared, *beside(case.pod, case.config)])
+    gaps = [Gap(f"free {asked}", say("gap.taken", what=asked), say("gap.taken-hint"))] if asked else []
+    rules = rules_on_others(case.pod)
+    return gaps + [Gap(rule, say("gap.unjudged-rule"), say("gap.unjudged-rule-hint")) for rule in rules]
+
+
+def ways(case: Case, names: Sequence[str], say: Texts) -> list[NextAction]:
+    """A looser selection, a toleration: each tried on nodes that HAMi would give the pod, at most one of each kind."""
+    found: list[NextAction] = []
+    if (loosened := loosen(case, names)) is not None:
+        look = kubectl("get", "node", loosened.nodes[0], "--show-labels")
+        found.append(NextAction(loosened.label(say), look))
+    for text in dict.fromkeys(case.obstacles[name].text for name in names):
+        if (short := _shortage(case, text, names)) is not None:
+            less = short.ask_less(case.pod, say)
+            look = kubectl("get", "node", short.node.name, "-o", "jsonpath={.status.allocatable}")
+            found += [ask_again(case.pod, one.label, look, say) for one in less]
+    tainted = [name for name in names if case.obstacles[name].text == TAINT_TEXT]
+    for taint in dict.fromkeys(case.obstacles[name].detail for name in tainted):
+        of_taint = [name for name in tainted if case.obstacles[name].detail == taint]
+        tolerating = None if taint.startswith(_OF_KUBERNETES) else _tolerating(taint)
+        if tolerating and (let_in := _let_in(case, of_taint, tolerating)):
+            label = say("change.tolerate", taint=taint, nodes=", ".join(let_in))
+            found.append(NextAction(label, kubectl("get", "node", let_in[0], "-o", "jsonpath={.spec.taints}")))
+            break
+    return found
+
+
+def _let_in(case: Case, names: Sequence[str], change: Callable[[Pod], Pod]) -> list[str]:
+    """Some of the nodes that have no other obstacle for the changed pod."""
+    drops = NodeFilter(change(case.pod)).obstacle
+
+    def taking() -> Iterator[Node]:
+        return (node for node in map(case.nodes.__getitem__, names[:_MAX_TRIED]) if drops(node) is None)
+
+    return [node.name for node in islice(taking(), _MAX_NAMED)]
+
+
+def _tolerating(taint: str) -> Callable[[Pod], Pod]:
+    def tolerating(pod: Pod) -> Pod:
+        more = [*(pod.spec.tolerations or ()), Toleration(key=taint, operator="Exists")]
+        return structs.replace(pod, spec=structs.replace(pod.spec, tolerations=more))
+
+    return tolerating

@@ -1,0 +1,101 @@
+"""Pods from manifests: YAML or JSON, one or several documents, Lists included."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+import click
+import msgspec
+from msgspec import structs
+
+from bot.errors import UsageError
+from bot.safe_yaml import parse_documents
+from playbooks.fit.manifest_pod import STANDARD_INPUT, ManifestPod
+
+_MAX_BYTES = 16 * 1024 * 1024
+_MAX_PODS = 5000
+
+
+class Manifest(NamedTuple):
+    """A text with what errors call it. `file` is the path to name in commands, `-` where it is no file."""
+
+    path: str
+    text: str
+    file: str = STANDARD_INPUT
+
+
+class ManifestFile(click.ParamType[Manifest]):
+    """A manifest's path, `-` for standard input; its value is the `Manifest`."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Manifest:
+        try:
+            with click.open_file(value, "rb") as file:
+                data = file.read(_MAX_BYTES + 1)
+        except OSError as error:
+            self.fail(f"{value}: {error.strerror}", param, ctx)
+        if len(data) > _MAX_BYTES:
+            self.fail(f"{value}: larger than {_MAX_BYTES // 1024 // 1024} MiB", param, ctx)
+        return Manifest(str(value), data.decode("utf-8", "replace"), str(value))
+
+
+def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
+    """Every pod of the manifests, in order. Raises UsageError for text that is no manifest, or holds another kind."""
+    found = (pod for manifest in manifests for document in _documents(manifest) for pod in _pods(manifest, document))
+    pods = list(islice(found, _MAX_PODS + 1))
+    if not pods:
+        raise UsageError("the manifest holds no pod", hint="Give a Pod or a List of Pods, as YAML or JSON.")
+    if len(pods) > _MAX_PODS:
+        raise UsageError(f"more than {_MAX_PODS} pods", hint="Split the manifest.")
+    return pods
+
+
+def _documents(manifest: Manifest) -> list[object]:
+    text = manifest.text.lstrip("\ufeff")
+    try:
+        if text.lstrip()[:1] in ("{", "["):
+            try:
+                return [msgspec.json.decode(text)]
+            except msgspec.DecodeError:
+                pass  # flow-style YAML begins with a brace too
+        return [one for one in parse_documents(text) if one is not None]
+    except (RecursionError, ValueError) as error:
+        raise UsageError(f"{manifest.path} is neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
+
+
+def _pods(manifest: Manifest, document: object) -> Iterator[ManifestPod]:
+    """The pods of one document: a Pod, a List or PodList of them, or a bare sequence of either.
+
+    Deeper nesting is refused: with YAML's aliases a small file can stand for an endless one.
+    """
+    listed: list[object] = cast("list[object]", document) if isinstance(document, list) else [document]
+    for one in listed:
+        fields = _fields(one)
+        items = fields.get("items")
+        if fields.get("kind") not in ("List", "PodList") or not isinstance(items, list):
+            yield _pod(manifest, one, "")
+            continue
+        for item in cast("list[object]", items):
+            yield _pod(manifest, item, "Pod" if fields["kind"] == "PodList" else "")
+
+
+def _pod(manifest: Manifest, document: object, kind: str) -> ManifestPod:
+    """`kind` is what the document is where it does not say so itself."""
+    fields = _fields(document)
+    stated = fields.get("kind") or (kind if fields else None)
+    if stated != "Pod":
+        what = f"kind {stated}" if isinstance(stated, str) else "something without a kind"
+        raise UsageError(
+            f"{manifest.path} holds {what[:80]}, not a Pod",
+            hint="Give the pod itself: for a Deployment or Job, its template with kind: Pod.",
+        )
+    try:
+        pod = msgspec.convert(document, ManifestPod, strict=False)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(f"{manifest.path}: not a pod as the API has it: {error}") from error
+    return structs.replace(pod, written_in=manifest.file)
+
+
+def _fields(document: object) -> dict[str, object]:
+    return cast("dict[str, object]", document) if isinstance(document, dict) else {}

@@ -1,0 +1,205 @@
+"""Would these pods, or cards asked for in a few words, fit now, and where? If not: what would let them in.
+
+The table `nodes` is HAMi's filter alone, per pod and node, with kubernetes' own filters beside it; the answer counts
+only nodes that both leave.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import click
+from msgspec import structs
+
+from bot.errors import SourceError, UsageError
+from bot.kube.cluster import Cluster
+from bot.kube.models import Pod
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Gap, Report, Subject, Table, one_line, worst
+from bot.texts import Texts
+from playbooks.fit import tables
+from playbooks.fit.answer import Answer, Asked, answer, free_nodes
+from playbooks.fit.elsewhere import not_looked_at
+from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words, words_of
+from playbooks.fit.manifest import Manifest, ManifestFile, read_pods
+from playbooks.fit.manifest_pod import file_of
+from playbooks.fit.resources import ManifestCase
+from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
+from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
+from playbooks.playbook import Playbook, Sources
+from playbooks.rules import prose
+from playbooks.rules.case import World
+from playbooks.rules.gaps import capacity_gaps, confidence_in, fit_gaps
+
+_MAX_FINDINGS = 20
+_MAX_CORES = 100
+
+
+class Request(NamedTuple):
+    """The pods to try, as a webhook would have admitted them; or cards in words, for a pod of the namespace."""
+
+    pods: tuple[Pod, ...]
+    words: CardWords | None = None
+    namespace: str = ""
+
+
+class Snapshot(NamedTuple):
+    """The cluster's cards and what is used of them. `deserted` is the namespace that was typed, if nothing is in it."""
+
+    request: Request
+    cluster: str
+    taken_at: datetime
+    as_of: datetime
+    install: InstallSeen
+    capacity: Capacity
+    deserted: Deserted | Gap | None
+    undecodable: tuple[str, ...]
+
+
+def request(
+    file: Sequence[Manifest] = (),
+    namespace: str = "",
+    cards: Sequence[str] | str = (),
+    cores: int | None = None,
+    type: str = "",  # noqa: A002  # the option's name
+) -> Request:
+    """The pods of the files, `namespace` being for those that name none; or one pod that asks for such cards."""
+    words = [cards] if isinstance(cards, str) else list(cards)
+    if file and (words or cores is not None or type):
+        raise UsageError("a manifest says itself which cards it asks for", hint="Give either -f FILE or cards.")
+    if words:
+        return Request((), read_card_words(words, cores, type.strip()), namespace or DEFAULT_NAMESPACE)
+    if not file:
+        what = "cards or a manifest" if cores is None and not type else "the number of cards, and the memory of each"
+        raise UsageError(f"fit needs {what}", hint=f"Name the cards, or a manifest with -f. {EXAMPLE}")
+    pods = read_pods(file)
+    return Request(tuple(_named(pod, number, namespace) for number, pod in enumerate(pods, 1)), None, namespace)
+
+
+def _named(pod: Pod, number: int, namespace: str) -> Pod:
+    meta = pod.metadata
+    name = meta.name or (f"{meta.generate_name}{number}" if meta.generate_name else f"pod-{number}")
+    within = meta.namespace or namespace or DEFAULT_NAMESPACE
+    return structs.replace(pod, metadata=structs.replace(meta, name=name, namespace=within))
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Read the install and the cards. Raises SourceError when the nodes cannot be read: there is nothing to fit on."""
+    install = await gather_install(sources)
+    capacity = await gather_capacity(sources.cluster, install.install, "")
+    cluster = sources.cluster
+    if isinstance(capacity.nodes, Gap):
+        raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
+    as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
+    deserted = await _deserted(cluster, wanted.namespace, capacity)
+    undecodable = tuple(cluster.undecodable)
+    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, deserted, undecodable)
+
+
+async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> Deserted | Gap | None:
+    """More is read only for a namespace without quotas and without cards."""
+    seen = {one.namespace for some in (capacity.quotas, capacity.pods) if not isinstance(some, Gap) for one in some}
+    return None if namespace in {"", DEFAULT_NAMESPACE, *seen} else await gather_deserted(cluster, namespace)
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """A finding per pod; the nodes grouped by reason, and one by one."""
+    install, config = snapshot.install.install, snapshot.install.config
+    wanted = snapshot.request
+    world = World(_quotas_or_none(snapshot.capacity), install, config, snapshot.as_of)
+    if wanted.words:
+        version = install.version.version if install.version else None
+        pods = [pod_of(wanted.words, wanted.namespace, config, version)]
+    else:
+        pods = list(wanted.pods)
+    asked = [Asked(ManifestCase(pod, world), name, wanted.words) for pod, name in zip(pods, _names(pods), strict=True)]
+    sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
+    answers = [answer(one, sure, say) for one in asked[:_MAX_FINDINGS]]
+    findings = sorted((one.finding for one in answers), key=lambda one: one.severity == "info")
+    gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
+    gaps += [gap for one in asked for gap in (*fit_gaps(one.case, say), *not_looked_at(one.case, say))]
+    gaps += [gap for one in answers for gap in one.gaps]
+    if isinstance(snapshot.deserted, Deserted):
+        findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted), say))
+    elif snapshot.deserted is not None:
+        gaps.append(snapshot.deserted)
+    return Report(
+        schema=SCHEMA,
+        playbook="fit",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=_subject(wanted, pods),
+        verdict=one_line(_verdict(asked, answers, say)),
+        severity=worst(tuple(findings)),
+        findings=tuple(prose.few_actions(findings)),
+        tables=tuple(one for one in _tables(asked, answers, say) if one.rows or one.title == tables.NODES),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _without_namespace(wanted: Request) -> tuple[str, ...]:
+    """The question up to the namespace."""
+    if wanted.words:
+        return "fit", *words_of(wanted.words, DEFAULT_NAMESPACE), "-n"
+    files = dict.fromkeys(map(file_of, wanted.pods))
+    return "fit", *(word for file in files for word in ("-f", file)), "-n"
+
+
+def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
+    first, *others = pods
+    if not others:
+        return Subject("Cards" if wanted.words else "Pod", first.namespace, first.name)
+    return Subject("Pods", first.namespace if {one.namespace for one in pods} == {first.namespace} else "", "")
+
+
+def _tables(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> list[Table]:
+    """What is short first: the nodes one by one are for machines."""
+    return [
+        tables.by_reason(asked, say),
+        tables.endings([(one.name, two.endings) for one, two in zip(asked, answers, strict=False)]),
+        tables.requests(asked),
+        tables.quota_effect(asked, say),
+        tables.nodes(asked, say),
+    ]
+
+
+def _verdict(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> str:
+    if len(asked) == 1:
+        return answers[0].verdict or answers[0].finding.claim
+    return say("fit.summary", fitting=sum(1 for one in asked if free_nodes(one.case)), pods=len(asked))
+
+
+def _quotas_or_none(capacity: Capacity) -> Capacity:
+    """Where quotas could not be read the question is answered without them: the gap says so, and nothing is sure."""
+    return capacity._replace(quotas=[]) if isinstance(capacity.quotas, Gap) else capacity
+
+
+def _names(pods: Sequence[Pod]) -> list[str]:
+    """The pods' names; with their namespace where a name alone would not tell them apart."""
+    plain = [pod.name for pod in pods]
+    return plain if len(set(plain)) == len(plain) else [f"{pod.namespace}/{pod.name}" for pod in pods]
+
+
+PLAYBOOK = Playbook(
+    verb="fit",
+    summary="Would these pods, or so many cards, fit now, and on which nodes?",
+    example="fit 2x16Gi",
+    parameters=(
+        click.Argument(["cards"], nargs=-1, metavar="[CARDSxMEMORY]"),
+        click.Option(
+            ["--cores"], type=click.IntRange(0, _MAX_CORES), metavar="N", help="Per cent of each card's cores."
+        ),
+        click.Option(["--type"], default="", metavar="TYPE", help="Only cards whose type contains this, in any case."),
+        click.Option(
+            ["-f", "--file"],
+            type=ManifestFile(),
+            multiple=True,
+            metavar="FILE",
+            help="A Pod or List as YAML or JSON; - for standard input. May be repeated.",
+        ),
+        click.Option(["-n", "--namespace"], default="", metavar="NS", help="Of the cards; for pods that name none."),
+    ),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,139 @@
+"""Why a pod fits nowhere, in words: HAMi's own codes stand in the tables."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import structs
+
+from bot.hami import fit
+from bot.hami.fit import type_allows
+from bot.hami.inventory import CardState
+from bot.hami.nodestate import Unregistered
+from bot.texts import Texts
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+
+_REASONS_SHOWN = 4
+_PASSING = frozenset(
+    {
+        fit.INSUFFICIENT_MEMORY,
+        fit.INSUFFICIENT_CORE,
+        fit.COMPUTE_UNITS_EXHAUSTED,
+        fit.TIME_SLICING_EXHAUSTED,
+        fit.EXCLUSIVE_CONFLICT,
+        fit.QUOTA_NOT_FIT,
+        fit.MIG_INFEASIBLE,
+    }
+)
+"""What other pods hold is given back some time."""
+_EMPTY_AND_SOUND = frozenset({fit.NOT_HEALTHY, fit.CORDONED, fit.QUOTA_NOT_FIT})
+_WORDS = {
+    fit.NOT_HEALTHY: "unhealthy",
+    fit.CORDONED: "cordoned",
+    fit.TYPE_MISMATCH: "type",
+    fit.NUMA_NOT_FIT: "numa",
+    fit.UUID_MISMATCH: "uuid",
+    fit.TIME_SLICING_EXHAUSTED: "slots",
+    fit.EXCLUSIVE_CONFLICT: "exclusive",
+    fit.QUOTA_NOT_FIT: "quota",
+    fit.INSUFFICIENT_MEMORY: "memory",
+    fit.INSUFFICIENT_CORE: "cores",
+    fit.COMPUTE_UNITS_EXHAUSTED: "units",
+    fit.MIG_INFEASIBLE: "mig",
+    fit.ALLOCATED_INSUFFICIENT: "too-few",
+    fit.NODE_INSUFFICIENT: "too-few",
+    fit.NODE_UNREGISTERED: "unregistered",
+}
+"""The texts `fit-reason.*`."""
+
+
+def why_nowhere(case: Case, say: Texts) -> list[str]:
+    """Every candidate's reason, counted, those that pass with time first; then ever shorter."""
+    if (few := _too_few_of_type(case, say)) is not None:
+        return [few]
+    codes = Counter(_telling(one.codes) for one in case.verdicts.values() if one.fits is False)
+    ordered = sorted(codes.items(), key=lambda one: (_PASSING.isdisjoint(one[0]), -one[1], one[0]))
+    parts = [(count, ", ".join(_in_words(some, say))) for some, count in ordered]
+    dropped = [say("fit.dropped", count=len(case.obstacles))] if case.obstacles else []
+    forms = [
+        [*_counted(parts[:most]), *_rest(parts[most:], say)] for most in range(min(len(parts), _REASONS_SHOWN), 0, -1)
+    ]
+    return ["; ".join(one + dropped) for one in forms or [[]] if one + dropped] + ["; ".join(one) for one in forms[-1:]]
+
+
+def _telling(codes: Iterable[str]) -> tuple[str, ...]:
+    """That too few cards were found follows from the other reasons, where there are any."""
+    some = tuple(sorted(codes))
+    return tuple(one for one in some if one != fit.ALLOCATED_INSUFFICIENT) or some
+
+
+def _in_words(codes: Iterable[str], say: Texts) -> list[str]:
+    return [say(f"fit-reason.{_WORDS[one]}") if one in _WORDS else one for one in codes]
+
+
+def _counted(parts: Iterable[tuple[int, str]]) -> list[str]:
+    return [f"{count} {text}" for count, text in parts]
+
+
+def _rest(parts: Iterable[tuple[int, str]], say: Texts) -> list[str]:
+    left = sum(count for count, _ in parts)
+    return [say("fit.others", count=left)] if left else []
+
+
+def _too_few_of_type(case: Case, say: Texts) -> str | None:
+    """Where the type is what the pod is kept to, and no node has so many cards of it."""
+    kind, rules = case.request.constraints.use_type, case.view.rules
+    if not kind:
+        return None
+    allowed = (
+        [one for one in case.view.cards(name) if type_allows(case.request.constraints, one, rules)]
+        for name in case.nodes
+    )
+    most = max(map(_places, allowed), default=0)
+    if not most or all(one.count <= most for one in case.request.containers):
+        return None
+    return say("fits-nowhere.most-of-type", count=most, type=kind)
+
+
+def why_never(case: Case, say: Texts) -> str:
+    """By what alone it is too large: the memory of a card, or the number of cards; else the most there is of both."""
+    cards = {name: case.view.cards(name) for name in case.nodes}
+    memory = max((card.card.memory_mib for some in cards.values() for card in some), default=0)
+    as_cards = max(map(len, cards.values()), default=0)
+    most = max(as_cards, _most_given(case, cards))
+    containers = case.request.containers
+    if any(one.memory_mib > memory for one in containers):
+        return say("fits-nowhere.largest", memory=prose.mib(memory))
+    if any(one.count > most for one in containers):
+        return say("fits-nowhere.most-mig" if most > as_cards else "fits-nowhere.most", count=most)
+    return say("fits-nowhere.most-and-largest", count=most, memory=prose.mib(memory))
+
+
+def _most_given(case: Case, cards: Mapping[str, Sequence[CardState]]) -> int:
+    """As many as an empty node with MIG cards gives, where each of its instances may be one."""
+    with_mig = (name for name, some in cards.items() if any(one.card.mode == "mig" for one in some))
+    return max((_given(case, name) for name in with_mig), default=0)
+
+
+def _given(case: Case, name: str) -> int:
+    containers = case.request.containers
+    if len(containers) != 1:
+        return _places(case.view.cards(name))
+    counts = range(_places(case.view.cards(name)), 0, -1)
+    return next((count for count in counts if would_if_empty(case, name, count)), 0)
+
+
+def _places(cards: Sequence[CardState]) -> int:
+    """How many cards a pod can be given of a node; a MIG card is given instance by instance."""
+    return sum(max(card.card.slots, 1) if card.card.mode == "mig" else 1 for card in cards)
+
+
+def would_if_empty(case: Case, name: str, count: int | None = None) -> bool:
+    """Whether the node, with sound cards and nothing given of them, would take the pod, or one of so many cards."""
+    state, request = case.view.state(name), case.request
+    if isinstance(state, Unregistered):
+        return False
+    if count is not None:
+        request = request._replace(containers=tuple(structs.replace(one, count=count) for one in request.containers))
+    empty = [CardState(one.card) for one in state.cards]
+    return case.view.run(state._replace(cards=empty), request, _EMPTY_AND_SOUND).fits is not False

@@ -1,0 +1,58 @@
+"""What a share of a card comes to: a figure for each type of card that the pod may have."""
+
+from collections.abc import Mapping
+
+from bot.hami.fit import type_allows, uuid_allows
+from bot.hami.requests import PodRequest
+from bot.texts import Texts
+from playbooks.quota.rules import Effect, effects
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+
+
+def asked_on(case: Case) -> dict[int, list[str]]:
+    """The MiB that the whole pod means on cards of one size, ascending, with the types of those cards."""
+    found: dict[int, set[str]] = {}
+    wanted, rules = case.request.constraints, case.view.rules
+    for name in case.candidates:
+        for one in case.view.cards(name):
+            if type_allows(wanted, one, rules) and uuid_allows(wanted, one.card.uuid, rules):
+                found.setdefault(_memory(case.request, one.card.memory_mib), set()).add(one.card.type)
+    return {amount: sorted(found[amount]) for amount in sorted(found)}
+
+
+def _memory(request: PodRequest, of_card: int) -> int:
+    return sum(one.count * one.memory_on(of_card) for one in request.containers)
+
+
+def is_share(case: Case, effect: Effect) -> bool:
+    """Whether what is asked of the limit depends on the card."""
+    return effect.by == "HAMi" and effect.asked is None and effect.of.resource == case.config.memory
+
+
+def amounts(figures: Mapping[int, list[str]], say: Texts, form: str = ",") -> str:
+    """`7,680 to 40,960`, each in that form; `?` where no card that the pod may have was seen."""
+    ends = [f"{amount:{form}}" for amount in sorted({min(figures), max(figures)})] if figures else ["?"]
+    return ends[0] if len(ends) == 1 else say("fit.range", least=ends[0], most=ends[1])
+
+
+def amounts_by_type(figures: Mapping[int, list[str]], say: Texts) -> str:
+    """`7,680 (Tesla T4), 40,960 (A100)`; of one amount that alone."""
+    if len(figures) < 2:
+        return amounts(figures, say)
+    return prose.names(say, [f"{amount:,} ({', '.join(types)})" for amount, types in figures.items()])
+
+
+def effects_on_cards(case: Case) -> list[Effect]:
+    """The effect on every limit; on one of a share, where every card that the pod may have gives the same."""
+    return [_on_cards(case, one) if is_share(case, one) else one for one in effects(case)]
+
+
+def _on_cards(case: Case, effect: Effect) -> Effect:
+    limit, used, figures = effect.of.amount, effect.used, asked_on(case)
+    if effect.verdict != "unknown" or limit is None or not figures:
+        return effect
+    if (used or 0) + min(figures) > limit:
+        return effect._replace(verdict="refused")
+    fits = used is not None and used + max(figures) <= limit
+    return effect._replace(verdict="fits") if fits else effect

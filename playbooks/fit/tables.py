@@ -1,0 +1,126 @@
+"""The tables of `fit`: the nodes grouped and one by one, what was asked, whose end would help, what the quota says."""
+
+from collections.abc import Iterable, Sequence
+
+from bot.hami.blockers import Ending
+from bot.hami.requests import ContainerRequest
+from bot.report import Table
+from bot.texts import Texts
+from playbooks.fit.answer import Asked
+from playbooks.fit.shares import amounts, asked_on, effects_on_cards, is_share
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+from playbooks.rules.gaps import other_vendors
+
+NODES = "nodes"
+COLUMNS = ("pod", "node", "verdict", "reason", "kubernetes")
+
+
+def by_reason(asked: Sequence[Asked], say: Texts) -> Table:
+    """Per pod the nodes of one verdict for the same reasons; those that take it first, then the most.
+
+    Which pod it is needs no column where there is one.
+    """
+    rows: list[tuple[str, ...]] = []
+    for one in asked:
+        groups: dict[tuple[str, str, str], list[str]] = {}
+        for name in sorted(one.case.nodes):
+            word, reason = _judged(one.case, name, say, counted=False)
+            groups.setdefault((word, reason, _obstacle(one.case, name)), []).append(name)
+        ordered = sorted(groups.items(), key=lambda group: (group[0][0] != "fit", group[0][2] != "", -len(group[1])))
+        rows += [(one.name, *key, str(len(names)), prose.names(say, names)) for key, names in ordered]
+    columns = ("pod", "verdict", "reason", "kubernetes", "nodes", "which")
+    first = 0 if len(asked) > 1 else 1
+    return Table("by reason", columns[first:], tuple(row[first:] for row in rows))
+
+
+def nodes(asked: Iterable[Asked], say: Texts) -> Table:
+    """One row per pod and node. `reason` is HAMi's own text, as its extender logs it."""
+    rows = [
+        (one.name, name, *_judged(one.case, name, say, counted=True), _obstacle(one.case, name))
+        for one in asked
+        for name in sorted(one.case.nodes)
+    ]
+    return Table(NODES, COLUMNS, tuple(rows))
+
+
+def _judged(case: Case, name: str, say: Texts, *, counted: bool) -> tuple[str, str]:
+    """`fit`, `unfit` or `unknown`, and why; with HAMi's counts of cards, or the codes alone."""
+    verdict = case.judge(name)
+    if verdict.fits:
+        vendors = other_vendors(case)
+        return ("unknown", say("gap.vendor", resource=vendors[0])) if vendors else ("fit", "")
+    reason = verdict.text() if counted else ", ".join(sorted(verdict.codes))
+    return "unknown" if verdict.fits is None else "unfit", reason or verdict.unknown
+
+
+def _obstacle(case: Case, name: str) -> str:
+    lost = case.obstacles.get(name)
+    return lost.text if lost else ""
+
+
+def requests(asked: Iterable[Asked]) -> Table:
+    """What each container asks of a card, as HAMi reads it."""
+    rows = [
+        (
+            one.name,
+            one.case.pod.namespace,
+            container.container,
+            str(container.count),
+            _memory(container),
+            f"{container.cores}%" if container.cores else "",
+            ", ".join(f"{key}: {value}" for key, value in _constraints(one.case)),
+        )
+        for one in asked
+        for container in one.case.request.containers
+    ]
+    return Table("request as read", ("pod", "namespace", "container", "cards", "memory", "cores", "only"), tuple(rows))
+
+
+def _memory(container: ContainerRequest) -> str:
+    return prose.mib(container.memory_mib) if container.memory_mib else f"{container.percentage}%"
+
+
+def _constraints(case: Case) -> list[tuple[str, str]]:
+    fields = case.request.constraints._asdict()
+    return [(key, str(value)) for key, value in fields.items() if value not in (None, False, "")]
+
+
+def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:
+    """The pods that would have to end, one set per row, the least disruptive first."""
+    rows = [
+        (
+            name,
+            str(rank),
+            one.node,
+            ", ".join(f"{pod.namespace}/{pod.name}" for pod in one.pods),
+            str(max(pod.priority for pod in one.pods)),
+            min(pod.created for pod in one.pods),
+        )
+        for name, some in found
+        for rank, one in enumerate(some, 1)
+    ]
+    columns = ("pod", "choice", "node", "pods to end", "highest priority", "oldest since")
+    return Table("pods to end", columns, tuple(rows))
+
+
+def quota_effect(asked: Iterable[Asked], say: Texts) -> Table:
+    """What the namespace's quotas on HAMi's resources would hold with the pod in it."""
+    rows = [
+        (
+            one.name,
+            effect.by,
+            effect.key,
+            str(effect.limit),
+            _number(effect.used),
+            amounts(asked_on(one.case), say, "d") if is_share(one.case, effect) else _number(effect.asked),
+            effect.verdict,
+        )
+        for one in asked
+        for effect in effects_on_cards(one.case)
+    ]
+    return Table("quota", ("pod", "held by", "key", "limit", "used", "asked", "verdict"), tuple(rows))
+
+
+def _number(amount: int | None) -> str:
+    return "?" if amount is None else str(amount)

@@ -1,0 +1,46 @@
+"""A namespace that was typed and in which nothing was found: is it one at all?"""
+
+import asyncio
+import difflib
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import PODS, RESOURCE_QUOTAS
+from bot.report import Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks.rules import prose
+from playbooks.rules.findings import finding
+
+_MAX_NEAR = 3
+
+
+class Deserted(NamedTuple):
+    """No pod and no quota was seen there. `near` are namespaces with pods whose names are like it."""
+
+    namespace: str
+    near: tuple[str, ...]
+
+
+async def gather_deserted(cluster: Cluster, namespace: str) -> Deserted | Gap | None:
+    """None where it has a pod or a quota. Namespaces themselves are not read: that would take one more right."""
+    there = await asyncio.gather(
+        seen(f"pods of {namespace}", cluster.list(PODS, namespace, metadata_only=True)),
+        seen(f"resource quotas of {namespace}", cluster.list(RESOURCE_QUOTAS, namespace)),
+    )
+    unread = [one for one in there if isinstance(one, Gap)]
+    if unread or any(there):
+        return unread[0] if unread else None
+    pods = await seen("pods", cluster.list(PODS, metadata_only=True))
+    names = sorted({one.namespace for one in pods}) if not isinstance(pods, Gap) else []
+    return Deserted(namespace, tuple(difflib.get_close_matches(namespace, names, n=_MAX_NEAR)))
+
+
+def no_such_namespace(deserted: Deserted, words: tuple[str, ...], say: Texts) -> Finding:
+    """It may as well be empty; the words in front of a namespace ask about a near one."""
+    key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
+    claim = say(key, namespace=deserted.namespace, names=prose.names(say, deserted.near))
+    told = finding("not-found", claim, "confirmed", (), (), severity="warning")
+    actions = (NextAction(say("not-found.ask", name=one), prose.command(*words, one)) for one in deserted.near)
+    return structs.replace(told, next_actions=tuple(actions))

@@ -1,0 +1,225 @@
+"""What questions about scheduling read: HAMi's install, the cards and their holders, the scheduler's log."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.errors import NotFound, Unusable
+from bot.hami.allocations import NODE_KEY
+from bot.hami.handshake import parse_handshake
+from bot.hami.install import (
+    COMPONENT_LABEL,
+    GUIDES_LABEL,
+    SCHEDULER_COMPONENT,
+    Install,
+    extender_of,
+    find_device_config,
+    read_install,
+)
+from bot.hami.requests import DeviceConfig
+from bot.hami.vendors import NVIDIA
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    HOLDERS,
+    LEASES,
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    ConfigMap,
+    Holder,
+    Lease,
+    Node,
+    Pod,
+    ResourceQuota,
+    Workload,
+)
+from bot.kube.remembered import Kept, of_each
+from bot.kube.selectors import label_matcher
+from bot.kube.times import parse_time
+from bot.report import Gap
+from playbooks.playbook import Sources
+
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+_UNZONED = ("Requesting_", "Deleted_")
+"""Of handshakes: the scheduler's own, in a local time that names no zone."""
+
+DEPLOYMENTS_SOURCE = "deployments"
+PODS_SOURCE = "scheduler pods"
+NODE_SELECTOR_FLAG = "node-label-selector"
+
+
+class InstallSeen(NamedTuple):
+    """HAMi's install and device config; what could not be read of them is in `gaps`. The maps are of its namespace."""
+
+    install: Install
+    config: DeviceConfig
+    gaps: tuple[Gap, ...]
+    config_maps: tuple[ConfigMap, ...] = ()
+
+
+class Capacity(NamedTuple):
+    """The nodes, the pods that hold or reserve cards, and one namespace's quotas.
+
+    `kept` is where what is worked out of them is left for later questions (see `Cluster.kept`).
+    """
+
+    nodes: list[Node] | Gap
+    pods: list[Holder] | Gap
+    quotas: list[ResourceQuota] | Gap
+    kept: Kept | None = None
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return tuple(one for one in self if isinstance(one, Gap))
+
+
+def install_unread(seen: InstallSeen) -> bool:
+    """Whether neither the scheduler's Deployment nor its pods could be read."""
+    return {DEPLOYMENTS_SOURCE, PODS_SOURCE} <= {gap.source for gap in seen.gaps}
+
+
+def nothing_read(gap: Gap) -> Unusable:
+    """The error where each source gave a gap: a report could only say that it knows nothing."""
+    return Unusable(gap.why, hint=gap.hint)
+
+
+async def gather_install(sources: Sources) -> InstallSeen:
+    """Find HAMi by its labels, else by the guides' label, else by its container's name; or as settings name it."""
+    cluster = sources.cluster
+    deployments, pods = await asyncio.gather(
+        seen(DEPLOYMENTS_SOURCE, _deployments(sources)),
+        seen(PODS_SOURCE, _scheduler_pods(cluster, sources.hami_namespace)),
+    )
+    if pods == [] and not isinstance(deployments, Gap):
+        pods = await seen(PODS_SOURCE, _pods_of(cluster, deployments))
+    gaps = [*cluster.notes, *(one for one in (deployments, pods) if isinstance(one, Gap))]
+    install = read_install(
+        [] if isinstance(deployments, Gap) else deployments,
+        [] if isinstance(pods, Gap) else pods,
+        None,
+        version_hint=cluster.hami_version_hint,
+    )
+    if (unreadable := _bad_selector(install)) is not None:
+        gaps.append(unreadable)
+        install = install._replace(flags={**install.flags, NODE_SELECTOR_FLAG: ""})
+    config, config_maps = DeviceConfig(), tuple[ConfigMap, ...]()
+    namespace = sources.hami_namespace or install.namespace
+    if namespace:
+        lease, maps = await asyncio.gather(
+            seen("scheduler lease", _lease(cluster, install)), seen("config maps", cluster.list(CONFIG_MAPS, namespace))
+        )
+        gaps += [one for one in (lease, maps) if isinstance(one, Gap)]
+        install = install._replace(lease=None if isinstance(lease, Gap) else lease)
+        config_maps = () if isinstance(maps, Gap) else tuple(maps)
+        found = find_device_config(config_maps)
+        if isinstance(found, DeviceConfig):
+            config = found
+        elif isinstance(found, str):
+            gaps.append(
+                Gap(
+                    "device config",
+                    f"device-config.yaml in {namespace}: {found}",
+                    "the chart's resource names are assumed",
+                )
+            )
+    return InstallSeen(install, config, tuple(gaps), config_maps)
+
+
+def _bad_selector(install: Install) -> Gap | None:
+    """A --node-label-selector that is none: which nodes the scheduler takes in is then not known."""
+    selector = install.flags.get(NODE_SELECTOR_FLAG, "")
+    try:
+        label_matcher(selector.strip("[]"))
+    except ValueError as error:
+        return Gap("scheduler flags", f"--{NODE_SELECTOR_FLAG}: {error}", "every node is taken to be in its scope")
+    return None
+
+
+async def _deployments(sources: Sources) -> list[Workload]:
+    cluster = sources.cluster
+    if sources.hami_namespace and sources.scheduler_deployment:
+        return [await cluster.get(DEPLOYMENTS, sources.scheduler_deployment, sources.hami_namespace)]
+    key, value = GUIDES_LABEL
+    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", f"{key}={value}"):
+        if found := await cluster.list(DEPLOYMENTS, sources.hami_namespace, labels=labels):
+            return found
+    everything = await cluster.list(DEPLOYMENTS, sources.hami_namespace)
+    return [one for one in everything if extender_of(one.spec.template.spec)]
+
+
+async def _scheduler_pods(cluster: Cluster, namespace: str) -> list[Pod]:
+    key, value = GUIDES_LABEL
+    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", f"{key}={value}"):
+        if found := await cluster.list(PODS, namespace, labels=labels):
+            return found
+    return []
+
+
+async def _pods_of(cluster: Cluster, deployments: Sequence[Workload]) -> list[Pod]:
+    """The pods of a scheduler that carries none of the known labels: by the labels of its own template."""
+    for one in deployments:
+        labels = ",".join(f"{key}={value}" for key, value in (one.spec.template.metadata.labels or {}).items())
+        if labels and (found := await cluster.list(PODS, one.namespace, labels=labels)):
+            return found
+    return []
+
+
+async def _lease(cluster: Cluster, install: Install) -> Lease | None:
+    name = install.flags.get("leader-elect-resource-name") or install.scheduler_name
+    namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
+    try:
+        return await cluster.get(LEASES, name, namespace)
+    except NotFound:
+        return None
+
+
+async def gather_capacity(cluster: Cluster, install: Install, namespace: str) -> Capacity:
+    """Everything that fit needs. `namespace` is where quotas are read; empty reads them of all namespaces."""
+    nodes, pods, quotas = await asyncio.gather(
+        seen("nodes", cluster.list(NODES)),
+        seen("pods", gather_holders(cluster, install.scheduler_name)),
+        seen("resource quotas", cluster.list(RESOURCE_QUOTAS, namespace)),
+    )
+    return Capacity(nodes, pods, quotas, cluster.kept)
+
+
+async def gather_holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
+    """The pods that count against cards.
+
+    HAMi labels them since 2.5. A pod that lost the label, or never had it, went through HAMi's scheduler: of those the
+    metadata is enough to tell. Reading all pods instead would be most of what a large cluster costs.
+    """
+    unlabelled = f"{UNFINISHED},spec.schedulerName={scheduler_name}"
+    labelled, rest = await asyncio.gather(
+        cluster.list(HOLDERS, labels=NODE_KEY, fields=UNFINISHED),
+        cluster.list(HOLDERS, labels=f"!{NODE_KEY}", fields=unlabelled, metadata_only=True),
+    )
+    return labelled + [pod for pod in rest if pod.metadata.annotation(NODE_KEY)]
+
+
+def times_of_pod(pod: Pod) -> Iterator[str | None]:
+    """The times that a pod's own status shows."""
+    yield pod.metadata.creation_timestamp
+    yield from (one.last_transition_time for one in pod.status.conditions or ())
+
+
+def times_shown(cluster: Cluster, nodes: Sequence[Node], install: Install) -> Iterator[str | None]:
+    """The times that tell how late it is in the cluster itself: the lease's, and the newest that a node shows."""
+    yield install.lease.spec.renew_time if install.lease else None
+    newest = [moment for moment in of_each(cluster.kept, _newest_time, nodes) if moment]
+    if newest:
+        yield max(newest).isoformat()
+
+
+def _newest_time(node: Node) -> datetime | None:
+    """Of the heartbeats and the handshake."""
+    texts = {one.last_heartbeat_time for one in node.status.conditions or ()}
+    moments = [moment for moment in map(parse_time, texts) if moment]
+    handshake = node.metadata.annotation(NVIDIA.handshake)
+    if handshake and not handshake.startswith(_UNZONED):
+        told = parse_handshake(handshake)
+        moments += [told.at] if told.at and told.zoned else []
+    return max(moments, default=None)

@@ -1,0 +1,162 @@
+"""What a question about all waiting pods reads: each list once, however many pods wait."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.errors import SourceError
+from bot.hami.logs import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
+from bot.hami.requests import asked_resources
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import EVENTS, PODS, Event, Node, Pod
+from bot.report import Gap
+from playbooks.gather.lock_owners import gather_owners
+from playbooks.gather.scheduler_logs import gather_extender_lines
+from playbooks.gather.scheduling import (
+    Capacity,
+    InstallSeen,
+    gather_capacity,
+    gather_install,
+    times_of_pod,
+    times_shown,
+)
+from playbooks.gather.subject import only_own_namespace
+from playbooks.judgement.pod import waits
+from playbooks.playbook import Sources
+
+PENDING = "status.phase=Pending,spec.nodeName="
+_FEW_PODS = 20
+"""So many are asked about one by one, as `why` does."""
+_LONG_EVENTS_UP_TO = 500
+"""Nodes. HAMi's own events and log lines name every node: on 5,000 nodes 100 kB for each pod and attempt."""
+_SHORT_REASONS = ("FailedScheduling", "BindingFailed")
+_LONG_REASONS = ("FilteringFailed", "FilteringSucceed")
+_FILTER_LINE = b'pod="'
+"""Stands in every line that a filter run of 2.5 to 2.10 writes about its pod."""
+_FILTER_WORDS = (*FILTER_STARTS, *NODE_UNFIT)
+
+Named = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+class Waiting(NamedTuple):
+    """The pods that wait for a node and concern HAMi, the oldest first, and where they were looked for.
+
+    `namespace` is empty where all were.
+    """
+
+    pods: list[Pod]
+    namespace: str
+    gaps: tuple[Gap, ...]
+
+
+class Said(NamedTuple):
+    """What schedulers said, by pod."""
+
+    events: Mapping[Named, Sequence[Event]]
+    lines: Mapping[Named, Sequence[tuple[Pod, LogLine]]]
+    gaps: tuple[Gap, ...]
+
+
+class Scene(NamedTuple):
+    """What bears on all of them."""
+
+    capacity: Capacity
+    said: Said
+    lock_owners: Mapping[Named, Pod | Gap | None]
+    as_of: datetime
+
+
+async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen, Waiting]:
+    """HAMi's install and the pods that wait for it. Raises SourceError when no pods can be read."""
+    install, found = await asyncio.gather(gather_install(sources), seen("pods", _pending(sources.cluster, namespace)))
+    if isinstance(found, Gap):
+        raise SourceError(found.why, hint=found.hint)
+    known = install.install.scheduler_name
+
+    def concerns_hami(pod: Pod) -> bool:
+        return pod.spec.scheduler_name == known or bool(asked_resources(pod, install.config))
+
+    pods = [pod for pod in found.pods if waits(pod) and concerns_hami(pod)]
+    pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name))
+    return install, found._replace(pods=pods)
+
+
+async def _pending(cluster: Cluster, namespace: str) -> Waiting:
+    """Where not all namespaces may be read, those of the credentials' own, with a gap that says so."""
+    try:
+        return Waiting(await cluster.list(PODS, namespace, fields=PENDING), namespace, ())
+    except SourceError as error:
+        if namespace or not cluster.namespace:
+            raise
+        pods = await cluster.list(PODS, cluster.namespace, fields=PENDING)
+        return Waiting(pods, cluster.namespace, (only_own_namespace(cluster.namespace, error),))
+
+
+async def gather_scene(
+    cluster: Cluster, install: InstallSeen, waiting: Waiting, capacity: Capacity | None = None
+) -> Scene:
+    """The cards, unless they were read already, and what the schedulers said of these pods."""
+    capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
+    nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
+    owners, said = await asyncio.gather(
+        gather_owners(cluster, nodes, waiting.pods), _gather_said(cluster, install, waiting, len(nodes))
+    )
+    shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
+    as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
+    return Scene(capacity, said, owners, as_of)
+
+
+async def _gather_said(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Said:
+    few = len(waiting.pods) <= _FEW_PODS
+    if few or nodes <= _LONG_EVENTS_UP_TO:
+        (events, gaps), (lines, more) = await asyncio.gather(
+            _events(cluster, waiting, (*_SHORT_REASONS, *_LONG_REASONS), one_by_one=few),
+            _lines(cluster, install, waiting),
+        )
+        return Said(events, lines, (*gaps, *more))
+    events, gaps = await _events(cluster, waiting, _SHORT_REASONS, one_by_one=False)
+    left_out = Gap(
+        "HAMi's events and log",
+        f"each names all of {nodes:,} nodes, and {len(waiting.pods):,} pods wait: they were not read",
+        "ask about one pod with why",
+    )
+    return Said(events, {}, (*gaps, left_out))
+
+
+async def _events(
+    cluster: Cluster, waiting: Waiting, reasons: Sequence[str], *, one_by_one: bool
+) -> tuple[dict[Named, list[Event]], tuple[Gap, ...]]:
+    if one_by_one:
+        asked = [(pod.namespace, f"involvedObject.name={pod.name}") for pod in waiting.pods]
+    else:
+        asked = [(waiting.namespace, f"involvedObject.kind=Pod,reason={reason}") for reason in reasons]
+    found = await asyncio.gather(
+        *(seen("events", cluster.list(EVENTS, namespace, fields=fields)) for namespace, fields in asked)
+    )
+    names = {(pod.namespace, pod.name) for pod in waiting.pods}
+    events: dict[Named, list[Event]] = {}
+    for event in (event for some in found if not isinstance(some, Gap) for event in some):
+        about = event.involved_object
+        name = (about.namespace or event.namespace, about.name)
+        if name in names:
+            events.setdefault(name, []).append(event)
+    return events, tuple(dict.fromkeys(one for one in found if isinstance(one, Gap)))
+
+
+async def _lines(
+    cluster: Cluster, install: InstallSeen, waiting: Waiting
+) -> tuple[dict[Named, list[tuple[Pod, LogLine]]], tuple[Gap, ...]]:
+    """The lines of filter runs, of each scheduler's log read once."""
+    log = await gather_extender_lines(cluster, install.install, _FILTER_LINE)
+    names = {(pod.namespace, pod.name) for pod in waiting.pods}
+    lines: dict[Named, list[tuple[Pod, LogLine]]] = {}
+    for scheduler, raw in log.lines:
+        if not any(word in raw for word in _FILTER_WORDS):
+            continue
+        line = parse_line(raw, cluster.now())
+        namespace, _, name = pod_key_of(line).rpartition("/") if line else ("", "", "")
+        if line and (namespace, name) in names:
+            lines.setdefault((namespace, name), []).append((scheduler, line))
+    return lines, log.gaps

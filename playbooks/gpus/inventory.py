@@ -1,0 +1,144 @@
+"""Every card with what is given of it, who holds it, and whether it could still take a pod: by asking the filter."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from bot.hami import fit, mig
+from bot.hami.fit import NodeCards
+from bot.hami.inventory import CardState
+from bot.hami.nodestate import Unregistered, is_held_by_turns
+from bot.hami.registration import Card
+from bot.hami.requests import Constraints, ContainerRequest, PodRequest
+from bot.hami.view import View
+from bot.kube.models import Node
+from bot.kube.readiness import is_cordoned, not_ready
+from playbooks.rules.case import World
+
+FREE = "free"
+UNKNOWN = "unknown"
+UNREGISTERED = "unregistered"
+NO_MEMORY = "no-memory"
+
+# Per reason of the filter: what is wrong with a card that refuses even the smallest pod.
+_STATES = {
+    fit.NOT_HEALTHY: "unhealthy",
+    fit.CORDONED: "cordoned",
+    fit.TIME_SLICING_EXHAUSTED: "no-slots",
+    fit.INSUFFICIENT_MEMORY: NO_MEMORY,
+    fit.INSUFFICIENT_CORE: "no-cores",
+    fit.COMPUTE_UNITS_EXHAUSTED: "no-cores",
+    fit.EXCLUSIVE_CONFLICT: "exclusive",
+    fit.MIG_INFEASIBLE: "no-mig-placement",
+    fit.TYPE_MISMATCH: "not-nvidia",
+    fit.NODE_INSUFFICIENT: "not-nvidia",
+}
+_WITHOUT_HOLDERS = ("unhealthy", "cordoned", "not-nvidia")
+"""States that a card is in whatever is given of it."""
+
+_SMALLEST = PodRequest("", "", "", (ContainerRequest("", 1, 1, 0, 0),), Constraints())
+
+
+class Used(NamedTuple):
+    """What is given of a card."""
+
+    memory_mib: int
+    cores: int
+    slots: int
+
+
+class CardSeen(NamedTuple):
+    """One card. `used` is None where it is not known, and so is `slice_mib`: the most that one pod could get now.
+
+    `state` is `free`, `unknown`, or why the card can take no pod. `holders` are (ns/name, bound): a pod that is not
+    bound holds a reservation, which the scheduler forgets once it tries that pod again.
+    """
+
+    node: str
+    card: Card
+    state: str
+    used: Used | None
+    slice_mib: int | None
+    holders: tuple[tuple[str, bool], ...] = ()
+    unknown: str = ""
+
+    @property
+    def free_mib(self) -> int | None:
+        """The memory that is not given, whether or not a pod could get it."""
+        return None if self.used is None else max(self.card.memory_mib - self.used.memory_mib, 0)
+
+    @property
+    def stranded_mib(self) -> int:
+        """Memory that is free and that no pod can get."""
+        return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) else self.free_mib or 0
+
+
+def cards_of(world: World, name: str) -> list[CardSeen]:
+    """The cards of a node by index, also of one that HAMi dropped; unknown where its possible versions disagree."""
+    *others, newest = (_cards_of(view, name) for view in world.views)
+    by_uuid = [{one.card.uuid: one for one in cards} for cards in others]
+    return [_agreed(one, by_uuid) for one in sorted(newest, key=lambda one: (one.card.index, one.card.uuid))]
+
+
+def _agreed(one: CardSeen, others: list[dict[str, CardSeen]]) -> CardSeen:
+    if all(cards.get(one.card.uuid) == one for cards in others):
+        return one
+    return one._replace(state=UNKNOWN, used=None, slice_mib=None)
+
+
+def _cards_of(view: View, name: str) -> list[CardSeen]:
+    state = view.state(name)
+    node = view.facts.nodes[name]
+    if isinstance(state, Unregistered):
+        registration = state.registration
+        cards = view.cards_of(name, registration).cards if registration else ()
+        blocked = UNREGISTERED
+    else:
+        cards, blocked = state.cards, _blocked(view, node)
+    cordoned = frozenset[str]() if isinstance(state, Unregistered) else state.cordoned
+    holders = _holders(view, name)
+    return [
+        _seen(view, name, one, cordoned, blocked)._replace(holders=tuple(sorted(holders.get(one.card.uuid, ()))))
+        for one in cards
+    ]
+
+
+def _blocked(view: View, node: Node) -> str:
+    """Why the node as a whole takes no pod; empty when it does."""
+    if is_cordoned(node):
+        return "node-cordoned"
+    if not_ready(node):
+        return "node-not-ready"
+    facts = view.facts
+    by_turns = is_held_by_turns(node, view.version, facts.now, count_resource=facts.config.count)
+    return "no-allocatable" if by_turns else ""
+
+
+def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
+    found: dict[str, list[tuple[str, bool]]] = {}
+    for holding in view.ledger.on(name) if view.ledger else ():
+        for uuid in holding.shares:
+            found.setdefault(uuid, []).append((f"{holding.namespace}/{holding.name}", holding.bound))
+    return found
+
+
+def _seen(view: View, name: str, card: CardState, cordoned: frozenset[str], blocked: str) -> CardSeen:
+    known = view.ledger is not None
+    used = Used(card.memory_mib, card.cores, card.slots) if known else None
+    if blocked:
+        return CardSeen(name, card.card, blocked, used, 0)
+    verdict = view.run(NodeCards([card], cordoned), _SMALLEST, frozenset({fit.QUOTA_NOT_FIT}))
+    state = FREE if verdict.fits else UNKNOWN if verdict.fits is None else _STATES[verdict.codes[0]]
+    if not known and state not in _WITHOUT_HOLDERS:
+        state = UNKNOWN
+    slice_mib = None if state == UNKNOWN else max(_amounts(card), default=0) if state == FREE else 0
+    return CardSeen(name, card.card, state, used, slice_mib, unknown=verdict.unknown)
+
+
+def _amounts(card: CardState) -> Iterator[int]:
+    """The amounts of memory that a pod could get: all that is free, or of a MIG card the profiles with a place."""
+    if card.card.mode != "mig":
+        yield card.free_memory_mib
+        return
+    for profile in card.card.mig_profiles:
+        if profile.memory_mib <= card.free_memory_mib and mig.choose([profile], 0, card.placements):
+            yield profile.memory_mib

@@ -1,0 +1,329 @@
+"""What is given of every card, what is left, and what nobody can get. The totals are HAMi's own metrics' totals."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from bot.errors import SourceError
+from bot.hami.nodestate import Unregistered, expects_gpus
+from bot.hami.registration import Registration, read_registrations
+from bot.hami.vendors import NVIDIA, VENDORS, vendor_of_register_key
+from bot.kube.models import Node
+from bot.kube.times import format_time
+from bot.report import (
+    SCHEMA,
+    Confidence,
+    Finding,
+    Gap,
+    NextAction,
+    Report,
+    Severity,
+    Subject,
+    Table,
+    one_line,
+    worst,
+)
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
+from playbooks.gpus import evidence
+from playbooks.gpus.inventory import FREE, UNKNOWN, UNREGISTERED, CardSeen, cards_of
+from playbooks.playbook import Playbook, Sources
+from playbooks.rules import prose
+from playbooks.rules.case import World
+from playbooks.rules.findings import finding
+from playbooks.rules.gaps import capacity_gaps, confidence_in
+from playbooks.rules.nodes_named import near_names, see_all_nodes
+
+CARDS_TABLE = "cards"
+SLICES_TABLE = "largest free slice by type"
+CARD_COLUMNS = (
+    "node",
+    "card",
+    "type",
+    "state",
+    "memory used",
+    "memory free",
+    "memory total",
+    "holders",
+    "slots",
+    "cores used",
+    "cores total",
+)
+"""The most telling first: a message shows few."""
+SLICE_COLUMNS = ("type", "largest slice", "node", "free", "cards", "memory total", "memory used", "memory stranded")
+
+_NOTABLE = 0.2
+"""From this part of a type's memory on, what nobody can get is worth a warning."""
+_MAX_NEAR = 3
+
+
+class Request(NamedTuple):
+    """Which cards: all, those of one node, or those whose type holds a text in any case (as HAMi matches types)."""
+
+    node: str
+    type: str
+
+
+class Snapshot(NamedTuple):
+    """The cards, and the pods that hold them."""
+
+    request: Request
+    cluster: str
+    taken_at: datetime
+    as_of: datetime
+    install: InstallSeen
+    capacity: Capacity
+    undecodable: tuple[str, ...]
+
+    @property
+    def confidence(self) -> Confidence:
+        return confidence_in(self.install, self.capacity, self.undecodable)
+
+
+def request(node: str = "", type: str = "") -> Request:  # noqa: A002  # the option's name
+    """The cards in the words that were typed."""
+    return Request(node.strip().removeprefix("node/"), type.strip())
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Read the install and the cards. Raises SourceError when the nodes cannot be read: there are no cards then."""
+    cluster = sources.cluster
+    install = await gather_install(sources)
+    capacity = await gather_capacity(cluster, install.install, "")
+    if isinstance(capacity.nodes, Gap):
+        raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
+    as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
+    # A card is no less free for a namespace's quota, so that none was read is no gap in this answer.
+    capacity = capacity._replace(quotas=[])
+    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, tuple(cluster.undecodable))
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """Totals and the largest slice first, then what is stranded or not registered."""
+    wanted, install = snapshot.request, snapshot.install
+    world = World(snapshot.capacity, install.install, install.config, snapshot.as_of)
+    names = sorted(name for name in world.facts.nodes if wanted.node in ("", name))
+    everything = [card for name in names for card in cards_of(world, name)]
+    cards = [card for card in everything if wanted.type.casefold() in card.card.type.casefold()]
+    registered = [card for card in cards if card.state != UNREGISTERED]
+    findings = [
+        *_capacity(snapshot, world, registered, say),
+        *_stranded(snapshot, world, registered, say),
+        *_unregistered(snapshot, world, names, cards, say),
+    ] or [_not_found(wanted, world, everything, say)]
+    gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable, say)
+    gaps += [Gap("fit", why, say("gap.fit-hint")) for why in sorted({one.unknown for one in cards if one.unknown})]
+    gaps += _other_vendors((world.facts.nodes[name] for name in names), say)
+    return Report(
+        schema=SCHEMA,
+        playbook="gpus",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Cards", "", wanted.type),
+        verdict=one_line(findings[0].claim),
+        severity=worst(tuple(findings)),
+        findings=tuple(prose.few_actions(findings)),
+        tables=_tables(wanted, registered, cards) if cards else (),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+# ----------------------------------------------------------------------------------------------------- findings
+
+
+def _capacity(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: Texts) -> list[Finding]:
+    if not cards:
+        return []
+    free = [card for card in cards if card.state == FREE]
+    unknown = sum(1 for card in cards if card.state == UNKNOWN)
+    shown = _largest(free) or cards[0]
+    proofs = [evidence.registered(world, shown)]
+    confidence: Confidence = "suspected" if unknown else snapshot.confidence
+    nodes = (snapshot.request.node,) if snapshot.request.node else ()
+    if isinstance(snapshot.capacity.pods, Gap):
+        memory = prose.mib(sum(card.card.memory_mib for card in cards))
+        claim = say("capacity.unseen", cards=len(cards), memory=memory)
+        return [finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning")]
+    if not free:
+        claim = say("capacity.full", cards=len(cards), why=_by_state(cards, say))
+        proofs += evidence.holding(world, shown)
+        # One node that is full is as it should be; a cluster, or a type, that is full is not.
+        return [finding("capacity", claim, confidence, nodes, proofs, severity="info" if nodes else "warning")]
+    values = {"free": len(free), "cards": len(cards), "type": shown.card.type, "node": shown.node}
+    memory = prose.mib(shown.slice_mib or 0)
+    claim = say(f"capacity.{'judged' if unknown else 'claim'}", **values, memory=memory, unknown=unknown)
+    return [finding("capacity", claim, confidence, nodes, proofs, severity="info")]
+
+
+def _stranded(snapshot: Snapshot, world: World, cards: Sequence[CardSeen], say: Texts) -> list[Finding]:
+    """Memory that is free on cards that take no pod."""
+    stranded = sorted((card for card in cards if card.stranded_mib), key=lambda one: (-one.stranded_mib, one.node))
+    if not stranded:
+        return []
+    amount = sum(card.stranded_mib for card in stranded)
+    lost, total = Counter[str](), Counter[str]()
+    for card in cards:
+        lost[card.card.type] += card.stranded_mib
+        total[card.card.type] += card.card.memory_mib
+    notable = any(mib >= _NOTABLE * total[kind] for kind, mib in lost.items() if mib)
+    claim = say("stranded-capacity.claim", memory=prose.mib(amount), why=_by_state(stranded, say))
+    proofs = [*evidence.obstacle(world, stranded[0]), evidence.registered(world, stranded[0])]
+    nodes = sorted({card.node for card in stranded})
+    severity: Severity = "warning" if notable else "info"
+    told = finding("stranded-capacity", claim, snapshot.confidence, nodes, proofs, severity=severity)
+    if snapshot.request.node:
+        return [told]
+    return [msgspec.structs.replace(told, next_actions=prose.see_cards(stranded[0].node, say))]
+
+
+def _unregistered(
+    snapshot: Snapshot, world: World, names: Sequence[str], cards: Sequence[CardSeen], say: Texts
+) -> list[Finding]:
+    """Nodes that should have cards of that type, and whose cards HAMi does not know."""
+    view = world.views[-1]
+    lost = [
+        (name, state)
+        for name in names
+        if expects_gpus(world.facts.nodes[name], world.config.count)
+        and isinstance(state := view.state(name), Unregistered)
+    ]
+    if snapshot.request.type:
+        of_type = {card.node for card in cards if card.state == UNREGISTERED}
+        lost = [(name, state) for name, state in lost if name in of_type]
+    if not lost:
+        return []
+    name, state = lost[0]
+    claim = say("gpus.unregistered", count=len(lost), nodes=prose.names(say, [one for one, _ in lost]))
+    proofs = [evidence.unregistered(world.facts.nodes[name], state, world.config.count)]
+    nodes = [one for one, _ in lost]
+    told = finding("node-unregistered", claim, snapshot.confidence, nodes, proofs, severity="warning")
+    look = NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
+    return [msgspec.structs.replace(told, next_actions=(look,))]
+
+
+def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen], say: Texts) -> Finding:
+    """No such node, no such type, or no card at all."""
+    node = world.facts.nodes.get(wanted.node)
+    if wanted.node and node is None:
+        near = near_names(wanted.node, sorted(world.facts.nodes))
+        claim, option = say("gpus.no-node", node=wanted.node), "--node"
+    elif wanted.type and cards:
+        near = [kind for kind, _ in Counter(card.card.type for card in cards).most_common(_MAX_NEAR)]
+        claim, option = say("gpus.no-type", type=wanted.type, types=", ".join(near)), "--type"
+    else:
+        near, option = [], ""
+        claim = say("gpus.no-cards-there", node=wanted.node) if wanted.node else say("gpus.no-cards")
+    proofs = [quotes.of_node(node, node.name, "{.metadata.name}")] if node else []
+    actions = tuple(NextAction(say("not-found.ask", name=one), prose.command("gpus", option, one)) for one in near)
+    told = finding("not-found", claim, "confirmed", (), proofs, severity="warning")
+    return msgspec.structs.replace(told, next_actions=actions or see_all_nodes(say))
+
+
+def _by_state(cards: Iterable[CardSeen], say: Texts) -> str:
+    """`8 cordoned, 4 unhealthy`, the most first."""
+    counts = sorted(Counter(card.state for card in cards).items(), key=lambda one: (-one[1], one[0]))
+    parts = [say(f"gpus.{state}", count=count) for state, count in counts]
+    return reduce(lambda some, more: say("gpus.list", some=some, more=more), parts)
+
+
+def _other_vendors(nodes: Iterable[Node], say: Texts) -> list[Gap]:
+    """The cards of vendors whose usage is not counted."""
+    found = Counter[str]()
+    for node in filter(_has_other_vendors, nodes):
+        for one in read_registrations(node):
+            if isinstance(one, Registration) and one.vendor is not NVIDIA:
+                found[one.word] += len(one.cards)
+    return [
+        Gap("cards", say("gpus.vendor", vendor=word, count=count), say("gap.fit-hint"))
+        for word, count in sorted(found.items())
+    ]
+
+
+def _has_other_vendors(node: Node) -> bool:
+    """Asked first: to read every registration once more would take a third of the time on 5,000 nodes."""
+    keys = (key for key in node.metadata.annotations or () if key != NVIDIA.register)
+    return any(map(vendor_of_register_key, keys)) or any(
+        vendor.capacity in (node.status.capacity or ()) for vendor in VENDORS if vendor.capacity
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- tables
+
+
+def _tables(wanted: Request, registered: Sequence[CardSeen], cards: Sequence[CardSeen]) -> tuple[Table, ...]:
+    """The first is what is shown where there is little room: of one node its cards, else the totals."""
+    tables = (_slices(registered), _cards(cards))
+    return tables[::-1] if wanted.node else tables
+
+
+def _cards(cards: Iterable[CardSeen]) -> Table:
+    return Table(CARDS_TABLE, CARD_COLUMNS, tuple(map(_card_row, cards)))
+
+
+def _card_row(one: CardSeen) -> tuple[str, ...]:
+    memory, cores, slots = map(str, one.used) if one.used else ("?", "?", "?")
+    holders = ", ".join(name if bound else f"{name} (reserved)" for name, bound in one.holders)
+    free = "?" if one.free_mib is None else str(one.free_mib) if one.state != UNREGISTERED else ""
+    return (
+        one.node,
+        one.card.uuid,
+        one.card.type,
+        one.state,
+        memory,
+        free,
+        str(one.card.memory_mib),
+        holders,
+        f"{slots}/{one.card.slots}",
+        cores,
+        str(one.card.cores),
+    )
+
+
+def _slices(cards: Sequence[CardSeen]) -> Table:
+    """Per type the totals of what HAMi has registered, and the card with the most room. Memory in MiB."""
+    by_type: dict[str, list[CardSeen]] = {}
+    for card in cards:
+        by_type.setdefault(card.card.type, []).append(card)
+    rows = sorted((_slice_row(kind, some) for kind, some in by_type.items()), key=lambda row: (-int(row[5]), row[0]))
+    return Table(SLICES_TABLE, SLICE_COLUMNS, tuple(rows))
+
+
+def _slice_row(kind: str, cards: Sequence[CardSeen]) -> tuple[str, ...]:
+    known = all(card.used is not None for card in cards)
+    largest = _largest(card for card in cards if card.state == FREE)
+    nobody = "?" if any(card.state == UNKNOWN for card in cards) else "0"
+    return (
+        kind,
+        str(largest.slice_mib) if largest else nobody,
+        largest.node if largest else "",
+        str(sum(1 for card in cards if card.state == FREE)) if known else "?",
+        str(len(cards)),
+        str(sum(card.card.memory_mib for card in cards)),
+        str(sum(card.used.memory_mib for card in cards if card.used)) if known else "?",
+        str(sum(card.stranded_mib for card in cards)) if known else "?",
+    )
+
+
+def _largest(cards: Iterable[CardSeen]) -> CardSeen | None:
+    """The card with the most room; of equals the first."""
+    return max(cards, key=lambda one: one.slice_mib or 0, default=None)
+
+
+PLAYBOOK = Playbook(
+    verb="gpus",
+    summary="What is given of every card, and what is the largest free slice?",
+    example="gpus --type A100",
+    parameters=(
+        click.Option(["--node"], default="", metavar="NODE", help="Only the cards of this node."),
+        click.Option(["--type"], default="", metavar="TYPE", help="Only cards whose type contains this, in any case."),
+    ),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

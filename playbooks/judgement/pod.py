@@ -1,0 +1,230 @@
+"""What keeps one waiting pod from its node, as every question judges it: `why` about one pod, `pending` about all."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.hami.fit import NODE_UNREGISTERED
+from bot.hami.logs import LogLine
+from bot.kube.models import Event, Pod
+from bot.kube.times import parse_time
+from bot.report import Evidence, Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.quotes import kubectl
+from playbooks.rules import admission, binding, refusals, schedulers, unregistered
+from playbooks.rules.alike import request_key, said_key
+from playbooks.rules.case import Case, World
+from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_causes, rank_words
+from playbooks.rules.findings import finding
+from playbooks.rules.gaps import fit_gaps, other_vendors
+from playbooks.rules.locks import Owners
+from playbooks.rules.said import Said, what_was_said
+from playbooks.rules.unregistered import PluginPods
+
+_MOST_VERDICTS = 300_000
+"""Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
+_MOST_RUNS = 12_000
+"""Filter runs on nodes that differ in what the request heeds: two seconds' worth."""
+_OF_NODES = ("node-unregistered", "handshake-stale", "handshake-deleted")
+_MENDED = ("kubernetes-filter", "card-cordoned")
+
+
+class Surroundings(NamedTuple):
+    """What is the same for every waiting pod of a cluster."""
+
+    install: InstallSeen
+    world: World
+    lock_owners: Owners
+    plugin_pods: PluginPods
+
+
+class Judgement(NamedTuple):
+    """At least one finding, the cause first. `case` is None where the nodes had no say in it."""
+
+    findings: list[Finding]
+    case: Case | None
+
+
+def waits(pod: Pod) -> bool:
+    """Whether a scheduler may still place the pod; one that is being deleted is left alone."""
+    ended = pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp
+    return not pod.spec.node_name and not ended
+
+
+def said_about(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
+    """What the schedulers said of this pod; log lines about an earlier pod of the same name do not count."""
+    created = parse_time(pod.metadata.creation_timestamp)
+    own = [one for one in lines if created is None or one[1].at is None or one[1].at >= created]
+    return what_was_said(pod, events, own)
+
+
+def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: bool = True) -> Judgement:
+    """The findings about a pod that waits for a node. `advise`: with what would make it fit, and what hides behind."""
+    pod, install = case.pod, around.install.install
+    if (gated := admission.gated(pod, say)) is not None:
+        return Judgement([gated], None)
+    no_hami = schedulers.none_found(pod, around.install, say)
+    trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say)
+    if (other := admission.other_scheduler(pod, install, case.config, said, say)) is not None:
+        return Judgement([*([no_hami] if no_hami else []), other], None)
+    nothing = admission.nothing_asked(case, say)
+    if nothing is not None and pod.spec.scheduler_name != install.scheduler_name:
+        trouble = []
+    findings = _why_waiting(case, said, around, say, advise=advise)
+    if nothing is not None:
+        findings = [nothing] if said.stage == "nothing" else [*findings, nothing]
+    findings = findings or [cannot_tell(pod.namespace, pod.name, [said.evidence] if said.evidence else [], say)]
+    return Judgement(_with_trouble(findings, trouble), case)
+
+
+def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], say: Texts, kind: str = "Pod") -> Finding:
+    """Nothing that was seen explains the pod, or what owns it; `namespace` may be unknown."""
+    full = f"{namespace}/{name}" if namespace else name
+    claim = say("not-enough-evidence.claim", pod=full if kind == "Pod" else f"{kind} {full}")
+    command = kubectl("-n", namespace or "NAMESPACE", "describe", kind.lower(), name)
+    label = say("not-enough-evidence.describe") if kind == "Pod" else say("not-enough-evidence.owner", kind=kind)
+    look = NextAction(label, command)
+    return finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=[look])
+
+
+def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[Finding]:
+    """A scheduler that does not work comes first; one that is unwell does so only where nothing else explains it."""
+    unexplained = findings[0].code == "waiting-for-retry"
+    first = [one for one in trouble if one.severity == "critical" or (unexplained and one.severity == "warning")]
+    return [*first, *findings, *(one for one in trouble if one not in first)]
+
+
+def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: bool) -> list[Finding]:
+    if (silent := binding.extender_silent(case, said, say)) is not None:
+        return [silent]
+    if not case.nodes_seen or _words_know_better(case, said):
+        return _from_words(case, said, around.lock_owners, say)
+    if other_vendors(case):
+        kubernetes = (cause for cause in rank_causes(case, said) if cause.of_kubernetes)
+        ours = [refusals.refused(case, said, cause, say) for cause in kubernetes]
+        return _from_words(case, said, around.lock_owners, say, why="said.vendor") or ours
+    untrusted = unregistered.untrusted(case, said, say)
+    if (passed := _past_the_filter(case, said, around.lock_owners, untrusted, say)) is not None:
+        return passed
+    found = [untrusted] if untrusted is not None and untrusted.severity != "info" else []
+    causes = rank_causes(case, said)
+    if advise:
+        causes += behind(case, causes)
+    for cause in causes:
+        if cause.text == NODE_UNREGISTERED:
+            found += unregistered.unregistered(case, said, cause, around.plugin_pods, say)
+        else:
+            found.append(refusals.refused(case, said, cause, say))
+    if too_large := refusals.impossible(case, said, say):
+        found.insert(0, too_large)
+    if needs_several(causes) and found and found[0].severity == "info":
+        found[0] = structs.replace(found[0], severity="warning", claim=_with_others(found, causes, say))
+    if advise and found:
+        found[0] = structs.replace(found[0], next_actions=_steps(case, found[0], say))
+    return found + ([untrusted] if untrusted is not None and untrusted not in found else [])
+
+
+def _with_others(found: Sequence[Finding], causes: Sequence[Cause], say: Texts) -> str:
+    """The first finding's claim, and that more than this has to change: it waits all the same."""
+    codes = ("kubernetes-filter" if one.of_kubernetes else one.code for one in causes if one.rank is Rank.BACKGROUND)
+    others = [code for code in dict.fromkeys(codes) if code != found[0].code]
+    if not others:
+        return found[0].claim
+    return say("obstacles.several", claim=found[0].claim.rstrip(".。"), others=", ".join(others))
+
+
+def _steps(case: Case, first: Finding, say: Texts) -> tuple[NextAction, ...]:
+    """What to do about the first finding: where that mends the cause itself, it comes before what gets round it."""
+    if first.code in _OF_NODES:
+        return (*first.next_actions, *refusals.loosen_selection(case, say))
+    if first.code in _MENDED:
+        return (*first.next_actions, *refusals.advise(case, say))
+    return (*refusals.advise(case, say), *first.next_actions)
+
+
+def _past_the_filter(
+    case: Case, said: Said, owners: Owners, untrusted: Finding | None, say: Texts
+) -> list[Finding] | None:
+    """What holds a pod that some node would take, or that the filter let through; None when there is no such node."""
+    for told in (
+        refusals.lost_to_kubernetes(case, said, say),
+        binding.locked(case, said, owners, say),
+        binding.bind_refused(case, said, say),
+        binding.blocked(case, said, say) if case.fitting else None,
+    ):
+        if told is not None:
+            return [told]
+    blamed = untrusted is not None and untrusted.severity != "info"
+    retry = binding.waits_for_retry(case, said, say) if case.request.containers and not blamed else None
+    if retry is None:
+        return None
+    noise = (binding.passing_lock(case, owners, say), untrusted)
+    return [retry, *(one for one in noise if one is not None)]
+
+
+def _words_know_better(case: Case, said: Said) -> bool:
+    """Whether HAMi gave reasons for nodes that our own fit cannot judge: weighing the rest would miss the cause."""
+    unknown = [name for name, one in case.verdicts.items() if one.fits is None and not said.cards_on(name)]
+    reasons = said.unschedulable.by_hami if said.unschedulable else ()
+    return bool(unknown) and any(card.of for reason in reasons for card in reason.cards)
+
+
+def _from_words(case: Case, said: Said, owners: Owners, say: Texts, why: str = "said.claim") -> list[Finding]:
+    """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
+    for told in (
+        binding.locked(case, said, owners, say),
+        binding.bind_refused(case, said, say),
+        binding.blocked(case, said, say),
+    ):
+        if told is not None:
+            return [told]
+    causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL]
+    telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
+    return [refusals.in_words(said, cause, say, sure=len(causes) == 1, why=why) for cause in telling]
+
+
+class Judge:
+    """Judges the pods of one cluster; those that are alike, and of which the same was said, once.
+
+    No new request is judged after `most_verdicts` verdicts, a request on a node each, or `most_runs` runs of the filter
+    for them: nodes that are alike share one. Both are counted and not timed, so that the same cluster gives the same
+    answer.
+    """
+
+    def __init__(
+        self, around: Surroundings, say: Texts, *, most_verdicts: int = _MOST_VERDICTS, most_runs: int = _MOST_RUNS
+    ) -> None:
+        self._around = around
+        self._say = say
+        self._runs_end = around.world.runs + most_runs
+        self._most_cases = max(1, most_verdicts // max(1, len(around.world.facts.nodes)))
+        self._quotas = {quota.namespace for quota in around.world.facts.quotas or ()}
+        self._cases: dict[bytes, Case] = {}
+        self._causes: dict[Hashable, Finding] = {}
+        self._gaps: dict[Gap, None] = {}
+
+    def cause(self, pod: Pod, said: Said) -> Finding | None:
+        """The first finding about the pod, or about the first one like it; None when there is no room for its case."""
+        world = self._around.world
+        request = request_key(pod, self._quotas)
+        key = request, said_key(pod, said, world.facts.now)
+        if key in self._causes:
+            return self._causes[key]
+        if request in self._cases:
+            case = self._cases[request].twin(pod)
+        elif len(self._cases) < self._most_cases and world.runs < self._runs_end:
+            case = self._cases[request] = Case(pod, world)
+        else:
+            return None
+        judged = judge(case, said, self._around, self._say, advise=False)
+        if judged.case is not None:
+            self._gaps |= dict.fromkeys(fit_gaps(judged.case, self._say))
+        self._causes[key] = judged.findings[0]
+        return judged.findings[0]
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """Where the fit of the pods that were judged is not known."""
+        return list(self._gaps)

@@ -1,0 +1,70 @@
+"""Many waiting pods, each with its cause: `pending` groups them all, `quota` those that a quota keeps out."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.hami.requests import DeviceConfig, asked_resources
+from bot.kube.models import Pod
+from bot.kube.times import parse_time
+from bot.report import Finding, Gap
+from bot.texts import Texts
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.gather.waiting import Scene
+from playbooks.judgement.pod import Judge, Surroundings, said_about
+from playbooks.rules.case import World
+from playbooks.rules.gaps import capacity_gaps
+from playbooks.rules.signature import cause_signature
+
+WAITING_COLUMNS = ("namespace", "pod", "waiting since", "minutes", "asks")
+
+
+class Judged(NamedTuple):
+    """One pod with the first finding about it; None where there was no room to judge it."""
+
+    pod: Pod
+    cause: Finding | None
+
+
+def judge_all(
+    install: InstallSeen, pods: Iterable[Pod], scene: Scene, undecodable: Sequence[str], say: Texts
+) -> tuple[list[Judged], list[Gap]]:
+    """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
+    said = scene.said
+    judge = Judge(Surroundings(install, world_of(install, scene), scene.lock_owners, {}), say)
+    judged: list[Judged] = []
+    for pod in pods:
+        name = pod.namespace, pod.name
+        about = said_about(pod, said.events.get(name, ()), said.lines.get(name, ()))
+        judged.append(Judged(pod, judge.cause(pod, about)))
+    gaps = [*capacity_gaps(install, scene.capacity, undecodable, say), *said.gaps, *judge.gaps]
+    gaps += [one for one in scene.lock_owners.values() if isinstance(one, Gap)]
+    if left := sum(1 for one in judged if one.cause is None):
+        gaps.append(Gap("fit", say("pending.not-judged", count=left), say("pending.not-judged-hint")))
+    return judged, gaps
+
+
+def world_of(install: InstallSeen, scene: Scene) -> World:
+    """The cluster that the pods wait in."""
+    return World(scene.capacity, install.install, install.config, scene.as_of)
+
+
+def by_cause(judged: Iterable[Judged]) -> list[list[Judged]]:
+    """Those of the same cause together, by structured facts; pods that were not judged are in none."""
+    groups: dict[str, list[Judged]] = {}
+    signatures: dict[int, str] = {}  # thousands of pods share a finding, and it may name thousands of nodes
+    for one in judged:
+        if one.cause is not None:
+            signature = signatures.get(id(one.cause)) or cause_signature(one.cause)
+            signatures[id(one.cause)] = signature
+            groups.setdefault(signature, []).append(one)
+    return list(groups.values())
+
+
+def waiting_row(pod: Pod, config: DeviceConfig, now: datetime) -> tuple[str, ...]:
+    """The pod under `WAITING_COLUMNS`: what it asks for as written, without the domain (`gpu 1, gpumem 20k`)."""
+    since = pod.metadata.creation_timestamp or "?"
+    created = parse_time(since)
+    minutes = str(max(0, int((now - created).total_seconds() // 60))) if created else "?"
+    asks = ", ".join(f"{name.rpartition('/')[2]} {value}" for name, value in asked_resources(pod, config).items())
+    return pod.namespace, pod.name, since, minutes, asks

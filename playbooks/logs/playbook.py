@@ -1,0 +1,282 @@
+"""What HAMi's scheduler logged about one pod: its filter runs over all replicas, node by node and card by card.
+
+The lines of many pods interleave in a log, and every replica has two: kube-scheduler's and the extender's. The pod may
+be gone: its name is enough.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import click
+from msgspec import structs
+
+from bot.errors import SourceError, Unusable, UsageError
+from bot.hami.cycles import CARD_CODES
+from bot.hami.logs import read_line
+from bot.hami.reasons import LOG_TEXTS
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import NODES, Node, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import SCHEMA, Finding, Gap, NextAction, Report, Subject, one_line, worst
+from bot.texts import Texts
+from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf, gather_scheduler_logs
+from playbooks.gather.scheduling import InstallSeen, gather_install, install_unread, nothing_read
+from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
+from playbooks.logs.tables import LINES_TABLE, ROUTINE, RUNS_TABLE, UNSAID, tables_of
+from playbooks.playbook import Playbook, Sources
+from playbooks.rules import prose, runs
+from playbooks.rules.absent import no_such_pod
+from playbooks.rules.findings import finding
+from playbooks.rules.logged import About, Logged, OneLog, namespaces_named, newest_time, read_logs
+from playbooks.rules.runs import Told
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SINCE = re.compile(r"([1-9]\d{0,5})([smhd])")
+_ABOUT_CARDS = re.compile("|".join(f'"{re.escape(one)}"' for one in sorted({*CARD_CODES, *LOG_TEXTS})))
+_IN_SECONDS = 120
+"""Shorter times are told in seconds."""
+_SLACK = timedelta(minutes=1)
+"""A log that begins this much after the window does has lost its beginning; a quiet one may begin a little later."""
+
+
+class Request(NamedTuple):
+    """Whose lines, and how far back; `words` is the time as typed."""
+
+    subject: SubjectRequest
+    since: timedelta
+    words: str
+
+
+class Snapshot(NamedTuple):
+    """The logs, and what is known of the pod itself. `nodes` is empty where no line is about a card."""
+
+    request: Request
+    cluster: str
+    taken_at: datetime
+    as_of: datetime
+    subject: Found | Absent | Gap
+    install: InstallSeen
+    logs: tuple[LogOf, ...]
+    nodes: list[Node] | Gap
+    undecodable: tuple[str, ...]
+
+
+def request(pod: str, namespace: str = "", since: str = "1h") -> Request:
+    """The pod as it was typed; raises UsageError for a time that is none."""
+    found = _SINCE.fullmatch(since.strip())
+    if not found:
+        raise UsageError(
+            f"{since[:40]!r} is no time to look back", hint="Give a number and a unit: 30s, 10m, 1h or 2d."
+        )
+    return Request(parse_subject(pod, namespace), timedelta(seconds=int(found[1]) * _UNITS[found[2]]), since.strip())
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Find HAMi and the pod, then read the logs; the nodes only where a line names a card. Raises Unusable."""
+    cluster = sources.cluster
+    subject, install = await asyncio.gather(_subject(cluster, wanted.subject), gather_install(sources))
+    name = subject.pod.name if isinstance(subject, Found) else wanted.subject.name
+    logs = await gather_scheduler_logs(cluster, install.install, name, wanted.since)
+    if isinstance(subject, Gap) and not logs and install_unread(install):
+        raise nothing_read(subject)
+    nodes: list[Node] | Gap = []
+    if any(_ABOUT_CARDS.search(raw) for one in logs if not isinstance(one.read, Gap) for raw in one.read.lines):
+        nodes = await seen("nodes", cluster.list(NODES, metadata_only=True))
+    as_of = cluster.as_of(newest_time(logs, cluster.now()))
+    return Snapshot(
+        wanted,
+        cluster.name,
+        cluster.now(),
+        as_of,
+        subject,
+        install,
+        tuple(logs),
+        nodes,
+        tuple(cluster.undecodable),
+    )
+
+
+async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent | Gap:
+    try:
+        return await resolve(cluster, wanted, whole_name=True)
+    except Unusable:
+        raise
+    except SourceError as error:
+        return Gap("pod", error.message, error.hint)
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """What the newest run says, then what kube-scheduler made of it, then how closely was looked."""
+    pod = snapshot.subject.pod if isinstance(snapshot.subject, Found) else None
+    about = _about(snapshot, pod)
+    logged = read_logs(snapshot.logs, about)
+    told = _told(snapshot, logged, about, pod, say)
+    findings = [*runs.newest_run(logged, told, say), *runs.by_kubernetes(logged, told, say)]
+    findings = findings or [_nothing(snapshot, logged, told, pod, say)]
+    if pod:
+        full = f"{pod.namespace}/{pod.name}"
+        why = NextAction(say("logs.why", pod=full), prose.command("why", full))
+        findings[0] = structs.replace(findings[0], next_actions=(why, *findings[0].next_actions))
+    findings += runs.verbosity(snapshot.logs, say)
+    nodes = () if isinstance(snapshot.nodes, Gap) else snapshot.nodes
+    tables, left = tables_of(logged, nodes, pod, snapshot.taken_at)
+    gaps = [*_gaps(snapshot, logged, about, say)]
+    gaps += [Gap(title, say("logs.left-out", count=count), say("logs.shorter")) for title, count in left if count]
+    return Report(
+        schema=SCHEMA,
+        playbook="logs",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Pod", about.namespace, about.name),
+        verdict=one_line(findings[0].claim),
+        severity=worst(tuple(findings)),
+        findings=tuple(prose.few_actions(findings)),
+        tables=tables,
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _about(snapshot: Snapshot, pod: Pod | None) -> About:
+    """A pod that is gone, and was typed without its namespace, is the one of that name with the newest line."""
+    wanted = snapshot.request.subject
+    name, namespace = (pod.name, pod.namespace) if pod else (wanted.name, wanted.namespace)
+    if not namespace:
+        namespace = next(iter(namespaces_named(snapshot.logs, name, snapshot.taken_at)), "")
+    since = snapshot.as_of - snapshot.request.since
+    return About(namespace, name, pod.metadata.uid if pod else "", since, snapshot.taken_at)
+
+
+def _told(snapshot: Snapshot, logged: Logged, about: About, pod: Pod | None, say: Texts) -> Told:
+    full = f"{about.namespace}/{about.name}" if about.namespace else about.name
+    unread = snapshot.install.gaps or any(_newest_unread(one) for one in snapshot.logs)
+    unread = unread or len(snapshot.install.install.pods) > MAX_SCHEDULERS
+    waits = isinstance(snapshot.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
+    gone = isinstance(snapshot.subject, Absent) and bool(logged.lines)
+    return Told(
+        pod=say("logs.gone", pod=full) if gone else full,
+        name=about.name,
+        since=snapshot.request.words,
+        window=_window(snapshot, about, say),
+        waits=waits,
+        sure=not unread,
+    )
+
+
+def _window(snapshot: Snapshot, about: About, say: Texts) -> str:
+    """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
+    logs = [one.read for one in snapshot.logs if one.container == runs.EXTENDER_CONTAINER]
+    first = [read_line(one.first, snapshot.taken_at) for one in logs if not isinstance(one, Gap)]
+    begun = [one.at for one in first if one and one.at]
+    if not begun or len(begun) < len(first) or min(begun) <= about.since + _SLACK:
+        return snapshot.request.words
+    seconds = max(1, round((snapshot.as_of - min(begun)).total_seconds()))
+    return say("logs.kept", time=f"{seconds} s" if seconds < _IN_SECONDS else f"{seconds // 60} min")
+
+
+def _newest_unread(log: LogOf) -> bool:
+    """Whether newer lines of the extender may exist than were read."""
+    return log.container == runs.EXTENDER_CONTAINER and (isinstance(log.read, Gap) or log.read.ends_early)
+
+
+# ------------------------------------------------------------------------------------------- nothing was logged
+
+
+def _nothing(snapshot: Snapshot, logged: Logged, told: Told, pod: Pod | None, say: Texts) -> Finding:
+    """No run and no statement of kube-scheduler: why that may be."""
+    read = [one for one in logged.logs if not isinstance(one.log.read, Gap)]
+    if not read:
+        return finding(
+            "not-enough-evidence", say("logs.none-read", pod=told.pod), "suspected", (), (), severity="warning"
+        )
+    lines = [(one, one.lines[-1]) for one in read if one.lines]
+    if not lines and isinstance(snapshot.subject, Absent):
+        absent = snapshot.subject
+        found = no_such_pod(absent, snapshot.request.subject.kind, snapshot.request.subject.name, say)
+        actions = (structs.replace(one, command=f"logs{one.command.removeprefix('why')}") for one in found.next_actions)
+        return structs.replace(found, next_actions=tuple(actions))
+    values = {"pod": told.pod, "since": told.since, "why": _why_not(snapshot, logged, pod, say)}
+    if lines:
+        one, line = lines[-1]
+        proofs, claim = [runs.of_line(one.log, line, told)], say("logs.no-run", **values)
+    else:
+        proofs, claim = [runs.of_flag(one.log) for one in read[:1]], say("logs.nothing", count=len(read), **values)
+    return finding("not-in-log", claim, told.confidence, (), proofs, severity="info")
+
+
+def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None, say: Texts) -> str:
+    """The likeliest reason that HAMi logged nothing; every verbosity logs the start of a filter run."""
+    scheduler = snapshot.install.install.scheduler_name
+    if pod and pod.spec.scheduler_name != scheduler:
+        return say("logs.other-scheduler", scheduler=pod.spec.scheduler_name, hami=scheduler)
+    if older := [one.older.at for one in logged.logs if one.older and one.older.at]:
+        return say("logs.before", at=format_time(max(older)))
+    if pod and pod.spec.node_name:
+        placed = pod.condition("PodScheduled")
+        at = parse_time(placed.last_transition_time if placed else None) or parse_time(pod.metadata.creation_timestamp)
+        return say("logs.placed-before", node=pod.spec.node_name, at=format_time(at) if at else UNSAID)
+    if pod and pod.condition("PodScheduled") is None:
+        return say("logs.never-tried")
+    if any(isinstance(one.read, Gap) for one in snapshot.logs):
+        return say("logs.unread")
+    return say("logs.never-asked")
+
+
+# --------------------------------------------------------------------------------------------------------- gaps
+
+
+def _gaps(snapshot: Snapshot, logged: Logged, about: About, say: Texts) -> Iterator[Gap]:
+    yield from snapshot.install.gaps
+    yield from (Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable)
+    yield from (one for one in (snapshot.subject, snapshot.nodes) if isinstance(one, Gap))
+    yield from () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
+    if (more := len(snapshot.install.install.pods) - MAX_SCHEDULERS) > 0:
+        yield Gap("scheduler pods", say("logs.more-schedulers", count=more))
+    for one in logged.logs:
+        yield from _gaps_of(snapshot, one, about, say)
+    if any(run.cycle.mixed for run in logged.runs):
+        yield Gap(RUNS_TABLE, say("logs.mixed"), say("logs.mixed-hint"))
+    if logged.earlier:
+        yield Gap(RUNS_TABLE, say("logs.earlier", count=logged.earlier))
+    if routine := sum(line.message in ROUTINE for one in logged.logs for line in one.lines):
+        yield Gap(LINES_TABLE, say("logs.routine", count=routine))
+    bare = sum(len(one.bare) for one in logged.logs)
+    if bare and logged.others:
+        yield Gap(LINES_TABLE, say("logs.bare", count=bare, name=about.name, others=", ".join(logged.others)))
+
+
+def _gaps_of(snapshot: Snapshot, one: OneLog, about: About, say: Texts) -> Iterator[Gap]:
+    source, read = f"log of {one.log.scheduler.namespace}/{one.log.label}", one.log.read
+    if isinstance(read, Gap):
+        yield read
+        return
+    first = read_line(read.first, snapshot.taken_at)
+    if first and first.at and first.at > about.since + _SLACK:
+        yield Gap(source, say("logs.begins-late", at=format_time(first.at)), say("logs.begins-late-hint"))
+    if read.ends_early:
+        yield Gap(source, say("logs.ends-early"), say("logs.shorter"))
+    elif read.cut:
+        yield Gap(source, say("logs.cut"), say("logs.shorter"))
+    if one.ahead:
+        yield Gap(source, say("logs.ahead", count=one.ahead))
+    if one.open_ended:
+        yield Gap(source, say("logs.open-ended", count=one.open_ended))
+    if one.older and one.older.at and not one.lines:
+        yield Gap(source, say("logs.older", at=format_time(one.older.at)), say("logs.longer"))
+
+
+PLAYBOOK = Playbook(
+    verb="logs",
+    summary="What did HAMi's scheduler log about a pod?",
+    example="logs ml/trainer-0 --since 1h",
+    parameters=(
+        click.Argument(["pod"], metavar="POD|KIND/NAME"),
+        click.Option(["-n", "--namespace"], default="", metavar="NS", help="The pod's namespace."),
+        click.Option(["--since"], default="1h", metavar="TIME", help="How far back: 30s, 10m, 1h (the default), 2d."),
+    ),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,136 @@
+"""The tables of `logs`: the filter runs by node and card, the lines themselves, and which logs were read."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.hami.cycles import ALLOCATING, CARD_TRIED, Cycle
+from bot.hami.logs import LogLine, read_line
+from bot.hami.registration import Registration, read_registrations
+from bot.kube.models import Node, Pod
+from bot.report import Gap, Table
+from playbooks.rules.logged import Logged, OneLog
+
+RUNS_TABLE, LINES_TABLE, LOGS_TABLE = "filter runs", "lines", "logs read"
+RUN_COLUMNS = ("run", "time", "node", "card", "reason", "figures", "container")
+LINE_COLUMNS = ("time", "log", "line")
+LOG_COLUMNS = ("log", "verbosity", "lines", "reaches back to")
+
+MOST_ROWS, MOST_LINES = 300, 200
+_LONGEST_LINE = 1000
+ROUTINE = (CARD_TRIED, ALLOCATING)
+"""Written for each card and each node, and say only that it is looked at: they would fill the table of lines."""
+UNSAID = "?"
+
+RunRow = tuple[str, str, str, str, str]
+"""Node, card, reason, figures, container."""
+
+
+class _Alike(NamedTuple):
+    """Runs in a row that ended alike, the first and the last by number, and when each of the two began."""
+
+    first: int
+    last: int
+    since: datetime | None
+    at: datetime | None
+    rows: list[RunRow]
+
+    @property
+    def numbers(self) -> str:
+        return str(self.last) if self.first == self.last else f"{self.first}-{self.last}"
+
+    @property
+    def times(self) -> str:
+        if self.first == self.last:
+            return _clock(self.at)
+        last = _clock(self.at)
+        same_day = self.since and self.at and self.since.date() == self.at.date()
+        return f"{_clock(self.since)} - {last.partition(' ')[2] if same_day else last}"
+
+
+def tables_of(
+    logged: Logged, nodes: Iterable[Node], pod: Pod | None, now: datetime
+) -> tuple[tuple[Table, ...], list[tuple[str, int]]]:
+    """Those that have rows, and by title how many rows are left out."""
+    rows, rows_left = _run_rows(logged, _card_nodes(nodes), pod)
+    lines, lines_left = _line_rows(logged)
+    tables = (
+        Table(RUNS_TABLE, RUN_COLUMNS, rows),
+        Table(LINES_TABLE, LINE_COLUMNS, lines),
+        Table(LOGS_TABLE, LOG_COLUMNS, tuple(_log_row(one, now) for one in logged.logs)),
+    )
+    return tuple(one for one in tables if one.rows), [(RUNS_TABLE, rows_left), (LINES_TABLE, lines_left)]
+
+
+def _card_nodes(nodes: Iterable[Node]) -> dict[str, str]:
+    """The node of each registered card; none for a UUID that several nodes register."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        for one in read_registrations(node):
+            for card in one.cards if isinstance(one, Registration) else ():
+                found[card.uuid] = "" if found.get(card.uuid, node.name) != node.name else node.name
+    return found
+
+
+def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[tuple[tuple[str, ...], ...], int]:
+    """The newest run first, those alike once, as far as the rows go; and how many rows are left out."""
+    groups: list[_Alike] = []
+    for number, run in reversed(list(enumerate(logged.runs, start=1))):
+        container = _container(run.cycle, pod)
+        rows = [(*row, container) for row in _rows_of(run.cycle, nodes)]
+        if groups and groups[-1].rows == rows:
+            groups[-1] = groups[-1]._replace(first=number, since=run.cycle.at)
+        else:
+            groups.append(_Alike(number, number, run.cycle.at, run.cycle.at, rows))
+    told = [(one.numbers, one.times, *row) for one in groups for row in one.rows]
+    return tuple(told[:MOST_ROWS]), max(0, len(told) - MOST_ROWS)
+
+
+def _rows_of(cycle: Cycle, nodes: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
+    """(node, card, reason, figures) by node. What was said several times alike is one row: `CardTypeMismatch x8`."""
+    for one in sorted(cycle.nodes, key=lambda one: one.node):  # HAMi judges and logs the nodes in no order
+        yield one.node, "", "fits" if one.fits else one.reason or one.line.message, ""
+    if not cycle.refused:
+        for code, names in cycle.nodes_by_code().items():
+            yield from ((name, "", code, "") for name in names)
+    cards = Counter((nodes.get(one.card) or UNSAID, one.card or UNSAID, one.code, one.figures) for one in cycle.cards)
+    for (node, card, code, figures), count in sorted(cards.items()):
+        yield node, card, code if count == 1 else f"{code} x{count}", figures
+    if cycle.chosen:
+        yield cycle.chosen, "", cycle.bind_error or ("bound" if cycle.bound else "chosen"), ""
+    if cycle.none_fit and not (cycle.refused or cycle.cards):
+        yield "", "", cycle.none_fit.values["message"], ""
+
+
+def _container(cycle: Cycle, pod: Pod | None) -> str:
+    """The container that asks for devices, where only one does; lines about cards do not name theirs."""
+    asking = [position for position, asks in enumerate(cycle.requests) if asks]
+    if len(asking) != 1:
+        return ""
+    containers = [*(pod.spec.init_containers or ()), *pod.spec.containers] if pod else []
+    return containers[asking[0]].name if len(containers) == len(cycle.requests) else f"#{asking[0]}"
+
+
+def _line_rows(logged: Logged) -> tuple[tuple[tuple[str, ...], ...], int]:
+    """The lines of all logs by their times, the newest first, and how many are left out."""
+    lines: list[tuple[LogLine, str]] = []
+    for one in logged.logs:
+        found = (*one.lines, *(() if logged.others else one.bare))
+        lines += [(line, one.log.label) for line in found if line.message not in ROUTINE]
+    lines.sort(key=lambda one: one[0].at.timestamp() if one[0].at else 0.0)
+    newest = reversed(lines[-MOST_LINES:])
+    rows = ((_clock(line.at), label, line.raw[:_LONGEST_LINE]) for line, label in newest)
+    return tuple(rows), max(0, len(lines) - MOST_LINES)
+
+
+def _log_row(one: OneLog, now: datetime) -> tuple[str, ...]:
+    if isinstance(one.log.read, Gap):
+        return one.log.label, str(one.log.verbosity), UNSAID, UNSAID
+    first = read_line(one.log.read.first, now)
+    return one.log.label, str(one.log.verbosity), str(len(one.lines)), _clock(first.at if first else None)
+
+
+def _clock(at: datetime | None) -> str:
+    """UTC to the millisecond: runs of one pod follow each other within a few."""
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}" if at else UNSAID

@@ -1,0 +1,213 @@
+"""Are the nodes as HAMi needs them: registered, answering, unlocked, with healthy cards that kubelet offers too?"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import reduce
+from typing import NamedTuple
+
+import click
+from msgspec import structs
+
+from bot.errors import SourceError
+from bot.hami.nodestate import expects_gpus
+from bot.hami.registration import Registration
+from bot.hami.scaling import read_memory_scaling
+from bot.kube.cluster import seen
+from bot.kube.models import NODES, SWEPT_NODES, DaemonPod, Node, Pod
+from bot.kube.times import format_time
+from bot.report import (
+    SCHEMA,
+    VERDICT_LIMIT,
+    Confidence,
+    Evidence,
+    Finding,
+    Gap,
+    NextAction,
+    Report,
+    Subject,
+    Table,
+    one_line,
+    worst,
+)
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.lock_owners import gather_owners
+from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, Capacity, InstallSeen, gather_install, times_shown
+from playbooks.nodes.sweep import PLUGIN_SOURCE, NodeSeen, Sweep, gather_plugins
+from playbooks.nodes.tables import BRIEF, COLUMNS, Rows
+from playbooks.playbook import Playbook, Sources
+from playbooks.rules import prose
+from playbooks.rules.findings import finding
+from playbooks.rules.gaps import capacity_gaps
+from playbooks.rules.node_faults import Fault, Found, by_cause, look_at, worst_by_node
+from playbooks.rules.node_findings import Wording
+from playbooks.rules.nodes_named import near_names, see_all_nodes
+
+
+class Request(NamedTuple):
+    """All nodes, or one. `all`: rows of the healthy ones too."""
+
+    node: str
+    all: bool
+
+
+class Snapshot(NamedTuple):
+    """Every node, the device plugin's pods, and the owners of locks."""
+
+    request: Request
+    cluster: str
+    taken_at: datetime
+    as_of: datetime
+    install: InstallSeen
+    nodes: Sequence[Node]
+    plugins: Sequence[DaemonPod] | Gap
+    owners: Mapping[tuple[str, str], Pod | Gap | None]
+    undecodable: tuple[str, ...]
+
+
+def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
+    """The nodes in the words that were typed."""
+    return Request(node.strip().removeprefix("node/"), all)
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Read every node, also for one: its cards may be registered elsewhere too. Raises SourceError without nodes."""
+    cluster = sources.cluster
+    install, nodes, plugins = await asyncio.gather(
+        gather_install(sources), seen("nodes", cluster.list(SWEPT_NODES)), gather_plugins(cluster, wanted.node)
+    )
+    if install.install.flags.get(NODE_SELECTOR_FLAG):  # then all labels count
+        nodes = await seen("nodes", cluster.list(NODES))
+    if isinstance(nodes, Gap):
+        raise SourceError(nodes.why, hint=nodes.hint)
+    if wanted.node and plugins == []:  # whether the label is in use at all
+        plugins = await gather_plugins(cluster)
+    asked = (one for one in nodes if wanted.node in ("", one.name))
+    owners = await gather_owners(cluster, asked)
+    as_of = cluster.as_of(times_shown(cluster, nodes, install.install))
+    return Snapshot(
+        wanted, cluster.name, cluster.now(), as_of, install, nodes, plugins, owners, tuple(cluster.undecodable)
+    )
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """What is wrong first, one finding per cause; then how many nodes have nothing wrong with them."""
+    wanted = snapshot.request
+    sweep = Sweep(snapshot.install, snapshot.nodes, snapshot.plugins, snapshot.owners, snapshot.as_of)
+    found = look_at(sweep, wanted.node)
+    gaps = _gaps(snapshot, sweep, say)
+    sure: Confidence = "suspected" if gaps else "confirmed"
+    wording = Wording(sweep, sure, say)
+    told = [wording.finding(group) for group in by_cause(found.faults)]
+    told += _healthy(wanted, sweep, found, sure, say) or ([] if told else [_nothing_there(wanted, sweep, say)])
+    findings = sorted(told, key=lambda one: one.severity == "info")
+    if not wanted.node and len(found.faults) > 1:
+        findings = [structs.replace(one, next_actions=one.next_actions[:1]) for one in findings]  # one step for each
+    return Report(
+        schema=SCHEMA,
+        playbook="nodes",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Nodes", "", ""),
+        verdict=_verdict(wanted, found, findings, say),
+        severity=worst(tuple(findings)),
+        findings=tuple(prose.few_actions(findings)),
+        tables=_tables(snapshot, sweep, found.faults),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _verdict(wanted: Request, found: Found, findings: Sequence[Finding], say: Texts) -> str:
+    """The claim where there is one thing to tell, else how many nodes have which problem."""
+    problems = [one for one in findings if one.severity != "info"]
+    if wanted.node or len(problems) < 2:
+        return one_line(findings[0].claim)
+    counts = Counter[str]()
+    for one in problems:
+        counts[one.code] += len(one.scope.nodes)
+    parts = [say("nodes.problem", count=count, code=code) for code, count in counts.items()]
+    bad = {fault.node for fault in found.faults if fault.severity != "info"}
+    forms = (
+        say("nodes.verdict", count=len(bad), total=found.concerned, problems=_listed(parts, shown, say))
+        for shown in range(len(parts), 0, -1)
+    )
+    return one_line(next(one for one in forms if len(one) <= VERDICT_LIMIT))
+
+
+def _listed(parts: Sequence[str], shown: int, say: Texts) -> str:
+    """So many of the problems, and how many more kinds there are."""
+    some = reduce(lambda some, more: say("gpus.list", some=some, more=more), parts[:shown])
+    return say("words.and-more", names=some, more=len(parts) - shown) if shown < len(parts) else some
+
+
+def _healthy(wanted: Request, sweep: Sweep, found: Found, sure: Confidence, say: Texts) -> list[Finding]:
+    """The nodes that have cards and no fault, as one finding."""
+    if not found.well:
+        return []
+    count = len(found.well)
+    if wanted.node:
+        claim = say("nodes.one-healthy", node=wanted.node, cards=found.cards)
+    elif count == found.concerned:
+        claim = say("nodes.healthy", count=count, cards=found.cards)
+    else:
+        claim = say("nodes.rest", count=count, total=found.concerned)
+    proof = _registered(sweep.see(found.well[0]))
+    return [finding("nodes-healthy", claim, sure, [wanted.node] if wanted.node else [], [proof], severity="info")]
+
+
+def _registered(one: NodeSeen) -> Evidence:
+    found: Registration = one.registrations[0]
+    if found.encoding == "capacity":
+        return quotes.of_allocatable(one.node, found.key)
+    return quotes.of_node_annotation(one.node, found.key, found.cards[0].uuid)
+
+
+def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
+    """No such node, a node without cards, or no cards at all."""
+    if not wanted.node:
+        return finding("not-found", say("gpus.no-cards"), "confirmed", (), (), severity="warning")
+    if wanted.node in sweep.names:
+        node = sweep.see(wanted.node).node
+        claim = say("gpus.no-cards-there", node=wanted.node)
+        proof = quotes.of_node(node, node.name, "{.metadata.name}")
+        return finding("nodes-healthy", claim, "confirmed", [wanted.node], [proof], severity="info")
+    near = near_names(wanted.node, sweep.names)
+    told = finding("not-found", say("gpus.no-node", node=wanted.node), "confirmed", (), (), severity="warning")
+    actions = [NextAction(say("not-found.ask", name=one), prose.command("nodes", one)) for one in near]
+    return structs.replace(told, next_actions=tuple(actions) or see_all_nodes(say))
+
+
+def _gaps(snapshot: Snapshot, sweep: Sweep, say: Texts) -> list[Gap]:
+    gaps = capacity_gaps(snapshot.install, Capacity([], [], []), snapshot.undecodable, say)
+    gaps += [one for one in (snapshot.plugins, *snapshot.owners.values()) if isinstance(one, Gap)]
+    count = snapshot.install.config.count
+    unknown = not isinstance(snapshot.plugins, Gap) and not sweep.plugins_known
+    if unknown and any(expects_gpus(node, count) for node in snapshot.nodes):
+        gaps.append(Gap(PLUGIN_SOURCE, say("nodes.plugins-unknown"), say("nodes.plugins-hint")))
+    return gaps
+
+
+def _tables(snapshot: Snapshot, sweep: Sweep, faults: Sequence[Fault]) -> tuple[Table, ...]:
+    by_node = worst_by_node(faults)
+    rows = Rows(sweep, by_node, read_memory_scaling(snapshot.install.config_maps))
+    wanted = snapshot.request
+    if wanted.node:
+        return rows.of_node(sweep.see(wanted.node)) if wanted.node in sweep.names else ()
+    shown = [name for name in sweep.names if wanted.all or name in by_node]
+    return (rows.of_nodes(map(sweep.see, shown), COLUMNS if wanted.all else BRIEF),) if shown else ()
+
+
+PLAYBOOK = Playbook(
+    verb="nodes",
+    summary="Is every GPU node registered, answering, unlocked and healthy? Problems first, by cause.",
+    example="nodes gpu-node-07",
+    parameters=(
+        click.Argument(["node"], default="", required=False, metavar="[NODE]"),
+        click.Option(["--all"], is_flag=True, help="Rows of the healthy nodes too, with every column."),
+    ),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,239 @@
+"""What is seen of every node: its cards as HAMi takes them in, lock, device plugin and what Kubernetes says of it."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from bot.hami.handshake import READS_LOCAL_TIME, scheduler_zone
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.hami.nodelock import (
+    CAMBRICON_EXPIRY,
+    CAMBRICON_LOCK_KEY,
+    LOCK_KEY,
+    LockState,
+    judge_lock,
+)
+from bot.hami.nodestate import (
+    CORDON_KEY,
+    GPU_LABEL,
+    JSON_SINCE,
+    SCORE_KEY,
+    Unregistered,
+    expects_gpus,
+    nvidia_allocatable,
+)
+from bot.hami.registration import Card, Registration, Unreadable, digest, read_registrations
+from bot.hami.vendors import NVIDIA, vendor_of_register_key
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import DAEMON_PODS, DaemonPod, Node, Quantity
+from bot.kube.quantities import whole
+from bot.kube.selectors import label_matcher
+from bot.kube.times import parse_time
+from bot.report import Gap
+from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.rules.case import World
+from playbooks.rules.locks import Owners, lock_expiry, lock_on
+
+PLUGIN_SOURCE = "device plugin pods"
+
+_MANY_RESTARTS = 3
+_RECENTLY = timedelta(hours=1)
+
+Health = Literal["ready", "not-ready", "restarting", "missing", "unseen"]
+
+
+class Plugin(NamedTuple):
+    """The device plugin's pod on a node: `unseen` where pods could not be read, or none of them carries the label."""
+
+    health: Health
+    pod: DaemonPod | None = None
+    restarts: int = 0
+    why: str = ""
+
+
+class NodeSeen(NamedTuple):
+    """One node. `nvidia` is None where HAMi's possible versions disagree about it.
+
+    `registrations` is what can be read of them, also where HAMi does not take the cards in.
+    """
+
+    node: Node
+    nvidia: Registration | Unregistered | None
+    others: tuple[Registration | Unreadable, ...]
+    registrations: tuple[Registration, ...]
+    expects_nvidia: bool
+    allocatable: int
+    plugin: Plugin
+    lock: LockState | None
+    cambricon_lock: LockState | None
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def cards(self) -> tuple[Card, ...]:
+        return tuple(card for one in self.registrations for card in one.cards)
+
+    @property
+    def concerns(self) -> bool:
+        """Whether the node has cards, or should have some."""
+        return self.expects_nvidia or bool(self.registrations) or bool(self.unreadable)
+
+    @property
+    def unreadable(self) -> list[Unreadable]:
+        """Other vendors' registrations that hold something else. An empty one may be a plugin that found no cards."""
+        return [one for one in self.others if isinstance(one, Unreadable) and one.why.startswith("unreadable")]
+
+
+class Sweep:
+    """All nodes at one moment. `zone`: how far the scheduler's unzoned times are ahead of UTC, as far as it shows."""
+
+    def __init__(
+        self,
+        install: InstallSeen,
+        nodes: Sequence[Node],
+        plugins: Sequence[DaemonPod] | Gap,
+        owners: Owners,
+        now: datetime,
+    ) -> None:
+        self.install = install.install
+        self.config = install.config
+        self.owners = owners
+        self.now = now
+        version = install.install.version
+        self.version = version.version if version else None
+        handshakes = (text for node in nodes if (text := node.metadata.annotation(NVIDIA.handshake)))
+        self.zone = scheduler_zone(handshakes, self.version, now) if self.version else timedelta()
+        self.judged_at = now + self.zone if self.version and self.version >= READS_LOCAL_TIME else now
+        world = World(Capacity(list(nodes), [], []), install.install, install.config, self.judged_at)
+        self._views = world.views
+        self._selects = label_matcher(world.facts.node_selector)
+        self._plugins = _by_node(plugins, now)
+        self._nodes = world.facts.nodes
+        self.plugins_known = bool(self._plugins)
+        self.names = sorted(self._nodes)
+
+    def see(self, name: str) -> NodeSeen:
+        """The node, read anew: what was read of thousands of nodes would be most of the memory."""
+        node = self._nodes[name]
+        others = tuple(read_registrations(node, but=NVIDIA))
+        nvidia = self._nvidia(name)
+        readable = nvidia.registration if isinstance(nvidia, Unregistered) else nvidia
+        return NodeSeen(
+            node=node,
+            nvidia=nvidia,
+            others=others,
+            registrations=tuple(one for one in (readable, *others) if isinstance(one, Registration)),
+            expects_nvidia=expects_gpus(node, self.config.count) and not self._is_of_others(node, others),
+            allocatable=nvidia_allocatable(node, self.config.count),
+            plugin=self._plugins.get(name) or Plugin("missing" if self.plugins_known else "unseen"),
+            lock=lock_on(node, self.install, self.now, self.owners),
+            cambricon_lock=self._cambricon_lock(node),
+        )
+
+    def alike(self, name: str) -> tuple[Hashable, Sequence[str]] | None:
+        """What is equal for nodes that have the same faults, and the UUIDs of the node's NVIDIA cards.
+
+        None for a node that has to be looked at by itself: one that anything but its cards and what Kubernetes and
+        the device plugin say of it bears on.
+        """
+        node, status = self._nodes[name], self._nodes[name].status
+        texts = node.metadata.annotations or {}
+        text, handshake = texts.get(NVIDIA.register), texts.get(NVIDIA.handshake, "")
+        allocatable = _devices(status.allocatable)
+        # From 2.8 on the handshake is asked only where kubelet offers nothing; unix seconds are the guides' matter.
+        by_itself = self.version is None or self.version < JSON_SINCE or handshake[:1].isdigit()
+        if by_itself or text is None or not nvidia_allocatable(node, self.config.count) or any(map(_speaks, texts)):
+            return None
+        cards = digest(NVIDIA.register, text)
+        if cards is None:
+            return None
+        plugin = self._plugins.get(name)
+        key = (
+            cards.encoding,
+            cards.cards,
+            allocatable,
+            allocatable if status.capacity is status.allocatable else _devices(status.capacity),
+            tuple([one.status for one in status.conditions or () if one.type == "Ready"]),
+            node.spec.unschedulable,
+            tuple(node.spec.taints or ()),
+            node.metadata.label(GPU_LABEL[0]),
+            self._selects(node.metadata.labels),
+            plugin and (plugin.health, plugin.why),
+        )
+        return key, cards.uuids
+
+    def _nvidia(self, name: str) -> Registration | Unregistered | None:
+        """What every possible version makes of the node, where they agree."""
+        *rest, newest = (view.registration(name) for view in self._views)
+        why = newest.why if isinstance(newest, Unregistered) else None
+        agreed = all((one.why if isinstance(one, Unregistered) else None) == why for one in rest)
+        return newest if agreed else None
+
+    def _is_of_others(self, node: Node, others: Sequence[Registration | Unreadable]) -> bool:
+        """Whether only the label says NVIDIA, and another vendor's cards are there: some vendors use it too."""
+        return (
+            any(isinstance(one, Registration) for one in others)
+            and node.metadata.annotation(NVIDIA.register) is None
+            and not whole((node.status.capacity or {}).get(self.config.count))
+        )
+
+    def _cambricon_lock(self, node: Node) -> LockState | None:
+        text = node.metadata.annotation(CAMBRICON_LOCK_KEY)
+        return judge_lock(text, None, self.now, CAMBRICON_EXPIRY, "unseen") if text else None
+
+    @property
+    def lock_expiry(self) -> timedelta:
+        return lock_expiry(self.install)
+
+
+@lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
+def _speaks(key: str) -> bool:
+    """Whether the annotation bears on a node's faults, beside NVIDIA's registration and handshake."""
+    ours = (LOCK_KEY, CAMBRICON_LOCK_KEY, CORDON_KEY, SCORE_KEY)
+    return key in ours or (key != NVIDIA.register and vendor_of_register_key(key) is not None)
+
+
+def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:
+    return tuple([one for one in (amounts or {}).items() if "/" in one[0]])
+
+
+def _by_node(pods: Sequence[DaemonPod] | Gap, now: datetime) -> dict[str, Plugin]:
+    """The best pod of each node: while one ends its successor may run."""
+    found: dict[str, Plugin] = {}
+    order: tuple[Health, ...] = ("ready", "restarting", "not-ready", "missing", "unseen")
+    for pod in () if isinstance(pods, Gap) else pods:
+        plugin = _plugin(pod, now)
+        known = found.get(pod.spec.node_name)
+        if pod.spec.node_name and (known is None or order.index(plugin.health) < order.index(known.health)):
+            found[pod.spec.node_name] = plugin
+    return found
+
+
+def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
+    restarts, waiting = 0, ""
+    statuses = pod.status.container_statuses or ()
+    for one in statuses:  # no generator: of 5,000 pods they would take longer than what they look at
+        restarts += one.restart_count
+        if one.state.waiting and not waiting:
+            waiting = one.state.waiting.reason
+    ready = [one.status for one in pod.status.conditions or () if one.type == "Ready"]
+    if pod.status.phase != "Running" or "False" in ready or waiting:
+        return Plugin("not-ready", pod, restarts, waiting or pod.status.reason or pod.status.phase)
+    ends = [one.last_state.terminated for one in statuses if one.restart_count >= _MANY_RESTARTS]
+    for end in ends:
+        ended = parse_time(end.finished_at) if end else None
+        if end and ended and now - ended <= _RECENTLY:
+            return Plugin("restarting", pod, restarts, end.reason)
+    return Plugin("ready", pod, restarts)
+
+
+# --------------------------------------------------------------------------------------------------- reading
+
+
+async def gather_plugins(cluster: Cluster, node: str = "") -> list[DaemonPod] | Gap:
+    """The device plugin's pods, of all nodes or of one."""
+    labels, fields = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}", f"spec.nodeName={node}" if node else ""
+    return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=labels, fields=fields))

@@ -1,0 +1,235 @@
+"""A sweep as rows: every node in one line, and one node with everything about it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+
+from bot.hami.handshake import judge_nvidia, parse_handshake
+from bot.hami.nodelock import CAMBRICON_LOCK_KEY, LOCK_KEY, LockState
+from bot.hami.nodestate import JSON_SINCE, Unregistered, cordoned_uuids
+from bot.hami.registration import Unreadable
+from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
+from bot.hami.vendors import NVIDIA
+from bot.kube.models import Pod
+from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
+from bot.report import Table
+from playbooks.nodes.sweep import NodeSeen, Sweep
+from playbooks.rules import prose
+from playbooks.rules.node_faults import Fault, other_handshake, slots
+
+NODES_TABLE = "nodes"
+NODE_TABLE = "node"
+CARDS_TABLE = "cards"
+COLUMNS = (
+    "node",
+    "problems",
+    "kubernetes",
+    "cards",
+    "type",
+    "memory",
+    "healthy",
+    "cordoned",
+    "mode",
+    "numa",
+    "slots",
+    "split",
+    "scaling",
+    "format",
+    "handshake",
+    "lock",
+    "plugin",
+    "plugin pod",
+)
+BRIEF = (
+    "node",
+    "problems",
+    "kubernetes",
+    "lock",
+    "handshake",
+    "plugin",
+    "healthy",
+    "cordoned",
+    "slots",
+    "cards",
+    "format",
+)
+"""The columns that tell of problems, the most telling first: a message shows few."""
+
+CARD_COLUMNS = ("card", "index", "type", "memory", "cores", "slots", "healthy", "cordoned", "mode", "numa")
+
+_HANDSHAKE = "hami.io/node-handshake"
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+Faults = Mapping[str, Sequence[Fault]]
+
+
+class Rows:
+    """The rows of one sweep."""
+
+    def __init__(self, sweep: Sweep, faults: Faults, scaling: MemoryScaling) -> None:
+        self._sweep = sweep
+        self._faults = faults
+        self._scaling = scaling
+
+    def of_nodes(self, nodes: Iterable[NodeSeen], columns: Sequence[str]) -> Table:
+        """One row per node, those with problems first; `columns` are COLUMNS or some of them."""
+        place = {name: at for at, name in enumerate(self._faults)}
+        ordered = sorted(nodes, key=lambda one: (place.get(one.name, len(place)), one.name))
+        places = [COLUMNS.index(column) for column in columns]
+        rows = (self._row(one) for one in ordered)
+        return Table(NODES_TABLE, tuple(columns), tuple(tuple(row[at] for at in places) for row in rows))
+
+    def of_node(self, one: NodeSeen) -> tuple[Table, ...]:
+        """Everything about one node: its row turned on its side with the annotations, and its cards."""
+        node = one.node
+        rows = [(column, cell) for column, cell in zip(COLUMNS, self._row(one), strict=True) if cell]
+        keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))
+        rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, LOCK_KEY, CAMBRICON_LOCK_KEY)]
+        about = Table(NODE_TABLE, ("what", "value"), tuple(row for row in rows if row[1]))
+        cordoned = cordoned_uuids(node)
+        cards = tuple(
+            (
+                card.uuid,
+                str(card.index),
+                card.type,
+                str(card.memory_mib),
+                str(card.cores),
+                str(card.slots),
+                _yes(card.health),
+                _yes(card.uuid in cordoned),
+                card.mode,
+                str(card.numa),
+            )
+            for card in sorted(one.cards, key=lambda card: (card.index, card.uuid))
+        )
+        return (about, Table(CARDS_TABLE, CARD_COLUMNS, cards)) if cards else (about,)
+
+    def _row(self, one: NodeSeen) -> tuple[str, ...]:
+        cards = one.cards
+        types = Counter(card.type for card in cards)
+        cordoned = cordoned_uuids(one.node) & {card.uuid for card in cards}
+        return (
+            one.name,
+            ", ".join(dict.fromkeys(fault.code for fault in self._faults.get(one.name, ()))),
+            _kubernetes(one),
+            str(len(cards)) if one.concerns else "",
+            ", ".join(types)
+            if len(types) < 2
+            else ", ".join(f"{count} x {kind}" for kind, count in sorted(types.items())),
+            ", ".join(map(prose.mib, sorted({card.memory_mib for card in cards}))),
+            f"{sum(card.health for card in cards)}/{len(cards)}" if cards else "",
+            str(len(cordoned)) if cordoned else "",
+            _each(card.mode for card in cards),
+            _each(card.numa for card in cards),
+            _slots(one),
+            _each(card.slots for card in cards),
+            self._factors(one),
+            self._format(one),
+            self._handshake(one),
+            self._lock(one),
+            _plugin(one),
+            f"{pod.namespace}/{pod.name}" if (pod := one.plugin.pod) else "",
+        )
+
+    def _factors(self, one: NodeSeen) -> str:
+        cards = [card for found in one.registrations if found.vendor is NVIDIA for card in found.cards]
+        memory = {memory_factor(card, one.name, self._scaling) for card in cards if card.mode != "mig"} - {None}
+        cores = {core_factor(card) for card in cards}
+        parts = [f"memory x{_each(f'{one:g}' for one in memory if one)}" if memory else ""]
+        parts += [f"cores x{_each(f'{one:g}' for one in cores)}" if cores else ""]
+        return ", ".join(filter(None, parts))
+
+    def _format(self, one: NodeSeen) -> str:
+        text = _each(found.encoding for found in one.registrations)
+        state = one.nvidia
+        if isinstance(state, Unregistered) and state.why == "other-format" and self._sweep.version:
+            return f"{text}, HAMi {self._sweep.version} reads {'json' if self._sweep.version >= JSON_SINCE else 'text'}"
+        unreadable = state is not None and isinstance(state, Unregistered) and state.why == "unreadable"
+        return "unreadable" if unreadable or any(isinstance(other, Unreadable) for other in one.others) else text
+
+    def _handshake(self, one: NodeSeen) -> str:
+        """What this version makes of it; 2.8 asks kubelet's count instead. Of several vendors each one's."""
+        version, parts = self._sweep.version, list[str]()
+        text = one.node.metadata.annotation(NVIDIA.handshake)
+        if one.expects_nvidia and text is not None:
+            judged = "?"
+            if version is not None and (2, 8) <= version < (2, 9):
+                judged = "not used"
+            elif version is not None:
+                judged = judge_nvidia(parse_handshake(text), version, one.allocatable, self._sweep.judged_at)
+            parts.append(f"{judged} ({self._stamp(text)})")
+        elif one.expects_nvidia:
+            parts.append("none")
+        for found in one.registrations:
+            if found.vendor is not NVIDIA and (judged := other_handshake(self._sweep, one, found)):
+                parts.append(f"{found.word} {judged}")
+        return ", ".join(parts)
+
+    def _stamp(self, text: str) -> str:
+        handshake = parse_handshake(text)
+        if handshake.at is None:
+            return handshake.state
+        zone = timedelta() if handshake.zoned else self._sweep.zone
+        return f"{handshake.state} {_ago(self._sweep.now + zone - handshake.at)}"
+
+    def _lock(self, one: NodeSeen) -> str:
+        parts = [self._lock_state(state) for state in (one.lock, one.cambricon_lock) if state is not None]
+        return ", ".join(parts)
+
+    def _lock_state(self, state: LockState) -> str:
+        if state.lock is None:
+            return state.phase
+        named, owners = (state.lock.namespace, state.lock.pod), self._sweep.owners
+        owner = owners.get(named)
+        gone = named in owners and owner is None
+        phase = owner.status.phase if isinstance(owner, Pod) else "gone" if gone else "?"
+        holder = f"{state.lock.namespace}/{state.lock.pod} ({phase})" if state.lock.pod else "no pod named"
+        return f"{state.phase} by {holder}, {_ago(state.age)}"
+
+
+def _kubernetes(one: NodeSeen) -> str:
+    node = one.node
+    parts = ["not ready" if not_ready(node) else "ready" if node.status.conditions else "?"]
+    parts += ["cordoned"] if is_cordoned(node) else []
+    return ", ".join([*parts, *pressures(node), *other_taints(node)])
+
+
+def _slots(one: NodeSeen) -> str:
+    """What is registered, and what kubelet offers where that is another number."""
+    if not one.expects_nvidia:
+        return ""
+    registered = slots(one)[0]
+    return str(registered) if registered == one.allocatable else f"{registered}, kubelet offers {one.allocatable}"
+
+
+def _plugin(one: NodeSeen) -> str:
+    plugin = one.plugin
+    if not one.expects_nvidia:
+        return ""
+    if plugin.health == "unseen":
+        return "?"
+    parts = [plugin.health.replace("-", " "), plugin.why]
+    parts += [f"{plugin.restarts} restarts"] if plugin.restarts else []
+    return ", ".join(filter(None, parts))
+
+
+def _each(values: Iterable[object]) -> str:
+    """The different values, each once."""
+    return ", ".join(
+        map(
+            str,
+            sorted(
+                set(values), key=lambda one: (not isinstance(one, int), one if isinstance(one, int) else 0, str(one))
+            ),
+        )
+    )
+
+
+def _ago(age: timedelta) -> str:
+    seconds = max(0, int(age.total_seconds()))
+    size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    return f"{seconds // size} {unit}"
+
+
+def _yes(value: bool) -> str:  # noqa: FBT001  # it is what is written down
+    return "yes" if value else "no"

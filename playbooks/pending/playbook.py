@@ -1,0 +1,220 @@
+"""Which pods wait for HAMi's cards, and for what: each judged as `why` does, together with those of the same cause."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import click
+from msgspec import structs
+
+from bot.hami.requests import DeviceConfig
+from bot.kube.models import Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import (
+    SCHEMA,
+    SEVERITIES,
+    Finding,
+    Gap,
+    NextAction,
+    Report,
+    Severity,
+    Subject,
+    Table,
+    one_line,
+    worst,
+)
+from bot.texts import Texts
+from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.gather.waiting import Scene, Waiting, gather_scene, gather_waiting
+from playbooks.judgement.pods import WAITING_COLUMNS, Judged, by_cause, judge_all, waiting_row
+from playbooks.playbook import Playbook, Sources
+from playbooks.rules import prose
+from playbooks.rules.findings import finding
+
+CAUSES_TABLE = "causes"
+PODS_TABLE = "pending"
+CAUSE_COLUMNS = ("cause", "pods", "oldest", "waiting since", "nodes")
+POD_COLUMNS = (*WAITING_COLUMNS, "cause", "nodes")
+
+_MAX_GROUPS = 10
+_GRACE = timedelta(seconds=30)
+"""A pod that is younger waits as every pod does: a scheduling cycle, an event and a log line take seconds."""
+_NOT_JUDGED = "?"
+
+
+class Request(NamedTuple):
+    """Of which namespace; empty for all."""
+
+    namespace: str
+
+
+class Snapshot(NamedTuple):
+    """The pods that wait, and what bears on them; `scene` is None where there is none.
+
+    `deserted`: none waits, and nothing else was seen in the namespace either.
+    """
+
+    request: Request
+    cluster: str
+    taken_at: datetime
+    install: InstallSeen
+    waiting: Waiting
+    scene: Scene | None
+    deserted: Deserted | Gap | None
+    undecodable: tuple[str, ...]
+
+
+class Group(NamedTuple):
+    """Pods of one cause, the oldest first; `cause` is the oldest's."""
+
+    cause: Finding
+    severity: Severity
+    pods: list[Pod]
+
+
+def request(namespace: str = "") -> Request:
+    """The namespace as typed."""
+    return Request(namespace.strip())
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Read the pods that wait, and the cluster only where some do. Raises SourceError when no pods can be read."""
+    cluster = sources.cluster
+    install, waiting = await gather_waiting(sources, wanted.namespace)
+    scene = await gather_scene(cluster, install, waiting) if waiting.pods else None
+    asked = "" if waiting.pods else wanted.namespace
+    deserted = await gather_deserted(cluster, asked) if asked else None
+    undecodable = tuple(cluster.undecodable)
+    return Snapshot(wanted, cluster.name, cluster.now(), install, waiting, scene, deserted, undecodable)
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """The causes in the order of their severity, then of how many pods they hold, then of age."""
+    gaps = [*snapshot.waiting.gaps]
+    if snapshot.scene is None:
+        gaps += [*snapshot.install.gaps, *(Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable)]
+        gaps += [snapshot.deserted] if isinstance(snapshot.deserted, Gap) else []
+        findings, tables = [_none_waits(snapshot, gaps, say)], ()
+        verdict = findings[0].claim
+    else:
+        waiting = snapshot.waiting.pods
+        judged, more = judge_all(snapshot.install, waiting, snapshot.scene, snapshot.undecodable, say)
+        gaps += more
+        groups = _grouped(judged, snapshot.scene.as_of)
+        findings = [_finding(group, say) for group in groups[:_MAX_GROUPS]]
+        tables = _causes(groups), _pods(judged, groups, snapshot)
+        verdict = _verdict(groups, len(judged), say)
+    return Report(
+        schema=SCHEMA,
+        playbook="pending",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Pods", snapshot.waiting.namespace, ""),
+        verdict=one_line(verdict),
+        severity=worst(tuple(findings)),
+        findings=tuple(prose.few_actions(findings)),
+        tables=tables,
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _grouped(judged: Sequence[Judged], now: datetime) -> list[Group]:
+    return sorted(
+        (_group(members, now) for members in by_cause(judged)),
+        key=lambda one: (-SEVERITIES.index(one.severity), -len(one.pods), _age_key(one.pods[0])),
+    )
+
+
+def _group(members: Sequence[Judged], now: datetime) -> Group:
+    """As sure as the least sure of its pods, and as severe as the most severe that has waited for a while."""
+    causes = [one.cause for one in members if one.cause is not None]
+    severity = SEVERITIES[max(SEVERITIES.index(_severity(one, now)) for one in members)]
+    unsure = any(cause.confidence == "suspected" for cause in causes)
+    first = structs.replace(causes[0], confidence="suspected") if unsure else causes[0]
+    return Group(first, severity, [one.pod for one in members])
+
+
+def _severity(one: Judged, now: datetime) -> Severity:
+    created = parse_time(one.pod.metadata.creation_timestamp)
+    severity = one.cause.severity if one.cause else "info"
+    just_came = created is not None and now - created < _GRACE
+    return "info" if just_came and severity == "warning" else severity
+
+
+def _age_key(pod: Pod) -> tuple[str, str, str]:
+    return pod.metadata.creation_timestamp or "", pod.namespace, pod.name
+
+
+# ------------------------------------------------------------------------------------------------ findings, tables
+
+
+def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> Finding:
+    if isinstance(snapshot.deserted, Deserted):
+        return no_such_namespace(snapshot.deserted, ("pending", "-n"), say)
+    namespace = snapshot.waiting.namespace
+    claim = say("nothing-pending.namespace", namespace=namespace) if namespace else say("nothing-pending.claim")
+    return finding("nothing-pending", claim, "suspected" if gaps else "confirmed", (), (), severity="info")
+
+
+def _finding(group: Group, say: Texts) -> Finding:
+    oldest = group.pods[0]
+    name = f"{oldest.namespace}/{oldest.name}"
+    since = oldest.metadata.creation_timestamp or "?"
+    key = "pending.group" if len(group.pods) > 1 else "pending.alone"
+    told = say(key, count=len(group.pods), oldest=name, since=since, cause=group.cause.claim)
+    look = NextAction(say("pending.why", pod=name), prose.command("why", name))
+    return structs.replace(group.cause, claim=one_line(told, 400), severity=group.severity, next_actions=(look,))
+
+
+def _verdict(groups: Sequence[Group], total: int, say: Texts) -> str:
+    if not groups:
+        return say("pending.verdict-none", total=total)
+    first, oldest = groups[0], groups[0].pods[0]
+    name = f"{oldest.namespace}/{oldest.name}"
+    if total == 1:
+        return say("pending.verdict-one", oldest=name, cause=first.cause.claim)
+    told = {"total": total, "code": first.cause.code, "oldest": name}
+    if len(first.pods) == total:
+        return say("pending.verdict-all", **told)
+    return say("pending.verdict", causes=len(groups), count=len(first.pods), **told)
+
+
+def _causes(groups: Sequence[Group]) -> Table:
+    rows = (
+        (
+            group.cause.code,
+            str(len(group.pods)),
+            f"{group.pods[0].namespace}/{group.pods[0].name}",
+            group.pods[0].metadata.creation_timestamp or "?",
+            ", ".join(group.cause.scope.nodes[:8]) + (", …" if len(group.cause.scope.nodes) > 8 else ""),
+        )
+        for group in groups
+    )
+    return Table(CAUSES_TABLE, CAUSE_COLUMNS, tuple(rows))
+
+
+def _pods(judged: Sequence[Judged], groups: Sequence[Group], snapshot: Snapshot) -> Table:
+    """Every pod, in the order of the causes; those that were not judged last."""
+    of_pod = {id(one.pod): one.cause for one in judged}
+    ordered = [pod for group in groups for pod in group.pods] + [one.pod for one in judged if one.cause is None]
+    config, now = snapshot.install.config, snapshot.taken_at
+    return Table(PODS_TABLE, POD_COLUMNS, tuple(_pod_row(pod, of_pod[id(pod)], config, now) for pod in ordered))
+
+
+def _pod_row(pod: Pod, cause: Finding | None, config: DeviceConfig, now: datetime) -> tuple[str, ...]:
+    code, nodes = (cause.code, str(len(cause.scope.nodes))) if cause else (_NOT_JUDGED, _NOT_JUDGED)
+    return *waiting_row(pod, config, now), code, nodes
+
+
+PLAYBOOK = Playbook(
+    verb="pending",
+    summary="Which pods wait for cards, and for what?",
+    example="pending -n ml",
+    parameters=(
+        click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only the pods of this namespace."),
+    ),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,57 @@
+"""The shape of a playbook: one read-only question. `playbooks/<verb>/playbook.py` has the verb's `PLAYBOOK`."""
+
+import importlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+import playbooks
+from bot.kube.cluster import Cluster
+from bot.kube.podget import PodPorts
+from bot.report import Report
+from bot.texts import Texts
+
+
+class Sources(NamedTuple):
+    """All that a playbook may read from. The names are settings for an install that cannot be found by itself.
+
+    `ports` is the way to ports of the cluster's pods, None where there is none.
+    """
+
+    cluster: Cluster
+    hami_namespace: str = ""
+    scheduler_deployment: str = ""
+    ports: PodPorts | None = None
+
+
+class Playbook(NamedTuple):
+    """A question: how it is asked, what it reads, what follows.
+
+    `parameters` are the verb's arguments; `request` turns their values into the request (it raises `UsageError`).
+    `gather` is the only part with I/O: what it cannot read becomes a gap, and it raises SourceError only when nothing
+    can be said without it; `diagnose` is pure.
+    """
+
+    verb: str
+    summary: str
+    example: str
+    parameters: Sequence[click.Parameter]
+    request: Callable[..., Any]
+    gather: Callable[[Any, Sources], Awaitable[Any]]
+    diagnose: Callable[[Any, Texts], Report]
+
+
+@cache
+def load() -> Mapping[str, str]:
+    """The verbs and the modules that answer them; nothing is imported, and the folders are read once."""
+    files = Path(playbooks.__path__[0]).glob("*/playbook.py")
+    return {file.parent.name: f"{playbooks.__name__}.{file.parent.name}.playbook" for file in sorted(files)}
+
+
+def find(verb: str) -> Playbook:
+    """The playbook of a verb that `load` lists."""
+    playbook: Playbook = importlib.import_module(load()[verb]).PLAYBOOK
+    return playbook

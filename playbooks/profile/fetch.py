@@ -1,0 +1,155 @@
+"""A Go profile of HAMi's scheduler, or of any pod that is named: where it is fetched, and what came back."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.errors import NotAllowed, NotFound, SourceError, Unusable
+from bot.hami.install import Install
+from bot.kube.cluster import Cluster
+from bot.kube.models import PODS, Pod
+from bot.kube.podget import PodGet, PodPorts, TooSlow, nobody_listens
+from bot.report import Gap
+from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, gather_install, install_unread, nothing_read
+from playbooks.playbook import Sources
+from playbooks.profile.answer import NotServed, content_of
+from playbooks.profile.request import Address, Request
+from playbooks.profile.target import addresses
+from playbooks.rules.leadership import leading_pod
+
+_MARGIN_S, _AT_ONCE_S = 20, 60
+"""What an answer may take beyond the seconds that were asked for, and where none were (pprof's own: driver/fetch.go).
+"""
+
+
+class Tried(NamedTuple):
+    """A port that serves no profiles, and what was said there."""
+
+    address: Address
+    quote: str
+
+
+class Taken(NamedTuple):
+    """The profile as fetched. `version` is that of the program's image, empty if unknown; `leads`: the pod does."""
+
+    wanted: PodGet
+    content: bytes
+    version: str
+    leads: bool
+
+    @property
+    def address(self) -> Address:
+        return Address(self.wanted.namespace, self.wanted.pod, self.wanted.scheme, self.wanted.port)
+
+
+class Off(NamedTuple):
+    """No port of any pod that was tried serves profiles; none was tried where the version has none."""
+
+    tried: tuple[Tried, ...]
+
+
+class Snapshot(NamedTuple):
+    """What was asked, when the answer was whole, and what it was. `install` is None where a target was named."""
+
+    cluster: str
+    taken_at: datetime
+    request: Request
+    install: Install | None
+    outcome: Taken | Off
+    gaps: tuple[Gap, ...]
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Fetches the profile; cancelled, it closes the request and so ends the capture.
+
+    Raises SourceError for everything that came instead of a profile, but that profiles are off is an answer; NotAllowed
+    for a target in another namespace than those of `Request.namespaces`, of which nothing is asked then.
+    """
+    cluster, ports = sources.cluster, sources.ports
+    if ports is None:
+        raise SourceError("nothing here leads to ports of pods", hint="name a live cluster")
+    if wanted.target is not None:
+        await _check_namespace(wanted.target.namespace, wanted.namespaces, sources)
+        version = await _version_at(cluster, wanted.target)
+        outcome = await _first_served(ports, wanted, [wanted.target], version, None)
+        return Snapshot(cluster.name, cluster.now(), wanted, None, outcome, ())
+    found = await gather_install(sources)
+    if install_unread(found):
+        raise nothing_read(next(gap for gap in found.gaps if gap.source == DEPLOYMENTS_SOURCE))
+    install = found.install
+    if not install.pods:
+        hint = "name the pod: --target NAMESPACE/POD:PORT; or the settings name where it is: hami_namespace"
+        raise NotFound("no pod of HAMi's scheduler was found", hint=hint)
+    version = str(install.version.version) if install.version else ""
+    leader = leading_pod(install)
+    outcome = await _first_served(ports, wanted, addresses(install), version, leader)
+    return Snapshot(cluster.name, cluster.now(), wanted, install, outcome, found.gaps)
+
+
+async def _check_namespace(namespace: str, others: tuple[str, ...] | None, sources: Sources) -> None:
+    """The bot reaches more than those who ask it: no port of theirs is tried for them."""
+    if others is None or namespace in others:
+        return
+    found = await gather_install(sources)
+    ours = found.install.namespace
+    if namespace != ours:
+        where = ", ".join(filter(None, (ours, *others))) or "no namespace, as HAMi's own was not found"
+        hint = f"allowed: {where}. The setting profiles.namespaces lists others besides HAMi's own"
+        raise NotAllowed(f"no profiles are taken of pods in namespace {namespace}", hint=hint)
+
+
+async def _first_served(
+    ports: PodPorts, wanted: Request, places: Sequence[Address], version: str, leader: Pod | None
+) -> Taken | Off:
+    """The first that serves profiles. A place that cannot be reached counts where no other serves any."""
+    tried: list[Tried] = []
+    unreached: list[SourceError] = []
+    for place in places:
+        get = _request(wanted, place)
+        try:
+            content = content_of(get, await ports.pod_get(get))
+        except (TooSlow, Unusable):
+            raise
+        except NotFound:  # the pod is gone
+            if wanted.target is not None:
+                raise
+            continue
+        except SourceError as error:
+            if nobody_listens(error):
+                tried.append(Tried(place, error.message))
+            else:
+                unreached.append(error)
+            continue
+        if not isinstance(content, NotServed):
+            leads = leader is not None and (leader.namespace, leader.name) == (place.namespace, place.pod)
+            return Taken(get, content, version, leads)
+        tried.append(Tried(place, content.quote))
+    if unreached:
+        raise unreached[0]
+    return Off(tuple(tried))
+
+
+def _request(wanted: Request, place: Address) -> PodGet:
+    return PodGet(
+        namespace=place.namespace,
+        pod=place.pod,
+        scheme=place.scheme,
+        port=place.port,
+        path=f"debug/pprof/{'profile' if wanted.kind == 'cpu' else wanted.kind}",
+        query=(("seconds", str(wanted.seconds)),) if wanted.seconds else (),
+        within_s=wanted.seconds + _MARGIN_S if wanted.seconds else _AT_ONCE_S,
+        limit_bytes=wanted.limit_bytes,
+    )
+
+
+async def _version_at(cluster: Cluster, place: Address) -> str:
+    """The tag of the image that runs there; empty where the pod cannot be read, or has several containers."""
+    try:
+        pod = await cluster.get(PODS, place.pod, place.namespace)
+    except NotFound:
+        raise
+    except SourceError:
+        return ""
+    images = [one.image for one in pod.spec.containers]
+    tag = images[0].rsplit("/", 1)[-1].partition("@")[0].partition(":")[2] if len(images) == 1 else ""
+    return tag.removeprefix("v")

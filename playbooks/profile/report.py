@@ -1,0 +1,150 @@
+"""The report about a profile, or about there being none: pure."""
+
+from collections.abc import Iterator
+
+from bot.errors import SourceError
+from bot.kube.times import format_time
+from bot.pprof.findings import explain
+from bot.pprof.quotes import Taken as Known
+from bot.pprof.quotes import headline
+from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
+from bot.texts import Texts
+from playbooks.profile.fetch import Off, Snapshot, Taken, Tried
+from playbooks.profile.request import Kind, name_of
+from playbooks.profile.target import PROFILING_SINCE
+from playbooks.profile.view import View, view
+from playbooks.quotes import kubectl
+
+COLUMNS = ("flat", "flat%", "sum%", "cum", "cum%", "function")
+
+
+def seen_in(snapshot: Snapshot) -> View | None:
+    """The profile decoded, which takes a while; None where none came. Raises SourceError for what came and is none."""
+    taken = snapshot.outcome
+    if isinstance(taken, Off):
+        return None
+    try:
+        return view(taken.content)
+    except SourceError as error:
+        raise SourceError(f"GET {taken.wanted}: {error.message}", hint=error.hint) from error
+
+
+def diagnose(snapshot: Snapshot, say: Texts, seen: View | None = None, file: str = "") -> Report:
+    """`seen` is what `seen_in` gives, which is called where it is not given; `file` is what commands are to name the
+    profile by, else the id that it is kept under. Raises what `seen_in` raises.
+    """
+    if isinstance(snapshot.outcome, Off):
+        off = _off(snapshot, snapshot.outcome, say)
+        return _report(snapshot, say, verdict=off.claim, findings=(off,), subject=_about_scheduler(snapshot))
+    taken = snapshot.outcome
+    seen = seen or seen_in(snapshot)
+    assert seen is not None  # as it was taken
+    name = name_of(snapshot.request.kind, taken.content)
+    known = Known(seen.profile, file or name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")
+    whole = _taken(snapshot, taken, seen, known, say)
+    standing_out = explain(known, say)
+    subject = Subject("Profile", "", name)
+    tables = (Table(say("profile.table", name=name, count=len(seen.rows)), COLUMNS, seen.rows),) if seen.rows else ()
+    findings = (*standing_out, whole)
+    return _report(snapshot, say, verdict=whole.claim, findings=findings, subject=subject, tables=tables)
+
+
+def _report(
+    snapshot: Snapshot,
+    say: Texts,
+    *,
+    verdict: str,
+    findings: tuple[Finding, ...],
+    subject: Subject,
+    tables: tuple[Table, ...] = (),
+) -> Report:
+    gaps = list(snapshot.gaps)
+    if isinstance(snapshot.outcome, Taken) and not snapshot.outcome.version:
+        gaps.append(Gap("version", say("profile.no-version"), say("profile.no-version-hint")))
+    return Report(
+        schema=SCHEMA,
+        playbook="profile",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=subject,
+        verdict=one_line(verdict),
+        severity=worst(findings),
+        findings=findings,
+        tables=tables,
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------- a profile
+
+
+def _taken(snapshot: Snapshot, taken: Taken, seen: View, known: Known, say: Texts) -> Finding:
+    return Finding(
+        code="profile-taken",
+        claim=_claim(snapshot.request.kind, taken, seen, say),
+        severity="info",
+        confidence="confirmed",
+        scope=Scope(),
+        evidence=(headline(known, seen.kind.type),),
+    )
+
+
+def _claim(kind: Kind, taken: Taken, seen: View, say: Texts) -> str:
+    who = say("profile.leader", pod=taken.wanted.pod) if taken.leads else taken.wanted.pod
+    if kind == "cpu" and seen.seconds > 0 and seen.kind.unit == "nanoseconds":
+        share = f"{seen.total / (seen.seconds * 1e9):.1%}"
+        return say("profile.cpu", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}", share=share)
+    meanwhile = f" {say('profile.change', seconds=f'{seen.seconds:.0f}')}" if seen.seconds > 0 else ""
+    key = "cpu-total" if kind == "cpu" else kind
+    return say(f"profile.{key}", pod=who, total=seen.total_text, meanwhile=meanwhile)
+
+
+# ---------------------------------------------------------------------------------------------------------- none
+
+
+def _off(snapshot: Snapshot, off: Off, say: Texts) -> Finding:
+    install = snapshot.install
+    actions: list[NextAction] = []
+    if install is None:
+        claim = say("profiling-off.target", target=snapshot.request.target)
+    elif install.version and install.version.version < PROFILING_SINCE:
+        claim = say("profiling-off.too-old", version=install.version.version, since=PROFILING_SINCE)
+    else:
+        claim = say("profiling-off.claim", count=len({one.address.pod for one in off.tried}))
+        actions.append(NextAction(say("profiling-off.on"), "profiling on for 15m", changes_cluster=True))
+    return Finding(
+        code="profiling-off",
+        claim=claim,
+        severity="warning",
+        confidence="confirmed",
+        scope=Scope(),
+        evidence=tuple(_refusal(snapshot, one) for one in off.tried) or tuple(_version(snapshot)),
+        next_actions=tuple(actions),
+    )
+
+
+def _refusal(snapshot: Snapshot, tried: Tried) -> Evidence:
+    place = tried.address
+    proxy = f"/api/v1/namespaces/{place.namespace}/pods/{place.scheme}:{place.pod}:{place.port}/proxy/debug/pprof/"
+    return Evidence(
+        source="pprof",
+        object=f"Pod {place.namespace}/{place.pod}",
+        at=format_time(snapshot.taken_at),
+        quote=tried.quote,
+        command=kubectl("get", "--raw", proxy),
+    )
+
+
+def _version(snapshot: Snapshot) -> Iterator[Evidence]:
+    install = snapshot.install
+    if install and install.version:
+        command = kubectl("-n", install.namespace, "get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}")
+        yield Evidence("version", install.version.object, None, install.version.quote, command)
+
+
+def _about_scheduler(snapshot: Snapshot) -> Subject:
+    target, install = snapshot.request.target, snapshot.install
+    if target is not None:
+        return Subject("Pod", target.namespace, target.pod)
+    name = install.deployment.name if install and install.deployment else ""
+    return Subject("HAMi", install.namespace if install else "", name)

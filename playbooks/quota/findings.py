@@ -1,0 +1,166 @@
+"""What there is to say of one namespace's quotas: exceeded, nearly full, held by nobody, counted differently."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.hami.ledger import Holding
+from bot.hami.quotas import Limit
+from bot.hami.requests import DeviceConfig
+from bot.hami.rules import Rules
+from bot.kube.models import Pod, ResourceQuota
+from bot.kube.nodefilter import effective_request
+from bot.report import Confidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks.quota.rules import proof
+from playbooks.quotes import kubectl
+from playbooks.rules import prose
+from playbooks.rules.findings import finding
+
+NEAR = 0.9
+"""From this part of a limit on, the next pod may be refused."""
+
+
+class Space(NamedTuple):
+    """One namespace: its limits on HAMi's resources, who holds cards, and its unfinished pods (None: not read).
+
+    `used` is what HAMi counts, by resource: memory in MiB and cores; None where the holders were not seen.
+    """
+
+    namespace: str
+    limits: tuple[Limit, ...]
+    holders: tuple[Holding, ...]
+    used: dict[str, int] | None
+    pods: Sequence[Pod] | None
+
+    def of(self, resource: str, by: str) -> list[Limit]:
+        return [one for one in self.limits if one.resource == resource and one.by == by]
+
+    def asked(self, resource: str) -> int | None:
+        """What the pods ask for as written: what Kubernetes counts."""
+        return None if self.pods is None else sum(int(effective_request(pod, resource)) for pod in self.pods)
+
+
+class Around(NamedTuple):
+    """What is the same for all namespaces."""
+
+    config: DeviceConfig
+    rules: Rules
+    version: str
+    quotas: Sequence[ResourceQuota]
+    confidence: Confidence
+
+
+def enforced(limit: Limit, rules: Rules) -> bool:
+    """Whether HAMi of this version holds pods against the limit."""
+    return (
+        limit.by == "HAMi" and rules.quota != "none" and limit.amount is not None and (limit.amount > 0 or rules.modern)
+    )
+
+
+def findings(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
+    """The problems of one namespace, and how the two ways of counting differ there."""
+    for limit in space.limits:
+        if limit.by == "Kubernetes":
+            yield from _full(space, limit, limit.used, around, say)
+        elif enforced(limit, around.rules):
+            used = None if space.used is None else space.used.get(limit.resource, 0)
+            yield from _full(space, limit, used, around, say)
+        else:
+            yield _not_enforced(limit, around, say)
+    yield from _ambiguous(space, around, say)
+    for resource in (around.config.memory, around.config.cores):
+        yield from _differs(space, resource, around, say)
+
+
+def _full(space: Space, limit: Limit, used: int | None, around: Around, say: Texts) -> Iterator[Finding]:
+    if used is None or limit.amount is None or used < NEAR * limit.amount:
+        return
+    code = "quota-exceeded" if used > limit.amount else "quota-near-limit"
+    claim = say(f"{code}.claim", **_names(limit), by=limit.by, used=f"{used:,}", limit=f"{limit.amount:,}")
+    told = finding(code, claim, around.confidence, (), proof(limit, around.quotas), severity="warning")
+    largest = max(space.holders, key=lambda one: one.amounts, default=None)
+    if largest is None or limit.by != "HAMi":
+        yield told
+        return
+    label = say("quota.largest", pod=f"{largest.namespace}/{largest.name}", memory=prose.mib(largest.amounts[0]))
+    look = kubectl("-n", largest.namespace, "get", "pod", largest.name, "-o", "wide")
+    yield structs.replace(told, next_actions=(NextAction(label, look),))
+
+
+def _names(limit: Limit) -> dict[str, object]:
+    return {"quota": f"{limit.namespace}/{limit.quota}", "resource": limit.key}
+
+
+def _not_enforced(limit: Limit, around: Around, say: Texts) -> Finding:
+    """A limit that nobody holds pods against: of another resource or version, zero, or no whole number."""
+    if limit.by == "nobody":
+        key = "nobody"
+    elif around.rules.quota == "none":
+        key = "version"
+    else:
+        key = "unread" if limit.amount is None else "zero"
+    claim = say(f"quota-not-enforced.{key}", **_names(limit), version=around.version or "?", value=limit.written)
+    proofs = proof(limit, around.quotas)
+    upgrade = (NextAction(say("quota-not-enforced.upgrade"), prose.command("status")),) if key == "version" else ()
+    return finding("quota-not-enforced", claim, around.confidence, (), proofs, severity="warning", actions=upgrade)
+
+
+def _ambiguous(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
+    """Of several quotas with one key HAMi keeps the one that it read last."""
+    for resource in (around.config.memory, around.config.cores):
+        limits = [one for one in space.of(resource, "HAMi") if enforced(one, around.rules)]
+        if len({one.amount for one in limits}) > 1:
+            names = prose.names(say, [f"{one.quota} ({one.written})" for one in limits])
+            claim = say("quota-ambiguous.claim", namespace=space.namespace, quotas=names, resource=limits[0].key)
+            proofs = [quote for one in limits for quote in proof(one, around.quotas)]
+            yield finding("quota-ambiguous", claim, around.confidence, (), proofs, severity="warning")
+
+
+def _differs(space: Space, resource: str, around: Around, say: Texts) -> Iterator[Finding]:
+    """HAMi's figure beside Kubernetes', and what makes the difference."""
+    used = None if space.used is None else space.used.get(resource, 0)
+    counted = next((one for one in space.of(resource, "Kubernetes") if one.used is not None), None)
+    limit = next(iter(space.of(resource, "HAMi")), None)
+    if used is None:
+        return
+    if counted is not None and counted.used != used:
+        claim = say(
+            "quota-differs.claim",
+            namespace=space.namespace,
+            resource=resource,
+            hami=f"{used:,}",
+            kubernetes=f"{counted.used:,}",
+            why=_why_different(space, resource, around, say),
+        )
+        yield finding("quota-differs", claim, around.confidence, (), proof(counted, around.quotas), severity="info")
+    elif counted is None and limit is not None and enforced(limit, around.rules):
+        claim = say("quota-differs.unseen", **_names(limit), used=f"{used:,}", limit=limit.written)
+        yield finding("quota-differs", claim, around.confidence, (), proof(limit, around.quotas), severity="info")
+
+
+def _why_different(space: Space, resource: str, around: Around, say: Texts) -> str:
+    """The pods whose two figures differ, by why they do; what is asked for as written is all that Kubernetes counts."""
+    if space.pods is None:
+        return say("quota-differs.unread")
+    given = {one.uid: one for one in space.holders}
+    sums = dict[str, tuple[int, int]]()
+    for pod in space.pods:
+        holding = given.pop(pod.metadata.uid, None)
+        asked = int(effective_request(pod, resource))
+        held = 0 if holding is None else holding.amounts[resource == around.config.cores]
+        if asked == held:
+            continue
+        if holding is None:
+            why = "waiting"
+        elif not asked:
+            why = "share"
+        else:
+            why = "cards" if effective_request(pod, around.config.count) > 1 else "other"
+        count, amount = sums.get(why, (0, 0))
+        sums[why] = count + 1, amount + held - asked
+    if given:
+        sums["gone"] = len(given), sum(one.amounts[resource == around.config.cores] for one in given.values())
+    parts = [say(f"quota-differs.{why}", count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
+    return "; ".join(parts) or say("quota-differs.late")

@@ -1,0 +1,282 @@
+"""What HAMi counts of each namespace against its quotas, what Kubernetes shows, where they differ and why."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import click
+from msgspec import structs
+
+from bot.hami.ledger import Holding, Ledger, build_ledger
+from bot.hami.quotas import Limit, limits_of
+from bot.hami.rules import NEWEST_READ, rules_of
+from bot.hami.version import Version
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import PODS, RESOURCE_QUOTAS, Event, Holder, Pod, ResourceQuota
+from bot.kube.times import format_time
+from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
+from playbooks.gather.scheduling import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
+from playbooks.playbook import Playbook, Sources
+from playbooks.quota.findings import Around, Space, enforced, findings
+from playbooks.quota.refused import REFUSED, gather_refusals, tell_refusals
+from playbooks.quota.rules import proof
+from playbooks.quota.table import COLUMNS, QUOTA_TABLE, rows_of
+from playbooks.quota.waiting import KEPT_OUT, KeptOut, Read, gather_kept_out, tell_kept_out
+from playbooks.rules import prose
+from playbooks.rules.findings import finding
+
+_MAX_READ, _MOST_HOLDERS = 20, 5_000
+"""Namespaces, and pods in them that hold cards: of more, what the pods ask for is not read, only what HAMi counts."""
+
+
+class Request(NamedTuple):
+    """One namespace, or all."""
+
+    namespace: str
+
+
+class Snapshot(NamedTuple):
+    """Quotas, holders and what they sum up to, and the unfinished pods of the namespaces that have a quota.
+
+    `deserted`: nothing was seen in the namespace that was asked about.
+    """
+
+    request: Request
+    cluster: str
+    taken_at: datetime
+    install: InstallSeen
+    quotas: list[ResourceQuota] | Gap
+    holders: list[Holder] | Gap
+    ledger: Ledger | None
+    pods: dict[str, list[Pod] | Gap]
+    kept_out: KeptOut
+    refusals: list[Event] | Gap
+    deserted: Deserted | Gap | None
+    undecodable: tuple[str, ...]
+
+
+def request(namespace: str = "") -> Request:
+    """The namespace as typed, `ns/ml` and `ml/` too."""
+    return Request(namespace.strip().removeprefix("ns/").removeprefix("namespace/").rstrip("/"))
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Read the install, the quotas and who holds cards; pods only where a quota counts them. Raises Unusable."""
+    cluster = sources.cluster
+    install = await gather_install(sources)
+    quotas, holders = await asyncio.gather(
+        seen("resource quotas", cluster.list(RESOURCE_QUOTAS, wanted.namespace)),
+        seen("pods", gather_holders(cluster, install.install.scheduler_name)),
+    )
+    if isinstance(quotas, Gap) and isinstance(holders, Gap):
+        raise nothing_read(quotas)
+    limits = list(limits_of([] if isinstance(quotas, Gap) else quotas, install.config))
+    named = sorted({one.namespace for one in limits if wanted.namespace in ("", one.namespace)})
+    ledger = None if isinstance(holders, Gap) else build_ledger(holders, _version(install) or NEWEST_READ)
+    read = Read(quotas, holders, ledger)
+    pods, kept_out, refusals = await asyncio.gather(
+        _pods(cluster, named if _are_few(named, read) else ()),
+        gather_kept_out(cluster, install, limits, read, wanted.namespace),
+        gather_refusals(cluster, limits, wanted.namespace),
+    )
+    known = {one.namespace for some in (quotas, holders) if not isinstance(some, Gap) for one in some}
+    unknown = wanted.namespace and wanted.namespace not in known
+    deserted = await gather_deserted(cluster, wanted.namespace) if unknown else None
+    undecodable = tuple(cluster.undecodable)
+    return Snapshot(
+        wanted,
+        cluster.name,
+        cluster.now(),
+        install,
+        quotas,
+        holders,
+        ledger,
+        pods,
+        kept_out,
+        refusals,
+        deserted,
+        undecodable,
+    )
+
+
+def _are_few(namespaces: Sequence[str], read: Read) -> bool:
+    """Whether their pods may be read whole; of one namespace they always are."""
+    if not 1 < len(namespaces) <= _MAX_READ:
+        return len(namespaces) <= 1
+    holders = () if isinstance(read.holders, Gap) else read.holders
+    return sum(1 for one in holders if one.namespace in namespaces) <= _MOST_HOLDERS
+
+
+def _version(install: InstallSeen) -> Version | None:
+    return install.install.version.version if install.install.version else None
+
+
+async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[Pod] | Gap]:
+    found = await asyncio.gather(
+        *(seen(f"pods of {one}", cluster.list(PODS, one, fields=UNFINISHED)) for one in namespaces)
+    )
+    return dict(zip(namespaces, found, strict=True))
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """Who is kept out first, then other problems, then how the two ways of counting differ; a row per resource."""
+    spaces, around = _spaces(snapshot)
+    kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, say)
+    told = [*kept.findings, *_refused(snapshot, around, say)]
+    told += [one for space in spaces for one in findings(space, around, say)]
+    order = (
+        KEPT_OUT,
+        REFUSED,
+        "quota-exceeded",
+        "quota-near-limit",
+        "quota-ambiguous",
+        "quota-not-enforced",
+        "quota-differs",
+    )
+    told.sort(key=lambda one: (-SEVERITIES.index(one.severity), order.index(one.code)))
+    if not told or told[0].severity == "info":
+        told.insert(0, _summary(snapshot, spaces, around, say))
+    rows = tuple(row for space in spaces for row in rows_of(space, around, say))
+    return Report(
+        schema=SCHEMA,
+        playbook="quota",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Namespace", "", snapshot.request.namespace)
+        if snapshot.request.namespace
+        else Subject("Namespaces", "", ""),
+        verdict=one_line(told[0].claim),
+        severity=worst(tuple(told)),
+        findings=tuple(prose.few_actions(told)),
+        tables=(*((Table(QUOTA_TABLE, COLUMNS, rows),) if rows else ()), *kept.tables),
+        gaps=tuple(dict.fromkeys(_gaps(snapshot, spaces, kept.gaps, say))),
+    )
+
+
+def _refused(snapshot: Snapshot, around: Around, say: Texts) -> Sequence[Finding]:
+    events = () if isinstance(snapshot.refusals, Gap) else snapshot.refusals
+    limits = list(limits_of(around.quotas, around.config))
+    return list(tell_refusals(events, limits, around.quotas, snapshot.taken_at, say))
+
+
+def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
+    """The namespaces that have a quota on HAMi's resources, then those whose pods hold cards without one."""
+    config, version, ledger = snapshot.install.config, _version(snapshot.install), snapshot.ledger
+    quotas = [] if isinstance(snapshot.quotas, Gap) else snapshot.quotas
+    unread = isinstance(snapshot.quotas, Gap) or isinstance(snapshot.holders, Gap) or snapshot.undecodable
+    around = Around(
+        config,
+        rules_of(version or NEWEST_READ),
+        str(version or ""),
+        quotas,
+        "suspected" if unread or version is None or snapshot.install.gaps else "confirmed",
+    )
+    limits = list(limits_of(quotas, config))
+    by_namespace = _by_namespace(ledger)
+    wanted = snapshot.request.namespace
+    spaces: list[Space] = []
+    limited: dict[str, list[Limit]] = {}
+    for one in limits:
+        limited.setdefault(one.namespace, []).append(one)
+    for name in sorted(
+        (one for one in {*limited, *by_namespace} if wanted in ("", one)), key=lambda one: (one not in limited, one)
+    ):
+        memory, cores = ledger.by_namespace.get(name, (0, 0)) if ledger else (0, 0)
+        used = None if ledger is None else {config.memory: memory, config.cores: cores}
+        pods = snapshot.pods.get(name)
+        own = tuple(limited.get(name, ()))
+        holders = tuple(by_namespace.get(name, ()))
+        spaces.append(Space(name, own, holders, used, None if isinstance(pods, Gap) else pods))
+    return spaces, around
+
+
+def _by_namespace(ledger: Ledger | None) -> dict[str, list[Holding]]:
+    found: dict[str, list[Holding]] = {}
+    for one in (one for some in ledger.by_node.values() for one in some) if ledger else ():
+        found.setdefault(one.namespace, []).append(one)
+    return found
+
+
+def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: Texts) -> Finding:
+    """What there is to say when nothing is wrong."""
+    wanted = snapshot.request.namespace
+    limited = [one for one in spaces if one.limits]
+    if isinstance(snapshot.quotas, Gap):
+        return finding("not-enough-evidence", say("quota.unseen"), "suspected", (), (), severity="warning")
+    if isinstance(snapshot.holders, Gap) and not limited:
+        return finding("quota", say("quota.none-seen"), "suspected", (), (), severity="info")
+    if wanted and not spaces:
+        return _nothing_there(snapshot, wanted, around, say)
+    memory = sum((one.used or {}).get(around.config.memory, 0) for one in spaces)
+    if not limited:
+        claim = say(
+            "quota.none-there" if wanted else "quota.none",
+            namespace=wanted,
+            count=len(spaces),
+            memory=prose.mib(memory),
+        )
+        return finding("quota", claim, around.confidence, (), _largest_holder(snapshot, spaces), severity="info")
+    fullest = max(limited, key=lambda one: _part(one, around))
+    part = _part(fullest, around)
+    claim = say(
+        "quota.claim" if part >= 0 else "quota.unmeasured",
+        count=len(limited),
+        namespace=fullest.namespace,
+        part=f"{part:.0%}",
+        free=len(spaces) - len(limited),
+    )
+    proofs = [quote for limit in fullest.limits for quote in proof(limit, around.quotas)]
+    told = finding("quota", claim, around.confidence, (), proofs, severity="info")
+    return told if wanted else structs.replace(told, next_actions=prose.see_quota(fullest.namespace, say))
+
+
+def _largest_holder(snapshot: Snapshot, spaces: Sequence[Space]) -> list[Evidence]:
+    holders = [] if isinstance(snapshot.holders, Gap) else snapshot.holders
+    found = [one for space in spaces for one in space.holders]
+    first = max(found, key=lambda one: one.amounts, default=None)
+    named = (first.namespace, first.name) if first else None
+    return [quotes.of_holder(one) for one in holders if (one.namespace, one.name) == named][:1]
+
+
+def _part(space: Space, around: Around) -> float:
+    """How full the fullest of its limits is; -1 where none can be told."""
+    parts = [-1.0]
+    for limit in space.limits:
+        hami = space.used.get(limit.resource, 0) if space.used and enforced(limit, around.rules) else None
+        used = limit.used if limit.by == "Kubernetes" else hami
+        if used is not None and limit.amount:
+            parts.append(used / limit.amount)
+    return max(parts)
+
+
+def _nothing_there(snapshot: Snapshot, wanted: str, around: Around, say: Texts) -> Finding:
+    if isinstance(snapshot.deserted, Deserted):
+        return no_such_namespace(snapshot.deserted, ("quota",), say)
+    return finding("not-found", say("quota.nothing", namespace=wanted), around.confidence, (), (), severity="info")
+
+
+def _gaps(snapshot: Snapshot, spaces: Sequence[Space], of_waiting: Sequence[Gap], say: Texts) -> list[Gap]:
+    read = (snapshot.quotas, snapshot.holders, *snapshot.pods.values(), snapshot.refusals, snapshot.deserted)
+    gaps = [*snapshot.install.gaps, *(one for one in read if isinstance(one, Gap))]
+    if snapshot.install.install.version is None:
+        gaps.append(Gap("HAMi version", say("gap.version"), say("quota.version-hint")))
+    if not snapshot.pods and (limited := sum(1 for one in spaces if one.limits)):
+        gaps.append(Gap("pods", say("quota.many", count=limited), say("quota.many-hint")))
+    gaps += [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
+    known = {(one.source, one.why) for one in gaps}
+    return gaps + [one for one in of_waiting if (one.source, one.why) not in known]
+
+
+PLAYBOOK = Playbook(
+    verb="quota",
+    summary="What does HAMi count against each namespace's quota, what does Kubernetes, and which pods wait for it?",
+    example="quota ml",
+    parameters=(click.Argument(["namespace"], required=False, default="", metavar="[NAMESPACE]"),),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,113 @@
+"""The pods that a quota refuses when they are created: they never exist, and their controllers' events tell of it."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from bot.hami.quotas import Limit
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import EVENTS, Event, ResourceQuota
+from bot.kube.quantities import parse_quantity
+from bot.kube.times import format_time, parse_time
+from bot.report import Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quota.rules import proof
+from playbooks.rules import prose
+from playbooks.rules.admission import WEBHOOK
+from playbooks.rules.findings import finding
+
+REFUSED = "admission-denied"
+_BY_HAMI = "exceeding resource quota"
+"""What HAMi's webhook says since 2.9 (pkg/scheduler/webhook.go)."""
+_BY_KUBERNETES = re.compile(
+    r"exceeded quota: ([^,]{1,253}), requested: (.{1,2000}?)(?:, used: (?:.{1,2000}?, limited: (.{1,2000}))?|$)",
+    re.DOTALL,
+)
+"""k8s.io/apiserver's quota admission: the quota, the keys of it that the pod would exceed, and what they were then."""
+_TRIES_AGAIN = timedelta(minutes=20)
+"""A controller that is refused tries again, at last every 1,000 s: what it was not told since has come to an end."""
+_ASKED_AS = {"ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "Job": "job", "Deployment": "deploy"}
+_MOST_QUOTED = 3
+
+
+async def gather_refusals(cluster: Cluster, limits: Iterable[Limit], namespace: str) -> list[Event] | Gap:
+    """The events of controllers that were refused a pod, where some quota could be why."""
+    if not any(namespace in ("", one.namespace) and one.by != "nobody" for one in limits):
+        return []
+    return await seen("events", cluster.list(EVENTS, namespace, fields="reason=FailedCreate"))
+
+
+def tell_refusals(
+    events: Sequence[Event], limits: Sequence[Limit], quotas: Sequence[ResourceQuota], now: datetime, say: Texts
+) -> Iterator[Finding]:
+    """One finding per namespace, with its newest refusals."""
+    by_namespace: dict[str, list[Limit]] = {}
+    for one in limits:
+        by_namespace.setdefault(one.namespace, []).append(one)
+    refusals = [
+        (one, exceeded)
+        for one in events
+        if _lasts(one, now) and (exceeded := _exceeded(one, by_namespace.get(one.namespace, ())))
+    ]
+    refusals.sort(key=lambda one: one[0].seen_at, reverse=True)
+    refusals.sort(key=lambda one: one[0].namespace)
+    for namespace, some in groupby(refusals, lambda one: one[0].namespace):
+        yield _finding(namespace, list(some), quotas, say)
+
+
+def _lasts(event: Event, now: datetime) -> bool:
+    at = parse_time(event.seen_at)
+    return at is not None and now - at <= _TRIES_AGAIN
+
+
+def _exceeded(event: Event, own: Iterable[Limit]) -> list[Limit]:
+    """The namespace's limits on HAMi's resources that the refusal is about: HAMi does not say which of its two."""
+    if WEBHOOK in event.message and _BY_HAMI in event.message:
+        return [one for one in own if one.by == "HAMi"]
+    if (told := _BY_KUBERNETES.search(event.message)) is None:
+        return []
+    asked, limited = _amounts(told[2]), _amounts(told[3] or "")
+    return [one for one in own if one.quota == told[1] and one.key in asked and _stands(one, limited.get(one.key))]
+
+
+def _amounts(text: str) -> dict[str, str]:
+    """Of `requests.nvidia.com/gpu=2,limits.cpu=1`."""
+    return {key: value for key, _, value in (part.strip().partition("=") for part in text.split(","))}
+
+
+def _stands(limit: Limit, then: str | None) -> bool:
+    """Whether the limit is what it was when the pod was refused, as far as the refusal tells."""
+    before, now = (None if one is None else parse_quantity(one) for one in (then, limit.written))
+    return before is None or now is None or before == now
+
+
+def _finding(
+    namespace: str, refusals: Sequence[tuple[Event, list[Limit]]], quotas: Sequence[ResourceQuota], say: Texts
+) -> Finding:
+    newest, limits = refusals[0]
+    owners = list(dict.fromkeys(f"{one.involved_object.kind} {one.involved_object.name}" for one, _ in refusals))
+    at = parse_time(newest.seen_at)
+    claim = say(
+        "quota.refuses",
+        namespace=namespace,
+        owners=prose.names(say, owners),
+        by=limits[0].by,
+        at=format_time(at) if at else "?",
+    )
+    latest: dict[str, Event] = {}
+    for one, _ in refusals:
+        latest.setdefault(one.involved_object.uid or one.metadata.uid, one)
+    proofs = [quotes.of_event(one) for one in list(latest.values())[:_MOST_QUOTED]]
+    proofs += [quote for limit in limits for quote in proof(limit, quotas)]
+    return finding(REFUSED, claim, "confirmed", (), proofs, severity="warning", actions=_look(newest, say))
+
+
+def _look(event: Event, say: Texts) -> tuple[NextAction, ...]:
+    owner = event.involved_object
+    short = _ASKED_AS.get(owner.kind)
+    if short is None:
+        return ()
+    words = prose.command("why", f"{short}/{owner.name}", "-n", event.namespace)
+    return (NextAction(say("pending.why", pod=f"{owner.kind} {event.namespace}/{owner.name}"), words),)

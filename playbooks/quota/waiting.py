@@ -1,0 +1,175 @@
+"""The waiting pods that a namespace's quota keeps out, judged as `why` and `pending` judge them."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.hami.fit import QUOTA_NOT_FIT
+from bot.hami.ledger import Ledger
+from bot.hami.quotas import Limit
+from bot.hami.reasons import finding_code
+from bot.hami.requests import PodRequest, pod_request
+from bot.hami.rules import NEWEST_READ, rules_of
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
+from bot.report import Finding, Gap, NextAction, Table, one_line
+from bot.texts import Texts
+from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.gather.waiting import PENDING, Scene, Waiting, gather_scene
+from playbooks.judgement.pod import waits
+from playbooks.judgement.pods import WAITING_COLUMNS, Judged, by_cause, judge_all, waiting_row, world_of
+from playbooks.quota.rules import Effect, effect_by_hami, effects
+from playbooks.quotes import kubectl
+from playbooks.rules import prose
+from playbooks.rules.case import Case, World
+from playbooks.rules.refusals import advise
+
+KEPT_OUT_TABLE = "waiting for a quota"
+KEPT_OUT = finding_code(QUOTA_NOT_FIT)
+_LONGEST_CLAIM = 400
+
+Used = Mapping[str, tuple[int, int]]
+"""Per namespace the MiB and cores that HAMi counts."""
+
+
+class Read(NamedTuple):
+    """What was read of who holds cards and of the quotas; the ledger is the holders summed up."""
+
+    quotas: list[ResourceQuota] | Gap
+    holders: list[Holder] | Gap
+    ledger: Ledger | None
+
+
+class KeptOut(NamedTuple):
+    """Waiting pods whose namespace's quota may refuse them, the oldest first; `scene` is None where there are none."""
+
+    pods: list[Pod] | Gap
+    scene: Scene | None = None
+
+
+class Told(NamedTuple):
+    """What follows: one finding per namespace and cause, every pod as a row, and what could not be seen."""
+
+    findings: list[Finding]
+    tables: tuple[Table, ...]
+    gaps: list[Gap]
+
+
+async def gather_kept_out(
+    cluster: Cluster, install: InstallSeen, limits: Iterable[Limit], read: Read, namespace: str
+) -> KeptOut:
+    """Read the pods that wait, and what bears on them only where a quota has no room for some of them."""
+    by_hami: dict[str, list[Limit]] = {}
+    for one in limits:
+        if one.by == "HAMi" and namespace in ("", one.namespace):
+            by_hami.setdefault(one.namespace, []).append(one)
+    if not by_hami:
+        return KeptOut([])
+    found = await seen("pods that wait", cluster.list(PODS, namespace, fields=PENDING))
+    if isinstance(found, Gap):
+        return KeptOut(found)
+    used = read.ledger.by_namespace if read.ledger else None
+    pods = [pod for pod in found if waits(pod) and _no_room(pod, by_hami.get(pod.namespace, ()), used, install)]
+    if not pods:
+        return KeptOut([])
+    pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name))
+    nodes = await seen("nodes", cluster.list(NODES))
+    capacity = Capacity(nodes, read.holders, read.quotas, cluster.kept)
+    return KeptOut(pods, await gather_scene(cluster, install, Waiting(pods, namespace, ()), capacity))
+
+
+def _no_room(pod: Pod, limits: Sequence[Limit], used: Used | None, install: InstallSeen) -> bool:
+    """Whether the request may be more than a limit leaves: what a share of a card comes to depends on the card."""
+    version = install.install.version.version if install.install.version else NEWEST_READ
+    request = pod_request(pod, install.config, version) if limits else None
+    if request is None or not request.containers:
+        return False
+    taken = None if used is None else used.get(pod.namespace, (0, 0))
+    return any(_refuses(one, request, taken, install) for one in limits)
+
+
+def _refuses(limit: Limit, request: PodRequest, taken: tuple[int, int] | None, install: InstallSeen) -> bool:
+    version = install.install.version.version if install.install.version else NEWEST_READ
+    return effect_by_hami(limit, request, taken, install.config, rules_of(version)).verdict in ("refused", "unknown")
+
+
+def tell_kept_out(kept: KeptOut, install: InstallSeen, undecodable: Sequence[str], now: datetime, say: Texts) -> Told:
+    """Only pods whose first finding is the quota: that of others is told where something else comes before it."""
+    if isinstance(kept.pods, Gap):
+        return Told([], (), [kept.pods])
+    if kept.scene is None:
+        return Told([], (), [])
+    judged, gaps = judge_all(install, kept.pods, kept.scene, undecodable, say)
+    held = [one for one in judged if one.cause is not None and one.cause.code == KEPT_OUT]
+    held.sort(key=lambda one: one.pod.namespace)  # stable: the oldest stay first
+    world = world_of(install, kept.scene)
+    groups = [group for _, some in groupby(held, lambda one: one.pod.namespace) for group in by_cause(some)]
+    rows = tuple(waiting_row(one.pod, install.config, now) for group in groups for one in group)
+    tables = (Table(KEPT_OUT_TABLE, WAITING_COLUMNS, rows),) if rows else ()
+    return Told([_finding(group, world, say) for group in groups], tables, gaps)
+
+
+def _finding(group: Sequence[Judged], world: World, say: Texts) -> Finding:
+    """The cause of the oldest, told of all of them; as sure as the least sure."""
+    causes = [one.cause for one in group if one.cause is not None]
+    oldest = group[0].pod
+    values: dict[str, object] = {
+        "count": len(group),
+        "namespace": oldest.namespace,
+        "pods": prose.names(say, [one.pod.name for one in group]),
+        **_figures(_effect(Case(oldest, world)), say),
+    }
+    claim = say("quota.keeps-one" if len(group) == 1 else "quota.keeps-many", **values)
+    name = f"{oldest.namespace}/{oldest.name}"
+    look = NextAction(say("pending.why", pod=name), prose.command("why", name))
+    case = Case(oldest, world)
+    smaller = advise(case, say)[:1] if len(group) == 1 else []
+    return structs.replace(
+        causes[0],
+        claim=one_line(claim, _LONGEST_CLAIM),
+        confidence="suspected" if any(one.confidence == "suspected" for one in causes) else "confirmed",
+        next_actions=(look, *smaller, *_raise(case, say)),
+    )
+
+
+def _raise(case: Case, say: Texts) -> Iterator[NextAction]:
+    """To raise each limit that refuses the pod by what it lacks; of several quotas with one key none is the one."""
+    own = [one for one in effects(case) if one.by == "HAMi"]
+    for one in own:
+        if one.verdict != "refused" or one.used is None or one.asked is None:
+            continue
+        if sum(other.key == one.key for other in own) > 1:
+            continue
+        factor = case.config.memory_factor if one.of.resource == case.config.memory else 1
+        amount = -(-(one.used + one.asked) // factor)
+        label = say(
+            "quota.raise",
+            resource=one.key,
+            quota=f"{one.of.namespace}/{one.of.quota}",
+            amount=f"{amount:,}",
+            pod=case.pod.name,
+        )
+        patch = json.dumps({"spec": {"hard": {one.key: str(amount)}}}, separators=(",", ":"))
+        words = ("-n", one.of.namespace, "patch", "resourcequota", one.of.quota, "--type", "merge", "-p", patch)
+        yield NextAction(label, kubectl(*words), changes_cluster=True)
+
+
+def _effect(case: Case) -> Effect | None:
+    """On the limit that refuses the pod; where none can be told to, on one that may."""
+    found = {one.verdict: one for one in reversed(effects(case)) if one.by == "HAMi"}
+    return found.get("refused") or found.get("unknown")
+
+
+def _figures(effect: Effect | None, say: Texts) -> dict[str, object]:
+    if effect is None:
+        return {"asked": "?", "resource": "?", "used": "?", "limit": "?"}
+    return {
+        "asked": say("quota.share") if effect.asked is None else f"{effect.asked:,}",
+        "resource": effect.of.resource,
+        "used": "?" if effect.used is None else f"{effect.used:,}",
+        "limit": f"{effect.limit:,}" if isinstance(effect.limit, int) else effect.limit,
+    }

@@ -1,0 +1,75 @@
+"""There is no such pod, or more than one: why, and what could have been meant."""
+
+from collections.abc import Sequence
+
+from bot.report import Evidence, Finding, NextAction, Subject
+from bot.texts import Texts
+from playbooks.gather.subject import Absent
+from playbooks.quotes import kubectl
+from playbooks.rules import prose
+from playbooks.rules.admission import denied
+from playbooks.rules.findings import finding
+
+_MAX_CANDIDATES = 3
+
+
+def no_such_pod(absent: Absent, kind: str, name: str, say: Texts, namespace: str = "") -> Finding:
+    """Refused at admission, unknown, or not the only one of that name. `kind` and the names are what was asked for."""
+    if (refusal := denied(absent, name, say)) is not None:
+        return refusal
+    if absent.node:
+        return _a_node(name, say)
+    names = [f"{one.namespace}/{one.name}" for one in absent.candidates]
+    return finding(
+        "not-found",
+        _claim(absent, kind, name, names, say),
+        "suspected" if absent.gaps else "confirmed",
+        (),
+        tuple(
+            Evidence(
+                f"{one.kind.lower()}s",
+                f"{one.kind} {full}",
+                None,
+                one.name,
+                kubectl("-n", one.namespace, "get", f"{one.kind.lower()}s"),
+            )
+            for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
+        ),
+        severity="info" if absent.matches else "warning",
+        actions=tuple(
+            NextAction(say("not-found.ask", name=full), prose.command("why", _typed(one)))
+            for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
+        )
+        or _elsewhere(namespace, say),
+    )
+
+
+def _a_node(name: str, say: Texts) -> Finding:
+    proof = Evidence("nodes", f"Node {name}", None, name, kubectl("get", "node", name))
+    ask = NextAction(say("not-found.ask", name=name), prose.command("nodes", name))
+    claim = say("not-found.node", name=name)
+    return finding("not-found", claim, "confirmed", (), (proof,), severity="warning", actions=(ask,))
+
+
+def _elsewhere(namespace: str, say: Texts) -> tuple[NextAction, NextAction]:
+    """Where a pod that nothing is called like may be found."""
+    waiting = prose.command("pending", *(("-n", namespace) if namespace else ()))
+    where = ("-n", namespace) if namespace else ()
+    owners = kubectl(*where, "get", "deployments,statefulsets,daemonsets,jobs", *(() if namespace else ("-A",)))
+    return NextAction(say("not-found.waiting"), waiting), NextAction(say("not-found.owners"), owners)
+
+
+def _claim(absent: Absent, kind: str, name: str, candidates: Sequence[str], say: Texts) -> str:
+    names = prose.names(say, candidates)
+    if absent.matches:
+        same = all(one.name == name for one in absent.candidates)
+        key = "not-found.several" if same else "not-found.begin"
+        return say(key, count=absent.matches, what=f"{kind.lower()}s", name=name, names=names)
+    if names:
+        return say("not-found.candidates", answer=absent.answer, names=names)
+    return say("not-found.claim" if kind == "Pod" else "not-found.owner", answer=absent.answer)
+
+
+def _typed(subject: Subject) -> str:
+    kind = "" if subject.kind == "Pod" else f"{subject.kind.lower()}/"
+    return f"{subject.namespace}/{kind}{subject.name}"

@@ -1,0 +1,62 @@
+"""What of a waiting pod decides its cause: pods that are alike in it are judged once."""
+
+from collections.abc import Container, Hashable
+from datetime import datetime
+
+import msgspec
+
+from bot.hami.allocations import NODE_KEY, NVIDIA_ALLOCATED_KEY
+from bot.hami.messages import chosen_node
+from bot.hami.mig import MIG_ALLOCATIONS_KEY
+from bot.hami.requests import read_constraints
+from bot.kube import models
+from bot.kube.models import Pod
+from bot.kube.times import parse_time
+from playbooks.rules.admission import WEBHOOK_LABEL
+from playbooks.rules.binding import FILTERED_GRACE, UNSCHEDULABLE_FLUSH
+from playbooks.rules.said import Said
+
+_RESERVATION = (NODE_KEY, NVIDIA_ALLOCATED_KEY, MIG_ALLOCATIONS_KEY)
+_STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
+
+
+def request_key(pod: Pod, quotas: Container[str]) -> bytes:
+    """Equal for pods that every node answers alike: what they ask for, where they may go, what is reserved for them.
+
+    `quotas` are the namespaces that have some: pods of different ones are not alike then.
+    """
+    spec = pod.spec
+    wanted = (
+        pod.namespace if pod.namespace in quotas else "",
+        [_asked(one) for one in spec.init_containers or ()],
+        [_asked(one) for one in spec.containers],
+        spec.overhead,
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.scheduler_name,
+        spec.scheduling_gates,
+        pod.metadata.label(WEBHOOK_LABEL),
+        read_constraints(pod),
+        [pod.metadata.annotation(key) for key in _RESERVATION],
+    )
+    return msgspec.msgpack.encode(wanted)
+
+
+def _asked(container: models.Container) -> tuple[object, ...]:
+    return container.resources, container.restart_policy, container.security_context
+
+
+def said_key(pod: Pod, said: Said, now: datetime) -> Hashable:
+    """Equal where the schedulers said the same, and where their words are old enough for the same conclusions."""
+    chosen = chosen_node(said.evidence.quote) if said.stage == "filtered" and said.evidence else ""
+    words = (said.stage, said.unschedulable, said.lock, chosen, said.evidence is None, said.none_fit is None)
+    codes = tuple(event for event, _ in said.code_events)
+    refusals = tuple((refusal.node, refusal.reason) for refusal, _ in said.refusals)
+    created = parse_time(pod.metadata.creation_timestamp)
+    return words, codes, refusals, _steps(said.at, now), _steps(created, now)
+
+
+def _steps(moment: datetime | None, now: datetime) -> tuple[bool, ...] | None:
+    """Which of the waits that rules allow for are over."""
+    return None if moment is None else tuple(now - moment >= step for step in _STEPS)

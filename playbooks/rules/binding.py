@@ -1,0 +1,182 @@
+"""Pods that the filter let through: locked nodes, refused binds, and waiting for the next attempt."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import structs
+
+from bot.hami.allocations import reserved_node
+from bot.hami.messages import chosen_node
+from bot.hami.nodelock import LOCK_KEY
+from bot.hami.vendors import NVIDIA
+from bot.kube.times import format_time, parse_time
+from bot.report import Confidence, Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+from playbooks.rules.findings import finding
+from playbooks.rules.locks import Held, Owners, after, lock_actions, lock_expiry, lock_on, told
+from playbooks.rules.said import Said
+
+UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
+"""kube-scheduler retries an unschedulable pod at the latest after this (--pod-max-in-unschedulable-pods-duration)."""
+FILTERED_GRACE = timedelta(seconds=30)
+"""From the filter to Bind it takes milliseconds, with a volume to provision or a plugin that waits longer."""
+
+_MAX_LOCKS_SHOWN = 3
+
+
+def locked(case: Case, said: Said, owners: Owners, say: Texts) -> Finding | None:
+    """The lock on the node that the pod would go to, when a bind was refused for it or every fitting node has one."""
+    if said.stage == "bind" and said.lock is not None:
+        name = said.lock.node or reserved_node(case.pod.metadata)
+        return _refused_by_lock(case, said, name, owners, say)
+    if said.stage == "bind" or not case.fitting:
+        return None
+    locks = {name: held for name in case.fitting if (held := _judge(case, name, owners, say))}
+    if len(locks) < len(case.fitting) or any(held.passing for held in locks.values()):
+        return None
+    return _lock_finding(case, locks, [], "suspected", say)
+
+
+def passing_lock(case: Case, owners: Owners, say: Texts) -> Finding | None:
+    """A lock that the next bind releases, on every node that would take the pod: noise, and told as such."""
+    locks = {name: held for name in case.fitting if (held := _judge(case, name, owners, say))}
+    if not locks or len(locks) < len(case.fitting):
+        return None
+    return structs.replace(_lock_finding(case, locks, [], "suspected", say), severity="info", next_actions=())
+
+
+def _refused_by_lock(case: Case, said: Said, name: str, owners: Owners, say: Texts) -> Finding | None:
+    """A bind was refused because of a lock, whether it is still there or not."""
+    if said.lock is None or said.evidence is None:
+        return None
+    held = _judge(case, name, owners, say)
+    if held is not None:
+        sure: Confidence = "suspected" if held.unseen else "confirmed"
+        return _lock_finding(case, {name: held}, [said.evidence], sure, say)
+    code = "node-lock-malformed" if said.lock.malformed else "node-lock-held"
+    if name in case.nodes:
+        late = said.at is None or case.now - said.at > UNSCHEDULABLE_FLUSH
+        gone = _lock_finding(
+            case, {name: Held(code, say("node-lock.gone", node=name))}, [said.evidence], "suspected", say
+        )
+        return structs.replace(gone, severity="warning" if late else "info", next_actions=())
+    locks = {name: Held(code, say(f"{code}.said", node=name or "?"))}
+    return _lock_finding(case, locks, [said.evidence], "suspected", say)
+
+
+def _lock_finding(
+    case: Case, locks: Mapping[str, Held], proofs: Sequence[Evidence], confidence: Confidence, say: Texts
+) -> Finding:
+    names = [name for name in locks if name]
+    held = next(iter(locks.values()))
+    shown = [case.nodes[name] for name in names if name in case.nodes][:_MAX_LOCKS_SHOWN]
+    texts = [(node, node.metadata.annotation(LOCK_KEY)) for node in shown]
+    actions = lock_actions(names[0], held, say) if names else []
+    proofs = [*proofs, *(quotes.of_node_annotation(node, LOCK_KEY, text) for node, text in texts if text)]
+    return finding(held.code, held.claim, confidence, names, proofs, severity="warning", actions=actions)
+
+
+def _judge(case: Case, name: str, owners: Owners, say: Texts) -> Held | None:
+    """What the lock on a node is, None when it has none that was seen."""
+    node = case.nodes.get(name)
+    state = lock_on(node, case.install, case.now, owners) if node else None
+    return told(node, state, lock_expiry(case.install), say) if node and state else None
+
+
+def bind_refused(case: Case, said: Said, say: Texts) -> Finding | None:
+    """Bind was refused for another reason than a lock."""
+    if said.stage != "bind" or said.lock is not None or said.evidence is None:
+        return None
+    return finding(
+        "binding-failed",
+        say("binding-failed.claim", why=said.evidence.quote),
+        "confirmed",
+        (),
+        [said.evidence],
+        severity="warning",
+        actions=prose.scheduler_log(case.install, case.pod.name, say),
+    )
+
+
+def extender_silent(case: Case, said: Said, say: Texts) -> Finding | None:
+    """kube-scheduler got no answer from HAMi's extender."""
+    if said.stage != "extender" or said.evidence is None:
+        return None
+    return finding(
+        "scheduler-degraded",
+        say("scheduler-degraded.silent", why=said.evidence.quote),
+        "confirmed",
+        (),
+        [said.evidence],
+        severity="critical",
+        actions=(
+            NextAction(
+                say("scheduler-degraded.pods"),
+                kubectl("-n", case.install.namespace, "get", "pods", *(one.name for one in case.install.pods)),
+            ),
+        )
+        if case.install.pods
+        else (),
+    )
+
+
+def blocked(case: Case, said: Said, say: Texts) -> Finding | None:
+    """Filtered, and neither bound nor refused since."""
+    if said.stage != "filtered" or said.evidence is None:
+        return None
+    node = reserved_node(case.pod.metadata) or chosen_node(said.evidence.quote)
+    calm = said.at is not None and case.now - said.at < FILTERED_GRACE
+    return finding(
+        "blocked-after-filter",
+        say("blocked-after-filter.calm" if calm else "blocked-after-filter.claim", node=node or "?"),
+        "confirmed",
+        (node,) if node else (),
+        [said.evidence],
+        severity="info" if calm else "warning",
+        actions=() if calm else (NextAction(say("blocked-after-filter.look"), kubectl_pod(case.pod, "describe")),),
+    )
+
+
+def waits_for_retry(case: Case, said: Said, say: Texts) -> Finding | None:
+    """Some candidate would take the pod now."""
+    if not case.fitting:
+        return None
+    if said.at is not None and said.evidence is not None:
+        claim, late, proofs = _tried_at(case, said.at, say), case.now - said.at >= UNSCHEDULABLE_FLUSH, [said.evidence]
+    else:
+        claim, late, proofs = _never_tried(case, said, say)
+    node = case.nodes[case.fitting[0]]
+    cards = case.view.cards(node.name)
+    if cards:
+        proofs.append(quotes.of_node_annotation(node, NVIDIA.register, cards[0].card.uuid))
+    return finding(
+        "waiting-for-retry",
+        claim,
+        "suspected",
+        case.fitting,
+        proofs,
+        severity="warning" if late else "info",
+        actions=prose.scheduler_log(case.install, case.pod.name, say) if late else (),
+    )
+
+
+def _tried_at(case: Case, tried: datetime, say: Texts) -> str:
+    due = after(tried, UNSCHEDULABLE_FLUSH)
+    key = "waiting-for-retry.overdue" if due <= case.now else "waiting-for-retry.claim"
+    return say(key, nodes=prose.names(say, case.fitting), tried=format_time(tried), due=format_time(due))
+
+
+def _never_tried(case: Case, said: Said, say: Texts) -> tuple[str, bool, list[Evidence]]:
+    """The claim, whether it is late for a first try, and the proofs."""
+    proofs = [said.evidence] if said.evidence else []
+    text = case.pod.metadata.creation_timestamp or ""
+    created = parse_time(text)
+    shown = prose.names(say, case.fitting)
+    if created is None or case.now - created <= UNSCHEDULABLE_FLUSH:
+        return say("waiting-for-retry.untried", nodes=shown), False, proofs
+    claim = say("waiting-for-retry.ignored", nodes=shown, created=format_time(created))
+    return claim, True, [quotes.of_pod(case.pod, text, "{.metadata.creationTimestamp}"), *proofs]

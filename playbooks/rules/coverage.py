@@ -1,0 +1,120 @@
+"""The device plugin: whether every node with GPUs has one that works."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import structs
+
+from bot.hami.install import is_ready
+from bot.hami.nodestate import expects_gpus
+from bot.hami.vendors import NVIDIA
+from bot.kube.models import Node, Pod, Toleration, Workload
+from bot.kube.nodefilter import NodeFilter
+from bot.kube.times import parse_time
+from bot.report import Evidence, Finding, Gap, NextAction, Severity
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl
+from playbooks.rules import prose
+from playbooks.rules.findings import finding
+from playbooks.rules.parts import Parts, of_object
+from playbooks.rules.schedulers import what_ails
+
+_STARTING = timedelta(minutes=2)
+_TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+"""The taints that the DaemonSet controller makes its pods tolerate (k8s.io/kubernetes pkg/controller/daemon/util)."""
+
+
+def coverage(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+    """Plugin pods that are not ready, and nodes with GPUs that have none."""
+    components = parts.components
+    if isinstance(components.plugins, Gap) or isinstance(components.plugin_pods, Gap) or not components.plugins:
+        return []
+    daemon_sets, pods = components.plugins, components.plugin_pods
+    told = [_unready(parts, daemon_sets, pods, now, say)]
+    if not isinstance(components.nodes, Gap):
+        told += _absent(parts, daemon_sets, pods, components.nodes, say)
+    return [one for one in told if one is not None]
+
+
+def _unready(
+    parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], now: datetime, say: Texts
+) -> Finding | None:
+    """Pods that are down and not just starting: a rollout replaces them one after the other."""
+    down = sorted((one for one in pods if not is_ready(one) and not _passes(one, now)), key=lambda one: one.name)
+    if not down:
+        return None
+    nodes = sorted({one.spec.node_name for one in down if one.spec.node_name})
+    proofs = [what_ails(down[0]), *_counts(daemon_sets[0])]
+    claim = say("plugin-not-ready.claim", count=len(down), nodes=prose.names(say, nodes), why=proofs[0].quote)
+    told = finding("plugin-not-ready", claim, parts.confidence, nodes, proofs, severity="warning")
+    look = kubectl("-n", down[0].namespace, "describe", "pod", down[0].name)
+    return structs.replace(told, next_actions=(NextAction(say("plugin-not-ready.look"), look),))
+
+
+def _absent(
+    parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[Node], say: Texts
+) -> list[Finding]:
+    """Nodes with GPUs and no plugin pod, by what keeps it away. What HAMi has nothing to do with is only told."""
+    covered = {one.spec.node_name for one in pods}
+    count = parts.seen.config.count
+    without = {one.name: one for one in nodes if one.name not in covered and expects_gpus(one, count)}
+    if not without:
+        return []
+    known = {name: node for name, node in without.items() if node.metadata.annotation(NVIDIA.register) is not None}
+    reasons = {name: _why(daemon_sets, node, say) for name, node in without.items()}
+    meant = {name for name, why in reasons.items() if not why or name in known}
+    groups: list[tuple[set[str], Severity]] = [(meant, "warning"), (set(without) - meant, "info")]
+    return [
+        _missing(parts, daemon_sets[0], {name: (without[name], reasons[name]) for name in sorted(some)}, severity, say)
+        for some, severity in groups
+        if some
+    ]
+
+
+def _missing(
+    parts: Parts,
+    daemon_set: Workload,
+    nodes: Mapping[str, tuple[Node, str]],
+    severity: Severity,
+    say: Texts,
+) -> Finding:
+    names = list(nodes)
+    why = Counter(reason for _, reason in nodes.values() if reason).most_common(1)
+    shown = prose.names(say, names)
+    if why:
+        claim = say("plugin-missing.kept-off", count=len(names), nodes=shown, why=why[0][0])
+    else:
+        claim = say("plugin-missing.claim", count=len(names), nodes=shown)
+    proofs = [quotes.of_node(nodes[names[0]][0], names[0], "{.metadata.name}"), *_counts(daemon_set)]
+    told = finding("plugin-missing", claim, parts.confidence, names, proofs, severity=severity)
+    look = kubectl("-n", daemon_set.namespace, "describe", "daemonset", daemon_set.name)
+    return structs.replace(told, next_actions=(NextAction(say("plugin-missing.look"), look),))
+
+
+def _why(daemon_sets: Sequence[Workload], node: Node, say: Texts) -> str:
+    """What keeps every plugin off the node, as far as objects tell; empty when nothing does."""
+    first = ""
+    for one in daemon_sets:
+        spec = one.spec.template.spec
+        always = [Toleration(key=f"node.kubernetes.io/{key}", operator="Exists") for key in _TOLERATED]
+        pod = Pod(spec=structs.replace(spec, tolerations=[*(spec.tolerations or ()), *always]))
+        obstacle = NodeFilter(pod).obstacle(node)
+        if obstacle is None:
+            return ""
+        first = first or say("plugin-missing.obstacle", text=obstacle.text, detail=obstacle.detail)
+    return first
+
+
+def _counts(daemon_set: Workload) -> list[Evidence]:
+    status = daemon_set.status
+    return [of_object("DaemonSet", daemon_set, str(status.number_ready), "{.status.numberReady}")]
+
+
+def _passes(pod: Pod, now: datetime) -> bool:
+    """A pod that is on its way in or out: its DaemonSet has another one, or will."""
+    if pod.metadata.deletion_timestamp or pod.status.phase in ("Failed", "Succeeded"):
+        return True
+    made = parse_time(pod.metadata.creation_timestamp)
+    return made is not None and now - made <= _STARTING

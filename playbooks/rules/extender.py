@@ -1,0 +1,106 @@
+"""How kube-scheduler is told to ask HAMi's extender: what in that configuration keeps pods from being scheduled."""
+
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
+
+from msgspec import structs
+
+from bot.hami.kube_scheduler import DEFAULT_TIMEOUT_S, Extender, SchedulerConfig, seconds
+from bot.hami.version import Version
+from bot.kube.redact import masked
+from bot.report import Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks.quotes import kubectl
+from playbooks.rules import prose
+from playbooks.rules.findings import finding
+from playbooks.rules.parts import Parts, of_object
+
+_RETRIES_SINCE = Version(2, 10, 0)
+_DEFAULT_RETRY_S = 28.0
+"""--node-lock-retry-timeout: a bind waits so long for a node's lock (HAMi cmd/scheduler/main.go at v2.10)."""
+
+Fault = tuple[str, str]
+"""What is wrong, and a word of the line that shows it."""
+
+
+def misconfigured(parts: Parts, say: Texts) -> list[Finding]:
+    """One finding with everything that is wrong in the file; none when it is right or was not seen."""
+    config = parts.components.scheduler_config
+    if config is None or not parts.install.flags:
+        return []
+    faults = list(_faults(parts, config, say))
+    if not faults:
+        return []
+    proofs = dict.fromkeys(_proof(config, word) for _, word in faults)
+    claim = say("extender-misconfigured.claim", file=config.key, why="; ".join(text for text, _ in faults))
+    told = finding("extender-misconfigured", claim, parts.confidence, (), list(proofs), severity="critical")
+    one = config.config_map
+    look = kubectl("-n", one.namespace, "get", "configmap", one.name, "-o", "yaml")
+    return [structs.replace(told, next_actions=(NextAction(say("extender-misconfigured.look"), look),))]
+
+
+def _proof(config: SchedulerConfig, word: str) -> Evidence:
+    line = config.line_with(word)
+    if masked(line) != line:
+        line = ""
+    return of_object("ConfigMap", config.config_map, line, f"{{.data.{config.key.replace('.', chr(92) + '.')}}}")
+
+
+def _faults(parts: Parts, config: SchedulerConfig, say: Texts) -> Iterator[Fault]:
+    name = parts.install.scheduler_name
+    if config.names and name not in config.names:
+        yield say("extender-misconfigured.profile", name=name, names=", ".join(config.names)), "schedulerName"
+    extender = config.extender(parts.seen.config.count)
+    if extender is None:
+        yield say("extender-misconfigured.none"), "kind"
+        return
+    for key, value, wanted in (
+        ("filterVerb", extender.filter_verb, "filter"),
+        ("bindVerb", extender.bind_verb, "bind"),
+    ):
+        if value.strip("/") != wanted:
+            yield say("extender-misconfigured.verb", field=key, value=value, wanted=wanted), key
+    yield from _address(parts, extender, say)
+    if not extender.node_cache_capable:
+        yield say("extender-misconfigured.nodes"), "nodeCacheCapable"
+    if extender.ignorable:
+        yield say("extender-misconfigured.ignorable"), "ignorable"
+    if missing := _unmanaged(parts, extender):
+        yield say("extender-misconfigured.resources", names=prose.names(say, missing, 4)), "managedResources"
+    yield from _timeout(parts, extender, say)
+
+
+def _address(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
+    """The address that kube-scheduler asks, against the one that the extender listens at."""
+    bind = parts.install.flags.get("http_bind", "")
+    try:
+        asked = urlsplit(extender.url_prefix)
+        port = asked.port or (443 if asked.scheme == "https" else 80)
+    except ValueError:
+        yield say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=bind), "urlPrefix"
+        return
+    listens = bind.rpartition(":")[2]
+    scheme = "https" if parts.install.flags.get("cert_file") else "http"
+    if bind and extender.is_local and (str(port) != listens or asked.scheme != scheme):
+        where = f"{scheme}://{bind}"
+        yield say("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where), "urlPrefix"
+
+
+def _unmanaged(parts: Parts, extender: Extender) -> Sequence[str]:
+    """The resources that kube-scheduler itself would look for on the nodes, where nobody registers them."""
+    if not parts.components.resources_known:
+        return ()
+    ignored = {one.name for one in extender.managed_resources or () if one.ignored_by_scheduler}
+    return [name for name in parts.seen.config.nvidia_resources if name not in ignored]
+
+
+def _timeout(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
+    """Since 2.10 a bind may wait for a node's lock longer than kube-scheduler waits for the bind."""
+    waits = extender.timeout_s
+    if waits is None or parts.version is None or parts.version < _RETRIES_SINCE:
+        return
+    text = parts.install.flags.get("node-lock-retry-timeout")
+    retries = _DEFAULT_RETRY_S if text is None else seconds(text)
+    if retries and waits <= retries:
+        given = extender.http_timeout or f"{DEFAULT_TIMEOUT_S:.0f}s"
+        yield say("extender-misconfigured.timeout", timeout=given, retry=text or "28s"), "httpTimeout"

@@ -1,0 +1,100 @@
+"""What the lock on a node means, in words: the same for one pod that waits and for all nodes."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from bot.hami.allocations import is_finished
+from bot.hami.install import Install
+from bot.hami.nodelock import LOCK_KEY, LockState, Owner, judge_lock, parse_lock, read_timeout
+from bot.kube.models import Node, Pod
+from bot.kube.times import format_time
+from bot.report import Gap, NextAction, one_line
+from bot.texts import Texts
+from playbooks.quotes import kubectl
+
+Owners = Mapping[tuple[str, str], Pod | Gap | None]
+"""The pods that locks name: None = read, and not there."""
+
+
+class Held(NamedTuple):
+    """One lock. `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
+
+    `unseen` is its owner where that could not be read: whether it is gone is not known then.
+    """
+
+    code: str
+    claim: str
+    passing: bool = False
+    unseen: tuple[str, str] | None = None
+
+
+def lock_on(node: Node, install: Install, now: datetime, owners: Owners) -> LockState | None:
+    """What the lock on a node is, None when it has none."""
+    text = node.metadata.annotation(LOCK_KEY)
+    if not text:
+        return None
+    version = install.version.version if install.version else None
+    return judge_lock(text, version, now, lock_expiry(install), _owner(text, owners))
+
+
+def lock_expiry(install: Install) -> timedelta:
+    """How long this scheduler keeps a lock."""
+    return read_timeout(install.flags.get("node-lock-timeout", ""))
+
+
+def owner_of(state: LockState, owners: Owners) -> Pod | None:
+    """The pod that holds the lock, None where it is gone or was not seen."""
+    owner = owners.get((state.lock.namespace, state.lock.pod)) if state.lock else None
+    return owner if isinstance(owner, Pod) else None
+
+
+def _owner(text: str, owners: Owners) -> Owner:
+    lock = parse_lock(text, None)
+    named = (lock.namespace, lock.pod) if lock else ("", "")
+    if named not in owners:
+        return "unseen"
+    owner = owners[named]
+    if owner is None:
+        return "gone"
+    if isinstance(owner, Gap):
+        return "unseen"
+    return "finished" if is_finished(owner) else "there"
+
+
+def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str = LOCK_KEY) -> Held:
+    """The lock in words; `key` is the annotation that it stands in."""
+    code = f"node-lock-{state.phase}"
+    if state.lock is None:
+        value = one_line(node.metadata.annotation(key) or "", 80)
+        return Held(code, say("node-lock-malformed.claim", node=node.name, value=value))
+    values = {
+        "node": node.name,
+        "owner": f"{state.lock.namespace}/{state.lock.pod}",
+        "age": max(0, int(state.age.total_seconds())),
+        "expires": format_time(after(state.lock.taken_at, expiry)),
+    }
+    unseen = (state.lock.namespace, state.lock.pod) if state.why == "unseen" else None
+    return Held(code, say(f"node-lock-{state.phase}.{state.why}", **values), state.passing, unseen)
+
+
+def lock_actions(node: str, held: Held, say: Texts, key: str = LOCK_KEY) -> list[NextAction]:
+    """To look at the lock and at an owner that was not seen, and to remove one whose owner is not at work."""
+    path = key.replace(".", "\\.")
+    look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
+    actions = [NextAction(say("node-lock.look"), look)]
+    if held.unseen:
+        namespace, pod = held.unseen
+        actions.append(NextAction(say("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
+    if held.code != "node-lock-held":
+        release = kubectl("annotate", "node", node, f"{key}-")
+        actions.append(NextAction(say("node-lock.release"), release, changes_cluster=True))
+    return actions
+
+
+def after(moment: datetime, wait: timedelta) -> datetime:
+    """The moment so much later; the end of time for one that is there already."""
+    try:
+        return moment + wait
+    except OverflowError:
+        return moment

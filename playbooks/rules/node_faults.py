@@ -1,0 +1,314 @@
+"""What is wrong with a node, as structured facts: one fault per cause, so that consequences are not told twice."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import NamedTuple
+
+from bot.hami.handshake import SCHEDULER_PATIENCE, Judgement, judge_other_vendor, parse_handshake
+from bot.hami.nodelock import USUAL_ALLOCATION, LockState
+from bot.hami.nodestate import Unregistered, cordoned_uuids, nvidia_handshake
+from bot.hami.registration import Registration
+from bot.hami.vendors import NVIDIA
+from bot.kube.quantities import whole
+from bot.kube.readiness import is_cordoned, not_ready, pressures
+from bot.report import SEVERITIES, Severity
+from playbooks.nodes.sweep import NodeSeen, Sweep
+from playbooks.rules.unregistered import code_and_why, is_untrusted
+
+_HEEDS_HEALTH = (2, 7)
+_HEEDS_CORDON = (2, 10)
+_CONSEQUENCES = ("stale", "deleted", "no-allocatable")
+"""Ways of being unregistered that a node which is not ready explains: its device plugin does not run."""
+
+_ORDER = (
+    "node-not-ready",
+    "handshake-time-zone",
+    "node-unregistered",
+    "handshake-deleted",
+    "handshake-stale",
+    "device-plugin-missing",
+    "device-plugin-not-ready",
+    "device-plugin-restarting",
+    "duplicate-card-uuid",
+    "allocatable-mismatch",
+    "node-lock-malformed",
+    "node-lock-dangling",
+    "node-lock-held",
+    "card-not-healthy",
+    "node-pressure",
+    "card-cordoned",
+    "card-cordon-ignored",
+    "node-cordoned",
+)
+
+
+class Fault(NamedTuple):
+    """One thing wrong with one node. Nodes with the same `code`, `why` and `about` have it from the same cause."""
+
+    code: str
+    why: str
+    node: str
+    severity: Severity = "warning"
+    about: str = ""
+
+    @property
+    def cause(self) -> tuple[str, str, str]:
+        return self.code, self.why, self.about
+
+
+class Found(NamedTuple):
+    """The faults of all nodes that have cards, or should have some, and how many those nodes are.
+
+    `well` are the nodes without a fault, `cards` how many they have.
+    """
+
+    faults: list[Fault]
+    concerned: int
+    well: list[str]
+    cards: int
+
+
+class _Looked(NamedTuple):
+    """What one node, and every node that is like it, has."""
+
+    concerns: bool
+    faults: list[Fault]
+    registered: bool
+    cards: int
+
+
+def look_at(sweep: Sweep, only: str = "") -> Found:
+    """Every node once; `only` limits the answer to one, and others are looked at for the cards they share with it."""
+    faults, well, concerned, cards = list[Fault](), list[str](), 0, 0
+    known: dict[Hashable, _Looked] = {}
+    uuids = _Uuids()
+    for name in sweep.names:
+        alike = sweep.alike(name)
+        looked = known.get(alike[0]) if alike else None
+        if looked is None:
+            one = sweep.see(name)
+            registered = sum(len(found.cards) for found in one.registrations)
+            looked = _Looked(one.concerns, list(_faults_of_node(sweep, one)), bool(one.registrations), registered)
+            own = set(_nvidia_uuids(one))
+        else:
+            own = alike[1] if alike else ()
+        if alike:
+            known[alike[0]] = looked
+        if not looked.concerns:
+            continue
+        uuids.add(own)
+        if only in ("", name):
+            concerned += 1
+            if looked.faults:
+                faults += [fault._replace(node=name) for fault in dict.fromkeys(looked.faults)]
+            elif looked.registered:
+                well.append(name)
+                cards += looked.cards
+    shared = uuids.shared(sweep)
+    for names in shared:
+        if only in ("", *names):
+            faults += [Fault("duplicate-card-uuid", "claim", name, about=",".join(names)) for name in names]
+    ill = {name for names in shared for name in names if only in ("", *names)}
+    for name in ill.intersection(well):
+        cards -= len(sweep.see(name).cards)
+    return Found(faults, concerned, [name for name in well if name not in ill], cards)
+
+
+class _Uuids:
+    """Which UUIDs several nodes register. NVIDIA's alone: other vendors number their cards."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._twice: set[str] = set()
+
+    def add(self, uuids: Collection[str]) -> None:
+        """Those of one more node."""
+        if not self._seen.isdisjoint(uuids):
+            self._twice |= self._seen.intersection(uuids)
+        self._seen.update(uuids)
+
+    def shared(self, sweep: Sweep) -> dict[tuple[str, ...], list[str]]:
+        """The UUIDs by the nodes that register them."""
+        if not self._twice:
+            return {}
+        nodes = (one for one in map(sweep.see, sweep.names) if one.concerns)
+        return shared_uuids(one for one in nodes if not self._twice.isdisjoint(_nvidia_uuids(one)))
+
+
+def _nvidia_uuids(one: NodeSeen) -> Iterator[str]:
+    return (card.uuid for found in one.registrations if found.vendor is NVIDIA for card in found.cards if card.uuid)
+
+
+def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
+    """The faults grouped by cause, the worst and widest cause first."""
+    groups: dict[tuple[str, str, str], list[Fault]] = defaultdict(list)
+    for fault in faults:
+        groups[fault.cause].append(fault)
+
+    def weight(group: list[Fault]) -> tuple[int, int, int, tuple[str, str, str]]:
+        first = group[0]
+        return -SEVERITIES.index(first.severity), _ORDER.index(first.code), -len(group), first.cause
+
+    return sorted(groups.values(), key=weight)
+
+
+def shared_uuids(nodes: Iterable[NodeSeen]) -> dict[tuple[str, ...], list[str]]:
+    """The UUIDs that several nodes register, by those nodes. NVIDIA's alone: other vendors number their cards."""
+    holders: dict[str, set[str]] = defaultdict(set)
+    for one in nodes:
+        for uuid in _nvidia_uuids(one):
+            holders[uuid].add(one.name)
+    several = {uuid: names for uuid, names in holders.items() if len(names) > 1}
+    found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for uuid, names in sorted(several.items()):
+        found[tuple(sorted(names))].append(uuid)
+    return found
+
+
+def _faults_of_node(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
+    down = not_ready(one.node)
+    if down:
+        yield Fault("node-not-ready", "claim", one.name)
+    if is_cordoned(one.node):
+        yield Fault("node-cordoned", "claim", one.name, "info")
+    for key in pressures(one.node):
+        yield Fault("node-pressure", "claim", one.name, about=key)
+    registration = [fault for fault in _registration(sweep, one) if not (down and fault.why in _CONSEQUENCES)]
+    yield from registration
+    if not registration and not down:
+        yield from _plugin(one)
+        yield from _slots(one)
+    for state, why in ((one.lock, "claim"), (one.cambricon_lock, "cambricon")):
+        if state is not None:
+            yield from _lock(one, state, why)
+    yield from _cards(sweep, one)
+
+
+# ---------------------------------------------------------------------------------------------- registration
+
+
+def _registration(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
+    for other in one.unreadable:
+        yield Fault("node-unregistered", "unreadable", one.name, about=other.key)
+    for other in one.others:
+        if isinstance(other, Registration) and (judged := other_handshake(sweep, one, other)) in ("stale", "deleted"):
+            yield Fault(f"handshake-{judged}", judged, one.name, about=other.vendor.handshake)
+    if not one.expects_nvidia:
+        return
+    state = one.nvidia
+    if isinstance(state, Unregistered):
+        code, why = code_and_why(one.node, state)
+        if why == "claim":
+            why = state.why
+        if why == "stale" and in_time_but_for_zone(sweep, one):
+            yield Fault("handshake-time-zone", "west", one.name)
+        elif why == "outside":
+            yield Fault(code, why, one.name, "info")
+        else:
+            yield Fault(code, why, one.name, about=one.plugin.health if why != "other-format" else "")
+    elif is_untrusted(one.node, sweep.now):
+        yield Fault("handshake-stale", "guides", one.name)
+    elif never_noticed(sweep, one):
+        yield Fault("handshake-time-zone", "east", one.name)
+
+
+def other_handshake(sweep: Sweep, one: NodeSeen, registered: Registration) -> Judgement | None:
+    """What this version makes of the handshake of another vendor's cards; None where that cannot be told."""
+    key = registered.vendor.handshake.format(word=registered.word)
+    text = one.node.metadata.annotation(key) if key else None
+    if text is None or sweep.version is None:
+        return None
+    count = whole((one.node.status.allocatable or {}).get(registered.vendor.count.format(word=registered.word)))
+    if count is None and sweep.version >= (2, 9):
+        return None
+    return judge_other_vendor(parse_handshake(text), sweep.version, count or 0, sweep.judged_at)
+
+
+def in_time_but_for_zone(sweep: Sweep, one: NodeSeen) -> bool:
+    """Whether a handshake is only too old because the scheduler reads its own local time as UTC (before 2.9)."""
+    return bool(sweep.zone) and not _overdue(sweep, one)
+
+
+def never_noticed(sweep: Sweep, one: NodeSeen) -> bool:
+    """Whether nobody has answered for long, and the scheduler will not notice: its local time lies ahead of UTC."""
+    east = sweep.zone > timedelta() and sweep.version is not None and sweep.version < (2, 8)
+    return east and _overdue(sweep, one)
+
+
+def _overdue(sweep: Sweep, one: NodeSeen) -> bool:
+    handshake = nvidia_handshake(one.node)
+    if handshake is None or handshake.at is None or handshake.state != "requesting":
+        return False
+    return sweep.now + sweep.zone - handshake.at > SCHEDULER_PATIENCE
+
+
+def _plugin(one: NodeSeen) -> Iterator[Fault]:
+    """Only HAMi's own device plugin is known; other vendors' come from elsewhere."""
+    if one.expects_nvidia and one.plugin.health not in ("ready", "unseen"):
+        about = one.plugin.why if one.plugin.health != "missing" else ""
+        yield Fault(f"device-plugin-{one.plugin.health}", "claim", one.name, about=about)
+
+
+def slots(one: NodeSeen) -> tuple[int, int]:
+    """The slots of the node's NVIDIA cards, and those of the healthy ones."""
+    cards = [card for found in one.registrations if found.vendor is NVIDIA for card in found.cards]
+    return sum(card.slots for card in cards), sum(card.slots for card in cards if card.health)
+
+
+def _slots(one: NodeSeen) -> Iterator[Fault]:
+    """Kubelet offers the slots of the healthy cards, some plugins those of all. MIG cards are counted otherwise."""
+    if not isinstance(one.nvidia, Registration) or any(card.mode not in ("", "hami-core") for card in one.nvidia.cards):
+        return
+    most, least = slots(one)
+    if least <= one.allocatable <= most:
+        return
+    if one.allocatable == 0:
+        yield Fault("allocatable-mismatch", "none", one.name)
+    else:
+        yield Fault("allocatable-mismatch", "fewer" if one.allocatable < least else "more", one.name)
+
+
+# --------------------------------------------------------------------------------------------- locks and cards
+
+
+def _lock(one: NodeSeen, state: LockState, why: str) -> Iterator[Fault]:
+    """A young lock is the usual course of things, and one that the next bind releases keeps nobody out."""
+    if state.phase == "held" and state.age <= USUAL_ALLOCATION:
+        return
+    severity: Severity = "info" if state.passing else "warning"
+    yield Fault(f"node-lock-{state.phase}", why if why != "claim" else state.why, one.name, severity)
+
+
+def _cards(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
+    for vendor in sorted(unhealthy(one)):
+        if vendor != NVIDIA.word or sweep.version is None:
+            yield Fault("card-not-healthy", "seen", one.name)
+        else:
+            yield Fault("card-not-healthy", "kept" if sweep.version >= _HEEDS_HEALTH else "used", one.name)
+    cordoned = cordoned_uuids(one.node)
+    if not cordoned:
+        return
+    if sweep.version is not None and sweep.version < _HEEDS_CORDON:
+        yield Fault("card-cordon-ignored", "version", one.name)
+        return
+    known = {card.uuid for card in one.cards}
+    if cordoned & known:
+        yield Fault("card-cordoned", "sweep", one.name)
+    if one.registrations and cordoned - known:
+        yield Fault("card-cordon-ignored", "unknown", one.name)
+
+
+def unhealthy(one: NodeSeen) -> Counter[str]:
+    """The cards registered as unhealthy, by vendor."""
+    words = [found.vendor.word for found in one.registrations for card in found.cards if not card.health]
+    return Counter(words) if words else Counter()
+
+
+def worst_by_node(faults: Sequence[Fault]) -> dict[str, list[Fault]]:
+    """The faults of each node in the order of their findings."""
+    found: dict[str, list[Fault]] = defaultdict(list)
+    for group in by_cause(faults):
+        for fault in group:
+            found[fault.node].append(fault)
+    return found

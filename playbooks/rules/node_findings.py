@@ -1,0 +1,252 @@
+"""The findings of a sweep: one per cause, with the nodes that have it, proof of the first ones and what to do."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import structs
+
+from bot.hami.handshake import GUIDES_THRESHOLD
+from bot.hami.nodelock import CAMBRICON_EXPIRY, CAMBRICON_LOCK_KEY, LOCK_KEY
+from bot.hami.nodestate import CORDON_KEY, Unregistered, cordoned_uuids
+from bot.hami.registration import Registration
+from bot.hami.vendors import NVIDIA
+from bot.kube.models import DaemonPod, Node
+from bot.report import Confidence, Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gpus.evidence import entry_of
+from playbooks.nodes.sweep import NodeSeen, Sweep
+from playbooks.quotes import kubectl
+from playbooks.rules import prose
+from playbooks.rules.cordons import uncordon
+from playbooks.rules.findings import finding
+from playbooks.rules.locks import lock_actions, owner_of, told
+from playbooks.rules.node_faults import Fault, shared_uuids, slots, unhealthy
+from playbooks.rules.unregistered import (
+    plugin_actions,
+    plugin_log,
+    registration_actions,
+    registration_proof,
+)
+
+_PROVEN = 3
+"""Nodes of a finding that are quoted."""
+
+Told = tuple[str, list[Evidence], Sequence[NextAction]]
+
+
+class Wording:
+    """The findings about the faults of one sweep."""
+
+    def __init__(self, sweep: Sweep, confidence: Confidence, say: Texts) -> None:
+        self.sweep = sweep
+        self.confidence: Confidence = confidence
+        self.say = say
+        self._version = str(sweep.version or "?")
+
+    def finding(self, group: Sequence[Fault]) -> Finding:
+        """The finding of one cause."""
+        first = group[0]
+        names = sorted({fault.node for fault in group})
+        shown = [self.sweep.see(name) for name in names[:_PROVEN]]
+        tell = self._teller(first)
+        claim, proofs, actions = tell(first, names, shown)
+        confidence: Confidence = "suspected" if first.why in ("guides", "west", "east") else self.confidence
+        made = finding(first.code, claim, confidence, names, proofs, severity=first.severity)
+        return structs.replace(made, next_actions=tuple(actions))
+
+    def _teller(self, fault: Fault) -> Callable[[Fault, Sequence[str], Sequence[NodeSeen]], Told]:
+        code = fault.code
+        if code == "handshake-time-zone":
+            return self._time_zone
+        if code.startswith("handshake-") or code == "node-unregistered":
+            return self._unregistered
+        if code.startswith("node-lock-"):
+            return self._lock
+        if code.startswith("device-plugin-"):
+            return self._plugin
+        return {
+            "duplicate-card-uuid": self._duplicates,
+            "allocatable-mismatch": self._slots,
+            "card-not-healthy": self._unhealthy,
+            "card-cordoned": self._cordoned,
+            "card-cordon-ignored": self._cordoned,
+        }.get(code, self._kubernetes)
+
+    # ---------------------------------------------------------------------------------------- registration
+
+    def _unregistered(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        say, first = self.say, shown[0]
+        nodes = prose.names(say, names)
+        if fault.why == "guides":
+            claim = say("handshake-stale.guides", nodes=nodes, threshold=int(GUIDES_THRESHOLD.total_seconds()))
+        elif fault.code == "node-unregistered":
+            claim = say(f"node-unregistered.{fault.why}", nodes=nodes, version=self._version)
+        else:
+            claim = say(f"{fault.code}.claim", nodes=nodes, version=self._version)
+        if "/" in fault.about:  # another vendor's annotation
+            return claim, [_annotation(one.node, fault.about) for one in shown], plugin_actions(names[0], None, say)
+        if fault.why == "guides":
+            return (
+                claim,
+                [_annotation(one.node, NVIDIA.handshake) for one in shown],
+                plugin_actions(names[0], None, say),
+            )
+        proofs = [
+            registration_proof(one.node, one.nvidia if isinstance(one.nvidia, Unregistered) else None, self._count)
+            for one in shown
+        ]
+        if fault.why == "no-allocatable" and self._count in (first.node.status.allocatable or {}):
+            proofs.append(quotes.of_allocatable(first.node, self._count))
+        pod = first.plugin.pod
+        if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
+            claim = say("nodes.and", claim=claim, why=say(f"nodes.plugin-{fault.about}", why=first.plugin.why))
+        if pod is not None and fault.about != "ready" and fault.about:
+            return claim, [*proofs, _of_plugin(pod, first.plugin.why)], [plugin_log(pod, self.say)]
+        return claim, proofs, registration_actions(names[0], fault.why, [pod] if pod else None, say)
+
+    def _time_zone(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        hours = f"{self.sweep.zone.total_seconds() / 3600:+g}"
+        nodes = prose.names(self.say, names)
+        claim = self.say(f"handshake-time-zone.{fault.why}", nodes=nodes, hours=hours, version=self._version)
+        deployment = self.sweep.install.deployment
+        look = (
+            NextAction(
+                self.say("handshake-time-zone.look"),
+                kubectl("-n", self.sweep.install.namespace, "get", "deployment", deployment.name, "-o", "yaml"),
+            )
+            if deployment
+            else plugin_actions(names[0], None, self.say)[0]
+        )
+        return claim, [_annotation(one.node, NVIDIA.handshake) for one in shown], [look]
+
+    def _plugin(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        first = shown[0]
+        nodes, pod = prose.names(self.say, names), first.plugin.pod
+        if pod is None:
+            claim = self.say("device-plugin-missing.claim", nodes=nodes)
+            return claim, [_why_expected(one, self._count) for one in shown], plugin_actions(names[0], None, self.say)
+        values = {"nodes": nodes, "why": first.plugin.why, "count": first.plugin.restarts}
+        claim = self.say(f"{fault.code}.claim", **values)
+        proofs = [_of_plugin(one.plugin.pod, one.plugin.why) for one in shown if one.plugin.pod]
+        return claim, proofs, [plugin_log(pod, self.say)]
+
+    # ------------------------------------------------------------------------------------------------ cards
+
+    def _duplicates(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        uuids = shared_uuids(self.sweep.see(name) for name in names)[tuple(names)]
+        claim = self.say("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(self.say, names))
+        proofs = [_card(one.node, _nvidia(one), uuids[0]) for one in shown]
+        return claim, proofs, [NextAction(self.say("duplicate-card-uuid.look"), prose.command("nodes", names[0]))]
+
+    def _slots(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        first = shown[0]
+        values = {"node": first.name, "slots": slots(first)[0], "offered": first.allocatable}
+        nodes = prose.names(self.say, names)
+        claim = self.say(f"allocatable-mismatch.{fault.why}", nodes=nodes, resource=self._count, **values)
+        proofs = [_card(first.node, _nvidia(first), _nvidia(first).cards[0].uuid)]
+        proofs += [quotes.of_allocatable(one.node, self._count) for one in shown]
+        pod = first.plugin.pod
+        return claim, proofs, plugin_actions(names[0], [pod] if pod else None, self.say)
+
+    def _unhealthy(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        count = sum(sum(unhealthy(self.sweep.see(name)).values()) for name in names)
+        nodes = prose.names(self.say, names)
+        claim = self.say(f"card-not-healthy.{fault.why}", count=count, nodes=nodes, version=self._version)
+        proofs: list[Evidence] = []
+        for one in shown:
+            bad = next((f, card) for f in one.registrations for card in f.cards if not card.health)
+            proofs.append(_card(one.node, bad[0], bad[1].uuid))
+        pod = shown[0].plugin.pod
+        action = plugin_log(pod, self.say) if pod else prose.see_cards(names[0], self.say)[0]
+        return claim, proofs, [action]
+
+    def _cordoned(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        wanted: list[list[str]] = []
+        for one in (self.sweep.see(name) for name in names):
+            known = {card.uuid for card in one.cards}
+            cordoned = sorted(cordoned_uuids(one.node))
+            wanted.append(
+                [uuid for uuid in cordoned if fault.why == "version" or (uuid in known) == (fault.why == "sweep")]
+            )
+        nodes, count = prose.names(self.say, names), sum(map(len, wanted))
+        claim = self.say(f"{fault.code}.{fault.why}", nodes=nodes, count=count, version=self._version)
+        proofs = [
+            quotes.of_node_annotation(one.node, CORDON_KEY, uuids[0]) for one, uuids in zip(shown, wanted, strict=False)
+        ]
+        path = CORDON_KEY.replace(".", "\\.")
+        look = kubectl("get", "node", names[0], "-o", f"jsonpath={{.metadata.annotations.{path}}}")
+        see = NextAction(self.say("card-cordoned.look"), look)
+        undo = uncordon(shown[0].node, wanted[0][:1], self.say) if fault.code == "card-cordoned" else ()
+        return claim, proofs, [see, *undo]
+
+    # ------------------------------------------------------------------------------------ locks, Kubernetes
+
+    def _lock(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        say, first = self.say, shown[0]
+        other = fault.why == "cambricon"
+        key, expiry = (CAMBRICON_LOCK_KEY, CAMBRICON_EXPIRY) if other else (LOCK_KEY, self.sweep.lock_expiry)
+        states = [one.cambricon_lock if other else one.lock for one in shown]
+        assert states[0] is not None
+        held = told(first.node, states[0], expiry, say, key)
+        claim = held.claim
+        if len(names) > 1:
+            claim = say(f"nodes.locks-{states[0].phase}", nodes=prose.names(say, names), first=claim)
+        proofs = [_annotation(one.node, key) for one in shown]
+        for state in states:
+            owner = owner_of(state, self.sweep.owners) if state else None
+            proofs += [quotes.of_pod(owner, owner.status.phase, "{.status.phase}")] if owner else []
+        return claim, proofs, lock_actions(first.name, held, say, key)
+
+    def _kubernetes(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        claim = self.say(f"{fault.code}.claim", nodes=prose.names(self.say, names), what=fault.about)
+        proofs = [_of_kubernetes(one.node, fault) for one in shown]
+        look = kubectl("describe", "node", names[0])
+        return claim, proofs, [NextAction(self.say("nodes.describe", node=names[0]), look)]
+
+    @property
+    def _count(self) -> str:
+        return self.sweep.config.count
+
+
+def _nvidia(one: NodeSeen) -> Registration:
+    return next(found for found in one.registrations if found.vendor is NVIDIA)
+
+
+def _card(node: Node, registered: Registration, uuid: str) -> Evidence:
+    """What one card is registered as."""
+    text = node.metadata.annotation(registered.key) or ""
+    plain = registered.vendor is NVIDIA
+    return quotes.of_node_annotation(node, registered.key, entry_of(text, uuid) if plain else uuid)
+
+
+def _annotation(node: Node, key: str) -> Evidence:
+    return quotes.of_node_annotation(node, key, (node.metadata.annotation(key) or "")[:200])
+
+
+def _why_expected(one: NodeSeen, count_resource: str) -> Evidence:
+    """What shows that the node should have a device plugin."""
+    if one.registrations:
+        found = one.registrations[0]
+        return quotes.of_node_annotation(one.node, found.key, found.cards[0].uuid)
+    return registration_proof(one.node, None, count_resource)
+
+
+def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
+    if fault.code == "node-pressure":
+        return quotes.of_node(node, fault.about, "{.spec.taints[*].key}")
+    if fault.code == "node-cordoned":
+        taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith("/unschedulable")]
+        return quotes.of_node(
+            node, taints[0] if taints else node.name, "{.spec.taints[*].key}" if taints else "{.metadata.name}"
+        )
+    ready = next((one.status for one in node.status.conditions or () if one.type == "Ready"), "")
+    if ready and ready != "True":
+        return quotes.of_node(node, ready, '{.status.conditions[?(@.type=="Ready")].status}')
+    taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith(("/not-ready", "/unreachable"))]
+    return quotes.of_node(node, taints[0], "{.spec.taints[*].key}")
+
+
+def _of_plugin(pod: DaemonPod, why: str) -> Evidence:
+    command = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", "jsonpath={.status}")
+    at = quotes.clock(pod.metadata.creation_timestamp)
+    return Evidence("pod", f"Pod {pod.namespace}/{pod.name}", at, why or pod.status.phase or pod.name, command)

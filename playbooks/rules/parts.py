@@ -1,0 +1,53 @@
+"""Evidence about HAMi's own objects, and what the rules about them share."""
+
+from typing import NamedTuple
+
+from bot.hami.install import Install
+from bot.hami.version import Version
+from bot.kube.models import ObjectMeta, Resource
+from bot.report import Confidence, Evidence
+from playbooks.gather.components import Components
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.quotes import kubectl
+
+
+class Parts(NamedTuple):
+    """HAMi's installation as far as it was seen."""
+
+    seen: InstallSeen
+    components: Components
+
+    @property
+    def install(self) -> Install:
+        return self.seen.install
+
+    @property
+    def version(self) -> Version | None:
+        """HAMi's version, None when it could not be told."""
+        return self.install.version.version if self.install.version else None
+
+    @property
+    def confidence(self) -> Confidence:
+        """Sure only when the scheduler itself was read whole: what is unread may explain what is seen."""
+        return "suspected" if self.seen.gaps else "confirmed"
+
+
+def of_object(kind: str, one: Resource, quote: str, path: str) -> Evidence:
+    """A value of an object of HAMi's; `path` is the JSONPath that shows it. An empty one is shown by the name."""
+    if not quote.strip():
+        quote, path = one.name, "{.metadata.name}"
+    return Evidence(
+        source=kind.lower(),
+        object=f"{kind} {_full_name(one.metadata)}",
+        at=None,
+        quote=quote,
+        command=kubectl(*_where(one.metadata), "get", kind.lower(), one.name, "-o", f"jsonpath={path}"),
+    )
+
+
+def _full_name(metadata: ObjectMeta) -> str:
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _where(metadata: ObjectMeta) -> tuple[str, ...]:
+    return ("-n", metadata.namespace) if metadata.namespace else ()

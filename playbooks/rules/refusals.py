@@ -1,0 +1,399 @@
+"""Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
+
+from msgspec import structs
+
+from bot.hami import fit
+from bot.hami.advice import Change, largest_slice, smallest_changes
+from bot.hami.inventory import CardState
+from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
+from bot.hami.reasons import reason_of
+from bot.hami.requests import (
+    MODE_KEY,
+    NO_USE_TYPE_KEY,
+    NO_USE_UUID_KEY,
+    NUMA_BIND_KEY,
+    POLICY_KEY,
+    UNSET_PERCENTAGE,
+    USE_TYPE_KEY,
+    USE_UUID_KEY,
+    ContainerRequest,
+    asked_resources,
+)
+from bot.hami.vendors import NVIDIA
+from bot.kube.models import Node
+from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl
+from playbooks.rules import prose, sizes
+from playbooks.rules.case import Case
+from playbooks.rules.causes import Cause, Rank, family, is_unregistered, unexplained
+from playbooks.rules.cordons import uncordon
+from playbooks.rules.findings import finding
+from playbooks.rules.said import Said
+from playbooks.rules.shortage import shortage
+
+_MAX_TRIED = 20
+
+_POD_KEYS: dict[str, tuple[str, ...]] = {
+    fit.TYPE_MISMATCH: (USE_TYPE_KEY, NO_USE_TYPE_KEY, MODE_KEY),
+    fit.UUID_MISMATCH: (USE_UUID_KEY, NO_USE_UUID_KEY),
+    fit.NUMA_NOT_FIT: (NUMA_BIND_KEY,),
+    fit.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
+}
+_OF_CARDS = frozenset(
+    {
+        fit.INSUFFICIENT_MEMORY,
+        fit.INSUFFICIENT_CORE,
+        fit.COMPUTE_UNITS_EXHAUSTED,
+        fit.TIME_SLICING_EXHAUSTED,
+        fit.EXCLUSIVE_CONFLICT,
+        fit.MIG_INFEASIBLE,
+        fit.ALLOCATED_INSUFFICIENT,
+        fit.NOT_HEALTHY,
+        fit.CORDONED,
+    }
+)
+"""Reasons that a look at the cards and their holders explains."""
+
+
+def impossible(case: Case, said: Said, say: Texts) -> Finding | None:
+    """Larger than any registered node of the cluster, even empty."""
+    if not case.request.containers or not case.nodes or not case.too_large:
+        return None
+    cards = [card for name in case.nodes for card in _registered(case, name)]
+    largest = max(card.card.memory_mib for card in cards) if cards else 0
+    most = max((len(_registered(case, name)) for name in case.nodes), default=0)
+    refused = said.stage == "filter" and said.evidence is not None
+    if over := _over_a_card(case):
+        claim = say("impossible-anywhere.percent", percent=over, version=str(case.version or "?"))
+    else:
+        claim = say("impossible-anywhere.claim", asked=_asked(case, say), largest=prose.mib(largest), most=most)
+    return finding(
+        "impossible-anywhere",
+        claim,
+        "confirmed" if refused else "suspected",
+        (),
+        [*words(said), *_request_proofs(case)],
+        severity="warning",
+    )
+
+
+def refused(case: Case, said: Said, cause: Cause, say: Texts) -> Finding:
+    """The finding of one cause of registered nodes, or of kube-scheduler's own."""
+    severity = severity_of(cause)
+    if cause.of_kubernetes:
+        return _kubernetes(case, said, cause, say, severity)
+    proofs = said.evidence_for(cause.text)
+    confidence: Confidence = "confirmed" if proofs or _all_refused(case, said) else "suspected"
+    if not proofs:
+        proofs = words(said)
+    largest = sizes.too_small(case) if cause.text == fit.INSUFFICIENT_MEMORY else None
+    if largest is None:
+        claim = say(f"{cause.code}.claim", **_values(case, cause, say))
+    else:
+        claim = say(f"{cause.code}.never", **_too_small(case, largest, say))
+    proofs = [*proofs, *_object_proofs(case, cause, largest)]
+    told = finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity)
+    if cause.text in _OF_CARDS and severity != "info" and cause.nodes:
+        return structs.replace(told, next_actions=_look_at_cards(case, cause, say))
+    if cause.code == "node-unfit-pod":
+        return structs.replace(told, next_actions=prose.raise_verbosity(say))
+    if cause.text != fit.QUOTA_NOT_FIT:
+        return told
+    return structs.replace(told, next_actions=prose.see_quota(case.pod.namespace, say))
+
+
+def severity_of(cause: Cause) -> Severity:
+    """What would not help alone is background."""
+    return "warning" if cause.rank < Rank.BACKGROUND else "info"
+
+
+def in_words(said: Said, cause: Cause, say: Texts, *, sure: bool, why: str = "said.claim") -> Finding:
+    """The finding of one cause when only the schedulers' words are known; `why` is the text that says why."""
+    if reason_of(cause.text) is None:
+        claim = say("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
+        return finding(
+            "kubernetes-filter", claim, "confirmed" if sure else "suspected", (), words(said), severity="warning"
+        )
+    claim = say(why, count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
+    proofs = said.evidence_for(cause.text) or words(said)
+    return finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
+
+
+def lost_to_kubernetes(case: Case, said: Said, say: Texts) -> Finding | None:
+    """HAMi would take the pod on some node, and kube-scheduler's words account for losing as many as that.
+
+    Only for what objects cannot tell: taints and selectors are judged by the nodes as they are now. One node can lack
+    several resources, so of those the most counts, not the sum.
+    """
+    lost = [one for one in unexplained(case, said) if family(one[0]) not in ("taint", "unschedulable", "selector")]
+    short = [count for text, count in lost if family(text).startswith("insufficient")]
+    rest = [count for text, count in lost if not family(text).startswith("insufficient")]
+    if not case.fitting or not lost or max(short, default=0) + sum(rest) < len(case.fitting):
+        return None
+    text, count = max(lost, key=lambda one: (one[1], one[0]))
+    if case.request.containers:
+        claim = say("kubernetes-filter.room", count=count, text=text, nodes=prose.names(say, case.fitting))
+    else:
+        claim = say("kubernetes-filter.claim", count=count, text=text)
+    return finding("kubernetes-filter", claim, "confirmed", (), words(said), severity="warning")
+
+
+def advise(case: Case, say: Texts) -> list[NextAction]:
+    """What would make the pod fit, each tried against the filter; at most three.
+
+    To go elsewhere comes first where the request is larger than the chosen nodes' cards, else last.
+    """
+    elsewhere = loosen_selection(case, say)
+    changes = _changes(case, say)
+    return [*elsewhere, *changes][:2] if sizes.too_small(case) else [*changes[:2], *elsewhere]
+
+
+def loosen_selection(case: Case, say: Texts) -> list[NextAction]:
+    """To let the pod go to nodes that its own selection leaves out, and that would take it now."""
+    return sizes.loosen_selection(case, say) if case.request.containers else []
+
+
+def _changes(case: Case, say: Texts) -> list[NextAction]:
+    if not case.request.containers or not case.candidates or len(case.views) != 1 or case.view.ledger is None:
+        return []
+    names = case.view.registered(case.candidates)
+    return [_action(case, change, say) for change in smallest_changes(case.view, names, case.request)]
+
+
+def _action(case: Case, change: Change, say: Texts) -> NextAction:
+    pod, what = case.pod, change.what
+    if what == "memory" and _over_a_card(case) and _is_a_whole_card(case, change):
+        what = "percent"
+    label = say(f"change.{what}", node=change.node, amount=f"{change.amount:,}", pod=change.pod)
+    namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
+    return NextAction(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+
+
+def _over_a_card(case: Case) -> int:
+    """The percentage of a card where more than 100 is asked for and stands: only HAMi before 2.10 leaves it so."""
+    container = _largest(case)
+    if container is None or container.memory_mib or container.percentage == UNSET_PERCENTAGE:
+        return 0
+    return container.percentage if container.percentage > 100 else 0
+
+
+def _is_a_whole_card(case: Case, change: Change) -> bool:
+    return any(one.card.memory_mib == change.amount for one in _registered(case, change.node))
+
+
+def _look_at_cards(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
+    node = cause.nodes[0]
+    if cause.text == fit.CORDONED and (undo := _uncordon(case, cause, say)):
+        return undo
+    first = prose.see_node(node, say) if cause.text == fit.NOT_HEALTHY else ()
+    return (*first, *prose.see_cards(node, say))
+
+
+def _uncordon(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
+    """To take back into service as many cards as the pod asks for, of those that it may have."""
+    node = case.nodes[cause.nodes[0]]
+    cordoned = cordoned_uuids(node)
+    wanted = max((one.count for one in case.request.containers), default=1)
+    cards = [one.card for one in case.view.cards(node.name) if one.card.uuid in cordoned]
+    uuids = [card.uuid for card in cards if sizes.admits(case, card)][:wanted]
+    return uncordon(node, uuids, say) if uuids else ()
+
+
+def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Severity) -> Finding:
+    told = [
+        one
+        for one in (said.unschedulable.by_kubernetes if said.unschedulable else ())
+        if family(one.text) == family(cause.text)
+    ]
+    takers = _takers(case, cause)
+    first = case.nodes[(takers or cause.nodes)[0]]
+    detail = case.obstacles[first.name].detail
+    texts = sorted({one.text for one in told}, key=lambda text: (detail not in text, text)) or [cause.text]
+    text = texts[0] if len(texts) == 1 else f"{texts[0]}; …"
+    if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
+        text = f"{text} ({detail})"
+    if (short := shortage(case, cause.text, cause.nodes)) is not None:
+        proofs, actions = short.proofs(case.pod), short.ask_less(case.pod, say)
+    else:
+        proofs, actions = [_obstacle_proof(case, first, detail)], []
+    proofs = [*(words(said) if told else []), *proofs]
+    key = "kubernetes-filter.room" if takers else "kubernetes-filter.claim"
+    claim = say(key, count=len(cause.nodes), text=text, nodes=prose.some(say, takers))
+    claim = short.claim(text, len(cause.nodes), say) if short else claim
+    confidence: Confidence = "confirmed" if told else "suspected"
+    return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
+
+
+def _takers(case: Case, cause: Cause) -> list[str]:
+    """Some of the nodes that HAMi would give the pod if kubernetes let it."""
+    if not case.request.containers or not cause.unlocked:
+        return []
+    return [name for name, one in case.judge_each(cause.nodes[:_MAX_TRIED]).items() if one.fits]
+
+
+def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
+    text = case.obstacles[node.name].text  # a taint, a label and a resource may have the same name
+    if text == TAINT_TEXT:
+        return quotes.of_node(node, detail, "{.spec.taints[*].key}")
+    if text == SELECTOR_TEXT and (value := (case.pod.spec.node_selector or {}).get(detail)):
+        return quotes.of_pod(case.pod, value, "{.spec.nodeSelector}")
+    if detail in (node.status.allocatable or {}):
+        return quotes.of_allocatable(node, detail)
+    return quotes.of_node(node, node.name, "{.metadata.name}")
+
+
+def _all_refused(case: Case, said: Said) -> bool:
+    """Whether HAMi, without saying why, refused just as many registered nodes as our own fit does."""
+    refusals = said.generic_refusals()
+    ours = sum(1 for name, one in case.verdicts.items() if one.fits is False and is_unregistered(case, name) is None)
+    return refusals > 0 and refusals == ours
+
+
+def words(said: Said) -> list[Evidence]:
+    return [said.evidence] if said.evidence else [said.none_fit] if said.none_fit else []
+
+
+def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
+    wanted = case.request.constraints
+    slice_ = largest_slice(case.view, cause.nodes, case.request) if cause.text == fit.INSUFFICIENT_MEMORY else None
+    return {
+        "nodes": prose.names(say, cause.nodes),
+        "count": len(cause.nodes),
+        "reason": cause.text,
+        "asked": _asked(case, say),
+        "cards": max((one.count for one in case.request.containers), default=0),
+        "cores": max((one.cores for one in case.request.containers), default=0),
+        "memory": _memory(case, say),
+        "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
+        if slice_
+        else say("words.none"),
+        "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
+        "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
+        "namespace": case.pod.namespace,
+        **(_quota(case, say) if cause.text == fit.QUOTA_NOT_FIT else {}),
+    }
+
+
+def _too_small(case: Case, largest: sizes.Largest, say: Texts) -> dict[str, object]:
+    return {
+        "nodes": prose.names(say, largest.nodes),
+        "memory": _memory(case, say),
+        "type": one_line(largest.card.type, 60),
+        "largest": prose.mib(largest.card.memory_mib),
+    }
+
+
+def _quota(case: Case, say: Texts) -> dict[str, str]:
+    """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
+    room = case.view.quota_room(case.pod.namespace)
+    if room is None:
+        return {"resource": case.config.memory, "limit": "?", "used": "?"}
+    cores = sum(one.cores * one.count for one in case.request.containers)
+    memory = sum(one.memory_mib * one.count for one in case.request.containers)
+    if _over_cores_only(case):
+        limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
+        return {"resource": case.config.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
+    limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
+    asked = prose.mib(memory) if len(case.request.containers) > 1 else _asked(case, say)
+    return {"resource": case.config.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
+
+
+def _over_cores_only(case: Case) -> bool:
+    """Whether of the namespace's quotas only the cores' would be exceeded."""
+    room = case.view.quota_room(case.pod.namespace)
+    if room is None:
+        return False
+    cores = sum(one.cores * one.count for one in case.request.containers)
+    memory = sum(one.memory_mib * one.count for one in case.request.containers)
+    by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
+    by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
+    return by_cores and not by_memory
+
+
+def _largest(case: Case) -> ContainerRequest | None:
+    """The container that asks for the most memory of a card: of several it is the one that is hard to place."""
+    return max(case.request.containers, key=lambda one: (one.memory_mib, one.percentage, one.count), default=None)
+
+
+def _memory(case: Case, say: Texts) -> str:
+    container = _largest(case)
+    if container is None:
+        return "?"
+    return (
+        prose.mib(container.memory_mib)
+        if container.memory_mib
+        else say("words.percent-of-card", percent=container.percentage)
+    )
+
+
+def _asked(case: Case, say: Texts) -> str:
+    container = _largest(case)
+    return say("words.asked", cards=container.count, memory=_memory(case, say)) if container else "?"
+
+
+def _request_proofs(case: Case) -> list[Evidence]:
+    asked = asked_resources(case.pod, case.config)
+    order = (case.config.memory, case.config.percentage, case.config.count)
+    return [quotes.of_resource(case.pod, name, asked[name]) for name in order if name in asked][:2]
+
+
+def _object_proofs(case: Case, cause: Cause, largest: sizes.Largest | None) -> list[Evidence]:
+    """The parts of the objects that the reason rests on."""
+    pod = case.pod
+    proofs = [
+        quotes.of_pod_annotation(pod, key) for key in _POD_KEYS.get(cause.text, ()) if pod.metadata.annotation(key)
+    ]
+    asked = asked_resources(pod, case.config)
+    wanted = {
+        fit.INSUFFICIENT_MEMORY: (case.config.memory, case.config.percentage),
+        fit.MIG_INFEASIBLE: (case.config.memory, case.config.percentage),
+        fit.INSUFFICIENT_CORE: (case.config.cores,),
+        fit.EXCLUSIVE_CONFLICT: (case.config.cores,),
+        fit.NODE_INSUFFICIENT: (case.config.count,),
+        fit.QUOTA_NOT_FIT: _quota_order(case),
+    }.get(cause.text, (case.config.count,))
+    proofs += [quotes.of_resource(pod, name, asked[name]) for name in wanted if name in asked][:1]
+    if cause.text == fit.QUOTA_NOT_FIT:
+        proofs += _quota_proofs(case)
+    if largest is not None:
+        proofs.append(sizes.proof_of(case, largest))
+    elif cause.nodes:
+        proofs += _card_proof(case, case.nodes[cause.nodes[0]], cause.text)
+    return proofs
+
+
+def _quota_order(case: Case) -> tuple[str, str]:
+    """The resource whose quota is exceeded, then the other."""
+    memory, cores = case.config.memory, case.config.cores
+    return (cores, memory) if _over_cores_only(case) else (memory, cores)
+
+
+def _quota_proofs(case: Case) -> list[Evidence]:
+    """The namespace's limit on the resource that is exceeded."""
+    key = f"limits.{_quota_order(case)[0]}"
+    return [
+        Evidence(
+            source="quota",
+            object=f"ResourceQuota {one.namespace}/{one.name}",
+            at=None,
+            quote=str(one.spec.hard[key]),
+            command=kubectl("-n", one.namespace, "get", "resourcequota", one.name, "-o", "jsonpath={.spec.hard}"),
+        )
+        for one in case.quotas
+        if one.namespace == case.pod.namespace and one.spec.hard and key in one.spec.hard
+    ][:1]
+
+
+def _card_proof(case: Case, node: Node, text: str) -> list[Evidence]:
+    """One card of the first node that the reason stands for, by its uuid."""
+    if text == fit.CORDONED and (cordon := node.metadata.annotation(CORDON_KEY)):
+        return [quotes.of_node_annotation(node, CORDON_KEY, cordon)]
+    cards = case.view.cards(node.name)
+    return [quotes.of_node_annotation(node, NVIDIA.register, cards[0].card.uuid)] if cards else []
+
+
+def _registered(case: Case, name: str) -> list[CardState]:
+    return case.view.cards(name)

@@ -1,0 +1,247 @@
+"""Findings about a pod's filter runs as the logs have them: what the newest one says, by HAMi's own reasons."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.changes.record import Record, read_record
+from bot.hami.cycles import Cycle
+from bot.hami.install import EXTENDER_CONTAINER
+from bot.hami.logs import LogLine
+from bot.hami.nodelock import lock_complaint
+from bot.hami.reasons import finding_code
+from bot.kube.times import format_time
+from bot.report import Confidence, Evidence, Finding, Severity
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.scheduler_logs import LogOf
+from playbooks.quotes import kubectl
+from playbooks.rules import changing, prose
+from playbooks.rules.findings import finding
+from playbooks.rules.logged import Logged, Run, Statement
+
+NODE_VERDICTS, CARD_FIGURES = 4, 5
+"""The verbosities from which HAMi logs its verdict on each node, and each card's figures [pkg/scheduler/score.go,
+pkg/device/nvidia/device.go at v2.6 to v2.10]."""
+_MAX_CODES = 4
+_LONGEST = 4000
+
+
+class Told(NamedTuple):
+    """How the findings are told: the pod in words, how far back was to be looked and how far it was, in words.
+
+    `waits`: the pod has no node yet. `sure` is false when a newer run than those read may be in a log that was not.
+    """
+
+    pod: str
+    name: str
+    since: str
+    window: str
+    waits: bool
+    sure: bool
+
+    @property
+    def severity(self) -> Severity:
+        return "warning" if self.waits else "info"
+
+    @property
+    def confidence(self) -> Confidence:
+        return "confirmed" if self.sure else "suspected"
+
+
+def newest_run(logged: Logged, told: Told, say: Texts) -> list[Finding]:
+    """What the newest run says, its main reason first; nothing when HAMi was not asked."""
+    if not logged.runs:
+        return []
+    run = logged.runs[-1]
+    if run.cycle.mixed:
+        told = told._replace(sure=False)
+    if run.cycle.chosen:
+        return [_chosen(logged, run, told, say)]
+    if run.cycle.asked_nothing:
+        return [_told("no-device-request", "passed", run, told, say, logged=logged)]
+    if reasons := run.cycle.nodes_by_code():
+        return _refused(logged, run, reasons, told, say)
+    return _unexplained(logged, run, told, say)
+
+
+def _chosen(logged: Logged, run: Run, told: Told, say: Texts) -> Finding:
+    cycle = run.cycle
+    if error := cycle.bind_error:
+        complaint = lock_complaint(error)
+        code = (
+            "binding-failed"
+            if complaint is None
+            else "node-lock-malformed"
+            if complaint.malformed
+            else "node-lock-held"
+        )
+        told = told if complaint is None or complaint.malformed else told._replace(sure=False)
+        return _told(code, "bind-failed", run, told, say, logged=logged, why=error)
+    if cycle.bound:
+        return _told("placed", "bound", run, told._replace(waits=False), say, logged=logged)
+    return _told("blocked-after-filter", "chosen", run, told, say, logged=logged)
+
+
+def _told(code: str, key: str, run: Run, told: Told, say: Texts, *, logged: Logged, why: str = "") -> Finding:
+    cycle = run.cycle
+    claim = say(f"logs.{key}", node=cycle.chosen, why=why, **_counts(logged, run, told))
+    proofs = [of_line(run.log, line, told) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
+    nodes = [cycle.chosen] if cycle.chosen else []
+    return finding(code, claim, told.confidence, nodes, proofs, severity=told.severity)
+
+
+def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: Told, say: Texts) -> list[Finding]:
+    """One finding per code; the first, of most nodes, sums the run up."""
+    cycle = run.cycle
+    judged = {one.node for one in cycle.nodes}
+    explained = {node for nodes in reasons.values() for node in nodes}
+    refused = max(len(explained), len({one.node for one in cycle.refused}), cycle.unfit)
+    listed = [f"{code} {len(nodes)}" for code, nodes in list(reasons.items())[:_MAX_CODES]]
+    if more := refused - len(explained):
+        listed.append(say("logs.no-reason", count=more))
+    told_of = ", ".join(listed)
+    if sum(map(len, reasons.values())) > len(explained):
+        told_of = say("logs.several", reasons=told_of)
+    amounts = {"refused": refused, "all": max(len(judged), refused), "reasons": told_of}
+    claims = [say("logs.refused", **amounts, **_counts(logged, run, told))]
+    claims += [
+        say("logs.also", reason=code, count=len(nodes), nodes=prose.names(say, nodes))
+        for code, nodes in list(reasons.items())[1:]
+    ]
+    found: dict[str, Finding] = {}
+    for (code, nodes), claim in zip(reasons.items(), claims, strict=True):
+        proof = cycle.proof_of(code)
+        proofs = [of_line(run.log, line, told) for line in (proof, None if found else cycle.none_fit) if line]
+        one = finding(
+            finding_code(code), claim, told.confidence, nodes, proofs, severity=told.severity if not found else "info"
+        )
+        # Codes of one family share a finding: the first speaks for it.
+        found.setdefault(one.code, one)
+    return list(found.values())
+
+
+def _unexplained(logged: Logged, run: Run, told: Told, say: Texts) -> list[Finding]:
+    """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
+    cycle = run.cycle
+    refused = len({one.node for one in cycle.refused}) or cycle.unfit
+    counts = _counts(logged, run, told)
+    nodes = sorted({one.node for one in cycle.refused})
+    proofs = [
+        of_line(run.log, line, told) for line in (*(one.line for one in cycle.refused[:1]), cycle.none_fit) if line
+    ]
+    if cycle.cards:
+        claim = say("logs.cards", refused=refused, reasons=_card_reasons(cycle, say), **counts)
+        return [_by_cards(run, claim, proofs, told)]
+    if summed := _summed(logged.statement, cycle):
+        code, listed = summed
+        proofs = [of_line(logged.statement.log, logged.statement.line, told), *proofs] if logged.statement else proofs
+        claim = say("logs.summed", reasons=listed, **counts)
+        return [finding(finding_code(code), claim, told.confidence, nodes, proofs, severity=told.severity)]
+    proofs = proofs or [of_line(run.log, line, told) for line in cycle.lines[:1]]
+    key = "unsaid" if refused or cycle.none_fit else "no-verdict"
+    claim = say(f"logs.{key}", refused=refused, **counts)
+    return [finding("node-unfit-pod", claim, "suspected", nodes, proofs, severity=told.severity)]
+
+
+def _card_reasons(cycle: Cycle, say: Texts) -> str:
+    listed = [f"{code} {count}" for code, count in Counter(one.code for one in cycle.cards).most_common(_MAX_CODES)]
+    unsaid = cycle.cards_tried - len(cycle.cards)
+    return ", ".join([*listed, *([say("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
+
+
+def _by_cards(run: Run, claim: str, proofs: Sequence[Evidence], told: Told) -> Finding:
+    """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
+    cycle = run.cycle
+    code = Counter(one.code for one in cycle.cards).most_common(1)[0][0]
+    whole = 0 < cycle.cards_tried <= len(cycle.cards)
+    proof = cycle.proof_of(code)
+    return finding(
+        finding_code(code if whole else ""),
+        claim,
+        told.confidence if whole else "suspected",
+        sorted({one.node for one in cycle.refused}),
+        [*([of_line(run.log, proof, told)] if proof else []), *proofs],
+        severity=told.severity,
+    )
+
+
+def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None:
+    """HAMi's reasons in kube-scheduler's text about this run, the most nodes first; None when it has none."""
+    if statement is None or (statement.line.at and cycle.at and statement.line.at < cycle.at):
+        return None
+    reasons = sorted(statement.said.by_hami, key=lambda one: -one.nodes)
+    if not reasons:
+        return None
+    return reasons[0].cards[0].code, ", ".join(f"{one.text} {one.nodes}" for one in reasons)
+
+
+def _counts(logged: Logged, run: Run, told: Told) -> dict[str, object]:
+    at = run.cycle.at
+    return {
+        "pod": told.pod,
+        "count": len(logged.runs),
+        "since": told.window,
+        "at": "?" if at is None else f"{at:%m-%d %H:%M:%S}" if told.since.endswith("d") else f"{at:%H:%M:%S}",
+    }
+
+
+def by_kubernetes(logged: Logged, told: Told, say: Texts) -> list[Finding]:
+    """The nodes that kube-scheduler dropped before HAMi was asked, as its newest sum has them."""
+    statement = logged.statement
+    if statement is None or not statement.said.by_kubernetes:
+        return []
+    total, reasons = statement.said.total, statement.said.by_kubernetes
+    dropped = sum(one.nodes for one in reasons)
+    listed = ", ".join(f"{one.text} {one.nodes}" for one in reasons)
+    claim = say("logs.kubernetes", pod=told.pod, dropped=dropped, total=total, reasons=listed)
+    severity: Severity = told.severity if dropped == total else "info"
+    proofs = [of_line(statement.log, statement.line, told)]
+    return [finding("kubernetes-filter", claim, told.confidence, (), proofs, severity=severity)]
+
+
+def verbosity(logs: Sequence[LogOf], say: Texts) -> list[Finding]:
+    """At which -v the logs were written, and what HAMi's would add at a higher one."""
+    read = [one for one in logs if not one.previous]
+    if not read:
+        return []
+    levels = sorted({(one.container, one.verbosity) for one in read}, reverse=True)
+    least = min((one.verbosity for one in read if one.container == EXTENDER_CONTAINER), default=CARD_FIGURES)
+    key = "v-nodes" if least < NODE_VERDICTS else "v-cards" if least < CARD_FIGURES else "v-all"
+    listed = ", ".join(f"{container} -v={level}" for container, level in levels)
+    proofs = [of_flag(one) for one in {(one.container, one.verbosity): one for one in read}.values()]
+    told = finding("log-verbosity", say(f"logs.{key}", levels=listed), "confirmed", (), proofs, severity="info")
+    more = () if key == "v-all" else prose.raise_verbosity(say)
+    return [structs.replace(told, next_actions=more)]
+
+
+def of_flag(log: LogOf) -> Evidence:
+    """What sets the verbosity: an open change, else the word of the command line; the pod's name when neither does."""
+    record = read_record(log.change) if log.change else None
+    if isinstance(record, Record):
+        namespace, _, name = record.target.partition("/")
+        return changing.of_record(namespace, name, log.change)
+    path = f'{{.spec.containers[?(@.name=="{log.container}")].command}}'
+    return quotes.of_pod(log.scheduler, log.flag, path)
+
+
+def of_line(log: LogOf, line: LogLine, told: Told) -> Evidence:
+    """A line of the log."""
+    return Evidence(
+        source="scheduler log",
+        object=f"Pod {log.scheduler.namespace}/{log.scheduler.name} container {log.container}",
+        at=format_time(line.at) if line.at else None,
+        quote=line.raw[:_LONGEST],
+        command=_command(log, told),
+    )
+
+
+def _command(log: LogOf, told: Told) -> str:
+    previous = ("--previous",) if log.previous else ()
+    days = told.since.removesuffix("d")
+    since = f"--since={int(days) * 24}h" if days != told.since else f"--since={told.since}"  # kubectl knows no days
+    scheduler = log.scheduler
+    words = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", log.container, *previous, since)
+    return f"{words} | grep {prose.command(told.name)}"

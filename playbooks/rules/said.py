@@ -1,0 +1,211 @@
+"""What the schedulers themselves said about a pod, newest first: old words never beat newer ones."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+from bot.hami.logs import LogLine, NodeRefusal, last_refusals
+from bot.hami.messages import (
+    CardCount,
+    CodeEvent,
+    NodesReason,
+    Unschedulable,
+    event_reason,
+    parse_code_event,
+    parse_unschedulable,
+    read_reason,
+    says_none_fit,
+    strip_combined,
+)
+from bot.hami.nodelock import LockComplaint, lock_complaint
+from bot.kube.models import Event, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence
+from playbooks import quotes
+
+Stage = Literal["filter", "bind", "extender", "filtered", "nothing", "unclear"]
+
+_ATTEMPT = timedelta(seconds=15)
+"""Events of one attempt: HAMi's are stamped when they happen, and some of a burst are dropped on the way."""
+
+_EVENT_LAG = timedelta(minutes=2)
+"""HAMi's own events come up to two minutes late (its client is limited to 5 requests/s); kube-scheduler's do not."""
+
+_EVENT_TEXT_LIMIT = 1000
+"""Just below the 1,024 bytes that events.k8s.io keeps of a note [k8s.io/api/events/v1 types.go]."""
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_STAGED = ("FailedScheduling", "FilteringFailed", "FilteringSucceed", "BindingFailed")
+_PLACED = ("Scheduled", "BindingSucceed", "Pulling", "Pulled", "Created", "Started")
+_EXTENDER_LOST = re.compile(
+    r"/filter\b|^(?!running |.*https?://).*(?:context deadline exceeded|connection refused)", re.DOTALL
+)
+"""The call of the extender's filter failed. Other calls name another URL, kube-scheduler's plugins themselves."""
+
+
+class Said(NamedTuple):
+    """The newest statement and all that agrees with it in time.
+
+    `stage` is how far the pod came: refused by the filter or by Bind, extender not answering, filtered but not bound,
+    nothing said, or said in words that we do not know. `at` is None when the statement carries no time.
+    """
+
+    stage: Stage
+    at: datetime | None = None
+    evidence: Evidence | None = None
+    unschedulable: Unschedulable | None = None
+    lock: LockComplaint | None = None
+    code_events: tuple[tuple[CodeEvent, Evidence], ...] = ()
+    none_fit: Evidence | None = None
+    refusals: tuple[tuple[NodeRefusal, Evidence], ...] = ()
+
+    def cards_on(self, node: str) -> tuple[CardCount, ...]:
+        """HAMi's own words about one node: its log's, else its events'."""
+        for refusal, _ in self.refusals:
+            if refusal.node == node and (cards := read_reason(refusal.reason)):
+                return cards
+        return tuple(CardCount(event.code, 0, 0) for event, _ in self.code_events if node in event.nodes)
+
+    def evidence_for(self, text: str) -> list[Evidence]:
+        """Every statement that names this reason: condition or FailedScheduling, events, then one log line."""
+        found: list[Evidence] = []
+        if self.unschedulable and self.evidence:
+            reasons = self.unschedulable.by_hami
+            if any(text == card.code for reason in reasons for card in reason.cards):
+                found.append(self.evidence)
+        found += [evidence for event, evidence in self.code_events if event.code == text]
+        logged = (
+            proof for refusal, proof in self.refusals if any(card.code == text for card in read_reason(refusal.reason))
+        )
+        return found + list(logged)[:1]
+
+    def generic_refusals(self) -> int:
+        """How many nodes HAMi refused without saying why (`NodeUnfitPod`, `node not fit pod`)."""
+        reasons = self.unschedulable.by_hami if self.unschedulable else ()
+        return sum(one.nodes for one in reasons if one.cards[0].code in ("NodeUnfitPod", "node not fit pod"))
+
+
+def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
+    """The newest statement about an unbound pod. `events` may hold those of an earlier pod of the same name.
+
+    With an empty pod (one that could not be read) the events of whichever pod had the name are taken.
+    """
+    uid = pod.metadata.uid
+    own = [one for one in events if one.message.strip() and (not uid or one.involved_object.uid in ("", uid))]
+    own.sort(key=lambda one: (_when(one) or _LONG_AGO, one.name))
+    said = _newest(pod, own)
+    codes = [
+        (code, one)
+        for one in own
+        if event_reason(one.reason) == "FilteringFailed" and (code := parse_code_event(one.message))
+    ]
+    newest = max((when for _, one in codes if (when := _when(one))), default=None)
+    recent = [(code, one) for code, one in codes if newest and (_when(one) or newest) >= newest - _ATTEMPT]
+    none_fit = [one for one in own if event_reason(one.reason) == "FilteringFailed" and says_none_fit(one.message)]
+    if said.at is not None:
+        recent = [one for one in recent if (_when(one[1]) or said.at) >= said.at - _EVENT_LAG]
+    if said.stage == "filter":
+        said = said._replace(
+            code_events=tuple((code, quotes.of_event(one)) for code, one in _agreeing(recent, said)),
+            none_fit=quotes.of_event(none_fit[-1]) if none_fit else None,
+        )
+    if said.stage in ("filter", "nothing"):
+        said = said._replace(refusals=_refusals(pod, lines))
+        if said.refusals and said.stage == "nothing":
+            said = said._replace(stage="filter", at=said.refusals[0][0].line.at, evidence=said.refusals[0][1])
+    return said
+
+
+def placed_since(events: Iterable[Event], said: Said) -> Event | None:
+    """An event that shows the pod bound or started after the newest statement; None when none does."""
+    placed = [one for one in events if event_reason(one.reason) in _PLACED]
+    last = max(placed, key=lambda one: _when(one) or _LONG_AGO, default=None)
+    return last if last and (said.at is None or (_when(last) or _LONG_AGO) >= said.at) else None
+
+
+def _when(event: Event) -> datetime | None:
+    return parse_time(event.seen_at)
+
+
+def _newest(pod: Pod, events: list[Event]) -> Said:
+    """The PodScheduled condition is rewritten with every attempt; without it the newest event stands in."""
+    condition = pod.condition("PodScheduled")
+    if condition is not None and condition.status == "False" and condition.message.strip():
+        same = [
+            one for one in events if one.reason == "FailedScheduling" and _same_text(one.message, condition.message)
+        ]
+        at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
+        evidence = quotes.of_condition(pod, condition, format_time(at) if at else None)
+        said = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
+        later = [
+            one for one in events if event_reason(one.reason) == "FilteringSucceed" and at and (_when(one) or at) > at
+        ]
+        return said if not later or said.stage == "bind" else _filtered(later[-1])
+    staged = [one for one in events if event_reason(one.reason) in _STAGED]
+    if not staged:
+        return Said("nothing")
+    last = staged[-1]
+    if event_reason(last.reason) == "FilteringSucceed":
+        return _filtered(last)
+    told = [one for one in staged if event_reason(one.reason) in ("FailedScheduling", "BindingFailed")]
+    if told and (_when(last) or _LONG_AGO) - (_when(told[-1]) or _LONG_AGO) <= _EVENT_LAG:
+        last = told[-1]
+    return _classify(
+        last.message, _when(last), quotes.of_event(last), bind=event_reason(last.reason) != "FilteringFailed"
+    )
+
+
+def _same_text(event: str, condition: str) -> bool:
+    """Whether an event tells what the condition tells: an event's text is cut at 1,024 bytes, a condition's is not."""
+    cut = event.removesuffix("...").rstrip()
+    return event == condition or (len(event.encode()) >= _EVENT_TEXT_LIMIT and condition.startswith(cut))
+
+
+def _filtered(event: Event) -> Said:
+    return Said("filtered", _when(event), quotes.of_event(event))
+
+
+def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bool) -> Said:
+    message = strip_combined(message)
+    if (unschedulable := parse_unschedulable(message)) is not None:
+        return Said("filter", at, evidence, _with_common_reason(unschedulable, message))
+    if (lock := lock_complaint(message)) is not None:
+        return Said("bind", at, evidence, lock=lock)
+    if _EXTENDER_LOST.search(message):
+        return Said("extender", at, evidence)
+    if parse_code_event(message) or says_none_fit(message):
+        return Said("filter", at, evidence)
+    return Said("bind" if bind else "unclear", at, evidence)
+
+
+def _with_common_reason(unschedulable: Unschedulable, message: str) -> Unschedulable:
+    """A reason without a count is about every node: `0/3 nodes are available: pod has unbound immediate …`."""
+    reason = message.partition("available: ")[2].partition(". preemption:")[0].strip().rstrip(".")
+    if unschedulable.reasons or not reason:
+        return unschedulable
+    return unschedulable._replace(reasons=(NodesReason(unschedulable.total, reason),))
+
+
+def _agreeing(codes: list[tuple[CodeEvent, Event]], said: Said) -> list[tuple[CodeEvent, Event]]:
+    """Where the newest text gives codes itself (2.10), an event with another code is older news."""
+    named = (
+        {card.code for reason in said.unschedulable.by_hami for card in reason.cards}
+        if said.unschedulable
+        else set[str]()
+    )
+    explicit = named - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
+    return [one for one in codes if not explicit or one[0].code in explicit]
+
+
+def _refusals(pod: Pod, lines: Iterable[tuple[Pod, LogLine]]) -> tuple[tuple[NodeRefusal, Evidence], ...]:
+    """The last filter run over all replicas: only the leader runs filters."""
+    by_scheduler: dict[str, tuple[Pod, list[LogLine]]] = {}
+    for scheduler, line in lines:
+        by_scheduler.setdefault(scheduler.name, (scheduler, []))[1].append(line)
+    runs = [(scheduler, last_refusals(about)) for scheduler, about in by_scheduler.values()]
+    runs = [(scheduler, run) for scheduler, run in runs if run]
+    if not runs:
+        return ()
+    scheduler, run = max(runs, key=lambda one: str(one[1][-1].line.at))
+    return tuple((refusal, quotes.of_log(refusal.line, scheduler, pod)) for refusal in run)

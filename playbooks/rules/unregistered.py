@@ -1,0 +1,177 @@
+"""Findings about nodes whose cards HAMi does not know: one per why."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from msgspec import structs
+
+from bot.hami import fit
+from bot.hami.handshake import GUIDES_THRESHOLD, parse_handshake
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
+from bot.hami.nodestate import GPU_LABEL, Unregistered
+from bot.hami.vendors import NVIDIA
+from bot.kube.models import DaemonPod, Node, Pod
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+from playbooks.rules.causes import Cause, is_unregistered
+from playbooks.rules.findings import finding
+from playbooks.rules.refusals import severity_of, words
+from playbooks.rules.said import Said
+
+_EMPTY = ("", "[]", "null", ":")
+"""Registrations without a card."""
+
+PluginPods = Mapping[str, Sequence[Pod] | Gap]
+"""The device plugin's pods on unregistered nodes, by node."""
+
+
+def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say: Texts) -> list[Finding]:
+    """One finding per why; nodes that should have no cards are told of only when there is nothing else."""
+    severity = severity_of(cause)
+    expected = [name for name in cause.nodes if case.expects_gpus(name)]
+    found: list[Finding] = []
+    by_why: dict[tuple[str, str], list[str]] = {}
+    for name in expected:
+        state = is_unregistered(case, name)
+        if state is not None:
+            by_why.setdefault(code_and_why(case.nodes[name], state), []).append(name)
+    proofs = said.evidence_for(fit.NODE_UNREGISTERED)
+    confidence: Confidence = "confirmed" if proofs else "suspected"
+    for (code, why), names in sorted(by_why.items(), key=lambda one: (-len(one[1]), one[0])):
+        claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
+        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.config.count)
+        found.append(
+            finding(
+                code,
+                claim,
+                confidence,
+                names,
+                [*(proofs or words(said)), *shown],
+                severity=severity,
+            )
+        )
+        actions = registration_actions(names[0], why, plugins.get(names[0]), say)
+        found[-1] = structs.replace(found[-1], next_actions=actions)
+    normal = [name for name in cause.nodes if name not in expected]
+    if normal and not found:
+        claim = say("node-unregistered.normal", nodes=prose.names(say, normal))
+        node = case.nodes[normal[0]]
+        found.append(
+            finding(
+                "node-unregistered",
+                claim,
+                confidence,
+                normal,
+                proofs or [quotes.of_node(node, node.name, "{.metadata.name}")],
+                severity="info",
+            )
+        )
+    return found
+
+
+def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
+    """Nodes that would take the pod, but for a unix-seconds handshake that is too old by the guides' rule.
+
+    It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
+    """
+    if said.stage in ("bind", "filtered"):
+        return None
+    nodes, now = case.nodes, case.now
+    stale = [name for name in case.candidates if is_untrusted(nodes[name], now) and case.expects_gpus(name)]
+    if not stale:
+        return None
+    blamed = [name for name in case.fitting if name in stale]
+    explains = said.stage == "filter" and bool(blamed) and len(blamed) == len(case.fitting)
+    names = blamed if explains else stale
+    proofs = said.evidence_for(fit.NODE_UNREGISTERED)
+    threshold = int(GUIDES_THRESHOLD.total_seconds())
+    text = case.nodes[names[0]].metadata.annotation(NVIDIA.handshake) or ""
+    told = finding(
+        "handshake-stale",
+        say("handshake-stale.guides", nodes=prose.names(say, names), threshold=threshold),
+        "confirmed" if proofs and explains else "suspected",
+        names,
+        [*(proofs or words(said)), quotes.of_node_annotation(case.nodes[names[0]], NVIDIA.handshake, text)],
+        severity="warning" if explains else "info",
+    )
+    return structs.replace(told, next_actions=plugin_actions(names[0], None, say) if explains else ())
+
+
+def is_untrusted(node: Node, now: datetime) -> bool:
+    """Whether the node has a unix-seconds handshake that is too old by the guides' rule."""
+    text = node.metadata.annotation(NVIDIA.handshake)
+    if not text or not text[0].isdigit():
+        return False
+    handshake = parse_handshake(text)
+    if handshake.state != "unix" or handshake.at is None:
+        return False
+    return now - handshake.at > GUIDES_THRESHOLD
+
+
+def code_and_why(node: Node, state: Unregistered) -> tuple[str, str]:
+    """The finding's code, and the key of its claim in that code's section."""
+    if state.why in ("stale", "deleted"):
+        return f"handshake-{state.why}", "claim"
+    if state.key.startswith("--"):
+        return "node-unregistered", "outside"
+    register = node.metadata.annotation(NVIDIA.register) or ""
+    if state.why == "unreadable" and register.strip() in _EMPTY:
+        return "node-unregistered", "empty"
+    return "node-unregistered", state.why
+
+
+def registration_proof(node: Node, state: Unregistered | None, count_resource: str) -> Evidence:
+    """What shows that HAMi cannot know the node's cards, or that it should have some."""
+    text = node.metadata.annotation(state.key) if state is not None else None
+    if state is not None and text and state.quote in text:
+        return quotes.of_node_annotation(node, state.key, state.quote)
+    if count_resource in (node.status.allocatable or {}):
+        return quotes.of_allocatable(node, count_resource)
+    if node.metadata.label(GPU_LABEL[0]):
+        return quotes.of_label(node, GPU_LABEL[0])
+    return quotes.of_node(node, node.name, "{.metadata.name}")
+
+
+def registration_proofs(node: Node, state: Unregistered | None, count_resource: str) -> list[Evidence]:
+    """The same, and that kubelet offers no cards where that is why."""
+    proofs = [registration_proof(node, state, count_resource)]
+    if state is not None and state.why == "no-allocatable" and count_resource in (node.status.allocatable or {}):
+        proofs.append(quotes.of_allocatable(node, count_resource))
+    return proofs
+
+
+def registration_actions(
+    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts
+) -> tuple[NextAction, ...]:
+    """What to do about one way of being unregistered; the device plugin is what it is about unless told otherwise."""
+    if why == "outside":
+        return (NextAction(say("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
+    if why == "other-format":
+        both = f"{COMPONENT_LABEL} in ({SCHEDULER_COMPONENT},{PLUGIN_COMPONENT})"
+        columns = "NAME:.metadata.name,IMAGES:.spec.containers[*].image"
+        show = kubectl("get", "pods", "-A", "-l", both, "-o", f"custom-columns={columns}")
+        return (NextAction(say("node-unregistered.images"), show),)
+    return plugin_actions(name, pods, say)
+
+
+def plugin_actions(name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say: Texts) -> tuple[NextAction, ...]:
+    """Read the log of what is there and restart it, or find out why nothing is: a restart loses what the log tells."""
+    if isinstance(pods, Sequence) and pods:
+        pod = pods[0]
+        restart = kubectl("-n", pod.namespace, "delete", "pod", pod.name)
+        return (
+            plugin_log(pod, say),
+            NextAction(say("node-unregistered.restart", node=name), restart, changes_cluster=True),
+        )
+    return (NextAction(say("node-unregistered.plugin", node=name), prose.plugin_pods_command(name)),)
+
+
+def plugin_log(pod: Pod | DaemonPod, say: Texts) -> NextAction:
+    """The end of the device plugin's log, of the run before its last restart where there was one."""
+    previous = ("--previous",) if any(one.restart_count for one in pod.status.container_statuses or ()) else ()
+    command = kubectl("-n", pod.namespace, "logs", pod.name, "--all-containers", "--tail=50", *previous)
+    return NextAction(say("nodes.plugin-log", node=pod.spec.node_name), command)

@@ -1,0 +1,216 @@
+"""HAMi itself: is every part of the installation there, do they agree, is something open that should not be?
+
+What follows from the parts stands in `_rules`, where `why` finds the same about the scheduler.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.kube.cluster import Clocks
+from bot.kube.times import format_time
+from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, one_line, worst
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.components import WEBHOOK_NAME, Components, gather_components
+from playbooks.gather.scheduling import (
+    DEPLOYMENTS_SOURCE,
+    PODS_SOURCE,
+    gather_install,
+    install_unread,
+    nothing_read,
+    times_shown,
+)
+from playbooks.playbook import Playbook, Sources
+from playbooks.rules import changing, clocks, coverage, extender, leadership, prose, releases, schedulers, webhook
+from playbooks.rules.findings import finding
+from playbooks.rules.parts import Parts, of_object
+from playbooks.status.tables import tables
+
+Rule = Callable[[Parts, datetime, Texts], list[Finding]]
+
+
+class Request(NamedTuple):
+    """The whole installation: there is nothing to choose."""
+
+
+class Snapshot(NamedTuple):
+    """The installation, the moment that ages are judged by, and the clocks where a live cluster answered."""
+
+    cluster: str
+    taken_at: datetime
+    as_of: datetime
+    parts: Parts
+    undecodable: tuple[str, ...]
+    clocks: Clocks | None = None
+
+
+def request() -> Request:
+    """The question without words."""
+    return Request()
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """Read every part. Raises SourceError when neither the scheduler's Deployment nor its pods could be read."""
+    del wanted
+    cluster = sources.cluster
+    seen = await gather_install(sources)
+    if install_unread(seen):
+        raise nothing_read(next(gap for gap in seen.gaps if gap.source == DEPLOYMENTS_SOURCE))
+    components = await gather_components(cluster, seen.install)
+    nodes = [] if isinstance(components.nodes, Gap) else components.nodes
+    as_of = cluster.as_of(times_shown(cluster, nodes, seen.install))
+    parts = Parts(seen, components)
+    return Snapshot(cluster.name, cluster.now(), as_of, parts, tuple(cluster.undecodable), cluster.clocks)
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """The worst first; one finding when everything is well."""
+    parts = snapshot.parts
+    gaps = _gaps(snapshot, say)
+    findings = _findings(snapshot, gaps, say)
+    deployment = parts.install.deployment
+    subject = Subject("HAMi", parts.install.namespace, deployment.name if deployment else "")
+    return Report(
+        schema=SCHEMA,
+        playbook="status",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=subject,
+        verdict=one_line(findings[0].claim),
+        severity=worst(tuple(findings)),
+        findings=tuple(prose.few_actions(findings)),
+        tables=tables(parts, snapshot.as_of),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- rules
+
+
+def _scheduler(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+    trouble = schedulers.scheduler_trouble(parts.install, now, say)
+    return trouble or schedulers.past_crashes(parts.install, now, say)
+
+
+_RULES: tuple[Rule, ...] = (
+    _scheduler,
+    leadership.leadership,
+    lambda parts, _, say: webhook.webhook(parts, say),
+    lambda parts, _, say: extender.misconfigured(parts, say),
+    lambda parts, _, say: releases.refused(parts, say),
+    lambda parts, _, say: releases.versions(parts, say),
+    coverage.coverage,
+    lambda parts, _, say: releases.stuck(parts, say),
+    releases.profiles,
+    lambda parts, _, say: releases.loud(parts, say),
+    changing.open_changes,
+)
+"""In the order of what a reader should know first; the worst comes before all."""
+
+
+def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Finding]:
+    parts, skew = snapshot.parts, clocks.wrong_clock(snapshot.clocks, say)
+    if not parts.install.seen:
+        return [_nothing(parts, say), *skew]
+    found = [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + skew
+    found.sort(key=lambda one: -SEVERITIES.index(one.severity))
+    faults = [one for one in found if one.severity != _INFO]
+    if any(one.code not in _WORKS_ALL_THE_SAME for one in faults):
+        return found
+    # HAMi works, even if it is open: that is told too, behind what should be closed.
+    infos = [one for one in found if one.severity == _INFO]
+    return [*faults, _healthy(parts, gaps, say), *infos]
+
+
+_INFO: Severity = "info"
+_WORKS_ALL_THE_SAME = ("pprof-exposed", "verbosity-high", "change-open", "change-unreadable", "clock-skew")
+
+
+def _nothing(parts: Parts, say: Texts) -> Finding:
+    """No scheduler: there is none, or what would show it could not be read."""
+    unread = [gap for gap in parts.seen.gaps if gap.source in (DEPLOYMENTS_SOURCE, PODS_SOURCE)]
+    if unread:
+        return finding("not-enough-evidence", say("status.unseen"), "suspected", (), (), severity="warning")
+    proofs = _traces(parts.components)
+    return finding("not-found", say("status.not-found"), "confirmed", (), proofs, severity="warning")
+
+
+def _traces(components: Components) -> list[Evidence]:
+    """What else there is of HAMi."""
+    hook = components.hook
+    found = [of_object(webhook.KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
+    plugins = () if isinstance(components.plugins, Gap) else components.plugins
+    return found + [of_object("DaemonSet", one, one.name, "{.metadata.name}") for one in plugins]
+
+
+def _healthy(parts: Parts, gaps: Sequence[Gap], say: Texts) -> Finding:
+    """What works, counted."""
+    install, plugins = parts.install, parts.components.plugins
+    deployment = install.deployment
+    wanted = len(install.pods) if deployment is None or deployment.spec.replicas is None else deployment.spec.replicas
+    ready = len(install.ready_pods) if install.pods else deployment.status.ready_replicas if deployment else 0
+    told = [say("status.pods", ready=ready, wanted=wanted)]
+    proofs = _version_proof(parts)
+    leader = leadership.leading_pod(install)
+    if leader is not None and install.lease is not None:
+        told.append(say("status.leader", pod=leader.name))
+        identity = install.lease.spec.holder_identity or ""
+        proofs.append(of_object("Lease", install.lease, identity, "{.spec.holderIdentity}"))
+    if not isinstance(plugins, Gap) and plugins:
+        ready = sum(one.status.number_ready for one in plugins)
+        told.append(
+            say("status.plugins", ready=ready, wanted=sum(one.status.desired_number_scheduled for one in plugins))
+        )
+        proofs += [
+            of_object("DaemonSet", one, str(one.status.number_ready), "{.status.numberReady}") for one in plugins
+        ]
+    text = told[0]
+    for more in told[1:]:
+        text = say("status.list", some=text, more=more)
+    claim = say("healthy.partly" if gaps else "healthy.claim", version=str(parts.version or "?"), parts=text)
+    return finding("healthy", claim, "suspected" if gaps else "confirmed", (), proofs, severity="info")
+
+
+def _version_proof(parts: Parts) -> list[Evidence]:
+    release = releases.scheduler_release(parts)
+    if release is not None:
+        return [release.proof]
+    pods = parts.install.pods
+    return [quotes.of_pod(pods[0], pods[0].name, "{.metadata.name}")] if pods else []
+
+
+# -------------------------------------------------------------------------------------------------------- gaps
+
+
+def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
+    parts = snapshot.parts
+    seen, components = parts.seen, parts.components
+    gaps = [*seen.gaps, *components.gaps]
+    if not parts.install.seen:
+        return gaps
+    if parts.version is None:
+        gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
+    if components.hook is not None and webhook.service_of(components.hook) is None:
+        gaps.append(Gap("webhook", say("status.url")))
+    if components.scheduler_config is None and not _told(gaps, "config maps", "kube-scheduler config"):
+        why = say("status.no-config", namespace=parts.install.namespace)
+        gaps.append(Gap("kube-scheduler config", why, say("status.no-config-hint")))
+    if components.plugins == []:
+        gaps.append(Gap("device plugin", say("status.no-plugins"), say("status.no-plugins-hint")))
+    return gaps + [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
+
+
+def _told(gaps: Sequence[Gap], *sources: str) -> bool:
+    return any(gap.source in sources for gap in gaps)
+
+
+PLAYBOOK = Playbook(
+    verb="status",
+    summary="Is HAMi itself well: scheduler, leader, webhook, configuration, device plugins, versions?",
+    example="status",
+    parameters=(),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,275 @@
+"""Why is a pod pending, or why did it fail to get its device?
+
+The order is the guides' decision tree and what a real cluster adds: no pod, finished or placed, gates, the wrong
+scheduler, no request, the scheduler itself, then what the schedulers said about it weighed against what the nodes
+could give it now.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import click
+
+from bot.errors import SourceError, Troubled, Unusable
+from bot.hami.fit import Verdict
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.hami.logs import lines_about
+from bot.hami.nodestate import expects_gpus, nvidia_allocatable
+from bot.hami.vendors import NVIDIA
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import EVENTS, PODS, Event, Node, Pod
+from bot.kube.nodefilter import obstacle
+from bot.kube.remembered import of_each
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.lock_owners import gather_owners
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduling import (
+    Capacity,
+    InstallSeen,
+    gather_capacity,
+    gather_install,
+    times_of_pod,
+    times_shown,
+)
+from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
+from playbooks.judgement.pod import Surroundings, cannot_tell, judge, said_about, waits
+from playbooks.playbook import Playbook, Sources
+from playbooks.rules import lifecycle, prose, refusals
+from playbooks.rules.absent import no_such_pod
+from playbooks.rules.case import Case, World
+from playbooks.rules.causes import Rank, rank_words
+from playbooks.rules.gaps import capacity_gaps, fit_gaps, other_vendors
+from playbooks.rules.said import placed_since, what_was_said
+
+_MAX_PLUGIN_NODES = 3
+_MAX_ROWS = 50
+
+
+class Scene(NamedTuple):
+    """What is only read for a pod that waits for a node."""
+
+    install: InstallSeen
+    capacity: Capacity
+    log: ExtenderLines
+    lock_owners: Mapping[tuple[str, str], Pod | Gap | None]
+    plugin_pods: Mapping[str, Sequence[Pod] | Gap]
+    as_of: datetime
+
+
+class Snapshot(NamedTuple):
+    """Everything seen, and when."""
+
+    wanted: SubjectRequest
+    cluster: str
+    taken_at: datetime
+    subject: Found | Absent | Gap
+    events: Sequence[Event] | Gap
+    scene: Scene | None
+    undecodable: tuple[str, ...]
+
+
+def request(pod: str, namespace: str = "") -> SubjectRequest:
+    """The subject in the words that were typed."""
+    return parse_subject(pod, namespace)
+
+
+async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
+    """Read the pod first; the rest of the cluster only if the pod waits for a node. Raises Unusable."""
+    cluster = sources.cluster
+    subject = await _subject(cluster, wanted)
+    namespace, name = _identity(wanted, subject)
+    if isinstance(subject, Found) and waits(subject.pod):
+        events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
+    else:
+        events, scene = await _events(cluster, namespace, name), None
+    return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, tuple(cluster.undecodable))
+
+
+async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent | Gap:
+    """A source that is of no use at all gives no report; one that lacks, or refuses, the pods gives a gap."""
+    try:
+        return await resolve(cluster, wanted)
+    except Unusable:
+        raise
+    except Troubled as error:
+        if isinstance(await _events(cluster, wanted.namespace, wanted.name), Gap):  # all of it is in trouble, it seems
+            raise Unusable(error.message, hint=error.hint) from error
+        return Gap("pod", error.message, error.hint)
+    except SourceError as error:
+        return Gap("pod", error.message, error.hint)
+
+
+def _identity(wanted: SubjectRequest, subject: Found | Absent | Gap) -> tuple[str, str]:
+    pod = subject.pod if isinstance(subject, Found) else None
+    return (pod.namespace, pod.name) if pod else (wanted.namespace, wanted.name)
+
+
+async def _events(cluster: Cluster, namespace: str, name: str) -> list[Event] | Gap:
+    return await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
+
+
+async def _scene(pod: Pod, sources: Sources) -> Scene:
+    cluster = sources.cluster
+    install = await gather_install(sources)
+    capacity, log = await asyncio.gather(
+        gather_capacity(cluster, install.install, pod.namespace),
+        gather_extender_lines(cluster, install.install, pod.name.encode()),
+    )
+    nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
+    owners, plugins = await asyncio.gather(gather_owners(cluster, nodes, [pod]), _plugin_pods(cluster, pod, nodes))
+    as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
+    return Scene(install, capacity, log, owners, plugins, as_of)
+
+
+async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dict[str, Sequence[Pod] | Gap]:
+    """The device plugin's pods on candidate nodes that should have cards and seem to have none registered."""
+    both = zip(nodes, of_each(cluster.kept, _is_silent, nodes), strict=True)
+    silent = [node.name for node, is_silent in both if is_silent and obstacle(pod, node) is None][:_MAX_PLUGIN_NODES]
+    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
+    found = await asyncio.gather(
+        *(
+            seen("device plugin pods", cluster.list(PODS, labels=labels, fields=f"spec.nodeName={name}"))
+            for name in silent
+        )
+    )
+    return dict(zip(silent, found, strict=True))
+
+
+def _is_silent(node: Node) -> bool:
+    return (node.metadata.annotation(NVIDIA.register) is None or not nvidia_allocatable(node)) and expects_gpus(node)
+
+
+# ---------------------------------------------------------------------------------------------------- diagnosis
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """The report that follows from the snapshot."""
+    gaps = [one for one in (snapshot.subject, snapshot.events) if isinstance(one, Gap)]
+    gaps += () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
+    if isinstance(snapshot.subject, Found) and snapshot.subject.by_prefix:
+        full = "/".join(_identity(snapshot.wanted, snapshot.subject))
+        gaps.append(Gap("pod", say("not-found.by-prefix", name=snapshot.wanted.name, pod=full)))
+    tables: list[Table] = []
+    if isinstance(snapshot.subject, Absent):
+        wanted = snapshot.wanted
+        findings = [no_such_pod(snapshot.subject, wanted.kind, wanted.name, say, wanted.namespace)]
+    elif isinstance(snapshot.subject, Gap):
+        findings = _unseen(snapshot, say)
+    elif snapshot.scene is None:
+        events = () if isinstance(snapshot.events, Gap) else snapshot.events
+        past = lifecycle.past_scheduling(snapshot.subject.pod, events, snapshot.taken_at, say)
+        findings = [past] if past else [cannot_tell(*_identity(snapshot.wanted, snapshot.subject), [], say)]
+    else:
+        findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene, say)
+        gaps += more
+    return _report(snapshot, _verdict(snapshot, findings[0], say), findings, tables, gaps)
+
+
+def _verdict(snapshot: Snapshot, first: Finding, say: Texts) -> str:
+    """The first finding's claim, after whom it is about where that is not the pod that was named."""
+    if not isinstance(snapshot.subject, Found) or not snapshot.subject.by_prefix:
+        return one_line(first.claim)
+    full = "/".join(_identity(snapshot.wanted, snapshot.subject))
+    return one_line(say("not-found.instead", pod=full, name=snapshot.wanted.name, claim=first.claim))
+
+
+def _report(
+    snapshot: Snapshot, verdict: str, findings: Sequence[Finding], tables: Sequence[Table], gaps: Sequence[Gap]
+) -> Report:
+    namespace, name = _identity(snapshot.wanted, snapshot.subject)
+    kind = "Pod" if isinstance(snapshot.subject, Found) else snapshot.wanted.kind
+    return Report(
+        schema=SCHEMA,
+        playbook="why",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject(kind, namespace, name),
+        verdict=verdict,
+        severity=worst(tuple(findings)),
+        findings=tuple(prose.few_actions(findings)),
+        tables=tuple(tables),
+        gaps=tuple(dict.fromkeys(gaps)),
+    )
+
+
+def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
+    """The pod itself cannot be read: what its events say, and no more."""
+    namespace, name = _identity(snapshot.wanted, snapshot.subject)
+    events = () if isinstance(snapshot.events, Gap) else snapshot.events
+    stand_in = Pod()
+    said = what_was_said(stand_in, events, ())
+    if (placed := placed_since(events, said)) is not None:
+        return [cannot_tell(namespace, name, [quotes.of_event(placed)], say, snapshot.wanted.kind)]
+    found = [refusals.in_words(said, cause, say, sure=False) for cause in rank_words(said) if cause.rank < Rank.NORMAL]
+    proofs = [said.evidence] if said.evidence else []
+    return found or [cannot_tell(namespace, name, proofs, say, snapshot.wanted.kind)]
+
+
+def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:
+    """A pod that waits for a node."""
+    gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable, say), *scene.log.gaps]
+    gaps += [one for one in (*scene.lock_owners.values(), *scene.plugin_pods.values()) if isinstance(one, Gap)]
+    events = () if isinstance(snapshot.events, Gap) else snapshot.events
+    lines = (
+        (scheduler, line)
+        for scheduler, raw in scene.log.lines
+        for line in lines_about([raw], pod.namespace, pod.name, snapshot.taken_at)
+    )
+    world = World(scene.capacity, scene.install.install, scene.install.config, scene.as_of)
+    around = Surroundings(scene.install, world, scene.lock_owners, scene.plugin_pods)
+    judged = judge(Case(pod, world), said_about(pod, events, lines), around, say)
+    if judged.case is None:
+        return judged.findings, [], gaps
+    return judged.findings, _tables(judged.case), gaps + fit_gaps(judged.case, say)
+
+
+def _tables(case: Case) -> list[Table]:
+    """The candidates by reason, HAMi's verdict as our fit gives it."""
+    alike: dict[Verdict, list[str]] = defaultdict(list)
+    judged = case.request.containers and not other_vendors(case)
+    for name, verdict in case.verdicts.items() if judged else ():
+        alike[verdict].append(name)
+    grouped: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for verdict, names in alike.items():
+        word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
+        grouped[word, verdict.text() or verdict.unknown] += names
+    rows = sorted(grouped.items(), key=lambda one: (one[0][0], -len(one[1]), one[0][1]))
+    return (
+        [
+            Table(
+                title="candidate nodes",
+                columns=("verdict", "reason", "count", "nodes"),
+                rows=tuple(
+                    (*key, str(len(names)), ", ".join(sorted(names)[:8]) + (", …" if len(names) > 8 else ""))
+                    for key, names in rows[:_MAX_ROWS]
+                ),
+            )
+        ]
+        if rows
+        else []
+    )
+
+
+PLAYBOOK = Playbook(
+    verb="why",
+    summary="Why is a pod pending, or why did it fail to get its device?",
+    example="why ml/trainer-0",
+    parameters=(
+        click.Argument(["pod"], metavar="POD|KIND/NAME"),
+        click.Option(
+            ["-n", "--namespace"],
+            default="",
+            metavar="NS",
+            help="The pod's namespace; found by itself when unambiguous.",
+        ),
+    ),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)
