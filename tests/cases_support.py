@@ -31,8 +31,8 @@ class Scenario(NamedTuple):
     nodes: tuple[str, ...] | None
 
     @property
-    def expected(self) -> Path:
-        return CASES / self.version / "expected" / f"{self.pod.replace('/', '.')}.json"
+    def question(self) -> "Question":
+        return Question(self.version, "why", self.pod, {"pod": self.pod})
 
 
 def scenarios() -> list[Scenario]:
@@ -48,7 +48,11 @@ def scenarios() -> list[Scenario]:
 
 
 class Question(NamedTuple):
-    """A verb asked of a recorded cluster, with the values of its arguments; see `cases/questions/<verb>.json`."""
+    """A verb asked of a recorded cluster, with the values of its arguments; see `cases/questions/<verb>.json`.
+
+    Of every question the gist of its answer is expected (`cases/<version>/answers.json`), of one of each verb the whole
+    report as well (`in_full`).
+    """
 
     version: str
     verb: str
@@ -56,8 +60,8 @@ class Question(NamedTuple):
     values: dict[str, Any]
 
     @property
-    def expected(self) -> Path:
-        return CASES / self.version / "expected" / self.verb / f"{self.name}.json"
+    def expected(self) -> Any:
+        return _answers(self.version)[f"{self.verb} {self.name}"]
 
     def ask(self, cluster: RecordedCluster | None = None) -> Report:
         """The report on the recording, or on an edited copy of it."""
@@ -73,6 +77,38 @@ def questions() -> list[Question]:
         for one in json.loads(file.read_text())
         for version in one.get("versions", VERSIONS)
     ]
+
+
+_WHOLE = "hami-2.10"
+_SMALLER = {"why": "ml/s03-card-insufficient-memory", "gpus": "one-node"}
+"""Else the first question of the verb."""
+
+
+def in_full() -> dict[str, Question]:
+    """By verb, the question of which the whole report is expected, in `cases/reports/<verb>.json`."""
+    found: dict[str, Question] = {}
+    for one in (*questions(), *(scenario.question for scenario in scenarios())):
+        if one.version == _WHOLE and one.name == _SMALLER.get(one.verb, one.name):
+            found.setdefault(one.verb, one)
+    return found
+
+
+def gist(report: Report) -> Any:
+    """What must not change unseen: the verdict, the findings with their nodes, what could not be read, the tables."""
+    return {
+        "verdict": report.verdict,
+        "findings": [
+            " ".join([one.code, one.severity, one.confidence, *(one.scope.nodes or ())]) for one in report.findings
+        ],
+        "gaps": ", ".join(one.source for one in report.gaps),
+        "tables": ", ".join(f"{one.title}: {len(one.rows)}" for one in report.tables),
+    }
+
+
+@cache
+def _answers(version: str) -> dict[str, Any]:
+    answers: dict[str, Any] = json.loads((CASES / version / "answers.json").read_text(encoding="utf-8"))
+    return answers
 
 
 @cache

@@ -19,7 +19,7 @@ from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts
 from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Fault
-from tests.cases_support import CASES, Question, edited, files_of, questions, text_of, without
+from tests.cases_support import CASES, Question, edited, files_of, gist, in_full, questions, text_of, without
 
 QUESTIONS = questions()
 by_question = pytest.mark.parametrize("question", QUESTIONS, ids=lambda one: f"{one.version} {one.verb} {one.name}")
@@ -52,8 +52,14 @@ def report_of(question: Question) -> Report:
 
 
 @by_question
-def test_the_report_is_the_expected_one(question: Question) -> None:
-    assert as_json(report_of(question)) == question.expected.read_text(encoding="utf-8")
+def test_the_answer_is_the_expected_one(question: Question) -> None:
+    assert gist(report_of(question)) == question.expected
+
+
+@pytest.mark.parametrize("verb", in_full())
+def test_one_whole_report_of_each_verb_is_the_expected_one(verb: str) -> None:
+    expected = (CASES / "reports" / f"{verb}.json").read_text(encoding="utf-8")
+    assert as_json(in_full()[verb].ask()) == expected
 
 
 @by_question

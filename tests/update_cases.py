@@ -1,22 +1,21 @@
-"""Writes what every case gives now as what is expected: `python -m tests.update_cases [VERB …]`, then read the diff."""
+"""Writes what every case gives now as what is expected: `python -m tests.update_cases`, then read the diff."""
 
-import sys
+import json
 
 from bot.render.as_json import as_json
-from tests.cases_support import CASES, ask, questions, scenarios
+from tests.cases_support import CASES, VERSIONS, gist, in_full, questions, scenarios
 
 
-def main(verbs: list[str]) -> None:
-    """Rewrite every expected report of these verbs, or of all."""
-    for question in questions():
-        if not verbs or question.verb in verbs:
-            question.expected.parent.mkdir(exist_ok=True)
-            question.expected.write_text(as_json(question.ask()), encoding="utf-8")
-    for scenario in scenarios() if not verbs or "why" in verbs else ():
-        scenario.expected.parent.mkdir(exist_ok=True)
-        report = ask(CASES / scenario.version / "recording.tar.gz", scenario.pod)
-        scenario.expected.write_text(as_json(report), encoding="utf-8")
+def main() -> None:
+    """Rewrite the gist of every answer, and one whole report of each verb."""
+    asked = [*questions(), *(one.question for one in scenarios())]
+    for version in VERSIONS:
+        answers = {f"{one.verb} {one.name}": gist(one.ask()) for one in asked if one.version == version}
+        text = json.dumps(answers, ensure_ascii=False, indent=1)
+        (CASES / version / "answers.json").write_text(f"{text}\n", encoding="utf-8")
+    for verb, question in in_full().items():
+        (CASES / "reports" / f"{verb}.json").write_text(as_json(question.ask()), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -3,10 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import msgspec
 
 from bot.report import Report
 from bot.slack.message import Message
@@ -89,9 +88,14 @@ def assert_inert(message: Message) -> None:
         text.encode("utf-8")
 
 
+@cache
 def report_of(scenario: Scenario) -> Report:
-    """The report that is expected for a recorded pod."""
-    return msgspec.json.decode(scenario.expected.read_bytes(), type=Report)
+    """The report about a recorded pod."""
+    return scenario.question.ask()
+
+
+def expected_file(scenario: Scenario) -> Path:
+    return EXPECTED / f"{scenario.pod.replace('/', '.')}.json"
 
 
 SCENARIOS = scenarios()

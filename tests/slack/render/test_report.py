@@ -10,7 +10,7 @@ from bot.slack.render.degrade import degraded
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts
 from tests.render import SAY, any_text, evidence, finding, report, reports, typical
-from tests.slack.render import CHOSEN, EXPECTED, SCENARIOS, assert_fits, assert_inert, objects, report_of, texts
+from tests.slack.render import CHOSEN, SCENARIOS, assert_fits, assert_inert, expected_file, objects, report_of, texts
 
 by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: f"{one.version} {one.pod}")
 HUGE = "n" * 200_000
@@ -37,7 +37,7 @@ def names(message):
 
 @pytest.mark.parametrize("scenario", CHOSEN, ids=lambda one: one.pod)
 def test_the_message_is_the_expected_one(scenario):
-    expected = EXPECTED.joinpath(scenario.expected.name).read_text(encoding="utf-8")
+    expected = expected_file(scenario).read_text(encoding="utf-8")
     assert slack_json(report_of(scenario), SAY) == expected
 
 

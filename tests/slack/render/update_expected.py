@@ -2,14 +2,14 @@
 
 from bot.slack.render.as_json import slack_json
 from tests.render import SAY
-from tests.slack.render import CHOSEN, EXPECTED, report_of
+from tests.slack.render import CHOSEN, EXPECTED, expected_file, report_of
 
 
 def main() -> None:
     """Rewrite every expected message."""
     EXPECTED.mkdir(exist_ok=True)
     for scenario in CHOSEN:
-        EXPECTED.joinpath(scenario.expected.name).write_text(slack_json(report_of(scenario), SAY), encoding="utf-8")
+        expected_file(scenario).write_text(slack_json(report_of(scenario), SAY), encoding="utf-8")
 
 
 if __name__ == "__main__":
