@@ -35,6 +35,7 @@ class Ui:
             web.get("/ui/journal", _checked(self._journal)),
             web.get("/ui/events", self._events),
             web.post("/ui/message", _doing(self._message)),
+            web.post("/ui/edit", _doing(self._edit)),
             web.post("/ui/command", _doing(self._command)),
             web.post("/ui/action", _doing(self._action)),
             web.post("/ui/shortcut", _doing(self._shortcut)),
@@ -127,8 +128,13 @@ class Ui:
 
     async def _message(self, body: dict[str, Any]) -> Any:
         text, thread_ts = body.get("text", ""), body.get("thread_ts") or ""
-        ack = await self._people.say(body["user"], body["channel"], text, thread_ts=thread_ts)
-        return {"ok": True, "ts": ack.ts, "latency_ms": ack.latency_ms} | ({"error": ack.error} if ack.error else {})
+        broadcast = bool(body.get("broadcast"))
+        return _said(
+            await self._people.say(body["user"], body["channel"], text, thread_ts=thread_ts, broadcast=broadcast)
+        )
+
+    async def _edit(self, body: dict[str, Any]) -> Any:
+        return _said(await self._people.edit(body["user"], body["channel"], body["ts"], body["text"]))
 
     async def _command(self, body: dict[str, Any]) -> Any:
         thread_ts = body.get("thread_ts") or ""
@@ -168,6 +174,11 @@ class Ui:
     async def _react(self, body: dict[str, Any]) -> Any:
         remove = bool(body.get("remove"))
         return _taken(await self._people.react(body["user"], body["channel"], body["ts"], body["name"], remove=remove))
+
+
+def _said(ack: Ack) -> dict[str, Any]:
+    """A message stands there although the app was not told of it."""
+    return {"ok": True, "ts": ack.ts, "latency_ms": ack.latency_ms} | ({"error": ack.error} if ack.error else {})
 
 
 def _taken(ack: Ack) -> dict[str, Any]:

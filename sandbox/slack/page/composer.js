@@ -5,7 +5,7 @@ import { suggest } from "./completion.js";
 import { clip, freshId, h, icon, iconButton } from "./dom.js";
 import { menuButton } from "./menu.js";
 import { plain } from "./text-view.js";
-import { globalShortcuts, here, isAppDm } from "./workspace.js";
+import { channelTitle, globalShortcuts, here, isAppDm } from "./workspace.js";
 
 const drafts = new Map(); // what was typed and not sent, per person and place
 
@@ -21,6 +21,7 @@ export function composer(place, onSent) {
   const said = h("span", { class: "visually-hidden", role: "status" });
   const problem = h("div", { class: "composer-problem", role: "alert" });
   const wait = h("span", { class: "composer-wait muted", role: "status" });
+  const everywhere = h("input", { type: "checkbox" });
   let offer = null;
   let active = -1;
   field.value = drafts.get(draft) ?? "";
@@ -77,14 +78,16 @@ export function composer(place, onSent) {
     const slash = /^(\/\S+)\s*([\s\S]*)$/.exec(text);
     wait.textContent = slash ? `Waiting for the app to take ${slash[1]}…` : "Sending…";
     const common = { user: here.me, channel: place.channel.id };
+    const reply = { thread_ts: place.thread_ts, broadcast: everywhere.checked };
     const answer = slash
       ? await send("command", { ...common, command: slash[1], text: slash[2], ...(place.thread_ts ? { thread_ts: place.thread_ts } : {}) })
-      : await send("message", { ...common, text, ...(place.thread_ts ? { thread_ts: place.thread_ts } : {}) });
+      : await send("message", { ...common, text, ...(place.thread_ts ? reply : {}) });
     field.readOnly = false;
     wait.textContent = "";
     if (answer.ok) {
       if (answer.error) problem.append(failure("Your message is here, but the app was not told", answer.error));
       if (field.value.trim() === text) field.value = "";
+      everywhere.checked = false;
       changed();
       onSent();
     } else {
@@ -121,6 +124,7 @@ export function composer(place, onSent) {
 
   const node = h("div", { class: "composer" }, problem, list, said,
     h("form", { class: "composer-box", on: { submit: (event) => { event.preventDefault(); submit(); } } }, shortcuts(place), field, iconButton("send", "Send", () => {}, { type: "submit", class: "icon-button send" })),
+    place.thread_ts ? h("label", { class: "inline-check" }, everywhere, `Also send to ${clip(channelTitle(place.channel), 80)}`) : null,
     h("p", { class: "composer-help muted" }, wait, h("span", { text: "Enter sends, Shift+Enter starts a line" })));
   requestAnimationFrame(() => grow(field));
   return {

@@ -1,10 +1,12 @@
 // One message.
 
 import { explain, send } from "./api.js";
+import { attachmentView } from "./attachment.js";
 import { renderBlocks } from "./blocks.js";
 import { makeScope } from "./block-scope.js";
 import { showDialog } from "./dialog.js";
 import { clip, h, icon, iconButton } from "./dom.js";
+import { editMessage } from "./edit.js";
 import { fileView } from "./files.js";
 import { jsonView } from "./json.js";
 import { menuButton } from "./menu.js";
@@ -63,8 +65,7 @@ function content(message, key, values) {
   const target = { channel: message.channel, message_ts: message.ts };
   const scope = makeScope({ key, target, values });
   const body = message.blocks?.length ? renderBlocks(message.blocks, scope) : message.text ? mrkdwn(message.text) : null;
-  const attachments = (message.attachments ?? []).map((one) =>
-    h("div", { class: "attachment" }, one.blocks ? renderBlocks(one.blocks, scope) : mrkdwn(one.text ?? one.fallback ?? "")));
+  const attachments = (message.attachments ?? []).map((one) => attachmentView(one, scope));
   return h("div", { class: "content" }, body, attachments, edited);
 }
 
@@ -105,13 +106,14 @@ function replies({ message, place, news, onThread, key }) {
 
 function toolbar({ message, place, onThread, key, box }) {
   const raw = { label: "Show raw JSON", run: () => showDialog("Raw message", jsonView(message, "Raw JSON of the message")) };
+  const edit = message.user === here.me && !message.bot_id ? [{ label: "Edit message", run: () => editMessage(message) }] : [];
   const shortcuts = messageShortcuts().map((one) => ({ label: [one.name, h("span", { class: "muted", text: ` – ${here.app.name}` })], run: () => shortcut(message, one, box) }));
   const tools = message.ephemeral
     ? [menuButton({ label: "More actions", key: `${key}/more`, content: icon("more"), items: [raw] })]
     : [
         menuButton({ label: "Add reaction", key: `${key}/react`, content: icon("smile"), grid: true, items: REACTIONS.map((one) => ({ label: EMOJI.get(one), name: one, run: () => react(message, one, false, box) })) }),
         place === "list" ? iconButton("reply", "Reply in thread", () => onThread(message.thread_ts ?? message.ts), { "data-key": `${key}/reply` }) : null,
-        menuButton({ label: "More actions", key: `${key}/more`, content: icon("more"), items: [...shortcuts, raw] }),
+        menuButton({ label: "More actions", key: `${key}/more`, content: icon("more"), items: [...shortcuts, ...edit, raw] }),
       ];
   return h("div", { class: "message-tools", role: "group", "aria-label": "Message actions" }, tools);
 }

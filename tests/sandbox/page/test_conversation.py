@@ -153,6 +153,52 @@ def test_a_thread_opens_takes_a_reply_and_gives_focus_back(chrome: Chrome) -> No
     chrome.run(scenario, path=AT_CHANNEL)
 
 
+def test_a_reply_is_also_sent_to_the_channel_when_its_box_is_ticked(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        await page.get_by_role("button", name="1 reply").click()
+        thread = page.get_by_role("complementary")
+        field, box = thread.get_by_label("Reply in this thread"), thread.get_by_label("Also send to #gpu-oncall")
+        await box.check()
+        await field.fill("for everybody")
+        await field.press("Enter")
+        await page.locator("#main .message", has_text="for everybody").wait_for()
+        await thread.locator(".message", has_text="for everybody").wait_for()
+        assert not await box.is_checked()
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
+def test_what_one_wrote_can_be_edited_and_nobody_elses_message(chrome: Chrome) -> None:
+    async def scenario(slack, app, page):
+        await slack.say("grace", "gpu-oncall", "of grace")
+        await slack.say("ada", "gpu-oncall", "@hami-bot why a & b in #general")
+        own = page.locator(".message", has_text="why a & b")
+        await own.hover()
+        await own.get_by_role("button", name="More actions").click()
+        await page.get_by_role("menuitem", name="Edit message").click()
+        dialog = page.get_by_role("dialog", name="Edit message")
+        field = dialog.get_by_label("Edit message")
+        assert await field.input_value() == "@hami-bot why a & b in #general"
+        await field.fill(" ")
+        await dialog.get_by_role("button", name="Save").click()
+        await dialog.get_by_text("no_text").wait_for()
+        await field.fill("@hami-bot why <c>")
+        await dialog.get_by_role("button", name="Save").click()
+        edited = page.locator(".message", has_text="why <c>")
+        await edited.get_by_text("(edited)").wait_for()
+        await dialog.wait_for(state="detached")
+        await slack.wait_for(
+            lambda: len([one for one in app.heard if one.get("event", {}).get("type") == "app_mention"]) == 2
+        )
+        other = page.locator(".message", has_text="of grace")
+        await other.hover()
+        await other.get_by_role("button", name="More actions").click()
+        await page.get_by_role("menuitem", name="Show raw JSON").wait_for()
+        assert await page.get_by_role("menuitem", name="Edit message").count() == 0
+
+    chrome.run(scenario, path=AT_CHANNEL)
+
+
 def test_a_thread_has_an_address_and_survives_a_reload(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         await page.get_by_role("button", name="1 reply").click()

@@ -58,6 +58,33 @@ def test_blocks_say_what_they_hold(chrome: Chrome) -> None:
     chrome.run(scenario, path=AT_CHANNEL, before=lambda slack: put(slack, blocks=EVERY_BLOCK))
 
 
+def test_an_alert_of_a_monitoring_tool_is_drawn_with_its_title_fields_footer_and_colour(chrome: Chrome) -> None:
+    alert = {
+        "pretext": "For *on call*",
+        "title": "[FIRING] GpuLost",
+        "title_link": "http://grafana.example:3000/alert",
+        "text": "gpu-1 is *gone*",
+        "color": "D63232",
+        "footer": "Grafana v11",
+        "ts": 1_700_000_000,
+        "fields": [{"title": "node", "value": "`gpu-1`", "short": True}],
+    }
+    hostile = {"title": "<b>x", "title_link": "javascript:alert(1)", "color": "red;x"}
+
+    async def scenario(slack, app, page):
+        shown = page.locator(".message", has_text="GpuLost")
+        words = await shown.inner_text()
+        for one in ("For on call", "gpu-1 is gone", "node", "Grafana v11 | Nov"):
+            assert one in words
+        title = shown.get_by_role("link", name="[FIRING] GpuLost")
+        assert await title.get_attribute("href") == alert["title_link"]
+        assert await shown.locator(".attachment-bar rect").get_attribute("fill") == "#D63232"
+        plain = page.locator(".attachment", has_text="<b>x")
+        assert await plain.locator("a, .attachment-bar").count() == 0
+
+    chrome.run(scenario, path=AT_CHANNEL, before=lambda slack: put(slack, attachments=[alert, hostile]))
+
+
 def test_a_data_table_pages_sorts_and_filters(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         table = page.locator("[data-block=data_table]")
