@@ -19,8 +19,7 @@ from sandbox.slack import SlackServer
 
 RECORDING = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"
 POD = "s03-card-insufficient-memory"
-_EXPECTED = RECORDING.parent / "expected" / f"ml.{POD}.json"
-VERDICT: str = json.loads(_EXPECTED.read_text())["verdict"]
+VERDICT: str = json.loads((RECORDING.parent / "answers.json").read_text())[f"why ml/{POD}"]["verdict"]
 
 Mode = Literal["socket", "http"]
 
