@@ -39,8 +39,9 @@ class OncallReport(NamedTuple):
     affected: GpuTime = GpuTime()
 
 
-def report_on(cases: Sequence[Case], since: float, now: float) -> OncallReport:
-    """The report on the time after `since` and up to now (seconds since 1970)."""
+def report_on(cases: Sequence[Case], since: float, until: float) -> OncallReport:
+    """The report on the time after `since` and up to `until` (seconds since 1970), as it was told then."""
+    cases = [one._replace(happened=[what for what in one.happened if what.at <= until]) for one in cases]
     opened = [one for one in cases if one.happened and one.happened[0].at > since]
     told = [summarize(one.happened) for one in opened]
     kinds = Counter[tuple[str, Severity]]((one.cause, one.severity) for one in opened)
@@ -58,7 +59,7 @@ def report_on(cases: Sequence[Case], since: float, now: float) -> OncallReport:
         sum(one.acknowledged_s is None for one in told),
         tuple(calls.most_common()),
         tuple(alerts.most_common()),
-        gpu_time([spell for one in cases for spell in one.spells], now, since),
+        gpu_time([spell for one in cases for spell in one.spells], until, since),
     )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from bot.slack.message import Message
-from bot.slack.render.oncall_report import render_oncall_report
 from bot.slack.render.summary import summary_block
 from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head
@@ -13,7 +12,7 @@ from bot.store.incidents import Event, Row
 from bot.texts import Texts
 from bot.triage.cause import severest
 from bot.triage.gputime import Spell, gpu_time
-from bot.triage.oncall_report import Case, report_on
+from bot.triage.oncall_report import Case, OncallReport, report_on
 from bot.triage.summary import ENDS, Happened, Summary, summarize
 
 DAYS = 7
@@ -41,14 +40,14 @@ async def summary_of(store: Store, incident_id: str, happened: Sequence[Happened
     return summary._replace(affected=gpu_time(spells, ended_at))
 
 
-async def oncall_report(store: Store, now: float, still_open: Sequence[Head], say: Texts) -> Message:
-    """How the last 7 days went. Raises StoreError."""
-    since = now - DAYS * 86400.0
+async def oncall_report(store: Store, until: float) -> OncallReport:
+    """How the 7 days before that went, in seconds since 1970. Raises StoreError."""
+    since = until - DAYS * 86400.0
     found = await store.incidents.lately(since)
     ids = [row.id for row, _ in found]
     counts, spells = await store.incidents.counts(ids), await store.spells.of(ids)
     cases = [_case(row, counts.get(row.id, Counts()), events, spells.get(row.id, ())) for row, events in found]
-    return render_oncall_report(report_on(cases, since, now), DAYS, still_open, say)
+    return report_on(cases, since, until)
 
 
 def _case(row: Row, counts: Counts, events: Sequence[Event], spells: Sequence[Spell]) -> Case:

@@ -9,6 +9,7 @@ from bot.access import Denied
 from bot.errors import BotError
 from bot.slack.groups import Groups
 from bot.slack.message import Message
+from bot.slack.render.oncall_report import post_oncall_report, render_oncall_report
 from bot.slack.render.prose import progress
 from bot.slack.render.triage import render_open, render_timeline
 from bot.slack.render.triage_head import Head
@@ -21,7 +22,7 @@ from bot.triage.summary import Happened
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.deeds import NotDone
 from handlers.lent import Lent
-from handlers.oncall.afterwards import oncall_report, summary_of
+from handlers.oncall.afterwards import DAYS, oncall_report, summary_of
 from handlers.oncall.calling import call_to_come
 from handlers.oncall.causes import standing_of
 from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
@@ -138,7 +139,15 @@ class TriageDesk:
 
     async def report(self) -> Message:
         """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
-        return await oncall_report(self._lent.store, self._lent.now(), await self.heads(), self._lent.say)
+        found = await oncall_report(self._lent.store, self._lent.now())
+        return render_oncall_report(found, DAYS, await self.heads(), self._lent.say)
+
+    async def posted_report(self, due_at: float, late: str) -> Message:
+        """The same up to that moment (seconds since 1970), for a channel, where it calls nobody. `late`: see
+        `post_oncall_report`. Raises StoreError.
+        """
+        found = await oncall_report(self._lent.store, due_at)
+        return post_oncall_report(found, DAYS, await self.heads(), self._lent.say, late)
 
     async def heads(self) -> list[Head]:
         """The same incidents, without asking anybody for the rota. Raises StoreError."""

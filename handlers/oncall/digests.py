@@ -110,10 +110,12 @@ def _without_zone(schedule: Schedule | str, example: str) -> UsageError:
 
 
 class Digests:
-    """The digests of all channels. `report` makes the on-call report; without it there are no incidents."""
+    """The digests of all channels. `report` makes the on-call report up to a moment (seconds since 1970), with the time
+    it was due if that is past; without it there are no incidents.
+    """
 
     def __init__(
-        self, lent: Lent, *, report: Callable[[], Awaitable[Message]] | None = None, tick_s: float = TICK_S
+        self, lent: Lent, *, report: Callable[[float, str], Awaitable[Message]] | None = None, tick_s: float = TICK_S
     ) -> None:
         self._lent = lent
         self._report = report
@@ -162,20 +164,20 @@ class Digests:
         await self._rows.skip(digest, found.skipped)
         if found.post is None:
             return
-        late = newest.wall if now - newest.at > _LATE_S else ""
-        message, figures = await self._made(digest, late)
+        message, figures = await self._made(digest, newest)
         await self._lent.outbox.put(key, digest.channel, message)
         await self._rows.posted(digest, newest, figures)
         self._failed.pop(digest.id, None)
 
-    async def _made(self, digest: Digest, late: str) -> tuple[Message, Figures]:
+    async def _made(self, digest: Digest, slot: Slot) -> tuple[Message, Figures]:
         """The message, and what the next one is compared with. Raises BotError."""
+        late = slot.wall if self._lent.now() - slot.at > _LATE_S else ""
         if digest.kind == "digest":
             told, files = await self._told(digest.channel, digest.cluster, late)
             return render_digest(told, self._lent.say, files), told.after
         if self._report is None:
             raise BotError("the settings lack oncall, so there are no incidents")
-        return await self._report(), {}
+        return await self._report(slot.at, late), {}
 
     def _missed(self, digest: Digest, slot: Slot) -> str:
         """What the channel is told in the place of a digest; why, if it was tried here."""

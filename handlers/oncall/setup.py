@@ -47,7 +47,7 @@ async def oncall_desk(settings: Settings, desk: Desk, *, identity: str, pace: fl
     reading = lent._replace(open_sources=desk.reading)  # whoever asks for digests waits as for other answers
     async with incidents_kept(settings, lent, identity=identity, pace=pace) as kept:
         triage = TriageDesk(lent, kept.keeper, given.responders) if kept and given else None
-        digests = Digests(reading, report=triage.report) if triage else Digests(reading)
+        digests = Digests(reading, report=triage.posted_report) if triage else Digests(reading)
         async with _working(digests.run()):
             yield Oncall(digests, triage, kept and kept.ears)
 

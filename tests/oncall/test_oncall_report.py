@@ -31,7 +31,7 @@ def test_times_are_medians_of_the_incidents_that_opened_in_the_period() -> None:
         for s in (10, 30, 500)
     ]
     before = case((50.0, "opened", "", ""), (99.0, "acknowledged", "U1", ""), (150.0, "resolved", "", ""))
-    told = report_on([before, *cases, case((200.0, "opened", "", ""))], 60.0, 900.0)
+    told = report_on([before, *cases, case((200.0, "opened", "", ""))], 60.0, 9000.0)
     assert (told.acknowledge_s, told.resolve_s, told.unacknowledged) == (30.0, 300.0, 1)
     assert told.opened == (("lock-held", "warning", 4),)
 

@@ -10,6 +10,7 @@ import pytest
 from bot.digest.schedule import Schedule
 from bot.errors import UsageError
 from bot.store import Store
+from bot.triage.state import Act, act
 from handlers.changes.terms import Person, Refused
 from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Add, Digests, ListAll, Stop, StopReport
@@ -17,7 +18,7 @@ from handlers.oncall.words import Asked, read_words
 from tests.changes.rig import Killed, Steps, When
 from tests.conftest import NewDatabase
 from tests.oncall.bot import ROOM, World, played
-from tests.oncall.rig import Rig, a_rig, pending, text, with_rig
+from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
 
@@ -40,7 +41,7 @@ class SteppedDigests:
 def digests(rig: Rig, steps: Steps | None = None) -> Digests:
     """A process."""
     lent = rig.lent() if steps is None else rig.lent(SteppedDigests(rig.store, steps), steps.of(rig.outbox))
-    return Digests(lent, report=TriageDesk(rig.lent(), rig.keeper(), ()).report)
+    return Digests(lent, report=TriageDesk(rig.lent(), rig.keeper(), ()).posted_report)
 
 
 async def after(rig: Rig, seconds: float, *desks: Digests) -> list[str]:
@@ -85,6 +86,23 @@ def test_it_is_ended_by_a_word(word: str) -> None:
     assert read_words(["oncall", "report", word]) == Asked("report", posted="off")
 
 
+def test_a_late_report_is_of_the_week_before_it_was_due_and_says_that_it_is_late(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        desk, keeper = digests(rig), rig.keeper()
+        await desk.do("k", WHO, MONDAYS, "")
+        await rig.bot.clock.advance(TO_MONDAY + 3 * 3600)
+        await keeper.take([pending(0)])
+        await rig.passes(5, keeper)
+        [late] = await after(rig, 60, desk)
+        assert "0 incidents opened" in late
+        assert "posted late, it was due 2027-01-18 09:00" in late
+        [_, next_one] = await after(rig, WEEK - 3 * 3600, desk)
+        assert "1 incident opened" in next_one
+        assert "posted late" not in next_one
+
+    with_rig(database, busy_cluster(tmp_path, 2), scene)
+
+
 def test_two_replicas_post_the_report_once_a_week(new_database: NewDatabase, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         one, two = digests(rig), digests(rig)
@@ -101,6 +119,27 @@ def test_two_replicas_post_the_report_once_a_week(new_database: NewDatabase, tmp
         assert "Still open" in again
 
     with_rig(new_database(), busy_cluster(tmp_path, 2), scene)
+
+
+def test_posted_in_a_channel_it_calls_neither_people_nor_user_groups(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k", WHO, MONDAYS, "")
+        await rig.bot.clock.advance(TO_MONDAY - 1200)
+        keeper = rig.keeper()
+        await keeper.take([pending(0), pending(1)])
+        await rig.passes(60, keeper)
+        one, two = await rig.store.incidents.opened()
+        given = Act("handover", WHO.user, rig.now, to="S0OWNERS01")
+        await rig.store.incidents.change(two.id, lambda incident, _: act(incident, given))
+        await rig.passes(1080, keeper, step_s=60)
+        await after(rig, 120)
+        [posted] = [head for head in rig.heads() if "n-call report" in text(head)]
+        assert all(name in text(posted) for name in (one.id, two.id, *TERMS.rota, "S0OWNERS01"))
+        assert "'type': 'user" not in str(posted["blocks"])
+        assert "<@" not in posted["text"]
+        assert "<!" not in posted["text"]
+
+    with_rig(database, busy_cluster(tmp_path, 2), scene)
 
 
 def test_killed_at_any_step_the_report_comes_once(

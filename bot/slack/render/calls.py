@@ -1,5 +1,7 @@
 """Who was called for an incident, who is next, and what a last resort is told."""
 
+from collections.abc import Sequence
+
 from bot.report import VERDICT_LIMIT, one_line
 from bot.slack.message import Message
 from bot.slack.render.rich import Part, channel, line, link, moment, rich_text, somebody, span
@@ -20,6 +22,20 @@ def callee(who: str, say: Texts) -> Part:
         return span(say("triage.pager"))
     shown = inert(who, _ID)
     return channel(shown) if who.startswith(("C", "G")) else somebody(shown)
+
+
+def calling_nobody(parts: Sequence[Part], say: Texts) -> list[Part]:
+    """The same with people and user groups by their id alone, which calls nobody."""
+    told: list[Part] = []
+    for part in parts:
+        if part["type"] == "user":
+            told.append(span(part["user_id"]))
+        elif part["type"] == "usergroup":
+            told.append(span(say("triage.summary-group", id=part["usergroup_id"])))
+        else:
+            within = {"elements": calling_nobody(part["elements"], say)} if "elements" in part else {}
+            told.append({**part, **within})
+    return told
 
 
 def call_facts(incident: Incident, call: Call | None, say: Texts) -> list[Part]:

@@ -1,9 +1,11 @@
-"""The on-call report as a message for one person."""
+"""The on-call report as a message: for one person, or posted in a channel."""
 
 from collections.abc import Sequence
 
 from bot.changes.durations import roughly
 from bot.slack.message import Message
+from bot.slack.render import blocks
+from bot.slack.render.calls import calling_nobody
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.summary import gpu_hours, who_was
 from bot.slack.render.text import escape, inert
@@ -17,6 +19,21 @@ _NAME = 80
 
 
 def render_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head], say: Texts) -> Message:
+    """For one person: posted in a channel it would call people."""
+    title, parts = _told(report, days, still_open, say)
+    return Message(escape(title), (rich_text(*parts),))
+
+
+def post_oncall_report(
+    report: OncallReport, days: int, still_open: Sequence[Head], say: Texts, late: str = ""
+) -> Message:
+    """For a channel, where it calls nobody. `late` is the time it was due, if that is past."""
+    title, parts = _told(report, days, still_open, say)
+    small = [blocks.context(say("digest.late", day=late))] if late else []
+    return Message(escape(title), (rich_text(*calling_nobody(parts, say)), *small))
+
+
+def _told(report: OncallReport, days: int, still_open: Sequence[Head], say: Texts) -> tuple[str, list[Part]]:
     """Incidents by cause and severity, medians, GPU-hours, calls, the noisiest alerts, and what is still open."""
     total = sum(count for _, _, count in report.opened)
     title = say("triage.report", days=days, count=total)
@@ -34,7 +51,7 @@ def render_oncall_report(report: OncallReport, days: int, still_open: Sequence[H
     parts += _listed(say("triage.report-calls"), calls, say)
     parts += _listed(say("triage.report-alerts"), alerts, say)
     parts += _listed(say("triage.report-open"), [in_short(one, say) for one in still_open], say)
-    return Message(escape(title), (rich_text(*parts),))
+    return title, parts
 
 
 def _times(report: OncallReport, say: Texts) -> list[list[Part]]:
