@@ -47,7 +47,9 @@ def is_asked_for(rows: Sequence[Row], counts: Mapping[str, Counts], terms: Terms
 
 
 def told_elsewhere(row: Row, news: News, link: str, say: Texts) -> tuple[str, Message] | None:
-    """Where a last resort is told outside the thread, and what; None for a user group, which the thread calls."""
-    if news.turn != "last-resort" or news.detail.startswith("S"):
+    """Where a last resort is told outside the thread, and what; None for a user group, which the thread calls, and for
+    the thread's own channel, which sees what the thread tells of calls.
+    """
+    if news.turn != "last-resort" or news.detail.startswith("S") or news.detail == row.channel:
         return None
     return news.detail, render_last_resort(row.id, row.cause.claim, link, say)

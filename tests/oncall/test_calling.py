@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.oncall.bot import GIVEN
 from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.test_crashes import WRITES
+from tests.slack.outbox_support import ONCALL
 
 ADA, GROUP = TERMS.rota
 
@@ -60,6 +62,24 @@ def test_a_last_resort_is_told_once_in_its_channel_or_to_its_person(
         assert len(told) == 1
 
     with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+
+
+def test_where_the_last_resort_is_the_threads_own_channel_one_reply_tells_both(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        put = rig.outbox.put
+
+        async def put_and_sent(*given: Any, **more: Any) -> None:
+            await put(*given, **more)
+            await rig.send()
+
+        rig.outbox.put = put_and_sent
+        keeper = rig.keeper(terms=TERMS._replace(rota=(ADA,), last_resort=ONCALL))
+        await keeper.take([pending(0)])
+        await rig.passes(2000, keeper, step_s=100)
+        [head] = rig.heads()
+        assert len([one for one in rig.replies(head) if "is the last resort" in one]) == 1
+
+    with_rig(database, busy_cluster(tmp_path, 3), scene)
 
 
 def test_a_channel_of_last_resort_that_the_bot_cannot_post_to_is_told_of_like_the_others() -> None:
