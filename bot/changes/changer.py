@@ -93,7 +93,7 @@ class Changer:
         for _ in range(ATTEMPTS):
             again = await self.plan(namespace, name, wanted, version, confirmed.record.id)
             if isinstance(again, Refusal) and again.record is not None and again.record.id == confirmed.record.id:
-                return await self._begun(await self._objects.read(namespace, name), again.record)
+                return await self.begin(await self._objects.read(namespace, name), again.record)
             if not isinstance(again, Plan) or _differs(again, confirmed):
                 raise _changed_meanwhile(again)
             if exact and again.basis != confirmed.basis:
@@ -105,7 +105,7 @@ class Changer:
                 continue
             except OutcomeUnknown as unknown:
                 done = await looked_at(self._objects, again.record, unknown)
-            return await self._begun(done, again.record)
+            return await self.begin(done, again.record)
         raise ChangeFailed(f"{namespace}/{name} is edited all the time; nothing was changed", hint="try again")
 
     async def extend(
@@ -155,8 +155,8 @@ class Changer:
                 return event
         raise ChangeFailed(f"{namespace}/{name} could not be reverted now; it stays due and is tried again") from last
 
-    async def _begun(self, deployment: Object, record: Record) -> Record:
-        """The record stands on the object: what follows from that."""
+    async def begin(self, deployment: Object, record: Record) -> Record:
+        """What follows once the record stands on the object; done again it is the same. Raises ChangeFailed."""
         await set_in_all(self._objects, deployment, record)
         await self._telling.note(Event("raised", record.target, record, by=record.by))
         return record

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bot.bugs import Bug, bugs_as_errors
+from bot.changes.begin import set_in_all
 from bot.changes.byhand import by_hand
 from bot.changes.decide import Wait, decide
 from bot.changes.ended import carries, how_it_ended, is_hidden
@@ -134,6 +135,8 @@ class Reconciler:
         opened = known.get(record.id)
         events: list[Event] = []
         if opened is None or opened.state == "planned":
+            # Whoever raised it may have been killed before every running process had its level.
+            await set_in_all(self._objects, deployment, record)
             uid = str(deployment["metadata"].get("uid", ""))
             events.append(Event("raised", record.target, record, "found on the object", record.by, uid))
         elif record.extended > opened.record.extended:

@@ -155,9 +155,11 @@ class Approving:
 
     async def _was_begun(self, site: Site, pending: Pending) -> bool:
         """From its own row, which comes before anything is written to the cluster; an extension has none."""
+        if pending.draft is not None:
+            return bool(await self._maker.became(site, pending.record.id))
         known = await self._lent.store.changes(site.cluster).known(pending.record.id)
-        if pending.draft is not None or known is None:
-            return known is not None
+        if known is None:
+            return False
         try:
             record = (await self._maker.open(site, pending.record.target, pending.record.id)).record
         except Refused:  # it has ended since: then its row says until when it would have lasted

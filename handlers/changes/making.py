@@ -82,8 +82,9 @@ class Maker:
     async def became(self, site: Site, change_id: str) -> str:
         """The state of a change that an earlier process was asked for; empty where it was not begun.
 
-        One that was planned and is not on the object was never made: that is noted, and its card says so, before
-        anybody is told.
+        One that is on the object is begun again: its level may not be set in every running process yet. One that was
+        planned and is not on the object was never made: that is noted, and its card says so, before anybody is told.
+        Raises ChangeFailed and SourceError.
         """
         rows = self._lent.store.changes(site.cluster)
         known = await rows.known(change_id)
@@ -93,6 +94,7 @@ class Maker:
         async with site.busy:
             deployment = await site.writer.deployment(*place_of(record))
             if carries(deployment, record):
+                await site.changer.begin(deployment, record)
                 return "raised"
             event = how_it_ended(deployment, Open(record, "", "planned"))
             await site.journal.note(event._replace(at=site.changer.time()))

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -26,12 +27,15 @@ from bot.kube.connect import open_writer
 from bot.kube.failures import Request
 from bot.kube.serverclock import ServerClock
 from bot.kube.writer import Writer
+from bot.store import open_store
+from handlers.changes.making import Maker
+from handlers.changes.sites import Site
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.controllers import Timing
 from tests.cases_support import VERSIONS, files_of
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
 from tests.changes.memory import Cluster, MemoryJournal, Replica
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When, new_store
 
 AT_ONCE = Timing(ready_s=0, gone_s=0, lease_s=0)
 SPELLINGS = ["-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", ""]
@@ -192,9 +196,9 @@ RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
 class Running:
     """Two running kube-schedulers whose level is set without a restart; see tests/changes/memory.py."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Any = None) -> None:
         self.cluster = Cluster()
-        self.replica = Replica(self.cluster, MemoryJournal())
+        self.replica = Replica(self.cluster, journal or MemoryJournal())
 
     async def raise_(self, steps: Steps | None = None) -> None:
         bot = self.replica.changer(steps)
@@ -252,6 +256,64 @@ def test_killed_at_any_step_every_process_has_its_old_level_by_the_deadline(
         return 2 * whole.count
 
     record_property("crash_points", asyncio.run(run()))
+
+
+def test_killed_at_any_step_of_the_raise_a_change_is_in_effect_only_with_its_level_set(
+    record_property: Callable[[str, object], None],
+) -> None:
+    async def run() -> int:
+        whole = Steps()
+        await Running().raise_(whole)
+        whens: tuple[When, ...] = ("before", "after")
+        for at in range(whole.count):
+            for when in whens:
+                here = Running()
+                with pytest.raises(Killed):
+                    await here.raise_(Steps(at, when))
+                told = await here.pass_(15)
+                levels = set(here.cluster.levels.values())
+                assert levels == ({"6"} if here.cluster.record() else {"3"}), (at, when)
+                assert ("effective" in told) == (levels == {"6"}), (at, when)
+        return 2 * whole.count
+
+    record_property("crash_points", asyncio.run(run()))
+
+
+def test_a_killed_raise_is_not_in_effect_while_one_of_two_processes_cannot_be_set() -> None:
+    async def run() -> None:
+        whole = Steps()
+        await Running().raise_(whole)
+        here = Running()
+        with pytest.raises(Killed):
+            await here.raise_(Steps(whole.names.index("set_verbosity"), "before"))
+        here.cluster.silent.add("pod-2")
+        assert await here.pass_(15) == []
+        here.cluster.silent.clear()
+        assert await here.pass_(30) == ["raised", "effective"]
+        assert set(here.cluster.levels.values()) == {"6"}
+        assert await here.pass_(600) == ["reverted"]
+        here.assert_undone()
+
+    asyncio.run(run())
+
+
+def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_is_told_as_done(tmp_path: Path) -> None:
+    async def run() -> None:
+        whole = Steps()
+        await Running().raise_(whole)
+        async with open_store(await new_store(tmp_path / "store.db")) as store:
+            here = Running(store.changes("lab"))
+            with pytest.raises(Killed):
+                await here.raise_(Steps(whole.names.index("set_verbosity"), "after"))
+            assert set(here.cluster.levels.values()) == {"3", "6"}
+            lent: Any = SimpleNamespace(store=store)
+            unused: Any = None
+            maker = Maker(lent, unused, unused, exact=False)
+            site = Site("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
+            assert await maker.became(site, "c1") == "raised"
+            assert set(here.cluster.levels.values()) == {"6"}
+
+    asyncio.run(run())
 
 
 def test_where_one_of_two_processes_cannot_be_set_none_is() -> None:
