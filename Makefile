@@ -1,4 +1,5 @@
-# Everything that is done by hand: `make demo` opens the sandbox, `make test` is what CI runs.
+# Everything that is done by hand: `make demo` opens the sandbox, `make test` passes the tests, `make test-all` is what CI
+# runs.
 # Needs python3 >= 3.11 and a package registry, nothing else. `make PYTHON=python3.13 test` takes another interpreter.
 
 PYTHON ?= python3
@@ -13,13 +14,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 MINUTES ?= 60
 
-.PHONY: demo test lint bench soak lock manifest clean
+.PHONY: demo test test-all lint bench soak lock manifest clean
 
 demo: $(VENV)/installed
 	@$(BIN)/hami-bot demo
 
 test: lint
 	$(BIN)/python -m pytest -n auto
+
+# What `make test` leaves out of long enumerations, after it.
+test-all: test
+	$(BIN)/python -m pytest -n auto --enumerations=rest
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

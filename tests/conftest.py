@@ -1,18 +1,18 @@
 """What tests of several folders are given."""
 
-import asyncio
 import os
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from sqlalchemy import make_url
-from sqlalchemy.ext.asyncio import create_async_engine
+
+from tests.stores import NewDatabase, PostgreSQL, new_store
+
+pytest_plugins = ["tests.sampling"]
 
 POSTGRES = os.environ.get("HAMI_BOT_TEST_POSTGRES", "")  # noqa: TID251  # no setting of the bot
 """The address of a database on a PostgreSQL server where databases may be made: `.ci/run` starts one."""
@@ -29,49 +29,46 @@ settings.register_profile("hunting", **_QUIET)
 settings.register_profile("steady", derandomize=True, **_QUIET)
 settings.load_profile("steady")
 
-NewDatabase = Callable[[], str]
+
+@pytest.fixture(scope="session")
+def postgresql_template() -> Iterator[str]:
+    """The name of a database with the store's tables, of which others are copies."""
+    if not POSTGRES:
+        pytest.skip("HAMI_BOT_TEST_POSTGRES names no PostgreSQL server; .ci/run starts one")
+    with PostgreSQL(POSTGRES).store() as name:
+        yield name
 
 
 @pytest.fixture(params=BACKENDS)
 def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewDatabase]:
-    """Gives the address of an empty database of the test's own, another one at every call."""
+    """Gives the address of a store of the test's own that nothing is in, another one at every call."""
+    if request.param == "sqlite":
+        yield lambda: new_store(tmp_path / f"{uuid.uuid4().hex}.db")
+        return
+    with PostgreSQL(POSTGRES).databases(request.getfixturevalue("postgresql_template")) as make:
+        yield make
+
+
+@pytest.fixture(params=BACKENDS)
+def new_empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewDatabase]:
+    """The same of a database that not even a table is in."""
     if request.param == "sqlite":
         yield lambda: f"sqlite:///{tmp_path}/{uuid.uuid4().hex}.db"
         return
-    if not POSTGRES:
-        pytest.skip("HAMI_BOT_TEST_POSTGRES names no PostgreSQL server; .ci/run starts one")
-    made: list[str] = []
-
-    def make() -> str:
-        made.append(f"test_{uuid.uuid4().hex}")
-        _administer(f"CREATE DATABASE {made[-1]}")
-        return make_url(POSTGRES).set(database=made[-1]).render_as_string(hide_password=False)
-
-    yield make
-    for name in made:
-        _administer(f"DROP DATABASE {name} WITH (FORCE)")
+    request.getfixturevalue("postgresql_template")  # skips where there is no server
+    with PostgreSQL(POSTGRES).databases() as make:
+        yield make
 
 
 @pytest.fixture
 def database(new_database: NewDatabase) -> str:
-    """The address of an empty database of the test's own."""
+    """The address of a store of the test's own that nothing is in."""
     return new_database()
 
 
-def _administer(statement: str) -> None:
-    """In a thread of its own: whoever asks may be in an event loop."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, _execute(statement)).result()
-
-
-async def _execute(statement: str) -> None:
-    address = make_url(POSTGRES).set(drivername="postgresql+asyncpg")
-    engine = create_async_engine(address, isolation_level="AUTOCOMMIT")
-    try:
-        async with engine.connect() as connection:
-            await connection.exec_driver_sql(statement)
-    finally:
-        await engine.dispose()
+def pytest_xdist_auto_num_workers() -> int:
+    """Two for each core: many tests wait for a server most of their time."""
+    return 2 * (os.cpu_count() or 1)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

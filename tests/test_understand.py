@@ -91,6 +91,7 @@ def test_the_report_fits_slack(question: Question, language: Any) -> None:
     assert validate_blocks(list(message.blocks)) == []
 
 
+@pytest.mark.sampled(60)
 @pytest.mark.parametrize(
     "kind", sorted({one.split("/")[1].split(".")[0] for one in files_of("hami-2.10") if one.startswith("objects/")})
 )
@@ -119,6 +120,7 @@ def blinded(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return make
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("resource", ["", *FORBIDDEN])
 @pytest.mark.parametrize("verb", sorted({one.verb for one in QUESTIONS}))
 def test_a_live_cluster_gives_the_same_findings_and_a_refusal_a_gap(verb: str, resource: str, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from bot.kube.writer import Writer
 from bot.store import Store, open_store
 from sandbox.apiserver import ApiServer
 from tests.changes.deployments import EXTENDER, NOW
+from tests.stores import new_store
 
 NAMESPACE, NAME = "kube-system", "hami-scheduler"
 LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
@@ -148,19 +149,6 @@ def _clock(now: list[float]) -> datetime:
     return datetime.fromtimestamp(now[0], UTC)
 
 
-_blank: list[bytes] = []
-
-
-async def new_store(path: Path) -> str:
-    """The address of a store that is as new. Making its tables takes far longer than anything that is done with it."""
-    if not _blank:
-        async with open_store(f"sqlite:///{path}"):
-            pass
-        _blank.append(await asyncio.to_thread(path.read_bytes))
-    await asyncio.to_thread(path.write_bytes, _blank[0])
-    return f"sqlite:///{path}"
-
-
 @asynccontextmanager
 async def rig(folder: Path, words: list[str] | None = None, *, database: str = "") -> AsyncGenerator[Rig]:
     """A rolled out Deployment between two sidecars; the store is in the folder unless a database is named."""
@@ -190,7 +178,7 @@ async def rig(folder: Path, words: list[str] | None = None, *, database: str = "
         config.write_text(server.kubeconfig())
         writer = await stack.enter_async_context(await open_writer(kubeconfig=config, timeout_s=60))
         writer.clock = ServerClock(lambda: now[0])
-        store = await stack.enter_async_context(open_store(database or await new_store(folder / "store.db")))
+        store = await stack.enter_async_context(open_store(database or new_store(folder / "store.db")))
         made = Rig(server, writer, store, now)
         made.before = (await made.live())["spec"]
         yield made

@@ -41,10 +41,12 @@ from handlers.lent import Lent
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
-from tests.changes.rig import Killed, Steps, When, new_store
+from tests.changes.rig import Killed, Steps, When
 from tests.changes.test_crashes import crash_points
+from tests.sampling import Sample
 from tests.slack.bot import RECORDING
 from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE, QUICK, ROOM
+from tests.stores import new_store
 
 BY_TWO = AccessSettings(operators=(ADA,), approvers=(LINUS,), two_person=True)
 BY_ONE = BY_TWO.model_copy(update={"two_person": False})
@@ -115,7 +117,7 @@ class Place:
         """A new store, and the Deployment as it was, rolled out."""
         self.number += 1
         self.database = self.folder / f"{self.number}.db"
-        await new_store(self.database)
+        new_store(self.database)
         self.ahead_s = 0.0
         self.before = self.before or (await self.live())["spec"]
         await self.rolled_out()
@@ -253,7 +255,7 @@ async def a_place(folder: Path) -> AsyncGenerator[Place]:
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_killed_after_the_yes_the_card_tells_what_is_so(
-    asked: str, tmp_path: Path, record_property: Callable[[str, object], None]
+    asked: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     async def run() -> int:
         async with a_place(tmp_path) as place:
@@ -262,7 +264,7 @@ def test_killed_after_the_yes_the_card_tells_what_is_so(
             await _approve(place, await ASKED[asked](place), steps)
             await _goes_on(place, 3600)
             decided = steps.names.index("decide")
-            cases = [one for one in crash_points(steps.names) if one[0] >= decided]
+            cases = sample([one for one in crash_points(steps.names) if one[0] >= decided], 2)
             for at, when in cases:
                 await _one_case(place, asked, at, when)
             return len(cases)
@@ -271,7 +273,7 @@ def test_killed_after_the_yes_the_card_tells_what_is_so(
 
 
 def test_killed_while_it_expires_it_is_told_once_that_nobody_approved_it(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     async def run() -> int:
         async with a_place(tmp_path) as place:
@@ -279,7 +281,8 @@ def test_killed_while_it_expires_it_is_told_once_that_nobody_approved_it(
             await _asked(place)
             steps = Steps()
             await _late(place, steps)
-            for at, when in crash_points(steps.names):
+            points = sample(crash_points(steps.names), 2)
+            for at, when in points:
                 await place.new_case()
                 key = await _asked(place)
                 with pytest.raises(Killed):
@@ -287,20 +290,21 @@ def test_killed_while_it_expires_it_is_told_once_that_nobody_approved_it(
                 await _goes_on(place, 700)
                 assert place.cards()[f"change:{key}"].startswith("Nobody approved it in time")
                 assert place.rows("select count(*) from audit where outcome = 'expired'") == [(1,)]
-            return len(steps.names) + 1
+            return len(points)
 
     record_property("crash_points", asyncio.run(run()))
 
 
 def test_killed_while_it_is_refused_the_card_tells_what_was_decided(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     async def run() -> int:
         async with a_place(tmp_path) as place:
             await place.new_case()
             steps = Steps()
             await _refuse(place, await _asked(place), steps)
-            for at, when in crash_points(steps.names):
+            points = sample(crash_points(steps.names), 2)
+            for at, when in points:
                 await place.new_case()
                 key = await _asked(place)
                 with pytest.raises(Killed):
@@ -311,7 +315,7 @@ def test_killed_while_it_is_refused_the_card_tells_what_was_decided(
                 assert place.cards()[f"change:{key}"].startswith(headline)
                 told = place.rows("select count(*) from audit where outcome = 'refused-by-approver'")
                 assert told == [(int(state == "refused"),)]
-            return len(steps.names) + 1
+            return len(points)
 
     record_property("crash_points", asyncio.run(run()))
 

@@ -27,6 +27,7 @@ from tests.changes.deployments import EXTENDER, NOW
 from tests.changes.memory import Cluster, MemoryJournal, Replica, Trouble
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
 from tests.changes.test_crashes import reworded
+from tests.sampling import Sample
 
 LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
 SKEWS = (0, 10_800, -10_800)
@@ -104,7 +105,7 @@ async def steps_of(act: str) -> int:
 @pytest.mark.parametrize("other", ["pass", "revert", "extend"])
 @pytest.mark.parametrize("act", ACTS)
 def test_a_replica_that_stands_still_at_any_step_while_another_acts(
-    act: str, other: str, late_s: float, record_property: Record
+    act: str, other: str, late_s: float, record_property: Record, sample: Sample
 ) -> None:
     async def one(at: int, when: When) -> None:
         here = Several()
@@ -124,7 +125,7 @@ def test_a_replica_that_stands_still_at_any_step_while_another_acts(
         assert here.journal.ends().get("c1") in ({"reverted"} if raised else {"never-raised", None})
 
     async def run() -> int:
-        cases = list(itertools.product(range(await steps_of(act)), WHENS))
+        cases = sample(list(itertools.product(range(await steps_of(act)), WHENS)), 4)
         for case in cases:
             await one(*case)
         return len(cases)
@@ -133,7 +134,7 @@ def test_a_replica_that_stands_still_at_any_step_while_another_acts(
 
 
 @pytest.mark.parametrize("bots", [2, 3])
-def test_clocks_that_are_three_hours_wrong(bots: int, record_property: Record) -> None:
+def test_clocks_that_are_three_hours_wrong(bots: int, record_property: Record, sample: Sample) -> None:
     """The deadline is by the API server's clock, whoever undoes."""
 
     async def one(skews: Sequence[float], survivor: int) -> None:
@@ -147,7 +148,7 @@ def test_clocks_that_are_three_hours_wrong(bots: int, record_property: Record) -
         assert here.journal.ends() == {"c1": "reverted"}
 
     async def run() -> int:
-        cases = list(itertools.product(itertools.product(SKEWS, repeat=bots), range(bots)))
+        cases = sample(list(itertools.product(itertools.product(SKEWS, repeat=bots), range(bots))), 8)
         for case in cases:
             await one(*case)
         return len(cases)
@@ -250,7 +251,9 @@ def test_a_database_that_is_down_or_lost_keeps_nothing_from_being_undone(down: s
 
 @pytest.mark.parametrize("edit", ["appends", "removes", "edits"])
 @pytest.mark.parametrize("act", ACTS)
-def test_somebody_edits_an_unrelated_argument_at_any_step(act: str, edit: str, record_property: Record) -> None:
+def test_somebody_edits_an_unrelated_argument_at_any_step(
+    act: str, edit: str, record_property: Record, sample: Sample
+) -> None:
     async def one(at: int, when: When) -> None:
         here = Several()
         await begun(here, act)
@@ -267,7 +270,7 @@ def test_somebody_edits_an_unrelated_argument_at_any_step(act: str, edit: str, r
         assert await here.journal.opened() == []
 
     async def run() -> int:
-        cases = list(itertools.product(range(await steps_of(act)), WHENS))
+        cases = sample(list(itertools.product(range(await steps_of(act)), WHENS)), 4)
         for case in cases:
             await one(*case)
         return len(cases)

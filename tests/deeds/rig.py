@@ -49,9 +49,10 @@ from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
 from sandbox.slack.content import strings_of
-from tests.changes.rig import Killed, When, new_store
+from tests.changes.rig import Killed, When
 from tests.slack.bot import RECORDING
 from tests.slack.changing import ADA, LINUS, NAME, NAMESPACE, QUICK, ROOM
+from tests.stores import new_store
 
 BY_ONE = AccessSettings(operators=(ADA, LINUS), approvers=(LINUS,))
 BY_TWO = BY_ONE.model_copy(update={"two_person": True})
@@ -219,7 +220,7 @@ class Place:
         """A new store, and the Deployment as it was, rolled out."""
         self.number += 1
         self.database = self.folder / f"{self.number}.db"
-        await new_store(self.database)
+        new_store(self.database)
         self.ahead_s = 0.0
         self.before = self.before or (await self.live())["spec"]
         await self.rolled_out()

@@ -15,6 +15,7 @@ from handlers.changes.words import Raise
 from handlers.question import Question
 from tests.changes.rig import When
 from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place, crash_points
+from tests.sampling import Sample
 from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE
 
 TARGET = f"{NAMESPACE}/{NAME}"
@@ -164,14 +165,14 @@ async def _one_case(place: Place, case: Case, at: int, when: When) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_killed_at_any_write_a_change_is_made_once_or_told(
-    name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+    name: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     async def run() -> int:
         async with a_place(tmp_path) as place:
             life, before, _ = await _killed(place, CASES[name], None)
             assert CASES[name].done[1] == "asked" or (place.audited() - before)[CASES[name].done] == 1
             await place.goes_on(LATER_S)
-            points = crash_points(life.names)
+            points = sample(crash_points(life.names), 2)
             for at, when in points:
                 await _one_case(place, CASES[name], at, when)
                 if await place.record():

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from bot.store import Store, open_store
 from bot.store.tables import audit
-from tests.conftest import NewDatabase
+from tests.stores import NewDatabase
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,8 +88,8 @@ def test_the_first_bad_entry_is_told_as_json(database: str) -> None:
     assert json.loads(shown)["first_bad"]["seq"] == 2
 
 
-def test_a_database_without_a_store_is_left_without_one(new_database: NewDatabase) -> None:
-    database = new_database()
+def test_a_database_without_a_store_is_left_without_one(new_empty_database: NewDatabase) -> None:
+    database = new_empty_database()
     done = asked(database)
     again = asked(database)
     assert (done.returncode, again.returncode) == (3, 3)

@@ -15,11 +15,11 @@ from handlers.oncall.passes import PATIENCE_S, SORTED_AT_ONCE, Keeper
 from handlers.oncall.setup import plan
 from handlers.oncall.watcher import Patience, Watcher
 from playbooks.playbook import Sources
-from tests.conftest import NewDatabase
 from tests.oncall.bot import GIVEN, ROOM, World, played
 from tests.oncall.rig import Rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
+from tests.stores import NewDatabase
 
 HERE = OncallSettings(channel=ONCALL, token=GIVEN.token)
 

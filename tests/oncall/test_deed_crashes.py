@@ -15,6 +15,7 @@ from tests.changes.rig import Killed, Steps
 from tests.changes.test_crashes import crash_points
 from tests.oncall.rig import Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
+from tests.sampling import Sample
 from tests.slack.outbox_support import ONCALL
 
 ADA = Person("U0ADA00001", ONCALL)
@@ -48,11 +49,15 @@ async def _act(rig: Rig, wanted: Wanted, once: Once, steps: Steps) -> None:
 
 @pytest.mark.parametrize("deed", DEEDS)
 def test_killed_at_any_step_a_deed_is_done_once(
-    deed: str, new_database: Callable[[], str], tmp_path: Path, record_property: Callable[[str, object], None]
+    deed: str,
+    new_database: Callable[[], str],
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+    sample: Sample,
 ) -> None:
     wanted, turn = DEEDS[deed]
     recording = busy_cluster(tmp_path / "cluster", 4)
-    points = crash_points(["get", "change"])
+    points = sample(crash_points(["get", "change"]), 1)
 
     async def run() -> None:
         for at, when in points:

@@ -21,11 +21,11 @@ from handlers.oncall.digests import Add, Digests, ListAll, Post, Stop, read_dige
 from handlers.oncall.setup import oncall_desk
 from playbooks.playbook import Sources
 from tests.changes.rig import Killed, Steps, When
-from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, _Store, a_rig, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.records import RECORD
 from tests.slack.outbox_support import ONCALL
+from tests.stores import NewDatabase
 
 WHO = Person("U0ADA00001", ONCALL)
 NINE = Schedule("0 9 * * *", "Asia/Shanghai")  # 01:00 UTC; START is 2027-01-15 08:00 UTC

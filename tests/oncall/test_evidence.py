@@ -18,11 +18,11 @@ from handlers.oncall.causes import answer
 from handlers.oncall.evidence import Asked, Bounds, evidence
 from playbooks.playbook import Sources
 from sandbox.slack.content import strings_of
-from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import ONCALL
+from tests.stores import NewDatabase
 
 SECRET = "hunter2secret"
 

@@ -13,12 +13,12 @@ from bot.triage.webhook import Alert
 from handlers.changes.terms import Person, Refused
 from handlers.oncall.desk import TriageDesk
 from handlers.oncall.passes import Keeper, head_of
-from tests.conftest import NewDatabase
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played
 from tests.oncall.rig import Rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
 from tests.slack.render import NOTHING, assert_fits, parsed, read
+from tests.stores import NewDatabase
 
 GATHERS = "the rest are gathered here"
 

@@ -12,12 +12,12 @@ from bot.triage.webhook import Alert
 from handlers.oncall.desk import TriageDesk
 from handlers.oncall.passes import Keeper
 from sandbox.slack.content import strings_of
-from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.test_summary import ADA
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import START
+from tests.stores import NewDatabase
 
 _FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
 

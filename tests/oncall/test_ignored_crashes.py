@@ -11,9 +11,10 @@ from bot.triage.routes import Ignored, read_route
 from bot.triage.webhook import Alert
 from handlers.oncall.passes import Keeper
 from tests.changes.rig import Killed, Steps, When
-from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, a_rig, pending, text
 from tests.oncall.scenes import busy_cluster
+from tests.sampling import Sample
+from tests.stores import NewDatabase
 
 WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put", "add", "reconsider"})
 NOISE = (read_route(['alertname="Noise"'], ""),)
@@ -81,7 +82,7 @@ async def _killed(rig: Rig, case: Case, place: tuple[int, When]) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_killed_at_any_step_an_alert_is_ignored_once_or_told_once(
-    name: str, new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None]
+    name: str, new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     recording, case = busy_cluster(tmp_path / "cluster", 10), CASES[name]
 
@@ -91,6 +92,7 @@ def test_killed_at_any_step_an_alert_is_ignored_once_or_told_once(
             await _acted(rig, case, steps)
         points: list[tuple[int, When]] = [(at, "before") for at, one in enumerate(steps.names) if one in WRITES]
         points.append((steps.count - 1, "after"))
+        points = sample(points, 3)
         for place in points:
             async with asyncio.timeout(60), a_rig(new_database(), recording) as rig:
                 await _killed(rig, case, place)

@@ -23,10 +23,10 @@ import pytest
 from bot.digest.schedule import Schedule
 from bot.store import Store, open_store
 from sandbox.slack import Fault, SlackServer
-from tests.conftest import NewDatabase
 from tests.oncall.bot import CHANNEL, ROOM, World
 from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
+from tests.stores import NewDatabase
 
 ROOT = Path(__file__).parents[2]
 HOUR = 3600.0
@@ -131,6 +131,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("moment", "kind"), MOMENTS.values(), ids=MOMENTS)
 def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
     moment: Moment,
@@ -192,6 +193,7 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
     record_property("killed_processes", 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["hang", "hang_after"])
 @pytest.mark.parametrize("method", ["files.completeUploadExternal", "chat.postMessage"])
 def test_there_is_one_digest(

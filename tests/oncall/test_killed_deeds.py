@@ -17,10 +17,10 @@ import pytest
 
 from bot.store import open_store
 from sandbox.slack import Ack, SlackServer
-from tests.conftest import NewDatabase
 from tests.oncall.bot import ROOM
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.oncall.test_killed import ROOT, Process, told
+from tests.stores import NewDatabase
 
 NOTES = 6
 

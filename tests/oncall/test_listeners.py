@@ -15,10 +15,10 @@ from handlers.desk import Desk
 from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Digests
 from handlers.oncall.listeners import register
-from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
+from tests.stores import NewDatabase
 
 
 class _Hanging:

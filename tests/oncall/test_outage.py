@@ -14,7 +14,6 @@ from handlers.oncall.passes import Keeper
 from handlers.oncall.setup import intake_of
 from sandbox.serving import Served
 from sandbox.slack import Fault
-from tests.conftest import NewDatabase
 from tests.oncall.bot import BEARER, GIVEN, webhook
 from tests.oncall.rig import Rig, text, with_rig
 from tests.oncall.storm import ALERTS, PODS, SECONDS
@@ -30,6 +29,7 @@ from tests.playbooks.world import (
     refused,
     running,
 )
+from tests.stores import NewDatabase
 
 OUTAGE_S = 600.0
 BODIES = 20

@@ -13,10 +13,10 @@ from pydantic import SecretStr, ValidationError
 from bot.settings.schema import OncallSettings, PagerDutySettings
 from handlers.oncall.pagerduty import KEPT_S, LARGEST_PAGE, Rota
 from sandbox.serving import Served
-from tests.conftest import NewDatabase
 from tests.oncall.bot import GIVEN
 from tests.oncall.rig import TERMS, Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
+from tests.stores import NewDatabase
 
 TOKEN = "pd-7f3a-secret"
 GRACE, LINUS, USUAL = "U0GRACE001", "U0LINUS001", "S0ONCALL01"

@@ -16,12 +16,12 @@ from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.routing import routed
 from handlers.oncall.watcher import Patience, Watcher
 from handlers.troubles import watched
-from tests.conftest import NewDatabase
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook
 from tests.oncall.rig import Rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.test_watcher import seen, waiting
 from tests.slack.outbox_support import ONCALL
+from tests.stores import NewDatabase
 
 OTHER, OTHER_ROOM = "C0MLTRAIN1", "ml-training"
 ML = read_route(['team="ml"'], OTHER)

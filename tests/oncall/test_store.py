@@ -13,8 +13,8 @@ from bot.store.audit import Line
 from bot.store.incidents import KEPT_S
 from bot.triage.cause import Cause, unexplained
 from bot.triage.state import Act, Step, Terms, act, passed
-from tests.conftest import NewDatabase
 from tests.oncall.rig import pending
+from tests.stores import NewDatabase
 
 CAUSE = Cause("0123456789abcdef", "card-insufficient-memory", "No card is large enough", "warning", "ml/trainer-0")
 

@@ -11,10 +11,10 @@ from handlers.oncall.causes import told_alone
 from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.passes import Keeper
 from sandbox.slack import Fault
-from tests.conftest import NewDatabase
 from tests.oncall.rig import TERMS, Rig, pending, text, with_rig
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.slack.outbox_support import ONCALL
+from tests.stores import NewDatabase
 
 
 async def come_and_gone(rig: Rig, keeper: Keeper) -> None:

@@ -7,9 +7,9 @@ from bot.triage.mute import Until
 from bot.triage.state import Act, act
 from handlers.oncall.passes import LOOKED_S
 from handlers.oncall.watcher import Patience, Watcher
-from tests.conftest import NewDatabase
 from tests.oncall.rig import Rig, text, with_rig
 from tests.playbooks.world import Object, cluster, gpu, gpu_node, none_of, pod, record, refused, running
+from tests.stores import NewDatabase
 
 FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
 HOLDER = running("holder", "gpu-1", ("GPU-gpu-1", 12_000, 10), namespace="other")

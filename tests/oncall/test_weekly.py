@@ -16,11 +16,11 @@ from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Add, Digests, ListAll, Stop, StopReport
 from handlers.oncall.words import Asked, read_words
 from tests.changes.rig import Killed, Steps, When
-from tests.conftest import NewDatabase
 from tests.oncall.bot import ROOM, World, played
 from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
+from tests.stores import NewDatabase
 
 WHO = Person("U0ADA00001", ONCALL)
 MONDAYS = Add(Schedule("0 9 * * mon", "UTC"), "oncall")  # 2027-01-15 08:00 UTC is a Friday

@@ -16,6 +16,7 @@ from bot.serve import AS_USUAL, Limits, running
 from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSettings
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
+from tests.stores import new_store
 
 RECORDING = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"
 POD = "s03-card-insufficient-memory"
@@ -43,8 +44,13 @@ def settings(slack: SlackServer, folder: Path, mode: Mode = "socket", **over: st
     return Settings(
         slack=SlackSettings(**{**words, **over}),
         http=HttpSettings(bind="127.0.0.1:0"),
-        store=StoreSettings(url=SecretStr(f"sqlite+aiosqlite:///{folder / 'bot.db'}")),
+        store=StoreSettings(url=SecretStr(_store(folder / "bot.db"))),
     )
+
+
+def _store(path: Path) -> str:
+    """The store there; a second bot in the same folder has the first one's."""
+    return f"sqlite:///{path}" if path.exists() else new_store(path)
 
 
 @asynccontextmanager

@@ -8,10 +8,12 @@ import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+import pytest
+
 from sandbox.slack import Fault, SlackServer, VirtualClock
-from tests.conftest import NewDatabase
 from tests.slack.outbox_process import FILES
 from tests.slack.outbox_support import ONCALL, START, Bot, a_bot, an_outbox, drain, line, seed, shared, texts
+from tests.stores import NewDatabase
 
 ROOT = Path(__file__).parents[2]
 FAR_AWAY = 10_000
@@ -72,6 +74,7 @@ def assert_paced(bot: Bot) -> None:
     assert all(later - earlier >= 1.0 for earlier, later in itertools.pairwise(times)), times
 
 
+@pytest.mark.sampled(1)
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(new_database: NewDatabase):
     async def main() -> None:
         async with some_lives() as lives:
@@ -84,6 +87,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(new_data
     asyncio.run(main())
 
 
+@pytest.mark.sampled(1)
 def test_killed_while_it_looks_what_became_of_a_message(new_database: NewDatabase):
     async def main() -> None:
         async with some_lives() as lives:

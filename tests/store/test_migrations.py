@@ -17,7 +17,7 @@ from bot.store import StoreError, migrations, open_store
 from bot.store.engine import connect
 from bot.store.migrations import NEWEST, migrate, upgrade
 from bot.store.tables import metadata
-from tests.conftest import NewDatabase
+from tests.stores import NewDatabase
 
 T = TypeVar("T")
 
@@ -32,6 +32,11 @@ OF_SCHEMA_1 = {
     | {"file_id": "", "reason": ""},
 }
 """A row of each table that the last program without revisions had."""
+
+
+@pytest.fixture
+def new_database(new_empty_database: NewDatabase) -> NewDatabase:
+    return new_empty_database
 
 
 def within(database: str, act: Callable[[Connection], T]) -> T:

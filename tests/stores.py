@@ -1,0 +1,85 @@
+"""Stores that nothing is in: copies, because making the tables takes longer than most of what a test does with them."""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import asyncpg
+from sqlalchemy import make_url
+
+from bot.store import open_store
+
+NewDatabase = Callable[[], str]
+
+
+def new_store(path: Path) -> str:
+    """The address of a store in that SQLite file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(_sqlite())
+    return f"sqlite:///{path}"
+
+
+@cache
+def _sqlite() -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "store.db"
+        _apart(_make_tables, f"sqlite:///{path}")
+        return path.read_bytes()
+
+
+class PostgreSQL:
+    """A server on which databases may be made; `address` is of one that is there."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    @contextmanager
+    def databases(self, template: str = "template0") -> Iterator[NewDatabase]:
+        """Gives the address of another database at every call; at the end they are dropped."""
+        made: list[str] = []
+
+        def make() -> str:
+            made.append(f"test_{uuid.uuid4().hex}")
+            self._execute(f"CREATE DATABASE {made[-1]} TEMPLATE {template}")
+            return make_url(self._address).set(database=made[-1]).render_as_string(hide_password=False)
+
+        try:
+            yield make
+        finally:
+            for name in made:
+                self._execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    @contextmanager
+    def store(self) -> Iterator[str]:
+        """The name of a database with the store's tables, a template for others."""
+        with self.databases() as make:
+            address = make()
+            _apart(_make_tables, address)
+            yield str(make_url(address).database)
+
+    def _execute(self, statement: str) -> None:
+        _apart(_execute, self._address, statement)
+
+
+def _apart(work: Callable[..., object], *given: str) -> None:
+    """In a thread of its own: whoever asks may be in an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(lambda: asyncio.run(work(*given))).result()  # type: ignore[arg-type]
+
+
+async def _make_tables(address: str) -> None:
+    async with open_store(address):
+        pass
+
+
+async def _execute(address: str, statement: str) -> None:
+    connection = await asyncpg.connect(address)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
