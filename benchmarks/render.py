@@ -14,9 +14,9 @@ from bot.slack.render.degrade import degraded
 from bot.slack.render.report import render_report
 from bot.texts import Texts
 
-USUAL = RECORDING.parent / "expected" / "ml.s03-card-insufficient-memory.json"
+USUAL = RECORDING.parents[1] / "reports" / "why.json"
 ROUNDS = 21
-CARDS = RECORDING.parent / "expected" / "gpus" / "all.json"
+CARDS = RECORDING.parents[1] / "reports" / "gpus.json"
 USUAL_MS, HOSTILE_MS, PICTURE_MS = 10.0, 2000.0, 150.0
 _NODES, _FINDINGS, _QUOTES = 5_000, 500, 20
 _TEXT = "\u202e<!channel> *`:x:` " * 500
