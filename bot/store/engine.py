@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import importlib.util
+import sqlite3
+import time
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any
@@ -111,7 +113,7 @@ async def _engine(address: URL, patience: float) -> AsyncEngine:
         connection.isolation_level = None  # the driver begins no transactions of its own accord: `begin` does
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
-        cursor.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(cursor, time.monotonic() + patience)
         cursor.execute("PRAGMA synchronous = FULL")  # a message that was accepted survives a power cut
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
@@ -122,6 +124,20 @@ async def _engine(address: URL, patience: float) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def _write_ahead(cursor: Any, until: float) -> None:
+    """The change to WAL is refused at once while another process makes the file: a transaction waits for that."""
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+            cursor.execute("BEGIN IMMEDIATE")
+            cursor.execute("COMMIT")
+        else:
+            return
 
 
 def _is_file(address: URL) -> bool:

@@ -1,6 +1,7 @@
 """The store, on every database that it knows."""
 
 import asyncio
+import contextlib
 import sqlite3
 import stat
 from collections.abc import Awaitable, Callable
@@ -263,3 +264,21 @@ def test_the_event_loop_goes_on_while_the_store_is_written(tmp_path: Path):
             assert await claim
 
     asyncio.run(main())
+
+
+def test_while_another_process_makes_the_file_the_start_waits_for_it(tmp_path: Path):
+    async def main() -> None:
+        with contextlib.closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            start = asyncio.create_task(_starts(f"sqlite:///{tmp_path}/state.db"))
+            await asyncio.wait({start}, timeout=0.5)
+            assert not start.done()
+            other.execute("COMMIT")
+            await start
+
+    asyncio.run(main())
+
+
+async def _starts(database: str) -> None:
+    async with open_store(database, patience=30) as store:
+        await store.outbox.waiting()
