@@ -20,6 +20,7 @@ State = Literal["pending", "expired", "done", "not-done"] | Decision
 EXPIRES_S = 600.0
 """Seconds that an approval is waited for."""
 _LATELY_S = 3600.0
+_OTHER_CLOCK_S = 24 * 3600.0
 _COUNTED = ("requested", "over-limit")
 
 
@@ -96,6 +97,15 @@ class Approvals:
         """Whether this decided it, and `line` is in the audit log: False when it was decided before, or had expired."""
         here = (approvals.c.state == "pending") & (approvals.c.expires_at > now)
         return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason, decided_at=now)
+
+    async def clusters(self) -> list[str]:
+        """Those where `left` may find anything, whatever the time is there."""
+        lately = approvals.c.decided_at > self._now() - _LATELY_S - _OTHER_CLOCK_S
+        here = approvals.c.state.in_(("pending", "approved")) | (approvals.c.state.in_(("refused", "void")) & lately)
+        with told("reading approvals"):
+            async with self._engine.connect() as connection:
+                wanted = select(approvals.c.cluster).where(here).distinct().order_by(approvals.c.cluster)
+                return [str(one) for one in (await connection.execute(wanted)).scalars()]
 
     async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
         """Those of a cluster that nobody decided in time, shown as expired; those that were approved at least so long

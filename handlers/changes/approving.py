@@ -3,9 +3,11 @@
 Killed between the yes and the change, nobody is left to tell: whoever looks later finds the row and sees what is so.
 """
 
+import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 
 import msgspec
@@ -74,7 +76,7 @@ class Approving:
         async with self._guard.refusals(who, "approve", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._guard.allowed(who, "approve", requester=approval.requester)
-            site = await self._maker.site(approval.cluster)
+            site = await self._maker.timed(approval.cluster)
             await self._still_pending(site, approval)
             async with self._lent.open_sources(approval.cluster) as sources:
                 make = await self._unless_void(sources, site, approval, pending)
@@ -90,64 +92,65 @@ class Approving:
         async with self._guard.refusals(who, "refuse", "", {"id": key}):
             approval, _ = await self._waiting(key, digest)
             await self._guard.allowed(who, "refuse", requester=approval.requester)
-            site = await self._maker.site(approval.cluster)
+            site = await self._maker.timed(approval.cluster)
             await self._still_pending(site, approval)
             line, now = _line(who.user, approval, "refused-by-approver"), site.changer.time()
             if not await self._lent.store.approvals.decide(key, "refused", now=now, by=who.user, line=line):
                 raise await self._decided(site, key)
-            await self._tell_no(approval._replace(state="refused", decided_by=who.user))
+            await self._tell_no(site, approval._replace(state="refused", decided_by=who.user))
         return self._lent.say("card.cancelled")
 
     async def look_after(self) -> None:
         """Ends what nobody approved in time, and tells what became of what was decided by a process that was killed.
 
-        One that fails, such as for its cluster, keeps no other waiting; it is found again.
+        A cluster that does not answer, or one approval that fails, keeps no other waiting; it is found again.
         """
-        for cluster in self._lent.clusters or ("",):
-            try:
-                site = await self._maker.site(cluster)
-            except BotError:  # whoever leads there tells why
-                continue
-            await self._look_after_all(await self._lent.store.approvals.left(cluster, _CUT_S, now=site.changer.time()))
+        here = self._lent.clusters or ("",)
+        found = [one for one in await self._lent.store.approvals.clusters() if one in here]
+        await asyncio.gather(*(self._look_after_in(one) for one in found))
 
-    async def _look_after_all(self, left: Sequence[Approval]) -> None:
-        for approval in left:
-            if approval.id in self._told_again:
-                continue
-            try:
-                with bugs_as_errors(self._bugs):
-                    await self._look_after(approval)
-            except BotError as error:
-                if self._failed.get(approval.id) != error.message:
-                    log.warning("the approval %s of %s: %s", approval.id, approval.target, error)
-                self._failed[approval.id] = error.message
+    async def _look_after_in(self, cluster: str) -> None:
+        with self._found_again(cluster, f"approvals in {cluster or 'this cluster'}"):
+            site = await self._maker.timed(cluster)
+            for approval in await self._lent.store.approvals.left(cluster, _CUT_S, now=site.changer.time()):
+                if approval.id not in self._told_again:
+                    with self._found_again(approval.id, f"the approval {approval.id} of {approval.target}"):
+                        await self._look_after(site, approval)
 
-    async def _look_after(self, approval: Approval) -> None:
+    @contextmanager
+    def _found_again(self, key: str, what: str) -> Generator[None]:
+        try:
+            with bugs_as_errors(self._bugs):
+                yield
+        except BotError as error:
+            if self._failed.get(key) != error.message:
+                log.warning("%s: %s", what, error)
+            self._failed[key] = error.message
+
+    async def _look_after(self, site: Site, approval: Approval) -> None:
         match approval.state:
             case "expired":
-                await self._expire(approval)
+                await self._expire(site, approval)
             case "approved":
-                await self._finish(approval)
+                await self._finish(site, approval)
             case _:
-                await self._tell_no(approval)
+                await self._tell_no(site, approval)
                 self._told_again.add(approval.id)
 
-    async def _tell_no(self, approval: Approval) -> None:
+    async def _tell_no(self, site: Site, approval: Approval) -> None:
         """That it was refused or is void; told again it is the same."""
-        site, by = await self._maker.site(approval.cluster), approval.decided_by
-        record = pending_of(approval).record
+        record, by = pending_of(approval).record, approval.decided_by
         await site.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
 
     # What is shown can be shown twice; a row that has moved on is never found again. Hence the card first.
 
-    async def _expire(self, approval: Approval) -> None:
-        site = await self._maker.site(approval.cluster)
+    async def _expire(self, site: Site, approval: Approval) -> None:
         await site.journal.show_waiting(approval, pending_of(approval).record, "expired")
         line, now = _line(ITSELF, approval, "expired"), site.changer.time()
         await self._lent.store.approvals.expire(approval.id, line, now=now)
 
-    async def _finish(self, approval: Approval) -> None:
-        site, pending = await self._maker.site(approval.cluster), pending_of(approval)
+    async def _finish(self, site: Site, approval: Approval) -> None:
+        pending = pending_of(approval)
         if await self._was_begun(site, pending):
             await self._done(site, approval, pending)
         else:
@@ -219,7 +222,7 @@ class Approving:
     async def _still_pending(self, site: Site, approval: Approval) -> None:
         state = approval.at(site.changer.time()).state
         if state == "expired":
-            await self.look_after()
+            await self._expire(site, approval)
         if state != "pending":
             raise await self._decided(site, approval.id)
 
@@ -240,7 +243,7 @@ class Approving:
             voided = approval._replace(state="void", decided_by=ITSELF, reason=error.message)
             line, now, why = _line(ITSELF, voided, "void"), site.changer.time(), error.message
             if await self._lent.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
-                await self._tell_no(voided)
+                await self._tell_no(site, voided)
             raise Refused(f"nothing was changed: {error.message}", hint="it has to be asked for anew") from error
 
     async def _as_asked(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:

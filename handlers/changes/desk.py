@@ -98,7 +98,7 @@ class ChangeDesk:
         that was planned and not made.
         """
         if asked := await self.lent.store.approvals.get(draft.id):
-            site = await self._maker.site(asked.cluster)
+            site = await self._maker.timed(asked.cluster)
             approval = asked.at(site.changer.time())
             if approval.state != "pending":
                 return self.lent.say("card.asked-decided", state=approval.decision)

@@ -47,6 +47,12 @@ class Maker:
         self._lent.check_cluster(cluster)
         return await self._sites.of(cluster)
 
+    async def timed(self, cluster: str) -> Site:
+        """The same, once its API server has told its time, which `time` is from then on. Raises SourceError too."""
+        site = await self.site(cluster)
+        await site.writer.ask_time()
+        return site
+
     async def on_time(self, site: Site) -> None:
         """Asks the API server for its time. Raises NotNow where this bot's clock is too wrong to raise anything."""
         if refusal := await site.changer.wrong_clock():

@@ -145,6 +145,8 @@ class Cluster:
             raise Forbidden(*error.args) from error
 
     def _answer(self, request: Request) -> bytes:
+        if request.path == "/version":
+            return b"{}"
         parts = request.path.strip("/").split("/")
         at = parts.index("namespaces") if "namespaces" in parts else None
         namespace = parts[at + 1] if at is not None else ""

@@ -98,6 +98,21 @@ def test_what_is_left_of_another_cluster_is_judged_by_its_own_clock(tmp_path: Pa
     played(tmp_path, scene)
 
 
+def test_clusters_are_named_while_anything_may_be_left_there(tmp_path: Path) -> None:
+    async def scene(store: Store, clock: Clock) -> None:
+        assert await store.approvals.clusters() == []
+        await asked(store)
+        await asked(store, "c2")
+        assert await store.approvals.clusters() == ["lab"]
+        for one in ("c1", "c2"):
+            assert await store.approvals.decide(one, "refused", now=NOW, by="U2")
+        assert await store.approvals.clusters() == ["lab"]
+        clock.now += 48 * 3600
+        assert await store.approvals.clusters() == []
+
+    played(tmp_path, scene)
+
+
 def test_what_came_of_an_approved_one_is_noted_once_and_only_then(tmp_path: Path) -> None:
     async def scene(store: Store, _: Clock) -> None:
         await asked(store)

@@ -1,0 +1,173 @@
+"""What waits for approval in several clusters: each by its API server's clock, none kept waiting by another."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bot.access import Access
+from bot.changes.changer import Changer
+from bot.errors import BotError, SourceError
+from bot.settings.schema import AccessSettings
+from bot.slack.groups import Groups
+from bot.slack.outbox import Outbox
+from bot.store import Store, open_store
+from bot.store.approvals import State
+from bot.texts import Texts
+from handlers.changes.desk import ChangeDesk
+from handlers.changes.journal import ChangeJournal
+from handlers.changes.making import Capture
+from handlers.changes.sites import Site, Sites
+from handlers.changes.terms import Pending, Person
+from handlers.lent import Lent
+from tests.changes.deployments import NOW
+from tests.changes.memory import Cluster, Replica
+from tests.changes.rig import new_store
+from tests.changes.test_journal import RECORD
+
+UNUSED: Any = None
+LINUS = Person("U2", "C1")
+
+
+class Clusters:
+    """A bot for the clusters a and b, whose clock is ahead by `skew_s`; the login to those in `hanging` never ends."""
+
+    def __init__(self, store: Store, skew_s: float = 0) -> None:
+        self.store = store
+        self.cluster = Cluster()
+        self.replicas = {name: Replica(self.cluster, UNUSED, skew_s) for name in ("a", "b")}
+        self.hanging: set[str] = set()
+        lent = Lent(
+            gateway=UNUSED,
+            outbox=Outbox(store, UNUSED),
+            store=store,
+            work=UNUSED,
+            open_sources=UNUSED,
+            clusters=("a", "b"),
+            channels={},
+            say=Texts("en"),
+            bot_user="",
+            now=self.replicas["a"].now,
+        )
+        capture: Capture = UNUSED
+
+        @asynccontextmanager
+        async def opened(name: str) -> AsyncGenerator[Any]:
+            if name in self.hanging:
+                await asyncio.Event().wait()
+            yield self.replicas[name].writer()
+
+        def site(name: str, writer: Any) -> Site:
+            journal = ChangeJournal(name, lambda: lent, AccessSettings())
+            changer = Changer(writer, journal, now=self.replicas[name].now)
+            return Site(name, writer, changer, journal, asyncio.Lock())
+
+        access = Access(frozenset({"U1"}), frozenset({"U2"}), two_person=True)
+        self.desk = ChangeDesk(lent, access, Groups(UNUSED, ()), Sites(opened, site), capture)
+
+    async def asked(self, change_id: str, cluster: str, *, ago_s: float) -> None:
+        """Ada asked for it so long ago."""
+        record = msgspec.structs.replace(RECORD, id=change_id, channel="C1")
+        await self.store.approvals.ask(
+            change_id=change_id,
+            cluster=cluster,
+            target=record.target,
+            digest="d",
+            requester="U1",
+            channel="C1",
+            request=msgspec.json.encode(Pending(record)).decode(),
+            now=NOW - ago_s,
+        )
+
+    async def state(self, change_id: str) -> State:
+        found = await self.store.approvals.get(change_id)
+        assert found
+        return found.state
+
+
+def played(folder: Path, scene: Callable[[Clusters], Awaitable[None]], skew_s: float = 0) -> None:
+    async def play() -> None:
+        async with open_store(await new_store(folder / "store.db"), now=lambda: NOW + skew_s) as store:
+            await scene(Clusters(store, skew_s))
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("skew_s", [10_800, -10_800])
+def test_an_approval_waits_while_the_time_of_its_cluster_is_not_known(skew_s: float, tmp_path: Path) -> None:
+    async def scene(here: Clusters) -> None:
+        await here.asked("c1", "b", ago_s=60)
+        await here.asked("c2", "b", ago_s=601)
+        here.replicas["b"].way.down = True
+        await here.desk.approving.look_after()
+        assert (await here.state("c1"), await here.state("c2")) == ("pending", "pending")
+        here.replicas["b"].way.down = False
+        await here.desk.approving.look_after()
+        assert (await here.state("c1"), await here.state("c2")) == ("pending", "expired")
+
+    played(tmp_path, scene, skew_s)
+
+
+@pytest.mark.parametrize("decide", ["approve", "refuse"])
+def test_a_click_decides_nothing_while_the_time_is_not_known(decide: str, tmp_path: Path) -> None:
+    async def scene(here: Clusters) -> None:
+        await here.asked("c1", "b", ago_s=60)
+        here.replicas["b"].way.down = True
+        with pytest.raises(SourceError):
+            await getattr(here.desk.approving, decide)(LINUS, "c1", "d")
+        assert await here.state("c1") == "pending"
+
+    played(tmp_path, scene, 10_800)
+
+
+def test_a_confirm_that_is_resumed_is_told_to_wait_by_the_time_of_its_cluster(tmp_path: Path) -> None:
+    async def scene(here: Clusters) -> None:
+        await here.asked("c1", "b", ago_s=60)
+        begun_before = here.desk._begun_before  # what a resumed deed asks first
+        draft: Any = type("Draft", (), {"id": "c1", "cluster": "b"})
+        assert "approve" in await begun_before(draft)
+
+    played(tmp_path, scene, 10_800)
+
+
+def test_a_cluster_whose_login_hangs_keeps_no_other_waiting(tmp_path: Path) -> None:
+    async def scene(here: Clusters) -> None:
+        here.hanging = {"a"}
+        await here.asked("c1", "a", ago_s=601)
+        await here.asked("c2", "b", ago_s=601)
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            looking = tasks.create_task(here.desk.approving.look_after())
+            while await here.state("c2") != "expired":  # noqa: ASYNC110  # the store alone tells
+                await asyncio.sleep(0.001)
+            looking.cancel()
+        assert await here.state("c1") == "pending"
+
+    played(tmp_path, scene)
+
+
+def test_a_cluster_where_nothing_waits_is_not_opened(tmp_path: Path) -> None:
+    async def scene(here: Clusters) -> None:
+        here.hanging = {"a"}
+        await here.asked("c2", "b", ago_s=601)
+        async with asyncio.timeout(60):
+            await here.desk.approving.look_after()
+        assert await here.state("c2") == "expired"
+
+    played(tmp_path, scene)
+
+
+def test_a_click_on_an_expired_approval_ends_that_one_and_waits_for_no_other_cluster(tmp_path: Path) -> None:
+    async def scene(here: Clusters) -> None:
+        here.hanging = {"a"}
+        await here.asked("c1", "a", ago_s=601)
+        await here.asked("c2", "b", ago_s=601)
+        async with asyncio.timeout(60):
+            with pytest.raises(BotError, match="expired"):
+                await here.desk.approving.approve(LINUS, "c2", "d")
+        assert (await here.state("c1"), await here.state("c2")) == ("pending", "expired")
+
+    played(tmp_path, scene)
