@@ -86,7 +86,7 @@ class Desk:
         self.lent.work.start(key, job, tell, payload=_kept(question), regardless=True)
 
     async def ask_typed(self, key: str, question: Question) -> None:
-        """As `ask`, for what somebody took the trouble to type into a form: returns when the store has it."""
+        """As `ask`, but returns when the store has it: for a form that somebody filled in, or at the end of a deed."""
         self.ask(key, question)
         await self.lent.work.settled(key)
 

@@ -153,7 +153,7 @@ class _Window:
         if not in_thread:  # there it means nothing of ours
             words = question.words.removeprefix("triage ")
             public = msgspec.structs.replace(question, words=words, public=True, beside=False)
-            self._desk.ask(f"{key}/asked", public)
+            await self._desk.ask_typed(f"{key}/asked", public)
             return
         if not await self._desk.is_asked(taken):
             return

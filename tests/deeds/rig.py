@@ -31,6 +31,7 @@ from bot.slack.outbox import Outbox
 from bot.slack.work import Work
 from bot.store import Store, open_store
 from bot.texts import Texts
+from bot.triage.state import Terms
 from handlers import fit_form, home
 from handlers.changes import listeners as changes
 from handlers.changes.desk import ChangeDesk
@@ -41,7 +42,9 @@ from handlers.leftovers import Leftovers
 from handlers.lent import Lent
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
+from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Digests
+from handlers.oncall.passes import Keeper, Plan
 from handlers.profiles import listeners as profiling
 from handlers.profiles.desk import ProfileDesk
 from handlers.question import Question
@@ -64,7 +67,7 @@ _PARTS = ("audit", "approvals", "facts", "digests", "incidents", "profiles")
 _READS = {
     "get", "read", "opened", "known", "wanted", "left", "listed", "content", "last", "is_added", "asked_for", "thread",
     "unfinished", "given_up", "find", "head", "members", "identity", "fit", "deployment", "pods_of", "takes_verbosity",
-    "stage", "shared", "heads", "settled",
+    "stage", "shared", "heads", "settled", "of_thread",
 }  # fmt: skip
 
 
@@ -133,7 +136,8 @@ class Bot(NamedTuple):
         await self.ended()
 
     async def ended(self) -> None:
-        assert (await self.lent.work.drain(60)).lost == 0 or self.life.dead
+        for _ in range(2):  # what ends may have asked something
+            assert (await self.lent.work.drain(60)).lost == 0 or self.life.dead
 
     async def resumes(self) -> None:
         await self.leftovers.resume()
@@ -210,7 +214,8 @@ class Place:
             digests, listening = Digests(lent), Grouped()
             profiling.register(listening, desk, ProfileDesk(desk, ProfileSettings()))
             changes.register(listening, desk, change)
-            triage.register(listening, desk, None, digests)
+            keeper = Keeper(lent, Plan(self.room, Terms(), (), "", "test"))
+            triage.register(listening, desk, TriageDesk(lent, keeper, ()), digests)
             digest_form.register(listening, desk, digests)
             fit_form.FitForm(desk)
             home.register(listening, desk, change.access, None)

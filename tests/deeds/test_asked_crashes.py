@@ -1,13 +1,15 @@
 """Digests, forms, profiles and the Home tab, killed at every write: there once, answered once, or told as not done."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from bot.slack.work import KEEPING_S
 from handlers.question import Question
 from tests.changes.rig import When
 from tests.deeds.rig import KEY, Bot, Life, Place, a_place, crash_points
@@ -24,21 +26,24 @@ spec:
     image: a
     resources: {limits: {nvidia.com/gpu: 1}}
 """
+QUESTION = "question in a thread that is no incident's"
 DIGEST = "digest daily 09:00 UTC"
 
 
 class Case(NamedTuple):
     """A deed of this kind; a form's question has none. `done` is its line of the audit log, `digests` how many there
     are then. `privately`: one person alone is answered; an answer that a kill cut off may come to them again.
+    `answered` is the key of an answer that everybody sees.
     """
 
     kind: str
     asked: Callable[[Place], Question]
-    details: Mapping[str, str] = MappingProxyType({})
+    details: Mapping[str, Any] = MappingProxyType({})
     done: str = ""
     digests: int = 0
     privately: bool = True
     there_before: bool = False
+    answered: str = KEY
 
 
 def _digest(place: Place) -> Question:
@@ -54,6 +59,13 @@ CASES: dict[str, Case] = {
     "fit by the form": Case("", lambda place: place.asked("fit", manifest=MANIFEST)),
     "question on the Home tab": Case(
         "", lambda place: place.asked("status", channel=ADA, public=True), privately=False
+    ),
+    QUESTION: Case(
+        "triage",
+        lambda place: place.asked("triage status", thread_ts="1.000001"),
+        {"in_short": True},
+        privately=False,
+        answered=f"{KEY}/asked",
     ),
     "cancel of a profile": Case("profile-cancel", lambda place: place.asked()),
 }
@@ -90,7 +102,7 @@ def _holds(place: Place, case: Case, most: int) -> None:
     if case.privately:
         assert 1 <= len(told) <= most, told
     else:
-        assert list(answers) == [KEY]
+        assert list(answers) == [case.answered]
     if case.done:
         assert place.audited()[case.done, "done"] == 1
         assert max(place.audited().values()) == 1
@@ -121,3 +133,48 @@ def test_killed_at_any_write_what_was_asked_is_done_and_answered_once(
             return len(points)
 
     record_property("crash_points", asyncio.run(run()))
+
+
+class _SlowToKeep:
+    """A store that keeps what a deed asks only once that deed is done, or else after longer than acks wait."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.kept: list[str] = []
+        self._deed_done = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def claim_all(self, entries: Mapping[str, str], *given: Any, **more: Any) -> Any:
+        if any(one.endswith("/asked") for one in entries):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._deed_done.wait(), KEEPING_S + 1)
+        claimed = await self._store.claim_all(entries, *given, **more)
+        self.kept += [f"claimed {one}" for one in entries]
+        return claimed
+
+    async def done_all(self, keys: Any) -> Any:
+        ended = await self._store.done_all(keys)
+        self.kept += [f"done {one}" for one in keys]
+        if KEY in keys:
+            self._deed_done.set()
+        return ended
+
+
+def test_a_deed_that_asks_a_question_is_done_only_when_the_question_is_kept(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with a_place(tmp_path) as place:
+            await place.new_case()
+            stores: list[_SlowToKeep] = []
+
+            def slow(store: Any) -> _SlowToKeep:
+                stores.append(_SlowToKeep(store))
+                return stores[0]
+
+            async with place.bot(store_of=slow) as bot:
+                await bot.does("triage", CASES[QUESTION].asked(place), {"in_short": True})
+            asked, done = f"claimed {KEY}/asked", f"done {KEY}"
+            assert [one for one in stores[0].kept if one in {asked, done}] == [asked, done]
+
+    asyncio.run(run())
