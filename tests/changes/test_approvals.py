@@ -26,8 +26,8 @@ from handlers.changes.terms import Pending, Person
 from handlers.lent import Lent
 from tests.changes.deployments import NOW
 from tests.changes.memory import Cluster, Replica
-from tests.changes.rig import new_store
 from tests.changes.test_journal import RECORD
+from tests.stores import new_store
 
 UNUSED: Any = None
 LINUS = Person("U2", "C1")
@@ -91,7 +91,7 @@ class Clusters:
 
 def played(folder: Path, scene: Callable[[Clusters], Awaitable[None]], skew_s: float = 0) -> None:
     async def play() -> None:
-        async with open_store(await new_store(folder / "store.db"), now=lambda: NOW + skew_s) as store:
+        async with open_store(new_store(folder / "store.db"), now=lambda: NOW + skew_s) as store:
             await scene(Clusters(store, skew_s))
 
     asyncio.run(play())

@@ -35,7 +35,8 @@ from sandbox.apiserver.controllers import Timing
 from tests.cases_support import VERSIONS, files_of
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
 from tests.changes.memory import Cluster, MemoryJournal, Replica
-from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When, new_store
+from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
+from tests.stores import new_store
 
 AT_ONCE = Timing(ready_s=0, gone_s=0, lease_s=0)
 SPELLINGS = ["-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", ""]
@@ -301,7 +302,7 @@ def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_is_tol
     async def run() -> None:
         whole = Steps()
         await Running().raise_(whole)
-        async with open_store(await new_store(tmp_path / "store.db")) as store:
+        async with open_store(new_store(tmp_path / "store.db")) as store:
             here = Running(store.changes("lab"))
             with pytest.raises(Killed):
                 await here.raise_(Steps(whole.names.index("set_verbosity"), "after"))
