@@ -6,7 +6,7 @@ RUN python -m venv --without-pip /opt/hami-bot
 COPY requirements.lock requirements-build.lock ./
 RUN pip install --require-hashes -r requirements-build.lock \
  && pip --python /opt/hami-bot/bin/python install --require-hashes -r requirements.lock
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY bot bot
 COPY handlers handlers
 COPY playbooks playbooks

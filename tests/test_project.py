@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -106,6 +107,54 @@ def test_ci_runs_the_tests_and_stops_at_the_first_failure() -> None:
     assert "\nmake test" in script.read_text()
 
 
+def test_the_workflow_runs_what_ci_runs() -> None:
+    (job,) = yaml.safe_load((ROOT / ".github" / "workflows" / "check.yml").read_text())["jobs"].values()
+    assert job["steps"][-1] == {"run": ".ci/run"}
+
+
+def test_the_python_that_the_workflow_installs_is_the_oldest_that_we_support() -> None:
+    text = (ROOT / ".github" / "workflows" / "check.yml").read_text()
+    assert re.findall(r'python-version: "(.*)"', text) == [PROJECT["project"]["requires-python"].removeprefix(">=")]
+
+
+def test_who_reports_a_wrong_answer_is_asked_for_a_recording() -> None:
+    form = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "wrong-answer.yml").read_text())
+    fields = {one["id"]: one for one in form["body"] if "id" in one}
+    assert "hami-bot record -o " in fields["recording"]["attributes"]["description"]
+    assert fields["recording"]["validations"]["required"]
+
+
+def test_before_a_commit_runs_the_ruff_that_the_lock_pins() -> None:
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert repository["repo"] == "local"
+    assert all(hook["entry"].startswith(".venv/bin/ruff ") for hook in repository["hooks"])
+
+
+def test_the_project_says_its_licence() -> None:
+    assert PROJECT["project"]["license"] == "Apache-2.0"
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License\n                           Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert "COPY pyproject.toml README.md LICENSE ./" in (ROOT / "Dockerfile").read_text()
+    assert "!LICENSE\n" in (ROOT / ".dockerignore").read_text()
+
+
+@pytest.mark.parametrize("name", ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_what_a_contributor_reads_names_only_files_and_targets_that_exist(name: str) -> None:
+    text = (ROOT / name).read_text()
+    paths = re.findall(r"`([\w./-]+/[\w./-]*|[A-Z]{6,}(?:\.md)?|pyproject\.toml)`", text)
+    assert [path for path in paths if "VERSION" not in path and "VERB" not in path and not (ROOT / path).exists()] == []
+    targets = re.findall(r"^    make ([a-z-]+)|`make ([a-z-]+)`", text, re.MULTILINE)
+    known = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {one or other for one, other in targets} <= set(known)
+
+
+def test_contributors_learn_how_a_case_is_added() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert "python -m tests.update_cases" in text
+    assert "tests/cases/hami-VERSION" in text
+
+
 def test_every_playbook_is_kept_apart_from_the_others() -> None:
     contracts = {one["name"]: one for one in PROJECT["tool"]["importlinter"]["contracts"]}
     assert contracts["No playbook knows another"]["modules"] == sorted(load().values())
@@ -130,6 +179,8 @@ def test_the_wheel_holds_every_package_and_text(tmp_path: Path) -> None:
     (wheel,) = tmp_path.glob("*.whl")
     held = set(zipfile.ZipFile(wheel).namelist())
     packages = PROJECT["tool"]["importlinter"]["root_packages"]
+    metadata = next(zipfile.ZipFile(wheel).read(name).decode() for name in held if name.endswith("/METADATA"))
+    assert "License-Expression: Apache-2.0\nLicense-File: LICENSE\n" in metadata
     wanted = {
         str(path.relative_to(ROOT))
         for package in packages
