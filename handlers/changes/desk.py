@@ -3,15 +3,20 @@
 Whatever a button or a form brings back asks only what its sender may type: it is authorised and planned again.
 """
 
+import contextlib
+from typing import Any
+
 import msgspec
 
 from bot.access import Access
 from bot.changes.durations import format_duration
 from bot.changes.journal import ENDS
 from bot.changes.plan import later
+from bot.changes.record import Record
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.groups import Groups
 from bot.slack.render.change_offer import Offer
+from bot.store import StoreError
 from bot.triage.state import News
 from handlers.changes.approving import Approving
 from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
@@ -22,12 +27,15 @@ from handlers.changes.sites import Sites
 from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
 from handlers.changes.typed import typed_words
 from handlers.changes.words import Raise
-from handlers.deeds import NotDone
+from handlers.deeds import NotDone, Taken
 from handlers.lent import Lent
 from handlers.threads import note_done
 
 LONGER_S = 600.0
 """What the card's button adds to the deadline, as `extend 10m` does."""
+
+_ROUNDED_S = 2.0
+"""The API server tells its time, and a record its own, in whole seconds."""
 
 
 class ChangeDesk:
@@ -179,6 +187,23 @@ class ChangeDesk:
             async with site.busy:
                 event = await site.changer.revert(namespace, name, by=who.user)
         return self.lent.say("card.reverted-now", kind=event.kind)
+
+    async def is_meant(self, taken: Taken[Any], cluster: str, record: Record) -> bool:
+        """Whether the open change is the one that this deed, which names none, is about.
+
+        A resumed deed is about the change whose id the first run kept. Without one a change that is younger than the
+        deed is another: both ages are differences of one clock each, so a wrong clock does not matter.
+        """
+        facts, key = self.lent.store.facts, f"{taken.key}/change"
+        if not taken.resumed:
+            with contextlib.suppress(StoreError):  # a revert needs no store
+                await facts.first(key, record.id)
+            return True
+        if (kept := await facts.get(key)) is not None:
+            return kept == record.id
+        site = await self._maker.timed(cluster)
+        age_s = site.changer.time() - record.since
+        return age_s >= self.lent.now() - taken.asked.asked_at - _ROUNDED_S
 
     async def _is_open(self, cluster: str, target: str, change_id: str) -> bool:
         try:

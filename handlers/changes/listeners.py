@@ -178,7 +178,7 @@ class _Window:
             return self._report(planned_report(found, request, planned, self._say))
         if isinstance(request, Show) or (record := open_one(found, request)) is None:
             return self._report(shown_report(found, request, self._say))
-        if taken.resumed and record.since > taken.asked.asked_at:
+        if not await self._changes.is_meant(taken, cluster, record):
             raise Refused(self._say("card.another"), hint=self._say("card.another-hint"))
         if isinstance(request, Extend):
             return await self._changes.extend(who, cluster, found.target, record.id, request.seconds, key=taken.key)

@@ -146,7 +146,10 @@ class Bot(NamedTuple):
 
 @dataclass
 class Place:
-    """A workspace, a cluster, and a clock; a database of its own for each case. `patched` counts its changes."""
+    """A workspace, a cluster, and a clock; a database of its own for each case. `patched` counts its changes.
+
+    The bot's clock is ahead of the API server's by `skew_s`.
+    """
 
     cluster: LiveCluster
     writer: Writer
@@ -155,6 +158,7 @@ class Place:
     folder: Path
     before: Any = None
     ahead_s: float = 0.0
+    skew_s: float = 0.0
     number: int = 0
     patched: Counter[str] = field(default_factory=Counter[str])
     database: Path = field(default_factory=Path)
@@ -165,7 +169,7 @@ class Place:
         return self.slack.workspace.channel_id(ROOM)
 
     def now(self) -> float:
-        return time.time() + self.ahead_s
+        return time.time() + self.ahead_s + self.skew_s
 
     def asked(self, words: str = "", user: str = ADA, **more: Any) -> Question:
         about = {"channel": self.room, "asked_at": self.now(), "beside": True, **more}
@@ -226,7 +230,7 @@ class Place:
         self.number += 1
         self.database = self.folder / f"{self.number}.db"
         new_store(self.database)
-        self.ahead_s = 0.0
+        self.ahead_s = self.skew_s = 0.0
         self.before = self.before or (await self.live())["spec"]
         await self.rolled_out()
         self.patched.clear()

@@ -180,3 +180,56 @@ def test_killed_at_any_write_a_change_is_made_once_or_told(
             return len(points)
 
     record_property("crash_points", asyncio.run(run()))
+
+
+WRITES = {"claim_all": 0, "first": 1}
+"""Of a revert that is asked for in words, the first two."""
+SKEWS = [10_800, -10_800, 0]
+
+
+async def _killed_revert_in_words(place: Place, skew_s: float, write: str) -> None:
+    """Of a change that is made, told to a bot with a wrong clock that was killed just after that write."""
+    await place.new_case()
+    await _made(place)
+    place.skew_s = skew_s
+    async with place.bot(BY_ONE, life := Life(WRITES[write], "after")) as bot:
+        await bot.does("change", place.asked("profiling off"), {})
+    assert life.names[-1] == write, life.names
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("skew_s", SKEWS)
+def test_a_resumed_revert_ends_ones_own_change_whatever_the_clock_says(
+    skew_s: float, write: str, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        async with a_place(tmp_path) as place:
+            await _killed_revert_in_words(place, skew_s, write)
+            place.ahead_s = 5
+            async with place.bot() as bot:
+                await bot.resumes()
+            assert await place.record() is None, place.told()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("skew_s", SKEWS)
+def test_a_resumed_revert_leaves_a_newer_change_whatever_the_clock_says(
+    skew_s: float, write: str, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        async with a_place(tmp_path) as place:
+            await _killed_revert_in_words(place, skew_s, write)
+            place.ahead_s, place.skew_s = 60, 0
+            async with place.bot() as bot:
+                await bot.change.revert(Person(LINUS, place.room), "", TARGET, "")
+            await place.rolled_out()
+            newer = await _made(place)
+            place.ahead_s, place.skew_s = 65, skew_s
+            async with place.bot() as bot:
+                await bot.resumes()
+            assert (await place.record() or {}).get("id") == newer, place.told()
+            assert "another" in place.told()[-1]
+
+    asyncio.run(run())
