@@ -37,6 +37,8 @@ SETTLING = 3.0
 """Seconds before looking for a message whose outcome is unknown: Slack may still be at it."""
 LATE_FILES = 30.0
 """Seconds in which files may still appear whose sharing got no answer: only then are they shared again."""
+FILES_TRIED = 3600.0
+"""Seconds in which the files of a message are tried again; then its thread says that they could not be attached."""
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 REFUSED_WAIT = 60.0
 """Seconds between tries while Slack refuses the token: the app may be installed again at any time."""
@@ -52,6 +54,7 @@ MOST_TRIES = 6
 
 _ITS_OWN = frozenset({"update_failed", "file_update_failed", "streaming_state_conflict"})
 _OF_THE_CHANNEL = frozenset({Problem.FORBIDDEN, Problem.GONE})
+_PASSING = frozenset({Problem.RATE_LIMITED, Problem.TRANSIENT, Problem.UNKNOWN_OUTCOME})
 _NO_LOOKING = frozenset({*_OF_THE_CHANNEL, Problem.BAD_REQUEST, Problem.TOO_LONG, Problem.NO_FILE, Problem.NO_REPLY})
 
 
@@ -322,11 +325,11 @@ class Outbox:
         try:
             there = await self._shared_before(row, files, thread)
         except SlackFailure as failure:
-            self._held_up(lane, failure)
+            await self._not_shared(lane, row, files, failure)
             return
         left = [one for one in files if one.file_id not in there]
         if any(one.state == "sharing" for one in left) and self._now() < row.sent_at + LATE_FILES:
-            lane.ready_at = self._clock() + SETTLING
+            await self._rows.files_later(row, self._now() + SETTLING)
             return
         ready: list[StoredFile] = []
         for one in left:
@@ -383,7 +386,7 @@ class Outbox:
             return set()
 
     async def _not_shared(self, lane: _Lane, row: Queued, files: list[StoredFile], failure: SlackFailure) -> None:
-        if self._held_up(lane, failure):
+        if await self._put_off(lane, row, failure):
             return
         lane.ready_at = self._clock() + SPACING
         if failure.error == "file_not_found" and any(one.state != "new" for one in files):
@@ -397,6 +400,17 @@ class Outbox:
         await self.put(f"{row.key}/{files[0].digest[:12]}", row.channel, note, thread_ts=thread)
         for one in files:
             await self._note(row, one, "failed", one.file_id, failure.message)
+
+    async def _put_off(self, lane: _Lane, row: Queued, failure: SlackFailure) -> bool:
+        """Whether the files are tried again: as long after as they were tried so far. They hold up no other message."""
+        tried = self._now() - row.claimed_at
+        if failure.problem is Problem.AUTH:
+            self._held_up(lane, failure)
+        elif failure.problem not in _PASSING or tried > FILES_TRIED:
+            return False
+        wait = failure.retry_after or min(max(tried, SETTLING), LONGEST_WAIT)
+        await self._rows.files_later(row, self._now() + wait)
+        return True
 
     async def _note(self, row: Queued, stored: StoredFile, state: str, file_id: str, reason: str = "") -> None:
         now = self._now()

@@ -2,7 +2,8 @@
 
 A row goes new -> sending -> done or failed. Whoever sends it owns it until `lease_until`; a row still `sending` after
 that was left by a process that died, and whoever takes it over has to look what became of it. `version` counts its
-contents: the newest one is what Slack shall show, so `sent_version < version` is work to do.
+contents: the newest one is what Slack shall show, so `sent_version < version` is work to do. A row in `files` is said,
+and nobody's; its files are tried again from `lease_until` on, after all that is new.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, RowMapping, and_, delete, exists, func, insert, not_, or_, select, update
+from sqlalchemy import Row, RowMapping, and_, case, delete, exists, func, insert, not_, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -140,10 +141,11 @@ class OutboxRows:
                 return await connection.scalar(select(func.count()).where(_waiting)) or 0
 
     async def oldest(self) -> tuple[str, float] | None:
-        """The channel of the row that has waited for longest, and since when; None if none waits."""
+        """The channel of the message that has waited for longest, and since when; None if none waits."""
+        unsaid = outbox.c.state.in_(("new", "sending"))
         with told("reading the outbox"):
             async with self._engine.connect() as connection:
-                query = select(outbox.c.channel, outbox.c.queued_at).where(_waiting).order_by(outbox.c.queued_at)
+                query = select(outbox.c.channel, outbox.c.queued_at).where(unsaid).order_by(outbox.c.queued_at)
                 row = (await connection.execute(query.limit(1))).first()
         return (row.channel, row.queued_at) if row else None
 
@@ -162,6 +164,8 @@ class OutboxRows:
                 if not await connection.scalar(select(exists(select(outbox.c.id).where(here, _waiting)))):
                     return None
                 lease = await connection.scalar(select(func.min(outbox.c.lease_until)).where(theirs))
+                if lease is None and not await connection.scalar(select(exists(select(outbox.c.id).where(here, _new)))):
+                    lease = await connection.scalar(select(func.min(outbox.c.lease_until)).where(here, _files))
                 last = await connection.scalar(select(func.max(outbox.c.sent_at)).where(here, outbox.c.sent_at <= now))
         return max((lease or 0.0) - now, (last or 0.0) + SPACING - now, 0.0)
 
@@ -178,7 +182,8 @@ class OutboxRows:
                 return await _change(connection, mine, {"owner": owner, "lease_until": now + lease})
 
     async def claim(self, channel: str, owner: str, now: float, lease: float) -> Queued | None:
-        """The channel's most severe, then oldest new row, now `sending` and the owner's for `lease` seconds.
+        """The channel's most severe, then oldest new row, now `sending` and the owner's for `lease` seconds; where
+        nothing is new, one whose files are to be tried again.
 
         None if there is none, or if somebody else is sending to the channel or did less than `SPACING` ago.
         """
@@ -189,12 +194,14 @@ class OutboxRows:
         busy = or_(exists(theirs.where(sending)), exists(theirs.where(just_sent)))
         with told("claiming a message"):
             async with self._engine.begin() as connection:
-                wanted = and_(outbox.c.channel == channel, outbox.c.state == "new", not_(busy))
-                found = await connection.scalar(select(outbox.c.id).where(wanted).order_by(*_turn).limit(1))
+                due = and_(or_(_new, and_(_files, outbox.c.lease_until <= now)), not_(busy))
+                wanted = select(outbox.c.id).where(outbox.c.channel == channel, due)
+                found = await connection.scalar(wanted.order_by(not_(_new), *_turn).limit(1))
                 if found is None:
                     return None
-                still = and_(outbox.c.id == found, outbox.c.state == "new", not_(busy))
-                values = {"state": "sending", "owner": owner, "lease_until": now + lease, "claimed_at": now}
+                still = and_(outbox.c.id == found, due)
+                since = case((_new, now), else_=outbox.c.claimed_at)
+                values = {"state": "sending", "owner": owner, "lease_until": now + lease, "claimed_at": since}
                 return await _change(connection, still, values)
 
     async def trying(self, row: Queued, now: float, lease: float) -> Queued | None:
@@ -216,6 +223,14 @@ class OutboxRows:
     async def release(self, row: Queued) -> None:
         """Puts the row back: nothing of what was tried reached Slack, or only older content did."""
         await self._mine(row, {"state": "new", "owner": ""})
+
+    async def files_later(self, row: Queued, at: float) -> None:
+        """The message is said, and its files are tried again from `at` on; unless there is newer content by now."""
+        with told("putting off the files of a message"):
+            async with self._engine.begin() as connection:
+                newer = outbox.c.version > outbox.c.sent_version
+                if not await _change(connection, and_(_owned(row), newer), {"state": "new", "owner": ""}):
+                    await _change(connection, _owned(row), {"state": "files", "owner": "", "lease_until": at})
 
     async def settle(self, row: Queued) -> None:
         """Done; or new again, if there is newer content by now."""
@@ -279,7 +294,8 @@ class OutboxRows:
                 return await _change(connection, _owned(row), values)
 
 
-_waiting = outbox.c.state.in_(("new", "sending"))
+_new, _files = outbox.c.state == "new", outbox.c.state == "files"
+_waiting = outbox.c.state.in_(("new", "sending", "files"))
 _turn = (outbox.c.severity, outbox.c.queued_at, outbox.c.id)
 
 
@@ -307,7 +323,7 @@ async def _renew(
     if same and old.state != "failed":
         return
     changes: Values = {**values, "version": old.version + 1}
-    if old.state in {"done", "failed"}:
+    if old.state in {"done", "failed", "files"}:
         changes |= {"state": "new", "queued_at": now, "reason": ""}
     await connection.execute(update(outbox).where(outbox.c.id == old.id).values(**changes))
     replaced = and_(outbox_files.c.digest.not_in(wanted), outbox_files.c.state != "done")

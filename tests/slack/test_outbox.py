@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from bot.slack.message import File, Message
-from bot.slack.outbox import LATE_FILES, LEASE, Outbox
+from bot.slack.outbox import FILES_TRIED, LATE_FILES, LEASE, Outbox
 from bot.store import Store
 from sandbox.slack import Fault, Seed
 from tests.slack.outbox_support import (
@@ -169,7 +169,7 @@ def test_a_file_that_appears_after_the_process_died_is_shared_once(database: str
         bot.slack.faults.append(Fault("late_files", seconds=8))
         bot.slack.faults.append(Fault("reset_after", COMPLETE))
         await outbox.put("a", ONCALL, line("gpu-1 is full")._replace(files=(CSV,)))
-        await drain(store, bot.clock, outbox, until=lambda: calls(bot, COMPLETE) == 1)
+        await drain(store, bot.clock, outbox, until=lambda: calls(bot, COMPLETE) > 0)
         await drain(store, bot.clock, outbox_of(bot, store, owner="another"))
         assert [name for name, _ in shared(bot, ONCALL)] == ["use.csv"]
         assert answered(bot, COMPLETE) == 1
@@ -196,6 +196,72 @@ def test_a_file_that_was_certainly_not_shared_is_shared_as_soon_as_slack_allows(
         await drain(store, bot.clock, outbox)
         assert [name for name, _ in shared(bot, ONCALL)] == ["use.csv"]
         assert bot.clock.now() < START + LATE_FILES
+
+    with_outbox(database, work)
+
+
+STAGE = "files.getUploadURLExternal"
+
+
+@pytest.mark.parametrize("where", [STAGE, "upload/", COMPLETE])
+def test_files_that_slack_does_not_take_hold_up_no_other_message(database: str, where: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("status", where, times=None))
+        await outbox.put("a", ONCALL, line("first")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox, until=lambda: calls(bot, STAGE) > 0)
+        for number in range(20):
+            await outbox.put(f"{number}", ONCALL, line(f"critical {number}"), severity="critical")
+            asked = bot.clock.now()
+            await drain(store, bot.clock, outbox, until=lambda: texts(bot, ONCALL)[-1] == f"critical {number}")  # noqa: B023
+            assert bot.clock.now() - asked < 5
+            await bot.clock.advance(7 * number)
+
+    with_outbox(database, work)
+
+
+def test_a_share_without_an_answer_holds_up_no_other_message(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("late_files", seconds=25))
+        bot.slack.faults.append(Fault("reset_after", COMPLETE))
+        await outbox.put("a", ONCALL, line("first")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox, until=lambda: calls(bot, COMPLETE) > 0)
+        await outbox.put("b", ONCALL, line("second"), severity="critical")
+        asked = bot.clock.now()
+        await drain(store, bot.clock, outbox, until=lambda: len(texts(bot, ONCALL)) == 2)
+        assert bot.clock.now() - asked < 5
+        await drain(store, bot.clock, outbox)
+        assert [name for name, _ in shared(bot, ONCALL)] == ["use.csv"]
+        assert answered(bot, COMPLETE) == 1
+
+    with_outbox(database, work)
+
+
+def test_files_that_slack_does_not_take_for_an_hour_are_given_up_and_their_thread_says_so(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("status", STAGE, times=None))
+        await outbox.put("a", ONCALL, line("first")._replace(files=(CSV,)))
+        await drain(store, bot.clock, outbox)
+        first, note = said(bot, ONCALL)
+        assert "`use.csv` could not be attached: files.getUploadURLExternal: Slack answered HTTP 503" in note["text"]
+        assert note["thread_ts"] == first["ts"]
+        assert FILES_TRIED <= bot.clock.now() - START < FILES_TRIED + 90
+        assert calls(bot, STAGE) < 150
+        assert outbox.waiting() == 0
+
+    with_outbox(database, work)
+
+
+def test_a_message_whose_files_wait_is_edited_at_once(database: str):
+    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
+        bot.slack.faults.append(Fault("status", STAGE, until=START + 300, times=None))
+        message = line("3 pods")._replace(files=(CSV,))
+        await outbox.put("a", ONCALL, message)
+        await drain(store, bot.clock, outbox, until=lambda: bot.clock.now() > START + 200)
+        await outbox.put("a", ONCALL, message._replace(text="5 pods"))
+        await drain(store, bot.clock, outbox, until=lambda: texts(bot, ONCALL) == ["5 pods"])
+        assert bot.clock.now() < START + 270
+        await drain(store, bot.clock, outbox)
+        assert [name for name, _ in shared(bot, ONCALL)] == ["use.csv"]
 
     with_outbox(database, work)
 
