@@ -33,7 +33,7 @@ class Edits:
         try:
             known = await self._known(question)
             if known is None and question.message:
-                await self._facts.first(_fact(question), _written(key, question))
+                known = _read(await self._facts.first(_fact(question), _written(key, question)))
         except StoreError as error:
             log.warning("whether a message was edited is not known: %s", error)
             return "first"
@@ -58,11 +58,15 @@ class Edits:
 
     async def _known(self, question: Question) -> _Words | None:
         text = await self._facts.get(_fact(question)) if question.message else None
-        return msgspec.json.decode(text, type=_Words) if text else None
+        return _read(text) if text else None
 
 
 def _fact(question: Question) -> str:
     return f"words:{question.message}"
+
+
+def _read(text: str) -> _Words:
+    return msgspec.json.decode(text, type=_Words)
 
 
 def _written(key: str, question: Question) -> str:
