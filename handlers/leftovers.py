@@ -6,6 +6,7 @@ from functools import partial
 from bot.errors import BotError
 from bot.report import one_line
 from bot.slack.work import Tell
+from bot.store.store import DROPPED
 from handlers.deeds import TOO_LATE_S, Deed, NotDone, Why, read_deed
 from handlers.desk import AT_ONCE, SHOWN_WORDS, Desk, GaveUp
 from handlers.question import Question, read_question
@@ -15,9 +16,6 @@ _WHY: dict[str, str] = {
     "not-done-tries": "every try to answer it ended the bot's process",
     "not-done-late": "it was asked too long ago, and the bot was away",
 }
-
-_DROPPED = "/dropped"
-"""Ends the key under which it is told that something is not tried any more."""
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +30,7 @@ class Leftovers:
     async def resume(self) -> int:
         """Takes them up, few at once; how many. Tells what it drops. Raises StoreError."""
         taken = 0
-        for key, payload in await self._lent.store.given_up():
-            self._drop(f"{key}{_DROPPED}", payload, "not-done-tries", "")
+        await self._lent.store.give_up()
         for key, payload in await self._lent.store.unfinished():
             await self._lent.work.room(AT_ONCE)
             taken += self._resume(key, payload)
@@ -41,11 +38,14 @@ class Leftovers:
 
     def _resume(self, key: str, payload: str) -> bool:
         """Whether it is taken up, and not dropped."""
+        if key.endswith(DROPPED):
+            self._drop(key, payload, "not-done-tries")
+            return False
         if deed := read_deed(payload):
             return self._resume_deed(key, payload, deed)
         question = read_question(payload)
         if question is None or self._lent.now() - question.asked_at > TOO_LATE_S:
-            self._drop(key, payload, "not-done-late", payload)
+            self._drop(key, payload, "not-done-late")
             return False
         self._desk.ask(key, question)
         return True
@@ -53,24 +53,24 @@ class Leftovers:
     def _resume_deed(self, key: str, payload: str, deed: Deed) -> bool:
         known = self._desk.kinds.read(key, deed)
         if known is None:
-            self._drop(key, payload, "not-done-version", payload)
+            self._drop(key, payload, "not-done-version")
         elif self._lent.now() - deed.asked.asked_at > deed.lasts_s:
-            self._drop(key, payload, "not-done-late", payload)
+            self._drop(key, payload, "not-done-late")
         elif known[0].is_live:
-            self._drop(key, payload, "not-done-live", payload)
+            self._drop(key, payload, "not-done-live")
         else:
             kind, taken = known
             self._desk.carry_out(taken, kind, payload)
             return True
         return False
 
-    def _drop(self, key: str, payload: str, why: Why, kept: str) -> None:
-        """Tells that it is not done. Under its own key with `kept` as its payload, it is told after another crash."""
+    def _drop(self, key: str, payload: str, why: Why) -> None:
+        """Tells that it is not done, after another crash too: its key and payload stay in the store until then."""
         deed = read_deed(payload)
         question = deed.asked if deed else read_question(payload)
         if question is None:
             log.warning("%s is dropped: it is of another version", key)
-            self._lent.work.start(key, _nothing, _untold, payload=kept)
+            self._lent.work.start(key, _nothing, _untold, payload=payload)
             return
         log.warning("%s is dropped: %s", key, why)
         desk, tell = self._desk, self._tell(key, question)
@@ -80,8 +80,8 @@ class Leftovers:
             error = NotDone(why).with_words(desk.again(question.words))
         else:
             error = _unanswered(question, why)
-        of_asked = key.removesuffix(_DROPPED)
-        self._lent.work.start(key, partial(self._told, of_asked, question, tell, error), tell, payload=kept)
+        of_asked = key.removesuffix(DROPPED)
+        self._lent.work.start(key, partial(self._told, of_asked, question, tell, error), tell, payload=payload)
 
     async def _told(self, key: str, question: Question, tell: Tell, error: BotError) -> None:
         if not await self._desk.was_answered(key, question):

@@ -13,8 +13,10 @@ from weakref import WeakKeyDictionary
 from bot.bugs import REPORT, bugs_as_errors
 from bot.errors import BotError
 from bot.store import Store, StoreError
+from bot.store.store import RUNNING, Claim
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 LONGEST_S = 120.0
 KEEPING_S = 0.025
@@ -22,6 +24,8 @@ KEEPING_S = 0.025
 would hold up every ack, little. What is acked before it is kept is lost if the process is killed in that moment."""
 DEED_S = 2.0
 """How long an ack waits until what a person did is kept. Slack waits 3 s for the ack."""
+ENDING_S = 30.0
+"""Seconds in which a job that took too long is told, and is noted as done: no other process takes it up meanwhile."""
 BUSY_AT_ONCE = 2
 """Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
 _UNCLAIMED_KEPT = 1000
@@ -76,7 +80,7 @@ class Work:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._claimed: dict[str, asyncio.Future[set[str]]] = {}
         self._claims = _Together(store.claim_all)
-        self._ends = _Together(store.done_all)
+        self._ends = _Together[None, None](store.done_all)
         self._one_goes_on = asyncio.Lock()
         self._busy = asyncio.Semaphore(BUSY_AT_ONCE)
         self._given_up = WeakKeyDictionary[asyncio.Task[Any] | None, str]()
@@ -106,11 +110,11 @@ class Work:
         """
         if key in self._running or key in self._unclaimed:
             return
-        claim = asyncio.ensure_future(self._claims.write(key, payload))
+        longest_s = longest_s or self._longest_s
+        held = Claim(payload, max(RUNNING, longest_s + ENDING_S))
+        claim = asyncio.ensure_future(self._claims.write(key, held))
         within_s = self._deed_s if is_deed else None
-        once = self._once(
-            key, job, tell, claim, regardless=regardless, within_s=within_s, longest_s=longest_s or self._longest_s
-        )
+        once = self._once(key, job, tell, claim, regardless=regardless, within_s=within_s, longest_s=longest_s)
         task = asyncio.create_task(once, name=key)
         self._running[key], self._claimed[key] = task, claim
         task.add_done_callback(lambda _: (self._running.pop(key, None), self._claimed.pop(key, None)))
@@ -233,7 +237,7 @@ class Work:
         except StoreError:
             return
         if is_kept:
-            await self._ends.write(key, "")
+            await self._ends.write(key, None)
 
     async def _bounded(self, job: Job, tell: Tell, longest_s: float) -> None:
         try:
@@ -275,17 +279,17 @@ def _threaded(step: Callable[[], T], done: Callable[[], None]) -> Future[T]:
     return result
 
 
-class _Together(Generic[T]):
+class _Together(Generic[V, T]):
     """What many want written at once is one transaction: a commit takes as long for fifty as for one."""
 
-    def __init__(self, write: Callable[[dict[str, str]], Awaitable[T]]) -> None:
+    def __init__(self, write: Callable[[dict[str, V]], Awaitable[T]]) -> None:
         self._write = write
-        self._waiting: dict[str, str] = {}
+        self._waiting: dict[str, V] = {}
         self._next: asyncio.Task[T] | None = None
         self._begun = set[asyncio.Task[T]]()
         self._one_at_a_time = asyncio.Lock()
 
-    def write(self, key: str, value: str) -> Awaitable[T]:
+    def write(self, key: str, value: V) -> Awaitable[T]:
         """What the transaction will return that has this entry. It is made whether or not a caller is cancelled."""
         self._waiting[key] = value
         if self._next is None:

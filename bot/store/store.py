@@ -3,8 +3,9 @@
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from typing import NamedTuple
 
-from sqlalchemy import and_, delete, insert, or_, select, update
+from sqlalchemy import and_, delete, insert, not_, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -25,13 +26,22 @@ from bot.store.spells import SpellRows
 from bot.store.tables import outbox, seen, threads
 
 RUNNING = 150.0
-"""Seconds that a claim holds without a `done`: more than work on a delivery may take, and a dead process never says."""
+"""Seconds that a claim holds without a `done`: more than most work may take, and a dead process never says."""
 TRIES = 3
 """Work that ended its process so many times is not begun again."""
+DROPPED = "/dropped"
+"""Ends the key of the work to tell that what has the key before it is not tried any more."""
 REMEMBERED = 3600.0
 """Seconds that something done is a duplicate. Slack repeats an event for about six minutes."""
 THREADS_KEPT = 90 * 86400.0
 _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class Claim(NamedTuple):
+    """What another process needs to do the work should this one die, and the seconds after which it is held dead."""
+
+    payload: str = ""
+    holds_s: float = RUNNING
 
 
 class Store:
@@ -62,19 +72,19 @@ class Store:
 
         `payload` is what another process needs to do it, should this one die (`unfinished`).
         """
-        return key in await self.claim_all({key: payload})
+        return key in await self.claim_all({key: Claim(payload)})
 
-    async def claim_all(self, wanted: Mapping[str, str]) -> set[str]:
-        """The keys of which the work is the caller's, as by `claim` with their payloads, in one transaction."""
+    async def claim_all(self, wanted: Mapping[str, Claim]) -> set[str]:
+        """The keys of which the work is the caller's, as by `claim`, in one transaction."""
         now = self._now()
         rows = [
-            {"key": key, "state": "running", "expires_at": now + RUNNING, "payload": payload, "tries": 1}
-            for key, payload in sorted(wanted.items())  # in one order, or two processes wait for each other
+            {"key": key, "state": "running", "expires_at": now + one.holds_s, "payload": one.payload, "tries": 1}
+            for key, one in sorted(wanted.items())  # in one order, or two processes wait for each other
         ]
         new = self._insert(seen)
         again = new.on_conflict_do_update(
             index_elements=[seen.c.key],
-            set_={"state": "running", "expires_at": now + RUNNING, "tries": seen.c.tries + 1},
+            set_={"state": "running", "expires_at": new.excluded.expires_at, "tries": seen.c.tries + 1},
             where=and_(seen.c.expires_at <= now, seen.c.tries < TRIES),
         )
         with told("claiming deliveries"):
@@ -89,16 +99,22 @@ class Store:
             async with self._engine.connect() as connection:
                 return [(row.key, row.payload) for row in await connection.execute(wanted)]
 
-    async def given_up(self) -> list[tuple[str, str]]:
-        """The same of work that ended its process `TRIES` times: each is told of once, and never begun again."""
-        spent = and_(seen.c.state == "running", seen.c.expires_at <= self._now(), seen.c.tries >= TRIES)
-        wanted = select(seen.c.key, seen.c.payload).where(spent, seen.c.payload != "")
-        with told("looking for work that was given up"):
+    async def give_up(self) -> None:
+        """Work that ended its process `TRIES` times is not begun again: to tell so is `unfinished` work, `DROPPED`."""
+        now = self._now()
+        spent = and_(seen.c.state == "running", seen.c.expires_at <= now, seen.c.tries >= TRIES)
+        is_told = not_(seen.c.key.endswith(DROPPED))
+        wanted = select(seen.c.key, seen.c.payload).where(spent, seen.c.payload != "", is_told)
+        with told("giving work up"):
             async with self._engine.begin() as connection:
-                found = [(row.key, row.payload) for row in await connection.execute(wanted.with_for_update())]
-                values = {"state": "done", "payload": "", "expires_at": self._now() + REMEMBERED}
+                rows = [
+                    {"key": key + DROPPED, "state": "running", "expires_at": now, "payload": payload, "tries": 0}
+                    for key, payload in await connection.execute(wanted.with_for_update())
+                ]
+                if rows:
+                    await connection.execute(self._insert(seen).on_conflict_do_nothing(), rows)
+                values = {"state": "done", "payload": "", "expires_at": now + REMEMBERED}
                 await connection.execute(update(seen).where(spent).values(**values))
-                return found
 
     async def done(self, key: str) -> None:
         """The work on `key` need not be done again."""

@@ -66,7 +66,7 @@ UNDERWAY = 200.0
 _PARTS = ("audit", "approvals", "facts", "digests", "incidents", "profiles")
 _READS = {
     "get", "read", "opened", "known", "wanted", "left", "listed", "content", "last", "is_added", "asked_for", "thread",
-    "unfinished", "given_up", "find", "head", "members", "identity", "fit", "deployment", "pods_of", "takes_verbosity",
+    "unfinished", "find", "head", "members", "identity", "fit", "deployment", "pods_of", "takes_verbosity",
     "stage", "shared", "heads", "settled", "of_thread",
 }  # fmt: skip
 

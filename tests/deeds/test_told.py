@@ -1,6 +1,8 @@
 """What is not done, or not done again, is told to whoever did it, with the words that repeat it."""
 
 import asyncio
+import contextlib
+import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,9 @@ import msgspec
 import pytest
 
 from bot.store import Store
-from handlers.deeds import TOO_LATE_S, Deed
-from tests.changes.rig import When
+from bot.store.store import RUNNING, TRIES
+from handlers.deeds import NOTHING, TOO_LATE_S, Deed, Kind, Nothing, Taken
+from tests.changes.rig import Killed, When
 from tests.deeds.rig import KEY, Life, Place, a_place, crash_points
 
 TS = "1795365974.621041"
@@ -116,6 +119,64 @@ def test_a_deed_of_another_version_is_told_once_with_the_words_that_repeat_it(
         told = await _told_after_a_restart(place)
         assert "another version of the bot kept it" in told
         assert "verbosity 5" in told
+
+    _played(tmp_path, scene)
+
+
+def test_a_deed_that_was_given_up_is_told_whenever_a_process_ends_meanwhile(tmp_path: Path) -> None:
+    async def case(place: Place, at: int | None, when: When) -> list[str]:
+        await place.new_case()
+        await _kept(place, "triage", "digest daily 09:00 UTC")
+        with contextlib.closing(sqlite3.connect(place.database)) as connection, connection:
+            connection.execute("update seen set tries = ?", (TRIES,))
+        life = Life(at, when)
+        with contextlib.suppress(Killed):
+            async with place.bot(life=life) as bot:
+                await bot.resumes()
+        for _ in range(2):
+            async with place.bot() as bot:
+                await bot.resumes()
+        told, *again = place.told()
+        assert "this was not done" in told
+        assert "digest daily 09:00 UTC" in told
+        assert not again or life.names[-1] == "done_all"  # killed when it was told, and not yet noted
+        return life.names
+
+    async def run() -> None:
+        async with asyncio.timeout(60), a_place(tmp_path) as place:
+            for at, when in crash_points(await case(place, None, "before")):
+                await case(place, at, when)
+
+    asyncio.run(run())
+
+
+# ------------------------------------------------------------------------------------------------- another replica
+
+
+def test_a_deed_that_may_take_long_stays_its_replica_s_as_long(tmp_path: Path) -> None:
+    async def scene(place: Place) -> None:
+        begun, gate, done = asyncio.Event(), asyncio.Event(), list[str]()
+
+        async def take_long(taken: Taken[Nothing]) -> None:
+            begun.set()
+            await gate.wait()
+            done.append(taken.key)
+
+        asked = place.asked("profile cpu 200s")
+        async with place.bot() as one, place.bot() as other:
+            kind, _ = [bot.desk.kinds.add(Kind("takes-long", Nothing, take_long)) for bot in (one, other)]
+            await one.desk.do(KEY, kind, asked, NOTHING, longest_s=330)
+            await begun.wait()
+            for at in (RUNNING + 1, 331):
+                place.ahead_s = at
+                assert await other.leftovers.resume() == 0
+            place.ahead_s = 370
+            assert [key for key, _ in await other.lent.store.unfinished()] == [KEY]
+            gate.set()
+            await one.ended()
+            assert await other.leftovers.resume() == 0
+        assert done == [KEY]
+        assert place.told() == []
 
     _played(tmp_path, scene)
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from bot.changes.journal import Event
 from bot.store import Store, open_store
 from bot.store.outbox_rows import SPACING
+from bot.store.store import Claim
 from tests.records import RECORD
 
 NOW = 1_000_000.0
@@ -36,7 +37,9 @@ def test_a_delivery_is_claimed_by_one_of_them(database: str) -> None:
 
 def test_of_two_batches_with_the_same_deliveries_each_is_claimed_once(database: str) -> None:
     async def work(one: Store, other: Store) -> None:
-        batches = [{f"Ev{number}": "payload" for number in range(first, first + 10)} for first in range(0, 30, 5)]
+        batches = [
+            {f"Ev{number}": Claim("payload") for number in range(first, first + 10)} for first in range(0, 30, 5)
+        ]
         claims = [store.claim_all(batch) for batch in batches for store in (one, other)]
         granted = Counter(itertools.chain(*await asyncio.gather(*claims)))
         assert granted == {f"Ev{number}": 1 for number in range(35)}

@@ -12,7 +12,7 @@ import pytest
 from bot.store import Store, StoreError, open_store
 from bot.store.migrations import NEWEST
 from bot.store.outbox_rows import DONE_KEPT, Queued, stored_file
-from bot.store.store import REMEMBERED, RUNNING, THREADS_KEPT, TRIES
+from bot.store.store import DROPPED, REMEMBERED, RUNNING, THREADS_KEPT, TRIES
 
 
 class Now:
@@ -82,9 +82,22 @@ def test_work_that_nobody_finished_can_be_claimed_again_but_not_for_ever(databas
             now.at += 1
         assert await store.unfinished() == []
         assert not await store.claim("Ev1")
-        assert await store.given_up() == [("Ev1", "the event itself")]
-        assert await store.given_up() == []
+        for _ in range(2):
+            await store.give_up()
+            assert await store.unfinished() == [(f"Ev1{DROPPED}", "the event itself")]
         assert not await store.claim("Ev1")
+        await store.done(f"Ev1{DROPPED}")
+        assert await store.unfinished() == []
+
+
+def test_that_work_was_given_up_is_itself_given_up_once_it_ended_its_process_as_often(database: str):
+    async def work(store: Store, now: Now) -> None:
+        for key in ("Ev1", f"Ev1{DROPPED}"):
+            for _ in range(TRIES):
+                assert await store.claim(key, "the event itself")
+                now.at += RUNNING
+            await store.give_up()
+        assert await store.unfinished() == []
 
     with_store(database, work)
 
