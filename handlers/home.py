@@ -3,9 +3,12 @@
 Nothing of it is read from a cluster: it is published whenever somebody looks at it.
 """
 
+import logging
+from functools import partial
 from typing import Any
 
 from bot.access import Access, groups_in, role_of
+from bot.errors import BotError
 from bot.slack.app import App
 from bot.slack.groups import Groups
 from bot.slack.render import blocks
@@ -26,23 +29,22 @@ from playbooks.playbook import find
 FORM = "ask"
 _BLOCK, _INPUT = "question", "text"
 
+log = logging.getLogger(__name__)
+
 
 def register(app: App, desk: Desk, access: Access, triage: TriageDesk | None) -> None:
     """Listens to the tab, its button and its form; incidents are shown where there is a `triage`."""
     groups = Groups(desk.lent.gateway, groups_in(access))
 
-    async def publish(taken: Taken[Nothing]) -> None:
-        await _publish(desk, access, groups, triage, taken.asked.user)
-
     async def open_form(taken: Taken[Nothing]) -> None:
         await _open_form(desk, taken.key)
 
-    to_show = desk.kinds.add(Kind("home", Nothing, publish))
     to_open = desk.kinds.add(Kind("ask-open", Nothing, open_form, is_live=True))
 
     async def opened(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("tab") == "home":
-            await desk.do(body["event_id"], to_show, _question(desk, event["user"]), NOTHING)
+            publish = partial(_publish, desk, access, groups, triage, event["user"])
+            desk.lent.work.start(body["event_id"], publish, _unshown, regardless=True)
 
     async def form_wanted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -58,6 +60,11 @@ def register(app: App, desk: Desk, access: Access, triage: TriageDesk | None) ->
     app.event("app_home_opened")(opened)
     app.action(OPEN_FORM)(form_wanted)
     app.view(FORM)(submitted)
+
+
+async def _unshown(error: BotError) -> None:
+    """Whoever opens the tab sees that, and opens it again."""
+    log.warning("the Home tab was not shown: %s", error)
 
 
 def _question(desk: Desk, user: str, words: str = "") -> Question:
