@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import RowMapping, and_, bindparam, delete, exists, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.tables import alerts, outbreaks
+from bot.store.spells import note_spells
+from bot.store.tables import alerts
 from bot.triage.gputime import Need
 from bot.triage.outbreak import Outbreak, hear
 from bot.triage.webhook import Alert
@@ -112,8 +113,8 @@ async def count_once(connection: AsyncConnection, these: Any, incident_id: str) 
     again = exists(select(later.c.number).where(newer))
     gone = and_(these, alerts.c.incident == incident_id, again)
     if incident_id != IGNORED:
-        before = select(*(alerts.c[one.name] for one in outbreaks.c)).where(gone, alerts.c.pod != "")
-        await connection.execute(insert(outbreaks).from_select([one.name for one in outbreaks.c], before))
+        before = select(alerts).where(gone).order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
+        await note_spells(connection, incident_id, (await connection.execute(before)).all())
     await connection.execute(delete(alerts).where(gone))
 
 

@@ -35,7 +35,7 @@ from bot.store.facts import is_known, make_known
 from bot.store.happened import note
 from bot.store.page_rows import queue
 from bot.store.storms import Limit, is_crowded
-from bot.store.tables import alerts, duties, incident_events, incidents, outbox, outbreaks
+from bot.store.tables import alerts, duties, incident_events, incidents, outbox, spells
 from bot.triage.cause import Cause, severest
 from bot.triage.gputime import Need
 from bot.triage.outbreak import last_moment
@@ -420,7 +420,7 @@ class IncidentRows:
             async with self._engine.begin() as connection:
                 gone = select(incidents.c.id).where(old)
                 await connection.execute(delete(incident_events).where(incident_events.c.incident.in_(gone)))
-                await connection.execute(delete(outbreaks).where(outbreaks.c.incident.in_(gone)))
+                await connection.execute(delete(spells).where(spells.c.incident.in_(gone)))
                 unneeded = and_(alerts.c.incident.in_((OVER, IGNORED)), alerts.c.changed_at <= now - KEPT_S)
                 await connection.execute(delete(alerts).where(or_(alerts.c.incident.in_(gone), unneeded)))
                 await connection.execute(delete(incidents).where(old))

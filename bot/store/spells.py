@@ -2,21 +2,23 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select, union_all
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.kube.times import parse_time
 from bot.store.engine import told
-from bot.store.tables import alerts, outbreaks
+from bot.store.tables import alerts, spells
 from bot.triage.gputime import Spell
 
-_COLUMNS = (
-    "incident", "namespace", "pod", "status", "starts_at", "ends_at", "received_at", "heard_at", "changed_at", "gpus",
-    "pod_created_at",
-)  # fmt: skip
+_DAY_S = 86400.0
+_NAMED = ("source", "fingerprint", "day")
+_MERGED = update(spells).where(
+    spells.c.incident == bindparam("of_incident"), *(spells.c[name] == bindparam(f"of_{name}") for name in _NAMED)
+)
+_Place = tuple[str, str, int]
 
 
 class SpellRows:
@@ -30,24 +32,88 @@ class SpellRows:
         alert, the end is when that was last heard of.
         """
         found: defaultdict[str, list[Spell]] = defaultdict(list)
-        each = [
-            select(*(table.c[name] for name in _COLUMNS)).where(table.c.incident.in_(incident_ids), table.c.pod != "")
-            for table in (alerts, outbreaks)
-        ]
+        newest = select(alerts).where(alerts.c.incident.in_(incident_ids), alerts.c.pod != "")
+        before = select(spells).where(spells.c.incident.in_(incident_ids))
         with told("reading how long pods were affected"):
             async with self._engine.connect() as connection:
-                for row in await connection.execute(union_all(*each)):
-                    found[row.incident].append(_spell(row))
+                for row in await connection.execute(newest):
+                    found[row.incident].append(Spell((row.namespace, row.pod), row.gpus, *_period(row)))
+                for row in await connection.execute(before):
+                    share = row.fired_s / (row.ended - row.began)
+                    found[row.incident].append(Spell((row.namespace, row.pod), row.gpus, row.began, row.ended, share))
         return found
 
 
-def _spell(row: Any) -> Spell:
+async def note_spells(connection: AsyncConnection, incident_id: str, rows: Sequence[Any]) -> None:
+    """Adds outbreaks that are over, in order, to what is known of their alerts in the incident.
+
+    There is a row for each alert and day, so that one that comes and goes for weeks stays small.
+    """
+    merged: dict[_Place, dict[str, Any]] = {}
+    periods = [(row, *_period(row)) for row in rows if row.pod]
+    if not periods:
+        return
+    places = [_place(row, began) for row, began, _ in periods]
+    known = await _known(connection, incident_id, places)
+    for (row, began, ended), place in zip(periods, places, strict=True):
+        before = merged.get(place) or known.get(place)
+        if ended > began:
+            merged[place] = _with(before, row, began, ended)
+    named = [dict(zip(_NAMED, place, strict=True)) | {"incident": incident_id} for place in merged]
+    fresh = [{**name, **merged[place]} for name, place in zip(named, merged, strict=True) if place not in known]
+    more = [
+        {f"of_{one}": value for one, value in name.items()} | merged[place]
+        for name, place in zip(named, merged, strict=True)
+        if place in known
+    ]
+    if fresh:
+        await connection.execute(insert(spells), fresh)
+    if more:
+        await connection.execute(_MERGED, more)
+
+
+async def _known(
+    connection: AsyncConnection, incident_id: str, places: Sequence[_Place]
+) -> dict[_Place, Mapping[str, Any]]:
+    here = spells.c.incident == incident_id
+    named = spells.c.fingerprint.in_({one[1] for one in places}), spells.c.day.in_({one[2] for one in places})
+    columns = [one for one in spells.c if one.name != "incident"]
+    found = (await connection.execute(select(*columns).where(here, *named))).mappings()
+    return {
+        (row["source"], row["fingerprint"], row["day"]): {
+            name: value for name, value in row.items() if name not in _NAMED
+        }
+        for row in found
+    }
+
+
+def _place(row: Any, began: float) -> _Place:
+    return row.source, row.fingerprint, int(began // _DAY_S)
+
+
+def _with(before: Mapping[str, Any] | None, row: Any, began: float, ended: float) -> dict[str, Any]:
+    """An alert may come back with the start it had: what was counted is not counted again."""
+    pod = {"namespace": row.namespace, "pod": row.pod}
+    if before is None:
+        return {**pod, "began": began, "ended": ended, "fired_s": ended - began, "gpus": row.gpus}
+    fired_s = before["fired_s"] + max(0.0, ended - max(began, before["ended"]))
+    known = [one for one in (before["gpus"], row.gpus) if one is not None]
+    return {
+        **pod,
+        "began": min(began, before["began"]),
+        "ended": max(ended, before["ended"]),
+        "fired_s": fired_s,
+        "gpus": max(known, default=None),
+    }
+
+
+def _period(row: Any) -> tuple[float, float]:
     """What senders say of times counts within what was heard of the alert, and of the pod."""
     ended = {"firing": math.inf, "silent": row.heard_at}.get(row.status)
     if ended is None:
         ended = min(_seconds(row.ends_at, row.changed_at), row.changed_at)
     began = min(_seconds(row.starts_at, row.received_at), row.received_at)
-    return Spell((row.namespace, row.pod), row.gpus, max(began, row.pod_created_at), ended)
+    return max(began, row.pod_created_at), ended
 
 
 def _seconds(text: str, otherwise: float) -> float:

@@ -184,23 +184,19 @@ alerts = Table(
     Index("alerts_by_status", "source", "status", "heard_at"),
 )
 
-outbreaks = Table(
-    "outbreaks",  # of the alerts of incidents, those before the newest; the columns are those of `alerts`
+spells = Table(
+    "spells",  # when alerts of incidents fired before their newest outbreak: those that began on one day together
     metadata,
     Column("incident", String(32), primary_key=True),
     Column("source", String(16), primary_key=True),
     Column("fingerprint", String(64), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("status", String(16), nullable=False),
-    Column("starts_at", String(32), nullable=False),
-    Column("ends_at", String(32), nullable=False),
+    Column("day", Integer, primary_key=True, autoincrement=False),  # since 1970, in UTC
     Column("namespace", String(255), nullable=False),
     Column("pod", String(255), nullable=False),
-    Column("received_at", Double, nullable=False),
-    Column("heard_at", Double, nullable=False),
-    Column("changed_at", Double, nullable=False),
-    Column("gpus", Integer),
-    Column("pod_created_at", Double, nullable=False),
+    Column("began", Double, nullable=False),  # the first
+    Column("ended", Double, nullable=False),  # the last
+    Column("fired_s", Double, nullable=False),  # the seconds between that it fired
+    Column("gpus", Integer),  # as of alerts: the most
 )
 
 incidents = Table(

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -13,7 +14,8 @@ class Need(NamedTuple):
 
 
 class Spell(NamedTuple):
-    """An alert about the pod fired from `began` to `ended`, in seconds since 1970; infinite: it fires still.
+    """An alert about the pod fired from `began` to `ended`, in seconds since 1970; infinite: it fires still. If it came
+    and went, it fired for that `share` of the time.
 
     `pod` names it. It asked for so many GPUs then, None where that is not known.
     """
@@ -22,6 +24,7 @@ class Spell(NamedTuple):
     gpus: int | None
     began: float
     ended: float
+    share: float = 1.0
 
 
 class GpuTime(NamedTuple):
@@ -47,7 +50,7 @@ def gpu_time(spells: Sequence[Spell], until: float, since: float = 0.0) -> GpuTi
     """Of what lies between these times, in seconds since 1970.
 
     A pod of which one alert tells what it asks for is known. If it was made anew and asks for another number, each
-    alert counts with its own, and for `gpus` the largest.
+    alert counts with its own, and for `gpus` the largest. Of several alerts at a time the one that counts most does.
     """
     by_pod: defaultdict[tuple[str, ...], list[Spell]] = defaultdict(list)
     for one in spells:
@@ -61,9 +64,9 @@ def gpu_time(spells: Sequence[Spell], until: float, since: float = 0.0) -> GpuTi
 def _of_pod(spells: Sequence[Spell]) -> tuple[float, int]:
     """GPU-seconds and the GPUs, of which one spell at least tells."""
     most = max(one.gpus for one in spells if one.gpus is not None)
-    seconds = counted_to = 0.0
-    for one in sorted(spells, key=lambda one: one.began):
-        gpus = most if one.gpus is None else one.gpus
-        seconds += gpus * max(0.0, one.ended - max(one.began, counted_to))
-        counted_to = max(counted_to, one.ended)
+    seconds = 0.0
+    for began, ended in pairwise(sorted({moment for one in spells for moment in (one.began, one.ended)})):
+        here = [one for one in spells if one.began <= began and ended <= one.ended]
+        counted = ((most if one.gpus is None else one.gpus) * one.share for one in here)
+        seconds += (ended - began) * max(counted, default=0.0)
     return seconds, most

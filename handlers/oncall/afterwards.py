@@ -1,5 +1,6 @@
 """What is told afterwards: how an incident went once it is over, and how a week went."""
 
+import asyncio
 from collections.abc import Sequence
 
 from bot.slack.message import Message
@@ -37,7 +38,7 @@ async def summary_of(store: Store, incident_id: str, happened: Sequence[Happened
     summary = summarize(happened)
     ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
     spells = (await store.spells.of([incident_id])).get(incident_id, [])
-    return summary._replace(affected=gpu_time(spells, ended_at))
+    return summary._replace(affected=await asyncio.to_thread(gpu_time, spells, ended_at))
 
 
 async def oncall_report(store: Store, until: float) -> OncallReport:
@@ -47,7 +48,7 @@ async def oncall_report(store: Store, until: float) -> OncallReport:
     ids = [row.id for row, _ in found]
     counts, spells = await store.incidents.counts(ids), await store.spells.of(ids)
     cases = [_case(row, counts.get(row.id, Counts()), events, spells.get(row.id, ())) for row, events in found]
-    return report_on(cases, since, until)
+    return await asyncio.to_thread(report_on, cases, since, until)
 
 
 def _case(row: Row, counts: Counts, events: Sequence[Event], spells: Sequence[Spell]) -> Case:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.slack.render.rich import utc
 from bot.slack.render.summary import gpu_hours
 from bot.texts import LANGUAGES, Texts
 from bot.triage.gputime import GpuTime, Spell, gpu_time
@@ -49,6 +50,13 @@ def test_pods_of_which_nobody_knows_what_they_ask_for_are_not_counted_and_told()
 
 def test_a_pod_made_anew_with_another_request_counts_with_each() -> None:
     assert gpu_time([spell("a", 1, 0, 10), spell("a", 4, 10, 20)], 100) == GpuTime(50.0, 4, 1, 1)
+
+
+def test_an_alert_that_came_and_went_counts_with_its_share_unless_another_counts_more() -> None:
+    flapping = spell("a", 4, 0, 1000)._replace(share=0.5)
+    assert gpu_time([flapping], 1000).seconds == 4 * 500.0
+    assert gpu_time([flapping, spell("a", 4, 500, 700)], 1000).seconds == 4 * (400.0 + 200.0)
+    assert gpu_time([flapping], 1000, 900).seconds == 4 * 50.0
 
 
 @pytest.mark.parametrize(
@@ -123,6 +131,27 @@ def test_a_pod_that_is_gone_when_its_alert_comes_gets_no_invented_figure(databas
         assert file.content.decode().splitlines()[-1].endswith("unknown (requests known of 0 of 1 pod)")
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_what_is_kept_of_alerts_that_flap_for_days_does_not_grow_with_each_time(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        keeper = rig.keeper()
+        await keeper.take([pending(0), pending(3)])
+        await rig.passes(5, keeper)
+        for _ in range(100):
+            await rig.bot.clock.advance(300)
+            ended = {"status": "resolved", "ends_at": utc(rig.now)}
+            await keeper.take([pending(0, **ended), pending(3, **ended)])
+            await rig.bot.clock.advance(300)
+            await keeper.take([pending(one, starts_at=utc(rig.now)) for one in (0, 3)])
+            await keeper.look()
+        [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
+        found = (await rig.store.spells.of([row.id]))[row.id]
+        assert len(found) == 2 * (2 + 1)
+        affected = gpu_time(found, rig.now)
+        assert affected.seconds == pytest.approx(2 * 4 * (100 * 300 + 5), abs=2 * 4 * 100)
+
+    with_rig(database, crowded(tmp_path), scene)
 
 
 def test_a_running_pod_counts_with_what_it_asks_for(database: str, tmp_path: Path) -> None:

@@ -155,6 +155,22 @@ def test_a_store_of_a_newer_program_is_refused_and_left_alone(database: str, mad
     assert within(database, _tables) == before
 
 
+def test_when_alerts_fired_that_came_back_is_kept_by_day(database: str) -> None:
+    def outbreaks(connection: Connection) -> None:
+        upgrade(connection, "0012")
+        texts = dict.fromkeys(("starts_at", "ends_at"), "") | {"incident": "i", "source": "s", "fingerprint": "f"}
+        for number, (began, status, gpus) in enumerate([(100.0, "resolved", None), (300.0, "silent", 4)], 1):
+            row = {**texts, "number": number, "status": status, "namespace": "ml", "pod": "p", "gpus": gpus}
+            row |= {"received_at": began, "heard_at": began + 10, "changed_at": began + 50, "pod_created_at": 0.0}
+            columns, values = ", ".join(row), ", ".join(f":{one}" for one in row)
+            connection.execute(text(f"INSERT INTO outbreaks ({columns}) VALUES ({values})"), row)
+
+    within(database, outbreaks)
+    start(database)
+    [row] = within(database, lambda connection: connection.execute(text("SELECT * FROM spells")).all())
+    assert tuple(row) == ("i", "s", "f", 0, "ml", "p", 100.0, 310.0, 60.0, 4)
+
+
 def _tables(connection: Connection) -> list[str]:
     return inspect(connection).get_table_names()
 
