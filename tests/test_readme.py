@@ -11,6 +11,7 @@ import pytest
 from bot.hami.reasons import REASONS
 from bot.settings.schema import ClusterSettings, Settings
 from playbooks.playbook import find, load
+from tests.update_docs import SETTINGS, rows, settings_page
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,6 +39,11 @@ def test_every_setting_is_in_the_readme() -> None:
     for name in [*Settings.model_fields, *ClusterSettings.model_fields]:
         assert name in README
         assert name.upper() in README
+
+
+def test_the_page_of_settings_is_what_the_schema_says() -> None:
+    assert SETTINGS.read_text(encoding="utf-8") == settings_page(), "run python -m tests.update_docs"
+    assert len({row.key for row in rows()}) > 60
 
 
 @pytest.mark.parametrize("verb", load())

@@ -14,38 +14,44 @@ BaseAddress = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstr
 
 
 class PagerDutyPaging(BaseModel):
-    """PagerDuty's Events API v2. `routing_key` is the integration key of a service; `webhook_secret` signs what
-    PagerDuty posts back to /pager/pagerduty (empty: nothing is taken back). `url` is https://events.eu.pagerduty.com
-    for accounts of its EU region.
-    """
+    """PagerDuty's Events API v2, and the webhooks that PagerDuty posts back."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     routing_key: HeaderSecret
+    """The integration key of a PagerDuty service (Events API v2), through which phones ring."""
     webhook_secret: HeaderSecret = _NONE
+    """The secret of a v3 webhook subscription that posts to `/pager/pagerduty`. Without it the bot takes no updates
+    from PagerDuty.
+    """
     url: BaseAddress = "https://events.pagerduty.com"
+    """PagerDuty's Events API; `https://events.eu.pagerduty.com` in the EU region."""
 
 
 class OpsgeniePaging(BaseModel):
-    """Opsgenie's alert API. `api_key` is that of an API integration; `webhook_token` is what Opsgenie's webhook sends
-    as `Authorization: Bearer …` to /pager/opsgenie (empty: nothing is taken back). `url` is
-    https://api.eu.opsgenie.com for accounts of its EU region.
-    """
+    """Opsgenie's alert API, and the webhooks that Opsgenie posts back."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     api_key: HeaderSecret
+    """The key of an API integration of Opsgenie, through which phones ring."""
     webhook_token: HeaderSecret = _NONE
+    """What a webhook integration of Opsgenie sends to `/pager/opsgenie` as `Authorization: Bearer TOKEN`. Without it
+    the bot takes no updates from Opsgenie.
+    """
     url: BaseAddress = "https://api.opsgenie.com"
+    """Opsgenie's API; `https://api.eu.opsgenie.com` in the EU region."""
 
 
 class WebhookPaging(BaseModel):
-    """A server of one's own that is posted to `url`, signed with `secret`; see `bot.pager.wire`."""
+    """A server of the operator, see `bot.pager.wire`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: Address
+    """A server of your own that gets each page as a POST."""
     secret: HeaderSecret
+    """Signs each page. See [on call](oncall.md#pages-to-your-own-server)."""
 
 
 class PagingSettings(BaseModel):

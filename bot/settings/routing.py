@@ -9,16 +9,18 @@ from bot.triage.routes import EXAMPLE, Route, read_route
 
 
 class RouteSettings(BaseModel):
-    """Alerts of which all matchers in `match` hold (as Alertmanager writes them) go to `channel`, or with `ignore` to
-    nobody. With the labels in `group_by` those with equal values of them are one thread, whatever their causes.
-    """
+    """Where alerts with certain labels go: to a channel, or with `ignore` to nobody."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     match: tuple[str, ...]
+    """Alertmanager's matchers, such as `team="ml"`. All of them have to match."""
     channel: str = ""
+    """Id of the channel where the thread is opened."""
     ignore: bool = False
+    """`true`: these alerts open no thread."""
     group_by: tuple[str, ...] = ()
+    """Labels. Alerts with equal values of them share one thread, whatever their causes."""
 
     @field_validator("channel")
     @classmethod

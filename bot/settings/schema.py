@@ -23,43 +23,50 @@ Ids = Annotated[tuple[str, ...], NoDecode]
 
 
 class ClusterSettings(BaseModel):
-    """How one cluster is reached. Everything is optional: what is left out is found by itself.
-
-    `recording` takes the place of a live cluster: for game days, demos and tests. `lease_namespace` is where the Lease
-    lives by which one of several replicas leads: the bot's own namespace if it runs in the cluster, else HAMi's.
-    """
+    """How one cluster is reached. Everything is optional."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kubeconfig: Path | None = None
+    """Path of a kubeconfig. Without it the bot searches as kubectl does."""
     context: str = ""
+    """A context of that kubeconfig."""
     recording: Path | None = None
+    """A recording in place of a live cluster, for demos and tests."""
     hami_namespace: str = ""
+    """The namespace of HAMi, if the bot cannot find HAMi by its labels."""
     scheduler_deployment: str = ""
+    """The Deployment of HAMi's scheduler in that namespace, if the bot cannot find it by its labels."""
     lease_namespace: str = ""
+    """The namespace of the Lease `hami-bot` that decides which replica leads. Without it: the bot's own namespace if
+    the bot runs in the cluster, else HAMi's.
+    """
 
 
 class ChannelSettings(BaseModel):
-    """What holds in one Slack channel: the cluster that a question there is about when it names none."""
+    """What holds in one Slack channel."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     cluster: str
+    """The cluster of a question in this Slack channel (`C0123ABCD`) that names none."""
 
 
 class SlackSettings(BaseModel):
-    """How the bot reaches its Slack workspace. Socket Mode needs no address that Slack can reach; HTTP mode does.
-
-    `api_url` is Slack's own unless a stand-in is meant; plain http only on loopback, so that no token leaves in clear.
-    """
+    """How the bot reaches its Slack workspace."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Literal["socket", "http"] = "socket"
+    """`socket` (Socket Mode, Slack needs no address of the bot) or `http`."""
     bot_token: SecretStr = SecretStr("")
+    """The Bot User OAuth Token, `xoxb-…`. Required for Slack."""
     app_token: SecretStr = SecretStr("")
+    """The app-level token, `xapp-…`. Required in Socket Mode."""
     signing_secret: SecretStr = SecretStr("")
+    """The secret that proves that a request is Slack's. Required in HTTP mode."""
     api_url: str = "https://slack.com/api/"
+    """Slack's API, or a server that stands in for it; plain http only on loopback."""
 
     @field_validator("api_url")
     @classmethod
@@ -83,10 +90,17 @@ class AccessSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     operators: Ids = ()
+    """Who may ask for temporary changes: ids of Slack users (`U…`) and user groups (`S…`), as a list or separated by
+    commas. Nobody without it.
+    """
     approvers: Ids = ()
+    """Who may also approve the changes of others, in the same form."""
     channels: Ids = ()
+    """Ids of the only channels where changes may be asked for. All channels without it."""
     two_person: bool = False
+    """`true`: somebody else has to approve each change and each extension."""
     changes_per_hour: int = Field(default=6, ge=1)
+    """The most changes that one person may ask for in an hour."""
 
     @field_validator("operators", "approvers", "channels", mode="before")
     @classmethod
@@ -113,18 +127,20 @@ class AccessSettings(BaseModel):
 
 
 class PagerDutySettings(BaseModel):
-    """Whom PagerDuty has on call: `schedules` are the ids of schedules, in the order in which they are called.
-
-    `token` is a REST API key that may read, `people` says by e-mail address who that is in Slack: the bot needs no
-    scope of Slack's for it. `url` is PagerDuty's own, https://api.eu.pagerduty.com for accounts of its EU region.
-    """
+    """Whom PagerDuty has on call. It needs no further scope of Slack."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: SecretStr
+    """A REST API key of PagerDuty that may only read. The bot calls whoever PagerDuty has on call before `oncall.rota`.
+    The rota is required, because it is called when PagerDuty does not answer.
+    """
     schedules: Ids = Field(min_length=1)
+    """Ids of schedules (`PI7DH85`, as in their addresses), in the order in which they are called."""
     people: dict[str, str] = Field(min_length=1)
+    """Maps the e-mail address in PagerDuty to the id in Slack (`ada@example.com: U0123ABCD`)."""
     url: str = "https://api.pagerduty.com"
+    """PagerDuty's REST API; `https://api.eu.pagerduty.com` for accounts of its EU region."""
 
     @field_validator("schedules", mode="before")
     @classmethod
@@ -161,57 +177,64 @@ class PagerDutySettings(BaseModel):
 
 
 class OncallSettings(BaseModel):
-    """Alerts and triage threads. `channel` is where the threads are; there have to be credentials for Alertmanager:
-    `token` (bearer), or `user` and `password` (basic).
-
-    `cluster` is that of alerts without a `cluster` label that names one. `responders` (users and user groups) may act
-    on threads, everybody if none is named; `rota` are those who are called, one after the other, each `call_minutes`
-    after the one before, while nobody has acknowledged; whom `pagerduty` has on call then comes first, and the rota is
-    for when it does not answer. `paging` rings phones with the first call. What is info calls nobody.
-    `hours` (`mon-fri 09:00-18:00 Europe/Berlin`) are those in which a warning calls, always if empty; what is critical
-    calls at any time, and with `critical_at_once` as soon as its thread opens. After the rota comes `last_resort` (a
-    user group, a channel, or a user who gets a direct message), and `repeat_minutes` later the first of the rota again;
-    an acknowledgement lapses after `lapse_minutes`; 0 is never.
-
-    A cause that was gone for `settled_minutes` is resolved; when it comes back within `reopen_minutes` it is the same
-    incident. An alert that Alertmanager has not repeated for `silent_hours` counts as over: let that be more than its
-    `repeat_interval`; 0 is for ever.
-
-    With `watchdog_minutes` the alert `Watchdog`, which always fires, is a sign of life and no incident: when it was not
-    heard for so long, people are told that alerts do not come. 0 is off.
-
-    If more than `threads_per_minute` threads open in a channel within a minute, one thread there gathers the rest; 0 is
-    no limit. `routes` send alerts elsewhere or ignore them, the first that matches; others come to `channel`.
-
-    The bot watches by itself as well: a pod that asks for HAMi's cards may wait `pending_minutes`, or what
-    `pending_minutes_in` says for its namespace; 0 is for ever.
-    """
+    """Alerts, triage threads and who is called. There have to be credentials for Alertmanager."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     channel: str
+    """Id of the channel where triage threads are opened. Without `oncall` the bot takes no alerts."""
     token: SecretStr = SecretStr("")
+    """The bearer token that Alertmanager sends. Set this, or `oncall.user` and `oncall.password`."""
     user: str = ""
+    """The user that Alertmanager sends with basic authentication."""
     password: SecretStr = SecretStr("")
+    """The password that Alertmanager sends with basic authentication."""
     cluster: str = ""
+    """The cluster of alerts without a `cluster` label that names one of yours."""
     responders: Ids = ()
+    """Ids of the users and user groups who may act on threads. Everybody without it."""
     rota: Ids = ()
+    """Ids of the people who are called, in this order, while nobody acknowledges. Nobody is called without it."""
     pagerduty: PagerDutySettings | None = None
     paging: PagingSettings = PagingSettings()
     call_minutes: int = Field(default=15, ge=0)
+    """How long an open thread waits before the next person of the rota is called. 0 turns escalation off."""
     hours: str = ""
+    """When a warning calls people: `mon-fri 09:00-18:00 Europe/Berlin`. Always without it. A critical thread calls at
+    any time, an info thread never.
+    """
     critical_at_once: bool = False
+    """`true`: a critical thread calls the first person as soon as it opens, without waiting `oncall.call_minutes`."""
     last_resort: str = ""
+    """Who is called after the whole rota: the id of a user group, of a channel (the bot posts there) or of a user (gets
+    a direct message).
+    """
     repeat_minutes: int = Field(default=60, ge=0)
+    """How long after the last call the rota starts again. 0: never."""
     lapse_minutes: int = Field(default=0, ge=0)
+    """How long after an acknowledgement a thread opens and calls again if its cause still exists. 0: never."""
     settled_minutes: int = Field(default=5, ge=0)
+    """How long a cause has to be gone before its thread is resolved."""
     reopen_minutes: int = Field(default=60, ge=0)
+    """If the cause comes back within this time, the same thread is open again."""
     silent_hours: int = Field(default=24, ge=0)
+    """An alert that Alertmanager has not repeated for this long counts as over. Set more than its `repeat_interval`. 0:
+    never.
+    """
     watchdog_minutes: int = Field(default=0, ge=0)
+    """The longest time between two `Watchdog` alerts. If it passes, the bot says that alerts do not arrive. Set more
+    than the route's `repeat_interval`. 0: off.
+    """
     threads_per_minute: int = Field(default=10, ge=0)
+    """The most threads that may open in a channel within a minute. One thread gathers the rest. 0: no limit."""
     routes: tuple[RouteSettings, ...] = ()
+    """Sends alerts to other channels, groups them or ignores them, by their labels. The first route that matches
+    counts. See [routes](oncall.md#routes). In the environment a JSON list.
+    """
     pending_minutes: int = Field(default=10, ge=0)
+    """How long a pod may wait for GPUs before the bot opens a thread by itself. 0: forever."""
     pending_minutes_in: dict[str, int] = Field(default_factory=dict)
+    """Maps namespaces to other values of `oncall.pending_minutes`."""
 
     @field_validator("responders", "rota", mode="before")
     @classmethod
@@ -255,13 +278,12 @@ class OncallSettings(BaseModel):
 class HttpSettings(BaseModel):
     """The bot's own port: /livez and /readyz, in HTTP mode POST /slack/events, with on-call POST /alerts/alertmanager
     and, with pagers that post back, /pager/pagerduty and /pager/opsgenie.
-
-    `bind` is HOST:PORT.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     bind: str = "0.0.0.0:8080"  # kubelet's probes come from outside the pod
+    """HOST:PORT of the bot's own port."""
 
     @field_validator("bind")
     @classmethod
@@ -273,11 +295,14 @@ class HttpSettings(BaseModel):
 
 
 class StoreSettings(BaseModel):
-    """Where the bot keeps what must survive a restart: an SQLAlchemy URL. SQLite beside the process by default."""
+    """Where the bot keeps what must survive a restart."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: SecretStr = SecretStr("sqlite+aiosqlite:///state/hami-bot.db")
+    """The database: a SQLite file, or `postgresql://USER:PASSWORD@HOST/DATABASE` (`pip install '.[postgres]'`; the
+    image has it).
+    """
 
     @property
     def is_one_process_own(self) -> bool:
@@ -286,26 +311,28 @@ class StoreSettings(BaseModel):
 
 
 class ProfileSettings(BaseModel):
-    """How Go profiles are fetched and kept.
-
-    `direct`: straight from pods' addresses, which a bot in the cluster reaches, and not through the API server, which
-    asks for get on pods/proxy. `trust_any_certificate`: there, and nowhere else, a certificate that nobody signed will
-    do, as HAMi's is. `namespaces`: of whose pods profiles may be asked for in Slack besides those in HAMi's own, as the
-    bot reaches more than those who ask it. `longest_s` caps what may be asked for, `most_bytes` what is read of an
-    answer. Of the profiles the newest `kept` stay, for `kept_days`, as long as they are no more than `kept_bytes`
-    together.
-    """
+    """How Go profiles are fetched and kept."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     direct: bool = False
+    """`true`: the bot fetches profiles from the pods' addresses, not through the API server."""
     trust_any_certificate: bool = False
+    """`true`: for these direct connections, the bot accepts self-signed certificates, as HAMi has one."""
     namespaces: Ids = ()
+    """Namespaces besides HAMi's whose pods may be profiled from Slack with `--target`, as a list or separated by
+    commas.
+    """
     longest_s: int = Field(default=120, ge=1, le=120)
+    """The longest time, in seconds, for which a profile may be taken."""
     most_bytes: int = Field(default=32 * 1024 * 1024, ge=1024, le=32 * 1024 * 1024)
+    """The largest profile that the bot fetches, in bytes. 32 MiB is the maximum."""
     kept: int = Field(default=50, ge=1)
+    """How many profiles the bot keeps."""
     kept_days: float = Field(default=30, gt=0)
+    """How long the bot keeps them, in days."""
     kept_bytes: int = Field(default=256 * 1024 * 1024, ge=1024)
+    """How much all kept profiles may take together, in bytes. A larger profile is not kept."""
 
     @field_validator("namespaces", mode="before")
     @classmethod
@@ -314,17 +341,19 @@ class ProfileSettings(BaseModel):
 
 
 class Settings(BaseSettings):
-    """All settings, checked; unknown keys are errors. `replicas` is how many processes of the bot run at once."""
+    """All settings, checked; unknown keys are errors. `tests/update_docs.py` lists them with the text under each."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
 
     clusters: dict[str, ClusterSettings] = Field(default_factory=dict)
     channels: dict[str, ChannelSettings] = Field(default_factory=dict)
     language: Language = "en"
+    """The language of answers: `en` or `zh`."""
     slack: SlackSettings | None = None
     http: HttpSettings = HttpSettings()
     store: StoreSettings = StoreSettings()
     replicas: int = Field(default=1, ge=1)
+    """How many processes of the bot run at once. More than 1 needs PostgreSQL."""
     access: AccessSettings = AccessSettings()
     profiles: ProfileSettings = ProfileSettings()
     oncall: OncallSettings | None = None

@@ -1,0 +1,95 @@
+"""Writes the tables of `docs/` that the code holds: `python -m tests.update_docs`, then read the diff."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from bot.settings.schema import PREFIX, Settings
+
+DOCS = Path(__file__).parents[1] / "docs"
+SETTINGS = DOCS / "settings.md"
+_TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
+_NAMED = {"clusters": "NAME", "channels": "ID"}
+
+
+class Row(NamedTuple):
+    """One setting: its path in the file, its variable (empty for part of a list), its default and its meaning."""
+
+    key: str
+    variable: str
+    default: str
+    meaning: str
+
+
+def rows(model: type[BaseModel] = Settings, path: str = "", *, in_list: bool = False) -> Iterator[Row]:
+    """Every setting in the order of the schema."""
+    meanings = docstrings(model)
+    for name, field in model.model_fields.items():
+        key = f"{path}{name}"
+        within, way = _model_in(field.annotation)
+        if name in meanings or within is None:
+            variable = "" if in_list else PREFIX + key.upper().replace(".", "__")
+            yield Row(key, variable, _default(field), meanings[name])
+        if within is not None:
+            below = {"dict": f".{_NAMED.get(name, 'NAME')}.", "tuple": "[].", "": "."}[way]
+            yield from rows(within, key + below, in_list=in_list or way == "tuple")
+
+
+def docstrings(model: type[BaseModel]) -> dict[str, str]:
+    """The text under each field of the class, on one line."""
+    (tree,) = ast.parse(inspect.getsource(model)).body
+    assert isinstance(tree, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, below in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(field.target, ast.Name):
+            assert isinstance(below.value, ast.Constant)
+            found[field.target.id] = " ".join(str(below.value.value).split())
+    return found
+
+
+def settings_page() -> str:
+    """`docs/settings.md` with the table as the schema says it."""
+    lines = ["| key | environment | default | meaning |", "|---|---|---|---|"]
+    for row in rows():
+        variable = f"`{row.variable}`" if row.variable else ""
+        lines.append(f"| `{row.key}` | {variable} | {row.default} | {row.meaning} |")
+    return _TABLE.sub(lambda _: "\n".join(lines), SETTINGS.read_text(encoding="utf-8"))
+
+
+def _model_in(annotation: Any) -> tuple[type[BaseModel] | None, str]:
+    """The settings that a field holds, and whether in a `dict`, a `tuple` or by itself."""
+    if get_origin(annotation) in (Union, UnionType):
+        (annotation,) = (one for one in get_args(annotation) if one is not type(None))
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    held = arguments[-1] if origin is dict else arguments[0] if origin is tuple else annotation
+    if isinstance(held, type) and issubclass(held, BaseModel):
+        return held, {dict: "dict", tuple: "tuple"}.get(origin, "")
+    return None, ""
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if value is PydanticUndefined:
+        return "required"
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if value in (None, "", (), {}) or isinstance(value, BaseModel | tuple | dict):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def main() -> None:
+    """Rewrite the tables."""
+    SETTINGS.write_text(settings_page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
