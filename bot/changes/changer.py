@@ -129,7 +129,7 @@ class Changer:
             raise ChangeFailed("the change was reverted or edited meanwhile", hint="look at its state") from conflict
         except OutcomeUnknown as unknown:
             await looked_at(self._objects, longer, unknown)
-        await self._telling.note(Event("extended", longer.target, longer, by=by))
+        await self._note(Event("extended", longer.target, longer, by=by))
         return longer
 
     async def revert(self, namespace: str, name: str, *, by: str) -> Event:
@@ -148,18 +148,21 @@ class Changer:
                     last = error
                     continue
             if event is not None and event.kind == "failed":
-                await self._telling.note(event)
+                await self._note(event)
                 raise ChangeFailed(f"nothing was changed: {event.detail}", hint=f"revert by hand: {event.by_hand}")
             if event is not None:
-                await self._telling.note(event)
+                await self._note(event)
                 return event
         raise ChangeFailed(f"{namespace}/{name} could not be reverted now; it stays due and is tried again") from last
 
     async def begin(self, deployment: Object, record: Record) -> Record:
         """What follows once the record stands on the object; done again it is the same. Raises ChangeFailed."""
         await set_in_all(self._objects, deployment, record)
-        await self._telling.note(Event("raised", record.target, record, by=record.by))
+        await self._note(Event("raised", record.target, record, by=record.by))
         return record
+
+    async def _note(self, event: Event) -> None:
+        await self._telling.note(event._replace(at=self.time()))
 
 
 def _differs(again: Plan, confirmed: Plan) -> bool:

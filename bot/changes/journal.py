@@ -30,7 +30,7 @@ ENDS: frozenset[EventKind] = frozenset(
 class Event(NamedTuple):
     """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
 
-    `at` is when, in seconds since 1970 by the API server's clock; 0 where nobody looked.
+    `at` is when, in seconds since 1970 by the API server's clock; whoever notes it sets that.
 
     `record` is None for an annotation that cannot be read; `target` is `namespace/name` of the Deployment, `uid` its
     uid where that is told. `by_hand`, of one that failed, is the shell line with which a person reverts it.

@@ -70,8 +70,7 @@ class ChangeJournal:
             await self._call_for_help(event, record)
         if not await rows.is_news(event):
             return
-        at = event.at or self._lent().now()
-        card = Card(event.kind, record, self._cluster, event.detail, event.by, at=at)
+        card = Card(event.kind, record, self._cluster, event.detail, event.by, at=event.at)
         await self.show(card, elsewhere=await rows.known(record.id) is None)
         action = "extend" if event.kind in _MOVES else "raise" if event.kind in _BEGINS else "revert"
         await rows.note(event, self._line(action, event.kind, event.by or ITSELF, record, event.detail))
@@ -123,7 +122,7 @@ class ChangeJournal:
 
         Where there is no channel, as for a change made from a shell, everybody whom the settings name gets it.
         """
-        minutes = int((event.at or self._lent().now()) - record.deadline) // 60
+        minutes = int(event.at - record.deadline) // 60
         reached = [*(one for one in LATE_MINUTES if minutes >= one), *range(60, minutes + 1, 60)]
         if not reached:
             return

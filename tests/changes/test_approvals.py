@@ -33,6 +33,22 @@ UNUSED: Any = None
 LINUS = Person("U2", "C1")
 
 
+def lent_of(store: Store, now: Callable[[], float], clusters: tuple[str, ...]) -> Lent:
+    """What needs neither Slack nor what is read of a cluster."""
+    return Lent(
+        gateway=UNUSED,
+        outbox=Outbox(store, UNUSED),
+        store=store,
+        work=UNUSED,
+        open_sources=UNUSED,
+        clusters=clusters,
+        channels={},
+        say=Texts("en"),
+        bot_user="",
+        now=now,
+    )
+
+
 class Clusters:
     """A bot for the clusters a and b, whose clock is ahead by `skew_s`; the login to those in `hanging` never ends."""
 
@@ -41,18 +57,7 @@ class Clusters:
         self.cluster = Cluster()
         self.replicas = {name: Replica(self.cluster, UNUSED, skew_s) for name in ("a", "b")}
         self.hanging: set[str] = set()
-        lent = Lent(
-            gateway=UNUSED,
-            outbox=Outbox(store, UNUSED),
-            store=store,
-            work=UNUSED,
-            open_sources=UNUSED,
-            clusters=("a", "b"),
-            channels={},
-            say=Texts("en"),
-            bot_user="",
-            now=self.replicas["a"].now,
-        )
+        lent = lent_of(store, self.replicas["a"].now, ("a", "b"))
         capture: Capture = UNUSED
 
         @asynccontextmanager

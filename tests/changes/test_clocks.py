@@ -1,8 +1,11 @@
 """Deadlines are the API server's, whatever the clocks of the bots say, and when they are set."""
 
 import asyncio
+import contextlib
 import itertools
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,10 +13,15 @@ from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
 from bot.changes.plan import Plan
 from bot.kube.serverclock import ServerClock
+from bot.settings.schema import AccessSettings
+from bot.store import open_store
+from handlers.changes.journal import ChangeJournal
 from tests.changes.deployments import NOW
-from tests.changes.memory import Replica
+from tests.changes.memory import Cluster, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When, rig
+from tests.changes.test_approvals import lent_of
 from tests.changes.test_replicas import LEVEL, Record, Several
+from tests.stores import new_store
 
 DATE = "Sat, 21 Nov 2026 05:00:00 GMT"
 
@@ -150,3 +158,40 @@ def test_over_real_sockets_a_bot_whose_clock_is_wrong_raises_nothing(skew_s: flo
             assert await here.is_as_before()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("skew_s", [10_800, -10_800, 0])
+def test_an_early_revert_that_fails_is_late_by_the_servers_clock_alone(skew_s: float, tmp_path: Path) -> None:
+    """Early it calls nobody; when it is late the reminder comes, which no false one has used up."""
+
+    async def run() -> None:
+        cluster = Cluster()
+        bot = Replica(cluster, None)
+        async with open_store(new_store(tmp_path / "store.db")) as store:
+            bot.journal = ChangeJournal("lab", lambda: lent_of(store, bot.now, ("lab",)), AccessSettings())
+            wanted = LEVEL._replace(channel="C1")
+            plan = await bot.changer().plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
+            assert isinstance(plan, Plan)
+            await bot.changer().raise_(NAMESPACE, NAME, wanted, NEWEST, plan)
+            bot.skew_s = skew_s
+            cluster.edit(lambda one: _args(one).append("-v=5"))
+            cluster.now += 60
+            with pytest.raises(ChangeFailed, match="several places"):
+                await bot.changer().revert(NAMESPACE, NAME, by="U1")
+            assert _calls(tmp_path) == []
+            cluster.now += 540 + 120
+            with pytest.raises(ChangeFailed, match="several places"):
+                await bot.changer().revert(NAMESPACE, NAME, by="U1")
+            assert _calls(tmp_path) == ["change:c1:late:0"]
+
+    asyncio.run(run())
+
+
+def _args(deployment: dict[str, Any]) -> list[str]:
+    return deployment["spec"]["template"]["spec"]["containers"][1]["args"]
+
+
+def _calls(folder: Path) -> list[str]:
+    """The keys of what calls for help."""
+    with contextlib.closing(sqlite3.connect(folder / "store.db")) as connection:
+        return [key for (key,) in connection.execute("select key from outbox where key like '%:late:%'")]
