@@ -51,7 +51,7 @@ def alerts_route(intake: Intake) -> Handler:
             raise Refusal(400, str(error)) from error
         await intake.take(alerts)
 
-    return posts_route(Taking("alerts", LARGEST_BODY, intake.stopping, check, take))
+    return posts_route(Taking("alerts", LARGEST_BODY, intake.stopping, take, check))
 
 
 def is_known(authorization: str, intake: Intake) -> bool:

@@ -30,9 +30,7 @@ def hooks_of(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -
                 raise Refusal(401, _UNPROVEN)
             await _heard(read_pagerduty, body, hear)
 
-        found[PAGERDUTY_PATH] = posts_route(
-            Taking("what PagerDuty posted", LARGEST_BODY, stopping, _seen_in_the_body, signed)
-        )
+        found[PAGERDUTY_PATH] = posts_route(Taking("what PagerDuty posted", LARGEST_BODY, stopping, signed))
     if token:
         bearer = f"Bearer {token}".encode()
 
@@ -44,12 +42,8 @@ def hooks_of(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -
         async def named(_: web.Request, body: bytes) -> None:
             await _heard(read_opsgenie, body, hear)
 
-        found[OPSGENIE_PATH] = posts_route(Taking("what Opsgenie posted", LARGEST_BODY, stopping, check, named))
+        found[OPSGENIE_PATH] = posts_route(Taking("what Opsgenie posted", LARGEST_BODY, stopping, named, check))
     return found
-
-
-def _seen_in_the_body(_: web.Request) -> None:
-    """PagerDuty signs the body: the headers alone prove nothing."""
 
 
 async def _heard(read: Callable[[bytes], Heard | None], body: bytes, hear: Hear) -> None:

@@ -33,16 +33,16 @@ class Refusal(Exception):  # noqa: N818  # an answer
 class Taking(NamedTuple):
     """What is posted to one address, in the words of the log, and what happens to it.
 
-    `check` sees the headers before anything is read; `take` gets the body, of at most `largest` bytes, and returns once
-    it is kept. Both raise Refusal; `take` raises BotError for what could not be kept, and is to be sent again.
-    `stopping`: no more is taken.
+    `take` gets the body, of at most `largest` bytes, and returns once it is kept. `check`, where the headers prove
+    something, sees them before anything is read. Both raise Refusal; `take` raises BotError for what could not be kept,
+    and is to be sent again. `stopping`: no more is taken.
     """
 
     what: str
     largest: int
     stopping: Callable[[], bool]
-    check: Callable[[web.Request], None]
     take: Callable[[web.Request, bytes], Awaitable[None]]
+    check: Callable[[web.Request], None] | None = None
 
 
 def posts_route(taking: Taking) -> Handler:
@@ -64,7 +64,8 @@ def posts_route(taking: Taking) -> Handler:
 
 
 async def _checked(request: web.Request, taking: Taking) -> bytes:
-    taking.check(request)
+    if taking.check:
+        taking.check(request)
     if taking.stopping():
         raise Refusal(503, "stopping")
     if request.headers.get("Content-Encoding", "identity") != "identity":
