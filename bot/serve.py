@@ -59,8 +59,8 @@ log = logging.getLogger(__name__)
 class Limits(NamedTuple):
     """How long an answer may take, how long the end waits for answers, and how long an ack waits until the store has
     what it accepts, and (`deed_s`) what a person did; of the connections, how often they are asked for a sign of life
-    and looked at, and their clock. `now` is the time of day, in seconds since 1970; `pace` that of looking after
-    temporary changes, `oncall` between two looks at incidents, `look_s` at the bot itself. In seconds.
+    and looked at, and their clock. `now` is the time of day, in seconds since 1970, the store's by default; `pace` that
+    of looking after temporary changes, `oncall` between two looks at incidents, `look_s` at the bot itself. In seconds.
     """
 
     answer_s: float = LONGEST_S
@@ -70,7 +70,7 @@ class Limits(NamedTuple):
     ping_interval_s: float = PING_INTERVAL_S
     watch_s: float = WATCH_S
     clock: Callable[[], float] = time.monotonic
-    now: Callable[[], float] = time.time
+    now: Callable[[], float] | None = None
     pace: Pace = Pace()
     oncall: float = 5.0
     look_s: float = PACE_S
@@ -145,7 +145,7 @@ async def running(
         meant = usual or _only(settings)
         names = tuple(settings.clusters) if not meant else tuple({**dict.fromkeys(settings.clusters), meant: None})
         clusters = await stack.enter_async_context(KeptOpen(open_sources, names, meant))
-        looked_after = LookedAfter(settings, names, clusters.get, changing, limits.now)
+        looked_after = LookedAfter(settings, names, clusters.get, changing, limits.now or time.time)
         await stack.enter_async_context(looked_after.leading(f"{sender.name}-{uuid.uuid4().hex[:8]}", limits.pace))
         front = Front()
         port = await stack.enter_async_context(_port(settings, slack, front, looked_after))
@@ -169,7 +169,7 @@ async def running(
             channels={channel: one.cluster for channel, one in settings.channels.items()},
             say=Texts(settings.language),
             bot_user="",
-            now=limits.now,
+            now=store.now,
             usual=meant,
         )
         oncall_id = uuid.uuid4().hex
@@ -408,8 +408,9 @@ async def _resume(leftovers: Leftovers, store: Store) -> None:
     """Answers, now and then, what a process that died left unanswered; forgets what is of no use any more."""
     while True:
         try:
+            await store.read_clock()
             await leftovers.resume()
-            await store.sweep(time.time())
+            await store.sweep(store.now())
         except StoreError as error:
             log.warning("%s", error)
         await asyncio.sleep(_RESUME_EVERY_S)

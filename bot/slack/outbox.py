@@ -70,9 +70,9 @@ class _Lane:
 class Outbox:
     """Messages to Slack that are not lost. `ready` is False while Slack refuses the bot's token.
 
-    `now` gives seconds since 1970 (leases, ages), `clock` and `sleep` are for waiting, in seconds. `owner` is this
-    process's name and no other's; with a name that it keeps when it is started again, what it was sending goes on at
-    once and not when the lease has lapsed.
+    `now` gives seconds since 1970 (leases, ages), else the store does; `clock` and `sleep` are for waiting, in seconds.
+    `owner` is this process's name and no other's; with a name that it keeps when it is started again, what it was
+    sending goes on at once and not when the lease has lapsed.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Outbox:
         store: Store,
         gateway: Gateway,
         *,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
@@ -88,7 +88,7 @@ class Outbox:
     ) -> None:
         self._rows = store.outbox
         self._gateway = gateway
-        self._now = now
+        self._now = now or store.now
         self._clock = clock
         self._sleep = sleep
         self._jitter = jitter

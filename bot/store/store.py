@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bot.store.approvals import Approvals
 from bot.store.audit import Audit
 from bot.store.changes import ChangeRows
+from bot.store.clock import DatabaseClock
 from bot.store.digests import DigestRows
 from bot.store.engine import open_engine, open_engine_as_it_is, told
 from bot.store.facts import Facts
@@ -45,11 +46,14 @@ class Claim(NamedTuple):
 
 
 class Store:
-    """The bot's memory. Every method is one transaction and raises only StoreError."""
+    """The bot's memory. Every method is one transaction and raises only StoreError.
+
+    `now` gives the seconds since 1970 with which its times are compared; the processes that share it agree on them.
+    """
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
         self._engine = engine
-        self._now = now
+        self.now = now
         self._insert = _INSERT[engine.dialect.name]
         self.outbox = OutboxRows(engine)
         self.audit = Audit(engine, now)
@@ -63,9 +67,14 @@ class Store:
         self.pages = PageRows(engine, now)
         self.marks = MarkRows(engine, now, self._insert)
 
+    async def read_clock(self) -> None:
+        """Goes by the database's clock as it is now, where it goes by that; call it now and then."""
+        if isinstance(self.now, DatabaseClock):
+            await self.now.read()
+
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""
-        return ChangeRows(self._engine, cluster, self._now)
+        return ChangeRows(self._engine, cluster, self.now)
 
     async def claim(self, key: str, payload: str = "") -> bool:
         """Whether the work on `key` is the caller's: False if it was done, or somebody is at it.
@@ -76,7 +85,7 @@ class Store:
 
     async def claim_all(self, wanted: Mapping[str, Claim]) -> set[str]:
         """The keys of which the work is the caller's, as by `claim`, in one transaction."""
-        now = self._now()
+        now = self.now()
         rows = [
             {"key": key, "state": "running", "expires_at": now + one.holds_s, "payload": one.payload, "tries": 1}
             for key, one in sorted(wanted.items())  # in one order, or two processes wait for each other
@@ -93,7 +102,7 @@ class Store:
 
     async def unfinished(self) -> list[tuple[str, str]]:
         """The key and payload of work that was claimed and not done, by nobody who is still at it."""
-        lapsed = and_(seen.c.state == "running", seen.c.expires_at <= self._now(), seen.c.tries < TRIES)
+        lapsed = and_(seen.c.state == "running", seen.c.expires_at <= self.now(), seen.c.tries < TRIES)
         wanted = select(seen.c.key, seen.c.payload).where(lapsed, seen.c.payload != "")
         with told("looking for unfinished work"):
             async with self._engine.connect() as connection:
@@ -101,7 +110,7 @@ class Store:
 
     async def give_up(self) -> None:
         """Work that ended its process `TRIES` times is not begun again: to tell so is `unfinished` work, `DROPPED`."""
-        now = self._now()
+        now = self.now()
         spent = and_(seen.c.state == "running", seen.c.expires_at <= now, seen.c.tries >= TRIES)
         is_told = not_(seen.c.key.endswith(DROPPED))
         wanted = select(seen.c.key, seen.c.payload).where(spent, seen.c.payload != "", is_told)
@@ -124,7 +133,7 @@ class Store:
         """The work on these keys need not be done again."""
         with told("noting deliveries as done"):
             async with self._engine.begin() as connection:
-                values = {"state": "done", "payload": "", "expires_at": self._now() + REMEMBERED}
+                values = {"state": "done", "payload": "", "expires_at": self.now() + REMEMBERED}
                 await connection.execute(update(seen).where(seen.c.key.in_(keys)).values(**values))
 
     async def remember_thread(self, channel: str, thread_ts: str, words: str, cluster: str) -> None:
@@ -135,7 +144,7 @@ class Store:
         here = and_(threads.c.channel == channel, threads.c.thread_ts == thread_ts)
         # A database takes neither half a surrogate pair nor, if it is PostgreSQL, a NUL.
         storable = words.encode(errors="replace").decode().replace("\0", "")
-        values = {"words": storable, "cluster": cluster, "at": self._now()}
+        values = {"words": storable, "cluster": cluster, "at": self.now()}
         with told("remembering a thread"):
             with contextlib.suppress(IntegrityError):
                 async with self._engine.begin() as connection:
@@ -171,13 +180,14 @@ class Store:
 
 @contextlib.asynccontextmanager
 async def open_store(
-    url: str, *, alone: bool = False, now: Callable[[], float] = time.time, patience: float = 5.0
+    url: str, *, alone: bool = False, now: Callable[[], float] | None = None, patience: float = 5.0
 ) -> AsyncGenerator[Store]:
     """Opens the store, e.g. `sqlite:////var/lib/hami-bot/state.db`; makes its folder and tables if there are none.
 
     `alone`: no other process has it open. In an SQLite file, which one machine has, all that is still claimed was left
     by a process that died, and is `unfinished` at once; otherwise claims hold until they lapse.
-    `now` gives seconds since 1970. Raises StoreError if it cannot be used, or was written by a newer version.
+    `now` gives seconds since 1970; without it, PostgreSQL's clock does, or this machine's. Raises StoreError if it
+    cannot be used, or was written by a newer version.
     """
     async with open_engine(url, patience) as engine:
         if alone and engine.dialect.name == "sqlite":
@@ -185,7 +195,10 @@ async def open_store(
                 async with engine.begin() as connection:
                     died = update(seen).where(seen.c.state == "running").values(expires_at=0.0)
                     await connection.execute(died)
-        yield Store(engine, now)
+        shared = DatabaseClock(engine) if engine.dialect.name == "postgresql" else time.time
+        store = Store(engine, now or shared)
+        await store.read_clock()
+        yield store
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,67 @@
+"""Replicas agree on the time although their machines do not: what one is at, no other takes over."""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.slack.outbox import LEASE
+from bot.store import Store, open_store
+
+ROOT = Path(__file__).parents[2]
+FAST = """
+import asyncio, json, sys, time
+
+real = time.time
+time.time = lambda: real() + 3 * 3600
+
+from bot.slack.outbox import Outbox
+from bot.store import open_store
+
+
+async def main():
+    async with open_store(sys.argv[1]) as store:
+        claimed = await store.claim("Ev1")
+        await store.give_up()
+        unfinished = await store.unfinished()
+        on_duty = await store.incidents.on_duty("pages", "fast", 60.0)
+        await Outbox(store, None, owner="fast").step("C1")
+        print(json.dumps([claimed, unfinished, on_duty]))
+
+
+asyncio.run(main())
+"""
+
+
+async def _taken_by_a_fast_one(database: str) -> Any:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", FAST, database), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await process.communicate()
+    return json.loads(said)
+
+
+async def _is_at_work(store: Store) -> None:
+    now = time.time()
+    assert await store.claim("Ev1", "the event itself")
+    assert await store.incidents.on_duty("pages", "right", 60.0)
+    words: Any = {"thread_ts": "", "severity": 0, "update_ts": "", "now": now}
+    await store.outbox.put("C1", "head", {"text": "", "blocks": []}, [], **words)
+    assert await store.outbox.claim("C1", "right", now, LEASE)
+
+
+@pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
+def test_a_replica_whose_clock_is_three_hours_fast_takes_nothing_over(database: str) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(120), open_store(database) as store:
+            await _is_at_work(store)
+            assert await _taken_by_a_fast_one(database) == [False, [], False]
+            row = await store.outbox.unsettled("C1", "right", time.time(), LEASE)
+            assert row is not None
+            assert row.tried_version == 0
+
+    asyncio.run(main())
