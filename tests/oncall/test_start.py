@@ -156,7 +156,12 @@ def test_the_log_says_once_that_slack_is_out_of_reach(tmp_path: Path, caplog: py
     assert len([one for one in caplog.records if "Slack was not reached" in one.getMessage()]) == 1
 
 
-@pytest.mark.parametrize(("mode", "also"), [("socket", True), ("http", False)])
-def test_alerts_reach_a_bot_that_is_not_ready_since_slack_is_down(mode: str, *, also: bool) -> None:
-    (service,) = of_kind("Service", manifests({"slack": {"mode": mode}}))
-    assert service["spec"].get("publishNotReadyAddresses", False) is also
+def test_alerts_reach_a_bot_that_is_not_ready_since_slack_is_down_and_slack_only_a_ready_one() -> None:
+    by_mode = {
+        mode: {one["metadata"]["name"]: one["spec"] for one in of_kind("Service", manifests({"slack": {"mode": mode}}))}
+        for mode in ("socket", "http")
+    }
+    assert [one["hami-bot"].get("publishNotReadyAddresses") for one in by_mode.values()] == [True, True]
+    alerts, slack = by_mode["http"]["hami-bot"], by_mode["http"]["hami-bot-slack"]
+    assert not slack.get("publishNotReadyAddresses")
+    assert (slack["selector"], slack["ports"]) == (alerts["selector"], alerts["ports"])
