@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from bot.errors import BotError, UsageError
 from bot.front import Front
 from bot.http import Slack, serve_http
-from bot.keptopen import KeptOpen, Opener
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import App, Grouped, WrongInstall, build_app, check_scopes
 from bot.slack.failures import Problem, SlackFailure
@@ -33,6 +32,7 @@ from handlers.changes.desk import ChangeDesk
 from handlers.changes.lead import Pace
 from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
 from handlers.desk import Desk
+from handlers.kept_open import KeptOpen, Opener
 from handlers.leftovers import Leftovers
 from handlers.lent import Lent
 from handlers.oncall import digest_form

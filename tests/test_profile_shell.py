@@ -12,7 +12,8 @@ import pytest
 
 from bot.errors import SourceError, UsageError
 from handlers.grammar import read
-from handlers.profiles.shell import answer, main, read_words
+from handlers.profiles.options import read_words
+from handlers.profiles.shell import answer, main
 from handlers.profiles.words import ProfileAsked, Study
 from handlers.shell import build_grammar
 from tests.pprof.cases import PROFILES

@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import grimp
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -158,6 +159,14 @@ def test_contributors_learn_how_a_case_is_added() -> None:
 def test_every_playbook_is_kept_apart_from_the_others() -> None:
     contracts = {one["name"]: one for one in PROJECT["tool"]["importlinter"]["contracts"]}
     assert contracts["No playbook knows another"]["modules"] == sorted(load().values())
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    graph = grimp.build_graph("bot", "handlers", "playbooks", "sandbox")
+    left = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    while free := {module for module, imports in left.items() if not imports & left.keys()}:
+        left = {module: imports for module, imports in left.items() if module not in free}
+    assert left == {}
 
 
 def test_the_image_is_built_of_locked_packages_and_runs_as_nobody() -> None:

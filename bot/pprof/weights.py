@@ -5,59 +5,25 @@ of a CPU profile are 1 or 2 periods, and most stacks hold a function once; the o
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain, compress, islice, pairwise
 from operator import length_hint
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TypeVar
 
 from bot.pprof.nodes import NodeTable, no_location
 from bot.pprof.profile import Profile, int64
-
-Stacks = Callable[[], Iterable[tuple[Sequence[int], int]]]
-"""Location ids, leaf first, and a value, for every sample; the same each time it is called."""
+from bot.pprof.sums import Edges, Frame, Stacks, Sums, Weights
 
 LARGE = 6_000
 """Samples from which on importing numpy pays, where it is installed."""
-
-Frame = tuple[int, bool]
-"""A node, and whether it is inlined into the next one."""
-Edge = tuple[int, int]
-"""A caller and its callee."""
 
 _BATCH = 4096
 _WORTH_COUNTING = 8
 _SPARSE = 4
 
 T = TypeVar("T", bound=Hashable)
-
-
-class Weights(NamedTuple):
-    """By node number: flat goes to the leaf, cum once to each node of a stack."""
-
-    flat: list[int]
-    cum: list[int]
-
-
-class Edges(NamedTuple):
-    """Weight of each call, and whether every call of it was inlined."""
-
-    weights: dict[Edge, int]
-    inline: dict[Edge, bool]
-
-
-class Sums(Protocol):
-    """The sums over some stacks. Both raise SourceError for a location that is not there."""
-
-    def weigh(self) -> Weights: ...
-
-    def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
-        """The calls of `callees` between the frames of each location, innermost first; they skip those without any.
-
-        A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is inlined.
-        """
-        ...
 
 
 def sums_of(profile: Profile, index: int, table: NodeTable) -> Sums:

@@ -21,7 +21,8 @@ from bot.render.terminal import terminal
 from bot.report import SCHEMA, Finding, Report, Subject, Table, one_line, worst
 from bot.settings import load_settings
 from bot.texts import Language, Texts
-from handlers.profiles.shell import HINT, Words, read_file
+from handlers.profiles.options import HINT, Words
+from handlers.profiles.readfile import read_file
 
 _ROWS = 10
 _WIDTH = 120

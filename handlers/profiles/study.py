@@ -19,7 +19,7 @@ from bot.store.profiles import ProfileRows
 from bot.texts import Texts
 from handlers.profiles.kept import is_reference
 from handlers.profiles.kept_files import Contents, answer_about, contents_of
-from handlers.profiles.shell import HINT, Words, profiles_named, read_words
+from handlers.profiles.options import HINT, Words, profiles_named, read_words
 from handlers.words import join_words
 from playbooks.profile.request import KINDS
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from bot.pprof.decode import read
 from bot.pprof.nodes import node_table
 from bot.pprof.profile import int64
-from bot.pprof.weights import Edges, Frame, PlainSums, Weights
+from bot.pprof.sums import Edges, Frame, Weights
+from bot.pprof.weights import PlainSums
 from tests.pprof.build import Writer
 
 vectors = pytest.importorskip("bot.pprof.vectors", reason="numpy is not installed", exc_type=ImportError)

@@ -10,7 +10,7 @@ from bot.errors import UsageError
 from bot.store import open_store
 from bot.store.profiles import Kept, ProfileRows
 from handlers.profiles.kept_files import Content, answer_about, contents_of
-from handlers.profiles.shell import read_words
+from handlers.profiles.options import read_words
 from tests.pprof.cases import PROFILES
 
 BUSY = (PROFILES / "hami.profile-load.pb.gz").read_bytes()
