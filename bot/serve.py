@@ -100,7 +100,9 @@ async def serve(settings: Settings | None, open_sources: Opener, changing: Chang
 
     def stop() -> None:
         stopped.set()
-        if not ready.is_set():  # it may wait for Slack for long, and has taken nothing yet
+        # It may wait for Slack for long. Alerts that it took meanwhile are in the store, and nothing sends them yet:
+        # there is nothing to drain or flush.
+        if not ready.is_set():
             serving.cancel()
 
     for number in (signal.SIGTERM, signal.SIGINT):
