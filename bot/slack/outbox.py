@@ -37,7 +37,7 @@ SETTLING = 3.0
 """Seconds before looking for a message whose outcome is unknown: Slack may still be at it."""
 LATE_FILES = 30.0
 """Seconds in which files may still appear whose sharing got no answer: only then are they shared again."""
-FILES_TRIED = 3600.0
+FILES_TRIED = 6 * 3600.0
 """Seconds in which the files of a message are tried again; then its thread says that they could not be attached."""
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 REFUSED_WAIT = 60.0
