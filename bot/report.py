@@ -48,7 +48,7 @@ class Scope(Value, frozen=True):
 
 
 class Finding(Value, frozen=True):
-    """A claim, how sure we are of it, and what it rests on. `code` is stable and listed in the README."""
+    """A claim, how sure we are of it, and what it rests on. `code` is stable and listed in docs/findings.md."""
 
     code: str
     claim: str
@@ -96,7 +96,7 @@ class ChangeTarget(Value, frozen=True):
 
 
 class Impact(Value, frozen=True):
-    """One thing that a change brings with it. `code` is stable and listed in the README."""
+    """One thing that a change brings with it. `code` is stable and listed in docs/changes.md."""
 
     code: str
     severity: Severity

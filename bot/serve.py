@@ -87,7 +87,7 @@ async def serve(settings: Settings | None, open_sources: Opener, changing: Chang
     if settings is None or settings.slack is None:
         raise UsageError(
             "no Slack tokens are set",
-            hint="Set HAMI_BOT_SLACK__BOT_TOKEN and HAMI_BOT_SLACK__APP_TOKEN; the README says where they come from.",
+            hint="Set HAMI_BOT_SLACK__BOT_TOKEN and HAMI_BOT_SLACK__APP_TOKEN; docs/slack.md tells how to get them.",
         )
     if settings.replicas > 1 and settings.store.is_one_process_own:
         raise UsageError(

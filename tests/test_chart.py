@@ -13,7 +13,7 @@ from bot.intake import ALERTS_PATH
 from bot.settings import load_settings
 from tests.chart import CHANGING, CHART, PROXYING, Manifest, manifests, of_kind, rendered
 
-README = (CHART.parents[1] / "README.md").read_text(encoding="utf-8")
+DOCS = CHART.parents[1] / "docs"
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 POSTGRES = {"replicas": 3, "store": {"postgres": {"secretName": "database"}}}
 VALUES: dict[str, dict[str, Any]] = {
@@ -76,10 +76,10 @@ def test_the_secrets_of_pagers_come_from_the_same_secret() -> None:
     }
 
 
-def test_alertmanager_reaches_the_service_where_the_readme_says() -> None:
-    said = urlsplit(re.findall(r"- url: (http\S+)", README)[0])
+def test_alertmanager_reaches_the_service_where_the_docs_say() -> None:
+    said = urlsplit(re.findall(r"- url: (http\S+)", (DOCS / "oncall.md").read_text(encoding="utf-8"))[0])
     (service,) = of_kind("Service", manifests())
-    installed_in = re.findall(r"helm -n (\S+) install", README)[0]
+    installed_in = re.findall(r"helm -n (\S+) install", (DOCS / "install.md").read_text(encoding="utf-8"))[0]
     assert said.netloc == f"{service['metadata']['name']}.{installed_in}.svc"
     assert said.path == ALERTS_PATH
     assert (said.port or 80) in [one["port"] for one in service["spec"]["ports"]]

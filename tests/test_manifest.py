@@ -69,5 +69,5 @@ def test_no_scope_is_asked_for_without_need() -> None:
 
 
 @pytest.mark.parametrize("scope", NEEDED_SCOPES)
-def test_the_readme_says_why_each_scope_is_asked_for(scope: str) -> None:
-    assert f"`{scope}`" in (ROOT / "README.md").read_text()
+def test_the_docs_say_why_each_scope_is_asked_for(scope: str) -> None:
+    assert f"`{scope}`" in (ROOT / "docs" / "slack.md").read_text(encoding="utf-8")

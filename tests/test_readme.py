@@ -1,44 +1,99 @@
-"""The README tells the truth: its commands print what it shows, and it lists every code, setting and verb."""
+"""README.md and docs/ tell the truth: commands print what they show, and every code, setting and verb is listed."""
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from bot.hami.reasons import REASONS
-from bot.settings.schema import ClusterSettings, Settings
+from bot.settings.schema import Settings
 from playbooks.playbook import find, load
-from tests.update_docs import SETTINGS, rows, settings_page
+from tests.finding_codes import finding_codes, impact_codes
+from tests.update_docs import DOCS, SETTINGS, rows, settings_page
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"```console\n\$ (hami-bot .*?)\n(.*?)```", README, flags=re.DOTALL)
-CODE = re.compile(r"""code=["']([a-z-]+)["']|["']([a-z]+(?:-[a-z]+)+)["'],\s*say\(""")
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in [*ROOT.glob("*.md"), *DOCS.glob("*.md")]
+}
+README = PAGES["README.md"]
+NEW_PLAYBOOK = "docs/writing-a-playbook.md"
+CONSOLE = re.compile(r"```console\n\$ (hami-bot .*?)\n(.*?)```", re.DOTALL)
+SHOWN = sorted({shown for name, text in PAGES.items() if name != NEW_PLAYBOOK for shown in CONSOLE.findall(text)})
+YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
+ONCALL = {"channel": "C0123ABCD", "token": "secret"}
+
+pages = pytest.mark.parametrize("page", sorted(PAGES))
+
+
+def run(command: str, folder: Path) -> str:
+    """What the command prints when it is run in the folder, with the code that the folder holds."""
+    words = [sys.executable, "-m", "bot", *shlex.split(command)[1:]]
+    environment = os.environ | {"PYTHONPATH": str(folder)}  # noqa: TID251  # the subprocess's
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    return done.stdout + done.stderr
+
+
+def agrees(printed: str, shown: str) -> bool:
+    """Whether that is what is shown; a line with nothing but `…` stands for any lines."""
+    pattern = ".*?\n".join(re.escape(part) for part in shown.split("…\n"))
+    return bool(re.fullmatch(pattern + ".*" if shown.endswith("…\n") else pattern, printed, re.DOTALL))
+
+
+def listed(page: str, heading: str) -> set[str]:
+    """The names in the first column of the table with this heading."""
+    table = PAGES[page].partition(f"{heading}\n")[2].splitlines()
+    body = table[1 : next((number for number, line in enumerate(table) if not line.startswith("|")), None)]
+    return {name for line in body for name in re.findall(r"`([^`]+)`", line.split(" | ")[0])}
+
+
+def anchors(page: str) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 200
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_a_command_of_the_readme_prints_what_the_readme_shows(command: str, shown: str) -> None:
-    words = [sys.executable, "-m", "bot", *shlex.split(command)[1:]]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
-    pattern = ".*?\n".join(re.escape(part) for part in shown.split("…\n"))
-    assert re.fullmatch(pattern + ".*" if shown.endswith("…\n") else pattern, done.stdout + done.stderr, re.DOTALL)
+def test_a_command_prints_what_the_docs_show(command: str, shown: str) -> None:
+    printed = run(command, ROOT)
+    assert agrees(printed, shown), printed
 
 
-def test_every_finding_code_is_in_the_readme() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").rglob("*.py")]
-    codes = {first or second for text in sources for first, second in CODE.findall(text)}
-    codes |= {reason.finding for reason in REASONS}
-    assert len(codes) > 30
-    assert not {code for code in codes if f"`{code}`" not in README}
+def test_the_example_of_a_playbook_works_as_it_is_written(tmp_path: Path) -> None:
+    for folder in ("bot", "handlers", "playbooks"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    text = PAGES[NEW_PLAYBOOK]
+    package = tmp_path / "playbooks" / "taints"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (package / "playbook.py").write_text(code, encoding="utf-8")
+    for language, texts in zip(("en", "zh"), re.findall(r"```toml\n(.*?)```", text, re.DOTALL), strict=True):
+        with (tmp_path / "bot" / "texts" / f"{language}.toml").open("a", encoding="utf-8") as file:
+            file.write(f"\n{texts}")
+    for command, shown in CONSOLE.findall(text):
+        printed = run(command, tmp_path)
+        assert agrees(printed, shown), printed
 
 
-def test_every_setting_is_in_the_readme() -> None:
-    for name in [*Settings.model_fields, *ClusterSettings.model_fields]:
-        assert name in README
-        assert name.upper() in README
+def test_the_table_of_findings_has_exactly_the_codes_that_the_code_makes() -> None:
+    codes = finding_codes()
+    assert len(codes) > 120
+    assert listed("docs/findings.md", "| code | meaning |") == codes
+
+
+def test_the_table_of_what_a_change_causes_has_exactly_the_codes_that_the_code_makes() -> None:
+    assert listed("docs/changes.md", "| in `change.blast_radius` | meaning |") == impact_codes()
 
 
 def test_the_page_of_settings_is_what_the_schema_says() -> None:
@@ -46,7 +101,32 @@ def test_the_page_of_settings_is_what_the_schema_says() -> None:
     assert len({row.key for row in rows()}) > 60
 
 
+@pytest.mark.parametrize("page", ["docs/settings.md", "docs/oncall.md"])
+def test_the_settings_in_an_example_are_valid(page: str) -> None:
+    examples = [yaml.safe_load(text.replace("…", "x")) for text in YAML.findall(PAGES[page])]
+    settings = [one for one in examples if set(one) <= set(Settings.model_fields)]
+    assert settings
+    for one in settings:
+        Settings(**(one | ({"oncall": ONCALL | one["oncall"]} if "oncall" in one else {})))
+
+
 @pytest.mark.parametrize("verb", load())
-def test_every_verb_is_in_the_readme_and_its_example_is_understood(verb: str) -> None:
-    assert f"hami-bot {verb}" in README
+def test_every_verb_is_in_the_docs_and_its_example_is_understood(verb: str) -> None:
+    assert f"`hami-bot {verb}" in README
+    assert f"`hami-bot {verb}" in PAGES["docs/commands.md"]
     assert find(verb).example.startswith(verb)
+
+
+@pages
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL)):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(str(target.resolve().relative_to(ROOT))), link
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    assert {name for name in PAGES if f"]({name})" not in README} == {"README.md"}

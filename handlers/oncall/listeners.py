@@ -116,7 +116,7 @@ class _Window:
     @property
     def _triage(self) -> TriageDesk:
         if self._given is None:
-            raise UsageError("this bot opens no triage threads", hint="its settings lack oncall: see the README")
+            raise UsageError("this bot opens no triage threads", hint="its settings lack oncall: see docs/oncall.md")
         return self._given
 
     def words_of(self, event: dict[str, Any]) -> str:

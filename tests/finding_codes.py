@@ -1,0 +1,70 @@
+"""Every finding code and every code of a blast radius, as the sources write them."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from bot.changes.journal import ENDS
+from bot.hami.nodelock import LockState
+from bot.hami.reasons import REASONS
+from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
+from bot.report import SEVERITIES
+from playbooks.nodes.sweep import Health
+
+_ROOT = Path(__file__).parents[1]
+_RULES = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)
+_MAKERS = {"finding": 0, "Finding": 0, "Fault": 0, "_finding": 2, "_of_record": 1, "_told": 0, "Unlike": 0}
+"""What makes a finding, and among how many of its first arguments the code is (from 0)."""
+
+
+def finding_codes() -> set[str]:
+    """Those that stand in a source, and those that it puts together."""
+    found = {reason.finding for reason in REASONS}
+    found |= {f"profile-{rule.code}" for rule in _RULES}
+    found |= {f"change-{kind}" for kind in ENDS - {"never-raised"}}
+    found |= {f"node-lock-{phase}" for phase in get_args(LockState.__annotations__["phase"])}
+    found |= {f"device-plugin-{health}" for health in get_args(Health) if health not in ("ready", "unseen")}
+    found |= {f"handshake-{judged}" for judged in ("stale", "deleted")}
+    for folder in ("bot", "handlers", "playbooks"):
+        for path in (_ROOT / folder).rglob("*.py"):
+            prefix = "profile-" if "pprof" in path.parts else ""
+            for maker, code in _written(ast.parse(path.read_text(encoding="utf-8"))):
+                found.add(f"{prefix}unlike-{code}" if maker == "Unlike" else prefix + code)
+    return {code for code in found if re.fullmatch(r"[a-z-]+", code)} - set(SEVERITIES)
+
+
+def impact_codes() -> set[str]:
+    """What `bot.changes.blast` tells; the kinds of an owner by name, since they come from another file."""
+    tree = ast.parse((_ROOT / "bot" / "changes" / "blast.py").read_text(encoding="utf-8"))
+    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and getattr(one.func, "id", "") == "tell"]
+    return {code for one in calls for code in _strings(one.args[0])} | {"gitops-argocd", "gitops-flux"}
+
+
+def _written(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Codes with what makes the finding: arguments, values of `code`, and the first of rows of a loop over `code`."""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Call):
+            maker = getattr(one.func, "id", getattr(one.func, "attr", ""))
+            given = one.args[: _MAKERS[maker] + 1] if maker in _MAKERS else []
+            given += [keyword.value for keyword in one.keywords if keyword.arg == "code"]
+            yield from ((maker, code) for value in given for code in _strings(value))
+        elif isinstance(one, ast.Assign):
+            named = [target.elts[0] if isinstance(target, ast.Tuple) else target for target in one.targets]
+            if any(getattr(name, "id", "") == "code" for name in named):
+                yield from (("", code) for code in _strings(one.value))
+        elif isinstance(one, ast.For) and isinstance(one.target, ast.Tuple) and isinstance(one.iter, ast.Tuple):
+            rows = one.iter.elts if getattr(one.target.elts[0], "id", "") == "code" else []
+            yield from (("", code) for row in rows for code in _strings(row))
+
+
+def _strings(value: ast.expr) -> Iterator[str]:
+    """Whatever string the expression may give; of a tuple its first."""
+    if isinstance(value, ast.Constant) and isinstance(value.value, str):
+        yield value.value
+    elif isinstance(value, ast.IfExp):
+        yield from _strings(value.body)
+        yield from _strings(value.orelse)
+    elif isinstance(value, ast.Tuple) and value.elts:
+        yield from _strings(value.elts[0])
