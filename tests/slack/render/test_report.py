@@ -184,7 +184,7 @@ def test_a_button_that_changes_the_cluster_is_red_and_asks_first():
 
 
 def test_a_question_that_does_not_fit_into_a_button_is_text():
-    ask = NextAction("Ask", "why " + "x" * 600 + "字" * 300)
+    ask = NextAction("Ask", "why " + "x" * 1700 + "字" * 300)
     message = shown(report(finding(next_actions=(ask,))), words="why " + "x" * 2000)
     assert buttons(message) == []
 
