@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from bot.codes import Code
+
 SCHEMA = "hami-bot.report/v1"
 VERDICT_LIMIT = 140
 
@@ -48,9 +50,9 @@ class Scope(Value, frozen=True):
 
 
 class Finding(Value, frozen=True):
-    """A claim, how sure we are of it, and what it rests on. `code` is stable and listed in docs/findings.md."""
+    """A claim, how sure we are of it, and what it rests on. `bot.codes` says what holds for every finding of a code."""
 
-    code: str
+    code: Code
     claim: str
     severity: Severity
     confidence: Confidence

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 import click
 
+from bot.codes import about
 from bot.errors import UsageError
+from bot.texts import Texts
 from playbooks.playbook import Playbook, find, load
 
 _CLOSE = 0.5
@@ -72,6 +74,25 @@ class Grammar(click.Group):
             short_help=playbook.summary,
             epilog=f"Example: {self.name} {playbook.example}",
         )
+
+
+def explain_code(text: str, say: Texts) -> str | None:
+    """What a finding code means, how it is proven and what usually helps; None for a word that is no code."""
+    facts = about(text.lower())
+    if facts is None:
+        return None
+    code = text.lower()
+    fix = f"code-fix.{code}"
+    lines = [
+        code,
+        say("code-help.meaning", text=say(f"code-meaning.{code}")),
+        say("code-help.proof", text=say(f"code-proof.{facts.proof}")),
+        say("code-help.fix", text=say(fix)) if fix in say else say("code-help.no-fix"),
+    ]
+    lines += [say("code-help.pod")] if facts.of_the_pod else []
+    lines += [say("code-help.node")] if facts.loses_node else []
+    lines += [say("code-help.watched")] if facts.watched_in else []
+    return "\n".join(lines)
 
 
 def explain(ctx: click.Context, verb: str | None) -> str:

@@ -20,7 +20,7 @@ from bot.report import Report
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.audit_shell import AuditAsked, audit_command, run_audit
 from handlers.changes.words import ChangeAsked, change_commands
-from handlers.grammar import Asked, Grammar, explain, read
+from handlers.grammar import Asked, Grammar, explain, explain_code, read
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.shell import main as run_profile
 from handlers.profiles.words import Capture, ProfileAsked, Study, profile_command
@@ -122,8 +122,11 @@ def build_grammar() -> Grammar:
         click.Command(
             "help",
             callback=_help,
-            params=[click.Argument(["verb"], required=False)],
-            help="Explain a verb, or list them.",
+            params=[
+                click.Argument(["verb"], required=False, metavar="[VERB|CODE]"),
+                click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of a code's explanation."),
+            ],
+            help="Explain a verb or a finding code, or list the verbs.",
         )
     )
     return grammar
@@ -143,8 +146,8 @@ def _version() -> _Say:
 
 
 @click.pass_context
-def _help(ctx: click.Context, verb: str | None) -> _Say:
-    return _Say(explain(ctx, verb))
+def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> _Say:
+    return _Say((verb and explain_code(verb, Texts(lang or "en"))) or explain(ctx, verb))
 
 
 def _profile_command() -> click.Command:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import click
 
 from bot.errors import UsageError
-from bot.texts import LANGUAGES
+from bot.texts import LANGUAGES, Language, Texts
 from handlers.changes.words import EXAMPLES, SUMMARIES, ChangeAsked, change_commands
-from handlers.grammar import Asked, Grammar, explain, nearest, read
+from handlers.grammar import Asked, Grammar, explain, explain_code, nearest, read
 from handlers.oncall import words as oncall
 from handlers.profiles import words as profiles
 from handlers.profiles.words import ProfileAsked, profile_command
@@ -82,8 +82,11 @@ def build_grammar() -> Grammar:
         click.Command(
             "help",
             callback=_help,
-            params=[click.Argument(["verb"], required=False)],
-            help="Explain a verb, or list them.",
+            params=[
+                click.Argument(["verb"], required=False, metavar="[VERB|CODE]"),
+                click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of a code's explanation."),
+            ],
+            help="Explain a verb or a finding code, or list the verbs.",
         )
     )
     grammar.add_command(_fit_command())
@@ -128,9 +131,9 @@ def _options() -> list[click.Parameter]:
 
 
 @click.pass_context
-def _help(ctx: click.Context, verb: str | None) -> Help:
+def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
     if verb is not None:
-        return Help(explain(ctx, verb))
+        return Help(explain_code(verb, Texts(lang or "en")) or explain(ctx, verb))
     examples = {find(one).example: find(one).summary for one in sorted(load(), reverse=True) if one not in _EXAMPLES}
     examples["digest now"] = find("digest").summary
     examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}

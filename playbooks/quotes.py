@@ -9,6 +9,15 @@ from bot.kube.models import Condition, Event, Holder, Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
 
+
+class PodSays(Evidence, frozen=True):
+    """What a pod says of itself: pods that say something else have another cause. Not its name, nor an amount."""
+
+
+class PodAsks(Evidence, frozen=True):
+    """How much a pod asks for."""
+
+
 _LONGEST = 4000
 """Of a longer text the beginning is quoted: an annotation may have 256 KiB."""
 
@@ -60,9 +69,26 @@ def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
 
 def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
     """A value of the pod's own; `path` is the JSONPath that shows it. An empty one is shown by the pod's name."""
-    if not quote.strip():
-        quote, path = pod.name, "{.metadata.name}"
-    return Evidence(
+    return _of_pod(PodSays, pod, quote, path) if quote.strip() else of_pod_name(pod)
+
+
+def of_pod_name(pod: Pod) -> Evidence:
+    """The pod's name, where nothing else shows that it is there."""
+    return _of_pod(Evidence, pod, pod.name, "{.metadata.name}")
+
+
+def of_pod_age(pod: Pod) -> Evidence:
+    """When the pod was created."""
+    return _of_pod(Evidence, pod, pod.metadata.creation_timestamp or "", "{.metadata.creationTimestamp}")
+
+
+def of_amount(pod: Pod, value: str, path: str) -> Evidence:
+    """How much of something the pod asks for. An empty one is shown by the pod's name."""
+    return _of_pod(PodAsks, pod, value, path) if value.strip() else of_pod_name(pod)
+
+
+def _of_pod(kind: type[Evidence], pod: Pod, quote: str, path: str) -> Evidence:
+    return kind(
         source="pod",
         object=pod_name(pod),
         at=clock(pod.metadata.creation_timestamp),
@@ -91,7 +117,7 @@ def of_holder(pod: Pod | Holder) -> Evidence:
 
 def of_resource(pod: Pod, resource: str, value: str) -> Evidence:
     """What some container of the pod asks for, as written."""
-    return of_pod(pod, value, f"{{.spec.containers[*].resources.limits.{_escape(resource)}}}")
+    return of_amount(pod, value, f"{{.spec.containers[*].resources.limits.{_escape(resource)}}}")
 
 
 def of_node(node: Node, quote: str, path: str) -> Evidence:

@@ -23,7 +23,7 @@ def finding_codes() -> set[str]:
     """Those that stand in a source, and those that it puts together."""
     found = {reason.finding for reason in REASONS}
     found |= {f"profile-{rule.code}" for rule in _RULES}
-    found |= {f"change-{kind}" for kind in ENDS - {"never-raised"}}
+    found |= {f"change-{kind}" for kind in ENDS}
     found |= {f"node-lock-{phase}" for phase in get_args(LockState.__annotations__["phase"])}
     found |= {f"device-plugin-{health}" for health in get_args(Health) if health not in ("ready", "unseen")}
     found |= {f"handshake-{judged}" for judged in ("stale", "deleted")}

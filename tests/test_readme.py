@@ -14,7 +14,7 @@ import yaml
 from bot.settings.schema import Settings
 from playbooks.playbook import find, load
 from tests.finding_codes import finding_codes, impact_codes
-from tests.update_docs import DOCS, SETTINGS, rows, settings_page
+from tests.update_docs import DOCS, FINDINGS, SETTINGS, findings_page, rows, settings_page
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -89,7 +89,8 @@ def test_the_example_of_a_playbook_works_as_it_is_written(tmp_path: Path) -> Non
 def test_the_table_of_findings_has_exactly_the_codes_that_the_code_makes() -> None:
     codes = finding_codes()
     assert len(codes) > 120
-    assert listed("docs/findings.md", "| code | meaning |") == codes
+    assert listed("docs/findings.md", "| code | meaning | proof | usual fix |") == codes
+    assert FINDINGS.read_text(encoding="utf-8") == findings_page(), "run python -m tests.update_docs"
 
 
 def test_the_table_of_what_a_change_causes_has_exactly_the_codes_that_the_code_makes() -> None:

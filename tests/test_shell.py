@@ -133,6 +133,13 @@ def test_markdown_begins_with_a_heading() -> None:
     assert hami_bot("why", POD, "--recording", RECORDING, "-o", "markdown").stdout.startswith("#")
 
 
+def test_help_explains_a_finding_code() -> None:
+    told = hami_bot("help", "node-lock-dangling").stdout
+    assert told.startswith("node-lock-dangling\nMeaning: ")
+    assert "Usual fix: Remove the lock's annotation" in told
+    assert "opens a triage thread" in told
+
+
 def test_help_lists_every_verb_and_explains_one() -> None:
     assert all(verb in hami_bot("help").stdout for verb in ("why", "fit", "record", "version"))
     assert "Example: hami-bot why ml/trainer-0" in hami_bot("help", "why").stdout

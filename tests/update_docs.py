@@ -12,10 +12,13 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from bot.codes import CODES, Proof
 from bot.settings.schema import PREFIX, Settings
+from bot.texts import Texts
 
 DOCS = Path(__file__).parents[1] / "docs"
 SETTINGS = DOCS / "settings.md"
+FINDINGS = DOCS / "findings.md"
 _TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 _NAMED = {"clusters": "NAME", "channels": "ID"}
 
@@ -64,6 +67,18 @@ def settings_page() -> str:
     return _TABLE.sub(lambda _: "\n".join(lines), SETTINGS.read_text(encoding="utf-8"))
 
 
+def findings_page() -> str:
+    """`docs/findings.md` with the table as the registry of codes says it."""
+    say = Texts("en")
+    lines = ["| code | meaning | proof | usual fix |", "|---|---|---|---|"]
+    for code, facts in CODES.items():
+        fix = say(f"code-fix.{code}") if f"code-fix.{code}" in say else ""
+        lines.append(f"| `{code}` | {say(f'code-meaning.{code}')} | {facts.proof} | {fix} |")
+    lines += ["", "| proof | meaning |", "|---|---|"]
+    lines += [f"| {proof} | {say(f'code-proof.{proof}')} |" for proof in get_args(Proof)]
+    return _TABLE.sub(lambda _: "\n".join(lines), FINDINGS.read_text(encoding="utf-8"))
+
+
 def _model_in(annotation: Any) -> tuple[type[BaseModel] | None, str]:
     """The settings that a field holds, and whether in a `dict`, a `tuple` or by itself."""
     if get_origin(annotation) in (Union, UnionType):
@@ -89,6 +104,7 @@ def _default(field: FieldInfo) -> str:
 def main() -> None:
     """Rewrite the tables."""
     SETTINGS.write_text(settings_page(), encoding="utf-8")
+    FINDINGS.write_text(findings_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

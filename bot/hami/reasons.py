@@ -7,6 +7,7 @@ pkg/scheduler/scheduler.go@v2.4.0 to v2.10.0 for the texts of whole nodes.
 import re
 from typing import Literal, NamedTuple
 
+from bot.codes import Code
 from bot.hami.version import Version
 
 Nature = Literal["use", "pod", "card", "node", "summary"]
@@ -18,7 +19,7 @@ class Reason(NamedTuple):
     """One reason: HAMi's exact text (without what it names), our finding code, its first version, and its nature."""
 
     text: str
-    finding: str
+    finding: Code
     since: Version
     nature: Nature
 
@@ -86,7 +87,7 @@ def reason_of(text: str) -> Reason | None:
     return next((reason for pattern, reason in _WITH_DETAILS if pattern.fullmatch(text)), None)
 
 
-def finding_code(text: str) -> str:
+def finding_code(text: str) -> Code:
     """The finding code of a reason's text; an unknown one is a refusal whose meaning we do not know."""
     reason = reason_of(text)
     return reason.finding if reason else "node-unfit-pod"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from bot.codes import as_code
 from bot.pprof.goroutines import Group, crowded, groups
 from bot.pprof.hints import PROFILER, Hint, Hints, hints
 from bot.pprof.patterns import literally
@@ -57,7 +58,7 @@ def finding(
 ) -> Finding:
     """A finding about a profile: it concerns no node."""
     return Finding(
-        code=f"profile-{code}",
+        code=as_code(f"profile-{code}"),
         claim=claim,
         severity="warning" if warns else "info",
         confidence=confidence,

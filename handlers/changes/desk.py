@@ -89,7 +89,7 @@ class ChangeDesk:
                 raise Refused("what you confirm was shown too long ago", hint="ask again to see what would be done now")
             if not await self._first(draft.id) and not again:
                 raise Refused("you confirmed this before", hint="its card is in the channel")
-            await self.guard.count(who, "raise", draft.cluster, draft.id, key=draft.id)
+            await self.guard.count(who, "raise", draft.cluster, draft.id)
             async with lent.open_sources(draft.cluster) as sources:
                 found, planned, plan = await self._maker.planned(sources, site, who, draft.request, draft.id)
                 if seal(plan) != draft.shown:
@@ -163,7 +163,7 @@ class ChangeDesk:
             if now.record.deadline >= until:
                 return told
             self._maker.can_be_longer(site, now.record, until)
-            await self.guard.count(who, "extend", cluster, now.record.id, key=key)
+            await self.guard.count(who, "extend", cluster, now.record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(now.record, at=time_of(until), by=who.user, channel=who.channel)
                 asked = Pending(longer, until=until, basis=now.basis)

@@ -49,16 +49,13 @@ class Guard:
             return error
         return None
 
-    async def count(self, who: Person, action: str, cluster: str, change_id: str, *, key: str) -> None:
-        """Written down before it is counted, so that no two at once pass the limit together. Raises Refused.
-
-        `key` is of this request alone: done again after a crash, it is counted once.
-        """
+    async def count(self, who: Person, action: str, cluster: str, change_id: str) -> None:
+        """Written down before it is counted, so that no two at once pass the limit together. Raises Refused."""
         store, most = self._lent.store, self.access.changes_per_hour
-        told = {"id": change_id, "request": key}
+        told = {"id": change_id}
         await store.audit.append(actor=who.user, action=action, target=cluster, outcome="requested", detail=told)
         since = datetime.fromtimestamp(self._lent.now() - _HOUR_S, UTC).isoformat(timespec="microseconds")
-        if await store.approvals.asked_for(who.user, since, besides=told) >= most:
+        if await store.approvals.asked_for(who.user, since) > most:
             await store.audit.append(actor=who.user, action=action, target=cluster, outcome="over-limit", detail=told)
             raise Refused(f"you asked for {most} changes within an hour", hint="wait, or ask somebody else")
 

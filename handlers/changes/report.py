@@ -10,6 +10,7 @@ from bot.changes.flags import PROFILING, SHOWN, VERBOSITY, Flag, Set, find_spot,
 from bot.changes.journal import Event
 from bot.changes.plan import Enough, Plan, Refusal, annotation
 from bot.changes.record import Record
+from bot.codes import Code, as_code
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.redact import masked_arguments
 from bot.kube.times import format_time
@@ -112,15 +113,22 @@ def ended_report(found: Seen, request: Revert, event: Event, say: Texts) -> Repo
 
 
 def event_finding(event: Event, say: Texts) -> Finding:
-    """What became of a change, under the code `change-<kind>`."""
+    """How a change ended, under the code `change-<kind>`."""
     namespace, _, name = event.target.partition("/")
     record = event.record
     look = kubectl("-n", namespace, "get", "deployment", name, "-o", "yaml")
     quote = event.detail or (f"{masked_arguments(list(record.words_before))}" if record else event.target)
     proof = Evidence("deployment", f"Deployment {event.target}", None, quote, look)
+    code = as_code("change-unreadable" if record is None else f"change-{event.kind}")
+    restored = record is not None and event.kind in ("reverted", "reverted-by-another")
+    return _finding(code, "info" if restored else "warning", event_claim(event, say), (proof,), ())
+
+
+def event_claim(event: Event, say: Texts) -> str:
+    """What became of a change, in one sentence."""
+    record = event.record
     if record is None:
-        claim = say("changing.unreadable", target=event.target, why=event.detail)
-        return _finding("change-unreadable", "warning", claim, (proof,), ())
+        return say("changing.unreadable", target=event.target, why=event.detail)
     values = {
         "target": event.target,
         "container": record.container,
@@ -129,18 +137,17 @@ def event_finding(event: Event, say: Texts) -> Finding:
     }
     match event.kind:
         case "reverted":
-            claim, severity = say("changing.reverted", **values), SEVERITIES[0]
+            return say("changing.reverted", **values)
         case "reverted-by-another":
-            claim, severity = say("changing.reverted-by-another", **values), SEVERITIES[0]
+            return say("changing.reverted-by-another", **values)
         case "drifted":
-            claim, severity = say("changing.drifted", **values), SEVERITIES[1]
+            return say("changing.drifted", **values)
         case "container-gone":
-            claim, severity = say("changing.container-gone", **values), SEVERITIES[1]
+            return say("changing.container-gone", **values)
         case "replaced":
-            claim, severity = say("changing.replaced", **values), SEVERITIES[1]
+            return say("changing.replaced", **values)
         case _:
-            claim, severity = f"{event.target}: {event.kind}: {event.detail}", SEVERITIES[1]
-    return _finding(f"change-{event.kind}", severity, claim, (proof,), ())
+            return f"{event.target}: {event.kind}: {event.detail}"
 
 
 def open_one(found: Seen, request: Extend | Revert) -> Record | None:
@@ -211,7 +218,9 @@ def _flag_shown(found: Seen, planned: Planned) -> Evidence:
     return _shown(found, quote, path)
 
 
-def _of_record(found: Seen, code: str, severity: Severity, claim: str, actions: tuple[NextAction, ...] = ()) -> Finding:
+def _of_record(
+    found: Seen, code: Code, severity: Severity, claim: str, actions: tuple[NextAction, ...] = ()
+) -> Finding:
     text = annotation(found.deployment)
     return _finding(code, severity, claim, (_record_shown(found, text or found.name),), actions)
 
@@ -228,7 +237,7 @@ def _shown(found: Seen, quote: str, path: str) -> Evidence:
 
 
 def _finding(
-    code: str, severity: Severity, claim: str, proofs: tuple[Evidence, ...], actions: tuple[NextAction, ...]
+    code: Code, severity: Severity, claim: str, proofs: tuple[Evidence, ...], actions: tuple[NextAction, ...]
 ) -> Finding:
     return Finding(code, one_line(claim, 600), severity, "confirmed", Scope(), proofs, actions)
 

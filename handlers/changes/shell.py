@@ -30,7 +30,7 @@ from handlers.changes.effect import effect_of
 from handlers.changes.report import (
     Made,
     ended_report,
-    event_finding,
+    event_claim,
     extended_report,
     open_one,
     planned_report,
@@ -210,7 +210,7 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
 
 
 def _detail(event: Event, say: Texts) -> str:
-    return event.detail if event.kind in ("failed", "stuck", "unreadable") else event_finding(event, say).claim
+    return event.detail if event.kind in ("failed", "stuck", "unreadable") else event_claim(event, say)
 
 
 def _live(writer: Writer | None) -> Writer:

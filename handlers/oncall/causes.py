@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from bot.codes import CODES
 from bot.errors import SourceError, UsageError
 from bot.hami.requests import DeviceConfig, gpus_of
 from bot.kube.models import Pod
@@ -30,11 +31,7 @@ about the others stand for themselves: a crowd must keep no other alert waiting.
 
 FINDING = "hami_bot_finding"
 """The label that names the finding an alert of our own is about."""
-LOST = ("node-unregistered", "handshake-stale", "handshake-deleted")
-"""A node of which that is found is none that HAMi counts on."""
 _TOO_MANY = f"alerts about more than {ONE_BY_ONE} of them came at once"
-_EXPLAINS_NOTHING = ("not-found", "not-enough-evidence")
-"""What is known of a pod that runs, or of what is gone, is not why an alert about it fires."""
 
 Name = tuple[str, str]
 Sorted = list[tuple[Cause, list[Alert]]]
@@ -144,7 +141,8 @@ async def _of_node(sources: Sources, node: str, some: list[Alert], say: Texts) -
 
 
 def _explains(finding: Finding) -> bool:
-    return finding.severity != "info" and finding.code not in _EXPLAINS_NOTHING
+    """What is known of a pod that runs, or of what is gone, is not why an alert about it fires."""
+    return finding.severity != "info" and CODES[finding.code].explains
 
 
 def _alone(some: Sequence[Alert], why_not: str = "") -> Sorted:
@@ -205,13 +203,13 @@ async def standing_of(sources: Sources, node: str, say: Texts) -> Literal["regis
     `unknown`: there is no such node. Raises BotError when the cluster, or that node, cannot be read.
     """
     report = await answer(sources, "nodes", node, say)
-    codes = {one.code for one in report.findings}
-    if "not-found" in codes:
+    if any(one.code == "not-found" for one in report.findings):
         if left_out := [one for one in sources.cluster.undecodable if node in one]:
             raise SourceError(f"node {node} cannot be read: {left_out[0]}")
         return "unknown"
+    is_lost = any(CODES[one.code].loses_node for one in report.findings)
     shows_cards = any(table.title == CARDS_TABLE for table in report.tables)
-    return "registered" if shows_cards and codes.isdisjoint(LOST) else "lost"
+    return "lost" if is_lost or not shows_cards else "registered"
 
 
 async def _diagnosed(playbook: Playbook, request: Any, sources: Sources, say: Texts) -> Report:

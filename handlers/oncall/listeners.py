@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from bot.codes import LOSES_NODE
 from bot.digest.schedule import Schedule
 from bot.errors import UsageError
 from bot.slack.app import App
@@ -21,7 +22,6 @@ from handlers.changes.terms import AccessDenied, Person
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, Nothing, Taken
 from handlers.desk import DONE, Desk
 from handlers.heard import edited_ts, heard, is_direct, key_of
-from handlers.oncall.causes import LOST
 from handlers.oncall.desk import Once, TriageDesk, Wanted
 from handlers.oncall.digests import Add, Digests, StopReport, read_digest
 from handlers.oncall.words import DEEDS, Asked, read_mute, read_words
@@ -229,7 +229,7 @@ class _Window:
         deed: Any = press.deed
         who = Person(taken.asked.user, channel)
         row = await self._triage.find(who, press.incident) if deed == "mute" else None
-        lost = row.cause.nodes if row and row.cause.code in LOST else ()
+        lost = row.cause.nodes if row and row.cause.code in LOSES_NODE else ()
         await self._desk.lent.gateway.open_view(taken.key, form(deed, press.incident, channel, self._say, lost))
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:

@@ -11,24 +11,18 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from bot.bugs import bugs_as_errors
+from bot.codes import watched_in
 from bot.errors import BotError
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap
 from bot.triage.webhook import Alert
 from handlers.lent import Lent
-from handlers.oncall.causes import FINDING, LOST, all_findings
+from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.passes import Keeper
 from playbooks.gather.waiting import gather_waiting
 from playbooks.playbook import Sources
 
-WATCHED = {
-    "status": ("scheduler-down", "scheduler-no-leader"),
-    "nodes": (
-        *LOST,
-        "node-lock-dangling",
-        "node-lock-malformed",
-    ),
-}
+WATCHED = {verb: watched_in(verb) for verb in ("status", "nodes")}
 """By question, the findings that somebody has to look at."""
 SOURCE = "watch"
 DUTY = "watch"

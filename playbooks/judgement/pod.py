@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from bot.codes import CODES
 from bot.hami.fit import NODE_UNREGISTERED
 from bot.hami.logs import LogLine
 from bot.kube.models import Event, Pod
@@ -27,8 +28,6 @@ _MOST_VERDICTS = 300_000
 """Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
 _MOST_RUNS = 12_000
 """Filter runs on nodes that differ in what the request heeds: two seconds' worth."""
-_OF_NODES = ("node-unregistered", "handshake-stale", "handshake-deleted")
-_MENDED = ("kubernetes-filter", "card-cordoned")
 
 
 class Surroundings(NamedTuple):
@@ -137,9 +136,9 @@ def _with_others(found: Sequence[Finding], causes: Sequence[Cause], say: Texts) 
 
 def _steps(case: Case, first: Finding, say: Texts) -> tuple[NextAction, ...]:
     """What to do about the first finding: where that mends the cause itself, it comes before what gets round it."""
-    if first.code in _OF_NODES:
+    if CODES[first.code].loses_node:
         return (*first.next_actions, *refusals.loosen_selection(case, say))
-    if first.code in _MENDED:
+    if CODES[first.code].fix_first:
         return (*first.next_actions, *refusals.advise(case, say))
     return (*refusals.advise(case, say), *first.next_actions)
 

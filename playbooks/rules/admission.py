@@ -1,5 +1,6 @@
 """What must be right before a scheduler looks at a pod: admission, gates, the scheduler's name, a request."""
 
+from bot.codes import Code
 from bot.hami.install import Install
 from bot.hami.requests import DeviceConfig, asked_resources
 from bot.hami.version import Version
@@ -89,9 +90,7 @@ def other_scheduler(pod: Pod, install: Install, config: DeviceConfig, said: Said
         return None
     resource, value = next(iter(asked.items()))
     proofs = [
-        quotes.of_pod(pod, named, "{.spec.schedulerName}")
-        if pod.spec.scheduler_name
-        else quotes.of_pod(pod, pod.name, "{.metadata.name}"),
+        quotes.of_pod(pod, named, "{.spec.schedulerName}") if pod.spec.scheduler_name else quotes.of_pod_name(pod),
         quotes.of_resource(pod, resource, value),
         *([said.evidence] if said.evidence else []),
     ]
@@ -176,6 +175,6 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
 
 
 def _finding(
-    code: str, claim: str, proofs: list[Evidence], *actions: NextAction, confidence: Confidence = "confirmed"
+    code: Code, claim: str, proofs: list[Evidence], *actions: NextAction, confidence: Confidence = "confirmed"
 ) -> Finding:
     return finding(code, claim, confidence, (), tuple(proofs), severity="warning", actions=actions)

@@ -179,4 +179,4 @@ def _never_tried(case: Case, said: Said, say: Texts) -> tuple[str, bool, list[Ev
     if created is None or case.now - created <= UNSCHEDULABLE_FLUSH:
         return say("waiting-for-retry.untried", nodes=shown), False, proofs
     claim = say("waiting-for-retry.ignored", nodes=shown, created=format_time(created))
-    return claim, True, [quotes.of_pod(case.pod, text, "{.metadata.creationTimestamp}"), *proofs]
+    return claim, True, [quotes.of_pod_age(case.pod), *proofs]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from bot.codes import Code
 from bot.hami import fit
 from bot.hami.fit import Verdict
 from bot.hami.messages import CardCount
@@ -48,7 +49,7 @@ class Cause(NamedTuple):
     unlocked: int = 0
 
     @property
-    def code(self) -> str:
+    def code(self) -> Code:
         return finding_code(self.text)
 
     @property

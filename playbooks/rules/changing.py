@@ -5,6 +5,7 @@ from datetime import datetime
 from bot.changes.durations import roughly
 from bot.changes.flags import SHOWN, VERBOSITY
 from bot.changes.record import KEY, Record, Unreadable, read_record
+from bot.codes import Code
 from bot.kube.models import Workload
 from bot.kube.redact import masked_record
 from bot.report import Evidence, Finding, NextAction, Scope, Severity, one_line
@@ -76,5 +77,5 @@ def of_record(namespace: str, name: str, quote: str) -> Evidence:
     return Evidence("deployment", f"Deployment {namespace}/{name}", None, masked_record(quote)[:_QUOTE], command)
 
 
-def _finding(code: str, severity: Severity, claim: str, proof: Evidence, *actions: NextAction) -> Finding:
+def _finding(code: Code, severity: Severity, claim: str, proof: Evidence, *actions: NextAction) -> Finding:
     return Finding(code, one_line(claim, _CLAIM), severity, "confirmed", Scope(), (proof,), actions)

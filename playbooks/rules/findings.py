@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from bot.codes import Code
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
 
 _LONGEST_CLAIM = 400
 
 
 def finding(
-    code: str,
+    code: Code,
     claim: str,
     confidence: Confidence,
     nodes: Sequence[str],

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from bot.codes import Code
 from bot.hami.allocations import BIND_PHASE_KEY, reserved_node
 from bot.kube.models import ContainerStatus, Event, Pod, StateWaiting
 from bot.kube.times import format_time, parse_time
@@ -194,7 +195,7 @@ def _start_failure(pod: Pod, say: Texts, claim: str, proofs: list[Evidence], sev
     )
 
 
-def _finding(pod: Pod, say: Texts, code: str, proof: Evidence, **values: str) -> Finding:
+def _finding(pod: Pod, say: Texts, code: Code, proof: Evidence, **values: str) -> Finding:
     node = pod.spec.node_name
     return finding(
         code,

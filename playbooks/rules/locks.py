@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from bot.codes import Code, as_code
 from bot.hami.allocations import is_finished
 from bot.hami.install import Install
 from bot.hami.nodelock import LOCK_KEY, LockState, Owner, judge_lock, parse_lock, read_timeout
@@ -23,7 +24,7 @@ class Held(NamedTuple):
     `unseen` is its owner where that could not be read: whether it is gone is not known then.
     """
 
-    code: str
+    code: Code
     claim: str
     passing: bool = False
     unseen: tuple[str, str] | None = None
@@ -64,7 +65,7 @@ def _owner(text: str, owners: Owners) -> Owner:
 
 def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str = LOCK_KEY) -> Held:
     """The lock in words; `key` is the annotation that it stands in."""
-    code = f"node-lock-{state.phase}"
+    code = as_code(f"node-lock-{state.phase}")
     if state.lock is None:
         value = one_line(node.metadata.annotation(key) or "", 80)
         return Held(code, say("node-lock-malformed.claim", node=node.name, value=value))

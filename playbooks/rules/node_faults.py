@@ -5,6 +5,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
+from bot.codes import Code, as_code
 from bot.hami.handshake import SCHEDULER_PATIENCE, Judgement, judge_other_vendor, parse_handshake
 from bot.hami.nodelock import USUAL_ALLOCATION, LockState
 from bot.hami.nodestate import Unregistered, cordoned_uuids, nvidia_handshake
@@ -46,7 +47,7 @@ _ORDER = (
 class Fault(NamedTuple):
     """One thing wrong with one node. Nodes with the same `code`, `why` and `about` have it from the same cause."""
 
-    code: str
+    code: Code
     why: str
     node: str
     severity: Severity = "warning"
@@ -193,7 +194,7 @@ def _registration(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
         yield Fault("node-unregistered", "unreadable", one.name, about=other.key)
     for other in one.others:
         if isinstance(other, Registration) and (judged := other_handshake(sweep, one, other)) in ("stale", "deleted"):
-            yield Fault(f"handshake-{judged}", judged, one.name, about=other.vendor.handshake)
+            yield Fault(as_code(f"handshake-{judged}"), judged, one.name, about=other.vendor.handshake)
     if not one.expects_nvidia:
         return
     state = one.nvidia
@@ -247,7 +248,7 @@ def _plugin(one: NodeSeen) -> Iterator[Fault]:
     """Only HAMi's own device plugin is known; other vendors' come from elsewhere."""
     if one.expects_nvidia and one.plugin.health not in ("ready", "unseen"):
         about = one.plugin.why if one.plugin.health != "missing" else ""
-        yield Fault(f"device-plugin-{one.plugin.health}", "claim", one.name, about=about)
+        yield Fault(as_code(f"device-plugin-{one.plugin.health}"), "claim", one.name, about=about)
 
 
 def slots(one: NodeSeen) -> tuple[int, int]:
@@ -277,7 +278,7 @@ def _lock(one: NodeSeen, state: LockState, why: str) -> Iterator[Fault]:
     if state.phase == "held" and state.age <= USUAL_ALLOCATION:
         return
     severity: Severity = "info" if state.passing else "warning"
-    yield Fault(f"node-lock-{state.phase}", why if why != "claim" else state.why, one.name, severity)
+    yield Fault(as_code(f"node-lock-{state.phase}"), why if why != "claim" else state.why, one.name, severity)
 
 
 def _cards(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.changes.record import Record, read_record
+from bot.codes import Code
 from bot.hami.cycles import Cycle
 from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import LogLine
@@ -85,7 +86,7 @@ def _chosen(logged: Logged, run: Run, told: Told, say: Texts) -> Finding:
     return _told("blocked-after-filter", "chosen", run, told, say, logged=logged)
 
 
-def _told(code: str, key: str, run: Run, told: Told, say: Texts, *, logged: Logged, why: str = "") -> Finding:
+def _told(code: Code, key: str, run: Run, told: Told, say: Texts, *, logged: Logged, why: str = "") -> Finding:
     cycle = run.cycle
     claim = say(f"logs.{key}", node=cycle.chosen, why=why, **_counts(logged, run, told))
     proofs = [of_line(run.log, line, told) for line in (cycle.outcome, cycle.choice, cycle.start) if line]

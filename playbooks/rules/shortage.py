@@ -91,7 +91,7 @@ def _request_proof(pod: Pod, field: str, resource: str) -> Iterable[Evidence]:
         kind = "requests" if resource in asked else "limits"  # the API server takes the limit for one left out
         value = asked.get(resource) if kind == "requests" else (one.resources.limits or {}).get(resource)
         if value is not None:
-            yield quotes.of_pod(pod, str(value), f"{{.spec.{field}[*].resources.{kind}.{resource}}}")
+            yield quotes.of_amount(pod, str(value), f"{{.spec.{field}[*].resources.{kind}.{resource}}}")
 
 
 def _amount(resource: str, amount: Decimal, *, whole: bool = False) -> str:

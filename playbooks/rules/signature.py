@@ -7,24 +7,13 @@ import hashlib
 
 import msgspec
 
+from bot.codes import CODES
 from bot.hami.messages import parse_unschedulable
 from bot.report import Evidence, Finding
+from playbooks.quotes import PodAsks, PodSays
 from playbooks.rules.causes import family
 
-_OF_THE_POD = frozenset(
-    {
-        "card-type-mismatch",
-        "card-uuid-mismatch",
-        "mode-not-fit",
-        "scheduling-gated",
-        "webhook-bypassed",
-        "wrong-scheduler",
-    }
-)
-"""Causes that lie in what the pod itself says: pods that say the same have the same cause."""
-_OF_THE_AMOUNTS = "impossible-anywhere"
-_NO_FACTS = (".resources", "{.metadata.name}", "{.metadata.creationTimestamp}")
-"""Paths of quotes that differ from pod to pod: names, ages, and amounts, of which the nodes tell what they do."""
+_OF_THE_POD: dict[str, type[Evidence]] = {"says": PodSays, "asks": PodAsks}
 
 
 def cause_signature(finding: Finding) -> str:
@@ -34,17 +23,15 @@ def cause_signature(finding: Finding) -> str:
     deployment), for `kubernetes-filter` the kinds of filters that kube-scheduler named, and for causes that lie in the
     pod what the pod says, or asks for. Not of claims, severity, confidence, times, names of pods, or amounts else.
     """
-    facts = sorted({fact for one in finding.evidence for fact in _facts(finding.code, one)})
+    facts = sorted({fact for one in finding.evidence for fact in _facts(finding, one)})
     return hashlib.sha256(msgspec.json.encode((finding.code, finding.scope.nodes, facts))).hexdigest()[:16]
 
 
-def _facts(code: str, evidence: Evidence) -> list[str]:
+def _facts(finding: Finding, evidence: Evidence) -> list[str]:
     kind = evidence.object.partition(" ")[0]
     if kind not in ("Pod", "Node"):
         return [evidence.object]
-    if code == "kubernetes-filter" and (told := parse_unschedulable(evidence.quote)):
+    if finding.code == "kubernetes-filter" and (told := parse_unschedulable(evidence.quote)):
         return [family(reason.text) for reason in told.by_kubernetes]
-    if evidence.source != "pod":
-        return []
-    of_the_pod = code in _OF_THE_POD and not any(path in evidence.command for path in _NO_FACTS)
-    return [evidence.quote] if of_the_pod or code == _OF_THE_AMOUNTS else []
+    fact = _OF_THE_POD.get(CODES[finding.code].of_the_pod)
+    return [evidence.quote] if fact is not None and isinstance(evidence, fact) else []

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from msgspec import structs
 
+from bot.codes import Code, as_code
 from bot.hami import fit
 from bot.hami.handshake import GUIDES_THRESHOLD, parse_handshake
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
@@ -34,7 +35,7 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
     severity = severity_of(cause)
     expected = [name for name in cause.nodes if case.expects_gpus(name)]
     found: list[Finding] = []
-    by_why: dict[tuple[str, str], list[str]] = {}
+    by_why: dict[tuple[Code, str], list[str]] = {}
     for name in expected:
         state = is_unregistered(case, name)
         if state is not None:
@@ -112,10 +113,10 @@ def is_untrusted(node: Node, now: datetime) -> bool:
     return now - handshake.at > GUIDES_THRESHOLD
 
 
-def code_and_why(node: Node, state: Unregistered) -> tuple[str, str]:
+def code_and_why(node: Node, state: Unregistered) -> tuple[Code, str]:
     """The finding's code, and the key of its claim in that code's section."""
     if state.why in ("stale", "deleted"):
-        return f"handshake-{state.why}", "claim"
+        return as_code(f"handshake-{state.why}"), "claim"
     if state.key.startswith("--"):
         return "node-unregistered", "outside"
     register = node.metadata.annotation(NVIDIA.register) or ""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from bot.codes import CODES
 from bot.kube.cluster import Clocks
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, one_line, worst
@@ -116,7 +117,7 @@ def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Findi
     found = [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + skew
     found.sort(key=lambda one: -SEVERITIES.index(one.severity))
     faults = [one for one in found if one.severity != _INFO]
-    if any(one.code not in _WORKS_ALL_THE_SAME for one in faults):
+    if any(not CODES[one.code].harmless for one in faults):
         return found
     # HAMi works, even if it is open: that is told too, behind what should be closed.
     infos = [one for one in found if one.severity == _INFO]
@@ -124,7 +125,6 @@ def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Findi
 
 
 _INFO: Severity = "info"
-_WORKS_ALL_THE_SAME = ("pprof-exposed", "verbosity-high", "change-open", "change-unreadable", "clock-skew")
 
 
 def _nothing(parts: Parts, say: Texts) -> Finding:
@@ -177,7 +177,7 @@ def _version_proof(parts: Parts) -> list[Evidence]:
     if release is not None:
         return [release.proof]
     pods = parts.install.pods
-    return [quotes.of_pod(pods[0], pods[0].name, "{.metadata.name}")] if pods else []
+    return [quotes.of_pod_name(pods[0])] if pods else []
 
 
 # -------------------------------------------------------------------------------------------------------- gaps

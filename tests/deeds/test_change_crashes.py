@@ -182,26 +182,6 @@ def test_killed_at_any_write_a_change_is_made_once_or_told(
     record_property("crash_points", asyncio.run(run()))
 
 
-@pytest.mark.parametrize("name", ["raise by the form", "extend"])
-def test_a_resumed_request_is_counted_once_against_the_hourly_limit(name: str, tmp_path: Path) -> None:
-    case = CASES[name]
-    most = BY_ONE.model_copy(update={"changes_per_hour": 1 + (name == "extend")})
-    limited = case._replace(access=most)
-
-    async def run() -> None:
-        async with a_place(tmp_path) as place:
-            life, _, _ = await _killed(place, limited, None)
-            await place.goes_on(LATER_S)
-            life, before, _ = await _killed(place, limited, life.names.index("append"), "after")
-            assert life.names[-1] == "append"
-            async with place.bot(most) as bot:
-                await bot.resumes()
-            done = place.audited() - before
-            assert done[case.done] == 1, done
-
-    asyncio.run(run())
-
-
 WRITES = {"claim_all": 0, "first": 1}
 """Of a revert that is asked for in words, the first two."""
 SKEWS = [10_800, -10_800, 0]
