@@ -326,7 +326,8 @@ def _change(wiring: Wiring, asked: ChangeAsked | _Overdue) -> int:
         return code
     consent = Consent(yes=asked.options["yes"], no_capture=asked.options["no_capture"])
     report, code = run_change(tools, asked.request, consent)
-    print_out(render(report, asked.options["output"] or "text", say))
+    output = asked.options["output"] or "text"
+    print_out(render(_as_shown(report, asked.options, output, say), output, say))
     return code
 
 

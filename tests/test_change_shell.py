@@ -330,6 +330,13 @@ def test_a_recording_is_looked_at_and_not_changed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_dry_run_on_a_recording_prints_no_command_that_would_change_another_cluster(tmp_path: Path) -> None:
+    recording = str(CASES / "hami-2.10" / "recording.tar.gz")
+    done = hami_bot(tmp_path, "verbosity", "5", "for", "10m", "--dry-run", "--recording", recording)
+    assert "this is a recording" in done.stdout
+    assert "hami-bot verbosity" not in done.stdout
+
+
 def test_a_version_without_the_flag_is_refused(tmp_path: Path) -> None:
     with cluster(tmp_path, "hami-2.5.1") as here:
         refused = report_of(here.hami_bot("profiling", "on", "--yes", "-o", "json"), 5)
