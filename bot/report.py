@@ -34,6 +34,15 @@ class Evidence(Value, frozen=True):
     quote: str
     command: str
 
+    def __eq__(self, other: Any) -> bool:  # noqa: PYI032  # `object` is a field here
+        """By what it says: JSON does not keep the kind of a quote, and a report read back equals the one written."""
+        if not isinstance(other, Evidence):
+            return NotImplemented
+        return msgspec.structs.astuple(self) == msgspec.structs.astuple(other)
+
+    def __hash__(self) -> int:
+        return hash(msgspec.structs.astuple(self))
+
 
 class NextAction(Value, frozen=True):
     """One thing to do next: a command of ours or of kubectl, and whether it changes the cluster."""

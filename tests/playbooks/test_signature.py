@@ -3,10 +3,13 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
+
 from bot.kube.recording import RecordedCluster
 from bot.report import Evidence, Finding, Scope
 from bot.texts import LANGUAGES, Texts
 from playbooks.playbook import Sources, find
+from playbooks.quotes import PodSays
 from playbooks.rules.signature import cause_signature
 from tests.cases_support import CASES
 from tests.playbooks.world import ago
@@ -44,3 +47,9 @@ def test_a_signature_tells_kube_scheduler_s_filters_apart() -> None:
 
     assert lost("Insufficient cpu") != lost("node(s) had untolerated taint {a: b}")
     assert lost("Insufficient cpu") == lost("Insufficient cpu", 5)
+
+
+def test_what_a_pod_says_equals_the_same_evidence_read_back_from_json() -> None:
+    said = PodSays("pod", "Pod ml/a", None, "A100", "kubectl get pod a")
+    assert msgspec.json.decode(msgspec.json.encode(said), type=Evidence) == said
+    assert len({said, Evidence("pod", "Pod ml/a", None, "A100", "kubectl get pod a")}) == 1
