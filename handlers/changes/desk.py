@@ -25,7 +25,7 @@ from handlers.changes.journal import key_of, place
 from handlers.changes.making import Capture, Maker, time_of
 from handlers.changes.sites import Sites
 from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
-from handlers.changes.typed import typed_words
+from handlers.changes.typed import draft_words
 from handlers.changes.words import Raise
 from handlers.deeds import NotDone, Taken
 from handlers.lent import Lent
@@ -73,7 +73,7 @@ class ChangeDesk:
         knows of it then.
         """
         told = await self._confirm(who, draft, again=again)
-        news = News("change-asked", who.user, typed_words(draft.request))
+        news = News("change-asked", who.user, draft_words(draft))
         await note_done(self.lent, draft.channel, draft.thread_ts, news, draft.id)
         return told
 

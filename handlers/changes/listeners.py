@@ -37,7 +37,7 @@ from handlers.changes.report import open_one, planned_report, shown_report
 from handlers.changes.request import Asker, look, prepare
 from handlers.changes.stale import edit_stale
 from handlers.changes.terms import AccessDenied, Over, Person, Refused
-from handlers.changes.typed import as_typed, split_change, typed_words
+from handlers.changes.typed import as_typed, draft_words, split_change
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
 from handlers.desk import DONE, Desk
@@ -326,7 +326,7 @@ class _Window:
 
 
 def _words_of_draft(_: Question, confirmed: _Confirmed) -> str:
-    return f"{COMMAND} {typed_words(confirmed.draft.request)}" if confirmed.draft else ""
+    return f"{COMMAND} {draft_words(confirmed.draft)}" if confirmed.draft else ""
 
 
 def _action(body: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import re
 import shlex
 
+from handlers.changes.draft import Draft
 from handlers.changes.words import Raise, words_of
 from handlers.words import join_words, plain_text, split_words
 
@@ -19,6 +20,12 @@ def split_change(text: str) -> list[str]:
 def typed_words(request: Raise) -> str:
     """What a person types in Slack to ask for it."""
     return as_typed(words_of(request))
+
+
+def draft_words(draft: Draft) -> str:
+    """The same of a change that was offered, on its cluster wherever that is typed."""
+    words = typed_words(draft.request)
+    return f"--cluster {draft.cluster} {words}" if draft.cluster else words
 
 
 def as_typed(words: str) -> str:

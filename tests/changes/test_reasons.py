@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from bot.errors import UsageError
 from handlers import shell
-from handlers.changes.typed import split_change
+from handlers.changes.draft import Draft
+from handlers.changes.typed import draft_words, split_change
 from handlers.changes.words import ChangeAsked, Raise
 from handlers.grammar import read
 from handlers.typed import normalise, without_invisible
@@ -128,3 +129,10 @@ def test_any_reason_survives_and_no_option_behind_it_is_lost(reason: str, option
 def test_no_reason_hides_a_dry_run_at_its_end(reason: str, option: str) -> None:
     with contextlib.suppress(UsageError):  # such as for options alone: nothing is changed
         assert raised(in_slack(f"verbosity 5 because {reason} {option}")).dry_run
+
+
+def test_the_words_that_repeat_a_change_name_its_cluster() -> None:
+    draft = Draft("0123456789ab", "prod-b", "C1", "verbosity", "5", "", 600.0, "a pod hangs", "", "s", 0.0)
+    words = draft_words(draft)
+    assert words == "--cluster prod-b verbosity 5 for 10m because a pod hangs"
+    assert split_change(words)[:2] == ["--cluster", "prod-b"]
