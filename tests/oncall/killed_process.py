@@ -1,10 +1,11 @@
 """The whole bot in a process of its own, to be killed for good (SIGKILL) by whoever reads its pid.
 
 Each line of standard input is one life, as JSON: {"api_url", "bot_token", "app_token", "store", "recording",
-"ahead_s"}. A life is forked from here, so that none has to import anything again; once it takes alerts it tells
+"starts_at"}. A life is forked from here, so that none has to import anything again; once it takes alerts it tells
 {"pid", "url"} on a line. Told to stop (SIGTERM), it ends as the bot does; how each life ended is a line as well.
 
-The time of day is `ahead_s` seconds ahead and passes `SPEED` times as fast: nobody waits for what is edited every 45 s.
+A life starts at the time of day `starts_at` (seconds since 1970) and its time passes `SPEED` times as fast: nobody
+waits for what is edited every 45 s.
 """
 
 import asyncio
@@ -27,7 +28,6 @@ from playbooks.playbook import Sources
 from tests.oncall.bot import GIVEN
 
 SPEED = 30.0
-BEGAN = time.time()
 WATCHING_NOTHING = GIVEN.model_copy(update={"pending_minutes": 0})
 
 
@@ -49,8 +49,10 @@ async def live(life: dict[str, Any]) -> None:
         oncall=WATCHING_NOTHING,
     )
 
+    began = time.time()
+
     def now() -> float:
-        return BEGAN + SPEED * (time.time() - BEGAN) + life["ahead_s"]
+        return life["starts_at"] + SPEED * (time.time() - began)
 
     limits = Limits(oncall=0.3, now=now)
     async with running(wanted, slack, recorded, limits) as url:

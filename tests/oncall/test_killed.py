@@ -24,6 +24,7 @@ from bot.digest.schedule import Schedule
 from bot.store import Store, open_store
 from sandbox.slack import Fault, SlackServer
 from tests.oncall.bot import CHANNEL, ROOM, World
+from tests.oncall.killed_process import SPEED
 from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.stores import NewDatabase
@@ -41,12 +42,13 @@ class Process:
     def __init__(self, process: subprocess.Popen[str], told: dict[str, Any]) -> None:
         self._process = process
         self._told = told
-        self._lives = 0
+        self._starts_at = time.time()
+        """The first life has Slack's time: were its clock minutes ahead, it would not find its own messages."""
 
     @contextlib.asynccontextmanager
     async def life(self, slack: SlackServer, session: aiohttp.ClientSession) -> AsyncGenerator["Life"]:
-        told = self._told | {"ahead_s": self._lives * LATER_S}
-        self._lives += 1
+        began = time.time()
+        told = self._told | {"starts_at": self._starts_at}
         assert self._process.stdin
         self._process.stdin.write(json.dumps(told) + "\n")
         self._process.stdin.flush()
@@ -58,6 +60,7 @@ class Process:
         except BaseException:
             await self.ended(life, signal.SIGKILL)  # else whoever forked it would wait for it
             raise
+        self._starts_at += SPEED * (time.time() - began) + LATER_S
 
     async def ended(self, life: "Life", how: signal.Signals) -> int:
         """Sends the signal; the exit status, negative for a signal."""

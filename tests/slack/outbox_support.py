@@ -19,6 +19,8 @@ from sandbox.slack import App, Seed, SlackServer, VirtualClock
 ONCALL, GENERAL, BUDGET = "C0GPUONC01", "C0GENERAL1", "C0BUDGET01"
 ADA, GRACE = "U0ADA00001", "U0GRACE001"
 START = 1_800_000_000.0
+LONGEST_S = 8 * 3600.0
+"""Longer than anything that the outbox waits for."""
 
 
 @dataclass
@@ -77,7 +79,7 @@ async def drain(
 ) -> None:
     """Lets the senders of all outboxes do what they have to, in turns, moving the clock while all of them wait."""
     start = clock.now()
-    while not until() and clock.now() < start + 7200:
+    while not until() and clock.now() < start + LONGEST_S:
         waits = [
             wait
             for channel in sorted(await store.outbox.channels())
