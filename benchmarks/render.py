@@ -8,15 +8,16 @@ import msgspec
 
 from benchmarks.recorded_why import RECORDING
 from benchmarks.rows import Row
+from bot.gpu_rows import GpuRow
 from bot.render.picture import picture
-from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table
+from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Sheet, Subject, Table
 from bot.slack.render.degrade import degraded
 from bot.slack.render.report import render_report
 from bot.texts import Texts
+from tests.cases_support import ask
 
 USUAL = RECORDING.parents[1] / "reports" / "why.json"
 ROUNDS = 21
-CARDS = RECORDING.parents[1] / "reports" / "gpus.json"
 USUAL_MS, HOSTILE_MS, PICTURE_MS = 10.0, 2000.0, 150.0
 _NODES, _FINDINGS, _QUOTES = 5_000, 500, 20
 _TEXT = "\u202e<!channel> *`:x:` " * 500
@@ -58,11 +59,9 @@ def _row(what: str, work: Callable[[], object], budget_ms: float, rounds: int) -
 
 def _many_cards() -> Report:
     """The recorded cluster ten times, under other names."""
-    report = msgspec.json.decode(CARDS.read_bytes(), type=Report)
-    cards = next(table for table in report.tables if table.title == "cards")
-    node = cards.columns.index("node")
-    rows = tuple((*row[:node], f"{row[node]}-{number}", *row[node + 1 :]) for number in range(10) for row in cards.rows)
-    return msgspec.structs.replace(report, tables=(msgspec.structs.replace(cards, rows=rows),))
+    report = ask(RECORDING, verb="gpus")
+    rows = [row._replace(node=f"{row.node}-{number}") for number in range(10) for row in report.typed(GpuRow)]
+    return msgspec.structs.replace(report, tables=(Sheet("cards", GpuRow).table(rows),))
 
 
 def _hostile() -> Report:

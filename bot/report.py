@@ -4,7 +4,9 @@ A report carries no markup, no colour and no limit of the place it will be shown
 """
 
 import hashlib
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 
@@ -71,11 +73,56 @@ class Finding(Value, frozen=True):
 
 
 class Table(Value, frozen=True):
-    """Rows for people and for machines; every row has as many cells as `columns`."""
+    """Rows as text; every row has as many cells as `columns`. `Report.typed` gives what a `Sheet` made them of."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+"""A NamedTuple: a row of a table before it is text."""
+
+
+class Rows(tuple[tuple[str, ...], ...], Generic[Row]):  # noqa: SLOT001  # a tuple can have none that hold something
+    """The cells of a table that remember the typed rows that they were made of. JSON keeps the cells only."""
+
+    typed: tuple[Row, ...]
+
+
+class Sheet(Generic[Row]):
+    """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
+
+    `names` has the other names of columns. Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
+    """
+
+    def __init__(self, title: str, row: type[Row], names: Mapping[str, str] = {}) -> None:
+        fields: tuple[str, ...] = cast("Any", row)._fields
+        self.title = title
+        self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields)
+
+    def table(self, typed: Iterable[Row]) -> Table:
+        """The rows as text, in their order."""
+        kept = tuple(typed)
+        rows = Rows[Row](tuple(map(_cell, row)) for row in kept)
+        rows.typed = kept
+        return Table(self.title, self.columns, rows)
+
+
+def _cell(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case None:
+            return "?"
+        case bool():
+            return "yes" if value else "no"
+        case datetime():
+            return value.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+        case tuple():
+            return ", ".join(map(_cell, cast("tuple[Any, ...]", value)))
+        case _:
+            return str(value)
 
 
 class Gap(Value, frozen=True):
@@ -142,6 +189,11 @@ class Report(Value, frozen=True):
     gaps: tuple[Gap, ...] = ()
     change: Change | msgspec.UnsetType = msgspec.UNSET
     cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
+
+    def typed(self, row: type[Row]) -> list[Row]:
+        """The rows of that type, in all tables; none in a report that was read back from JSON."""
+        made = (getattr(table.rows, "typed", ()) for table in self.tables)
+        return [one for rows in made for one in rows if isinstance(one, row)]
 
 
 def worst(findings: tuple[Finding, ...]) -> Severity:

@@ -1,19 +1,18 @@
-"""The cards of a report as bars of text: what `picture` draws, for a terminal.
+"""The GPUs of a report as bars of text: what `picture` draws, for a terminal.
 
-A node is a line with one character per card; where there is only one node, a card is a line with a long bar. What a
+A node is a line with one character per GPU; where there is only one node, a GPU is a line with a long bar. What a
 character means shows without colour.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from bot.gpu_rows import FREE, GpuRow
 from bot.render.words import cells, visible
 from bot.report import Report
 from bot.texts import Texts
 
 MOST_LINES = 60
-_CARDS_TABLE = "cards"
-_FREE, _UNKNOWN, _LOST = "free", "unknown", "unregistered"
 _LEVELS = "▁▂▃▄▅▆▇█"
 _GIVEN, _ROOM, _BARRED, _DOTTED = "█", "·", "x", "?"
 _LONG = 16
@@ -28,34 +27,19 @@ class Bars(NamedTuple):
     left_out: int
 
 
-class _Card(NamedTuple):
-    """Memory in MiB; `used` is None where it is not known."""
-
-    node: str
-    name: str
-    used: int | None
-    total: int
-    state: str
-
-    @property
-    def room(self) -> int:
-        """What a pod could get."""
-        return max(self.total - (self.used or 0), 0) if self.state == _FREE else 0
-
-
 def bars(report: Report, say: Texts) -> Bars | None:
-    """The cards of `gpus`; None for a report that has none."""
-    by_node: dict[str, list[_Card]] = {}
-    for card in _cards(report):
-        by_node.setdefault(card.node, []).append(card)
+    """The GPUs of a report; None for a report that has none."""
+    by_node: dict[str, list[GpuRow]] = {}
+    for gpu in report.typed(GpuRow):
+        by_node.setdefault(visible(gpu.node), []).append(gpu)
     if not by_node:
         return None
     if len(by_node) == 1:
-        rows = [(one.name, _long(one), [one]) for cards in by_node.values() for one in cards]
+        rows = [(visible(one.card), _long(one), [one]) for gpus in by_node.values() for one in gpus]
     else:
-        rows = [(node, "".join(map(_short, cards)), cards) for node, cards in by_node.items()]
+        rows = [(node, "".join(map(_short, gpus)), gpus) for node, gpus in by_node.items()]
         if len(rows) > MOST_LINES:
-            rows.sort(key=lambda row: -sum(card.room for card in row[2]))
+            rows.sort(key=lambda row: -sum(gpu.room for gpu in row[2]))
     shown = rows[:MOST_LINES]
     label, wide = max(cells(name) for name, _, _ in shown), max(len(bar) for _, bar, _ in shown)
     lines = [
@@ -65,42 +49,29 @@ def bars(report: Report, say: Texts) -> Bars | None:
     return Bars(lines, say("bars.legend"), len(rows) - len(shown))
 
 
-def _cards(report: Report) -> Iterator[_Card]:
-    for table in report.tables if report.playbook == "gpus" else ():
-        for row in table.rows if table.title == _CARDS_TABLE else ():
-            one = dict(zip(table.columns, map(visible, row), strict=True))
-            used, total = one["memory used"], one["memory total"]
-            yield _Card(
-                one["node"],
-                one["card"],
-                int(used) if used.isdecimal() else None,
-                int(total) if total.isdecimal() else 0,
-                one["state"],
-            )
-
-
-def _short(card: _Card) -> str:
+def _short(gpu: GpuRow) -> str:
     """One character. That some is given shows however little it is, and so does that some is not."""
-    if card.used is None or card.state in (_UNKNOWN, _LOST):
+    if gpu.memory_used is None or not gpu.is_known:
         return _DOTTED
-    if card.used >= card.total:
+    if gpu.memory_used >= gpu.memory_total:
         return _GIVEN
-    if card.state != _FREE:
+    if gpu.state != FREE:
         return _BARRED
-    return _LEVELS[min(len(_LEVELS) * card.used // card.total, len(_LEVELS) - 2)] if card.used else _ROOM
+    level = len(_LEVELS) * gpu.memory_used // gpu.memory_total
+    return _LEVELS[min(level, len(_LEVELS) - 2)] if gpu.memory_used else _ROOM
 
 
-def _long(card: _Card) -> str:
-    if card.used is None or card.state in (_UNKNOWN, _LOST):
+def _long(gpu: GpuRow) -> str:
+    if gpu.memory_used is None or not gpu.is_known:
         return _DOTTED * _LONG
-    if card.used >= card.total:
+    if gpu.memory_used >= gpu.memory_total:
         return _GIVEN * _LONG
-    given = min(max(_LONG * card.used // card.total, 1), _LONG - 1) if card.used else 0
-    return _GIVEN * given + (_ROOM if card.state == _FREE else _BARRED) * (_LONG - given)
+    given = min(max(_LONG * gpu.memory_used // gpu.memory_total, 1), _LONG - 1) if gpu.memory_used else 0
+    return _GIVEN * given + (_ROOM if gpu.state == FREE else _BARRED) * (_LONG - given)
 
 
-def _says(cards: Sequence[_Card], say: Texts) -> str:
-    if all(card.used is None or card.state in (_UNKNOWN, _LOST) for card in cards):
+def _says(gpus: Sequence[GpuRow], say: Texts) -> str:
+    if not any(gpu.is_known for gpu in gpus):
         return say("bars.unknown")
-    room = sum(card.room for card in cards)
+    room = sum(gpu.room for gpu in gpus)
     return say("bars.free", memory=f"{room:,} MiB") if room else say("bars.none")

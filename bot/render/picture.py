@@ -12,15 +12,10 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
+from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.render.lettering import Ink, fitted, wide, write
 from bot.render.words import visible
 from bot.report import Report
-
-_CARDS_TABLE = "cards"
-_SLICES_TABLE = "largest free slice by type"
-_FREE = "free"
-_LOST = "unregistered"
-_DOTTED = ("unknown", _LOST)
 
 _PAPER = (255, 255, 255)
 _FRAME = (118, 118, 118)
@@ -48,34 +43,12 @@ _Box = tuple[int, int, int, int]
 """Left, top, right, bottom; the last two are outside."""
 
 
-class _Bar(NamedTuple):
-    """One card. Memory in MiB; `used` is None where it is not known."""
-
-    name: str
-    type: str
-    used: int | None
-    total: int
-    slots: str
-    state: str
-    holders: str
-
-    @property
-    def room(self) -> int:
-        """The memory that a pod could get."""
-        return max(self.total - self.used, 0) if self.state == _FREE and self.used is not None else 0
-
-    @property
-    def says(self) -> str:
-        """What stands in the bar if it fits."""
-        return amount(self.room) if self.state == _FREE else self.state
-
-
 class _Row(NamedTuple):
     """A line of bars: a node, or one card where there is only one node. `note` is written below, `says` after them."""
 
     label: str
     note: str
-    bars: tuple[_Bar, ...]
+    bars: tuple[GpuRow, ...]
     says: str
 
     @property
@@ -147,35 +120,19 @@ def alt_text(report: Report) -> str:
 # --------------------------------------------------------------------------------------------------------- rows
 
 
-def _by_node(report: Report) -> dict[str, list[_Bar]]:
-    """The cards by node, in the table's order."""
-    found: dict[str, list[_Bar]] = {}
-    for row in _dicts(report, _CARDS_TABLE) if report.playbook == "gpus" else ():
-        bar = _Bar(
-            name=row["card"],
-            type=row["type"],
-            used=int(row["memory used"]) if row["memory used"].isdecimal() else None,
-            total=int(row["memory total"]),
-            slots=row["slots"],
-            state=row["state"],
-            holders=row["holders"],
-        )
-        found.setdefault(row["node"], []).append(bar)
+def _by_node(report: Report) -> dict[str, list[GpuRow]]:
+    """The GPUs by node, in the report's order."""
+    found: dict[str, list[GpuRow]] = {}
+    for gpu in report.typed(GpuRow):
+        found.setdefault(visible(gpu.node), []).append(gpu)
     return found
 
 
-def _dicts(report: Report, title: str) -> Iterator[dict[str, str]]:
-    """The rows of a table by column."""
-    for table in report.tables:
-        for row in table.rows if table.title == title else ():
-            yield dict(zip(table.columns, map(visible, row), strict=True))
-
-
-def _rows(by_node: dict[str, list[_Bar]]) -> list[_Row]:
+def _rows(by_node: dict[str, list[GpuRow]]) -> list[_Row]:
     """A row per node; per card where there is only one node, for then its holders can be told too."""
     if len(by_node) == 1:
         return [
-            _Row(bar.name, ", ".join(filter(None, (bar.type, bar.holders))), (bar,), f"slots {bar.slots}")
+            _Row(visible(bar.card), visible(", ".join((bar.type, *bar.holders))), (bar,), f"slots {bar.slots}")
             for bars in by_node.values()
             for bar in bars
         ]
@@ -183,17 +140,17 @@ def _rows(by_node: dict[str, list[_Bar]]) -> list[_Row]:
     return sorted(rows, key=lambda row: -row.room) if len(rows) > _LAYOUTS[0][0] else rows
 
 
-def _sum(bars: Sequence[_Bar]) -> str:
-    if all(bar.state == _LOST for bar in bars):
+def _sum(bars: Sequence[GpuRow]) -> str:
+    if all(bar.state == UNREGISTERED for bar in bars):
         return "dropped"
-    if all(bar.used is None or bar.state in _DOTTED for bar in bars):
+    if not any(bar.is_known for bar in bars):
         return "not known"
     room = sum(bar.room for bar in bars)
     return f"{amount(room)} free" if room else "none free"
 
 
-def _types(bars: Iterable[_Bar]) -> str:
-    return ", ".join(f"{count} x {kind}" for kind, count in Counter(bar.type for bar in bars).items())
+def _types(bars: Iterable[GpuRow]) -> str:
+    return ", ".join(f"{count} x {kind}" for kind, count in Counter(visible(bar.type) for bar in bars).items())
 
 
 def amount(mib: int) -> str:
@@ -215,7 +172,7 @@ def _sizes(layout: _Layout, rows: Sequence[_Row]) -> _Sizes:
 # ------------------------------------------------------------------------------------------------------ drawing
 
 
-def _draw_head(image: Image.Image, report: Report, cards: Sequence[_Bar]) -> None:
+def _draw_head(image: Image.Image, report: Report, cards: Sequence[GpuRow]) -> None:
     name, room = visible(report.subject.name), image.width - 2 * _MARGIN
     what = f"Cards of {name}" if report.subject.kind == "Node" else f"Cards of type {name}" if name else "GPU cards"
     taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
@@ -224,14 +181,13 @@ def _draw_head(image: Image.Image, report: Report, cards: Sequence[_Bar]) -> Non
     write(image, (_MARGIN, 58), fitted(_facts(report, cards), _TEXT, room), size=_TEXT, ink=_FAINT)
 
 
-def _facts(report: Report, cards: Sequence[_Bar]) -> str:
-    known = [bar for bar in cards if bar.state != _LOST]
-    if all(bar.used is None for bar in cards):
+def _facts(report: Report, cards: Sequence[GpuRow]) -> str:
+    known = [bar for bar in cards if bar.state != UNREGISTERED]
+    if all(bar.memory_used is None for bar in cards):
         return f"{len(known):,} cards are registered; what is given of them was not seen"
-    slices = [one["largest slice"] for one in _dicts(report, _SLICES_TABLE)]
-    largest = max((int(one) for one in slices if one.isdecimal()), default=0)
-    facts = f"{sum(bar.state == _FREE for bar in known):,} of {len(known):,} cards can still take work"
-    if unknown := sum(bar.state in _DOTTED for bar in known):
+    largest = max((one.largest_slice or 0 for one in report.typed(TypeRow)), default=0)
+    facts = f"{sum(bar.state == FREE for bar in known):,} of {len(known):,} cards can still take work"
+    if unknown := sum(bar.state == UNKNOWN for bar in known):
         facts += f" ({unknown:,} not known)"
     return f"{facts}; the largest free slice is {amount(largest)}" if largest else facts
 
@@ -253,13 +209,13 @@ def _draw_row(image: Image.Image, row: _Row, sizes: _Sizes, at: tuple[int, int])
     write(image, (end + 10, line), fitted(says, layout.font, layout.says - 14), size=layout.font, ink=_INK)
 
 
-def _draw_bar(image: Image.Image, bar: _Bar, box: _Box, size: int) -> None:
+def _draw_bar(image: Image.Image, bar: GpuRow, box: _Box, size: int) -> None:
     left, top, right, bottom = box
     edge = left + _filled(bar, right - left)
     if edge < right:
-        if bar.used is None or bar.state in _DOTTED:
+        if not bar.is_known:
             image.paste(_dots().crop((0, 0, right - edge, bottom - top)), (edge, top))
-        elif bar.state == _FREE:
+        elif bar.state == FREE:
             image.paste(_BLANK, (edge, top, right, bottom))
         else:
             image.paste(_hatch().crop((0, 0, right - edge, bottom - top)), (edge, top))
@@ -269,23 +225,26 @@ def _draw_bar(image: Image.Image, bar: _Bar, box: _Box, size: int) -> None:
         _draw_words(image, bar, (edge, top, right, bottom), size)
 
 
-def _filled(bar: _Bar, room: int) -> int:
+def _filled(bar: GpuRow, room: int) -> int:
     """The pixels that stand for what is given. That some is given shows at any scale, and so does that some is not."""
-    if not bar.used or bar.used < 0 or not bar.total or bar.state == _LOST:
+    if not bar.memory_used or bar.memory_used < 0 or not bar.memory_total or bar.state == UNREGISTERED:
         return 0
-    return room if bar.used >= bar.total else min(max(room * bar.used // bar.total, 2), room - 2)
+    if bar.memory_used >= bar.memory_total:
+        return room
+    return min(max(room * bar.memory_used // bar.memory_total, 2), room - 2)
 
 
-def _draw_words(image: Image.Image, bar: _Bar, box: _Box, size: int) -> None:
+def _draw_words(image: Image.Image, bar: GpuRow, box: _Box, size: int) -> None:
     """What the bar says, in what is left of it beside the filled part, if there is room."""
     left, top, right, bottom = box
-    taken = wide(bar.says, size)
+    says = amount(bar.room) if bar.state == FREE else bar.state
+    taken = wide(says, size)
     if taken + 12 > right - left:
         return
     x, y = right - taken - 7, top + (bottom - top - size) // 2 - 1
-    if bar.state != _FREE:
+    if bar.state != FREE:
         image.paste(_PAPER, (x - 3, y, right - 4, y + size + 3))
-    write(image, (x, y), bar.says, size=size, ink=_INK)
+    write(image, (x, y), says, size=size, ink=_INK)
 
 
 def _draw_foot(image: Image.Image, left_out: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
 from bot.hami import fit, mig
 from bot.hami.fit import NodeCards
 from bot.hami.inventory import CardState
@@ -14,9 +15,6 @@ from bot.kube.models import Node
 from bot.kube.readiness import is_cordoned, not_ready
 from playbooks.rules.case import World
 
-FREE = "free"
-UNKNOWN = "unknown"
-UNREGISTERED = "unregistered"
 NO_MEMORY = "no-memory"
 
 # Per reason of the filter: what is wrong with a card that refuses even the smallest pod.

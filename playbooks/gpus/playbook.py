@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from bot.errors import SourceError
+from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.hami.nodestate import Unregistered, expects_gpus
 from bot.hami.registration import Registration, read_registrations
 from bot.hami.vendors import NVIDIA, VENDORS, vendor_of_register_key
@@ -23,6 +24,7 @@ from bot.report import (
     NextAction,
     Report,
     Severity,
+    Sheet,
     Subject,
     Table,
     one_line,
@@ -32,7 +34,7 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks.gpus import evidence
-from playbooks.gpus.inventory import FREE, UNKNOWN, UNREGISTERED, CardSeen, cards_of
+from playbooks.gpus.inventory import CardSeen, cards_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.case import World
@@ -40,23 +42,8 @@ from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps, confidence_in
 from playbooks.rules.nodes_named import near_names, see_all_nodes
 
-CARDS_TABLE = "cards"
-SLICES_TABLE = "largest free slice by type"
-CARD_COLUMNS = (
-    "node",
-    "card",
-    "type",
-    "state",
-    "memory used",
-    "memory free",
-    "memory total",
-    "holders",
-    "slots",
-    "cores used",
-    "cores total",
-)
-"""The most telling first: a message shows few."""
-SLICE_COLUMNS = ("type", "largest slice", "node", "free", "cards", "memory total", "memory used", "memory stranded")
+CARDS = Sheet("cards", GpuRow)
+TYPES = Sheet("largest free slice by type", TypeRow)
 
 _NOTABLE = 0.2
 """From this part of a type's memory on, what nobody can get is worth a warning."""
@@ -258,55 +245,49 @@ def _has_other_vendors(node: Node) -> bool:
 
 def _tables(wanted: Request, registered: Sequence[CardSeen], cards: Sequence[CardSeen]) -> tuple[Table, ...]:
     """The first is what is shown where there is little room: of one node its cards, else the totals."""
-    tables = (_slices(registered), _cards(cards))
+    tables = TYPES.table(_types(registered)), CARDS.table(map(_card_row, cards))
     return tables[::-1] if wanted.node else tables
 
 
-def _cards(cards: Iterable[CardSeen]) -> Table:
-    return Table(CARDS_TABLE, CARD_COLUMNS, tuple(map(_card_row, cards)))
-
-
-def _card_row(one: CardSeen) -> tuple[str, ...]:
-    memory, cores, slots = map(str, one.used) if one.used else ("?", "?", "?")
-    holders = ", ".join(name if bound else f"{name} (reserved)" for name, bound in one.holders)
-    free = "?" if one.free_mib is None else str(one.free_mib) if one.state != UNREGISTERED else ""
-    return (
-        one.node,
-        one.card.uuid,
-        one.card.type,
-        one.state,
-        memory,
-        free,
-        str(one.card.memory_mib),
-        holders,
-        f"{slots}/{one.card.slots}",
-        cores,
-        str(one.card.cores),
+def _card_row(one: CardSeen) -> GpuRow:
+    memory, cores, slots = one.used or (None, None, None)
+    return GpuRow(
+        node=one.node,
+        card=one.card.uuid,
+        type=one.card.type,
+        state=one.state,
+        memory_used=memory,
+        memory_free=one.free_mib if one.used is None or one.state != UNREGISTERED else "",
+        memory_total=one.card.memory_mib,
+        holders=tuple(name if bound else f"{name} (reserved)" for name, bound in one.holders),
+        slots=f"{'?' if slots is None else slots}/{one.card.slots}",
+        cores_used=cores,
+        cores_total=one.card.cores,
     )
 
 
-def _slices(cards: Sequence[CardSeen]) -> Table:
-    """Per type the totals of what HAMi has registered, and the card with the most room. Memory in MiB."""
+def _types(cards: Sequence[CardSeen]) -> list[TypeRow]:
+    """Per type the totals of what HAMi has registered, and the card with the most room."""
     by_type: dict[str, list[CardSeen]] = {}
     for card in cards:
         by_type.setdefault(card.card.type, []).append(card)
-    rows = sorted((_slice_row(kind, some) for kind, some in by_type.items()), key=lambda row: (-int(row[5]), row[0]))
-    return Table(SLICES_TABLE, SLICE_COLUMNS, tuple(rows))
+    rows = (_type_row(kind, some) for kind, some in by_type.items())
+    return sorted(rows, key=lambda row: (-row.memory_total, row.type))
 
 
-def _slice_row(kind: str, cards: Sequence[CardSeen]) -> tuple[str, ...]:
+def _type_row(kind: str, cards: Sequence[CardSeen]) -> TypeRow:
     known = all(card.used is not None for card in cards)
     largest = _largest(card for card in cards if card.state == FREE)
-    nobody = "?" if any(card.state == UNKNOWN for card in cards) else "0"
-    return (
-        kind,
-        str(largest.slice_mib) if largest else nobody,
-        largest.node if largest else "",
-        str(sum(1 for card in cards if card.state == FREE)) if known else "?",
-        str(len(cards)),
-        str(sum(card.card.memory_mib for card in cards)),
-        str(sum(card.used.memory_mib for card in cards if card.used)) if known else "?",
-        str(sum(card.stranded_mib for card in cards)) if known else "?",
+    nobody = None if any(card.state == UNKNOWN for card in cards) else 0
+    return TypeRow(
+        type=kind,
+        largest_slice=largest.slice_mib if largest else nobody,
+        node=largest.node if largest else "",
+        free=sum(1 for card in cards if card.state == FREE) if known else None,
+        cards=len(cards),
+        memory_total=sum(card.card.memory_mib for card in cards),
+        memory_used=sum(card.used.memory_mib for card in cards if card.used) if known else None,
+        memory_stranded=sum(card.stranded_mib for card in cards) if known else None,
     )
 
 

@@ -5,26 +5,28 @@ from typing import Any
 import msgspec
 import pytest
 
+from bot.gpu_rows import GpuRow
 from bot.render.bars import MOST_LINES, bars
 from bot.render.terminal import terminal
-from bot.report import Report, Table
+from bot.report import Report, Sheet, Table
 from bot.texts import LANGUAGES, Texts
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS
 from tests.render import SAY, typical
 
-COLUMNS = ("node", "card", "type", "memory used", "memory total", "cores used", "slots", "state", "holders")
+SHEET = Sheet("cards", GpuRow)
 
 
-def card(used: str, *, node: str = "gpu-1", name: str = "GPU-a", total: str = "1000", state: str = "free") -> Any:
-    return node, name, "T4", used, total, "0", "0/10", state, ""
+def card(used: str, *, node: str = "gpu-1", name: str = "GPU-a", state: str = "free") -> GpuRow:
+    given = None if used == "?" else int(used)
+    return GpuRow(node, name, "T4", state, given, None, 1000, (), "0/10", 0, 100)
 
 
-def report_of(*cards: Any, playbook: str = "gpus") -> Report:
-    return msgspec.structs.replace(typical(), playbook=playbook, tables=(Table("cards", COLUMNS, cards),))
+def report_of(*cards: GpuRow) -> Report:
+    return msgspec.structs.replace(typical(), tables=(SHEET.table(cards),))
 
 
-def lines(*cards: Any) -> list[str]:
+def lines(*cards: GpuRow) -> list[str]:
     found = bars(report_of(*cards), SAY)
     assert found
     return found.lines
@@ -74,7 +76,9 @@ def test_of_very_many_nodes_those_with_the_most_room_are_shown() -> None:
 
 
 def test_only_cards_that_are_the_answer_are_drawn() -> None:
-    assert bars(report_of(card("1"), playbook="nodes"), SAY) is None
+    as_text = report_of(card("1")).tables[0]
+    read_back = Table(as_text.title, as_text.columns, tuple(as_text.rows))
+    assert bars(msgspec.structs.replace(typical(), tables=(read_back,)), SAY) is None
     assert bars(report_of(), SAY) is None
 
 
@@ -86,5 +90,5 @@ def test_a_terminal_shows_every_recorded_node_as_one_line_of_bars(version: str, 
     shown = terminal(report, say, width=80, colour=False)
     title, legend = say("bars.title"), say("bars.legend").split()[0]
     (section,) = (part for part in shown.split("\n\n") if part.startswith(title))
-    nodes = dict.fromkeys(row[0] for table in report.tables if table.title == "cards" for row in table.rows)
+    nodes = dict.fromkeys(row.node for row in report.typed(GpuRow))
     assert [line.split()[0] for line in section.splitlines()[1:]] == [*nodes, legend]
