@@ -100,8 +100,7 @@ async def serve(settings: Settings | None, open_sources: Opener, changing: Chang
 
     def stop() -> None:
         stopped.set()
-        # It may wait for Slack for long. Alerts that it took meanwhile are in the store, and nothing sends them yet:
-        # there is nothing to drain or flush.
+        # It may wait for Slack for long. Alerts that it took meanwhile are in the store.
         if not ready.is_set():
             serving.cancel()
 
@@ -238,9 +237,9 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         front.why_not_ready, front.notes = lookout.why_not_ready, lookout.notes
         front.app = app
         async with lookout.looking(), _background(_resume(Leftovers(desk), lent.store)) as resuming:
-            if sockets:
-                await sockets.connected()
             try:
+                if sockets:
+                    await sockets.connected()
                 yield
             finally:
                 front.stopping.set()

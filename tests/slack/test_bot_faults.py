@@ -133,6 +133,31 @@ def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode: Mode
     asyncio.run(main())
 
 
+def test_told_to_stop_before_slack_lets_it_connect_it_still_answers_what_it_took_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(180), SlackServer() as slack:
+            cut_off, cluster = Gated(), Gated()
+            async with connected(slack, tmp_path, opener=cut_off.opener, limits=Limits(drain_s=0.1)):
+                await slack.mention("ada", "gpu-oncall", f"why {POD}")
+                await cut_off.asked.wait()
+            slack.faults.append(Fault("refuse", where="link", times=None))
+
+            async def start() -> None:
+                async with connected(slack, tmp_path, opener=cluster.opener):
+                    pytest.fail("it is not connected")
+
+            starting = asyncio.create_task(start())
+            await cluster.asked.wait()
+            assert slack.connections == 0
+            starting.cancel()
+            cluster.gate.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await starting
+            await slack.wait_for(channel="gpu-oncall", containing=VERDICT, seconds=1)  # it is there already
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("mode", ["socket", "http"])
 def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_path: Path, mode: Mode) -> None:
     async def main() -> None:
