@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bot.bugs import bugs_as_errors
 from bot.errors import BotError
 from bot.intake import Take
-from bot.settings.schema import Settings
+from bot.settings.schema import Settings, channels_of
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import Message
 from bot.slack.render.text import escape
@@ -51,14 +51,10 @@ class Watched(NamedTuple):
 def watched(settings: Settings, scopes: Iterable[str]) -> Watched:
     """What the settings name. User groups get no direct messages."""
     oncall, access = settings.oncall, settings.access
-    routed = tuple(one.channel for one in oncall.routes) if oncall else ()
-    calling = (oncall.channel, oncall.last_resort, *routed) if oncall else ()
-    channels = (*calling, *settings.channels, *access.channels)
     rota = [one for one in (oncall.rota if oncall else ()) if one.startswith(("U", "W"))]
     people = rota or [one for one in access.operators if one.startswith(("U", "W"))]
     minutes = oncall.watchdog_minutes if oncall else 0
-    rooms = tuple(dict.fromkeys(one for one in channels if one.startswith(("C", "G"))))
-    return Watched(rooms, tuple(people[:_MOST_PEOPLE]), minutes * 60.0, "channels:join" in scopes)
+    return Watched(channels_of(settings), tuple(people[:_MOST_PEOPLE]), minutes * 60.0, "channels:join" in scopes)
 
 
 def hearing(take: Take, marks: MarkRows) -> Take:

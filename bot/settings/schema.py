@@ -391,6 +391,15 @@ class Settings(BaseSettings):
         return env_settings, init_settings
 
 
+def channels_of(settings: Settings) -> tuple[str, ...]:
+    """Ids of all channels that the settings name, those on call first."""
+    oncall = settings.oncall
+    routed = tuple(one.channel for one in oncall.routes) if oncall else ()
+    calling = (oncall.channel, oncall.last_resort, *routed) if oncall else ()
+    named = (*calling, *settings.channels, *settings.access.channels)
+    return tuple(dict.fromkeys(one for one in named if one.startswith(("C", "G"))))
+
+
 def _listed(given: object) -> object:
     """A tuple of what a text of the environment lists: JSON, or ids with commas between them."""
     if not isinstance(given, str):

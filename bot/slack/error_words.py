@@ -31,6 +31,10 @@ class Problem(StrEnum):
     """The bot may not do anything: its token is refused."""
 
 
+PASSING = frozenset({Problem.RATE_LIMITED, Problem.TRANSIENT, Problem.UNKNOWN_OUTCOME})
+"""What may be over the next time that Slack is asked."""
+
+
 HINTS = {
     Problem.RATE_LIMITED: "Slack limits how often this may be called; the bot tries again later",
     Problem.TRANSIENT: "check that Slack can be reached from here (DNS, proxy, firewall) and https://slack-status.com",

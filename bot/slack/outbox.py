@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bot.bugs import Bug, bugs_as_errors
+from bot.slack.error_words import PASSING
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
@@ -54,7 +55,6 @@ MOST_TRIES = 6
 
 _ITS_OWN = frozenset({"update_failed", "file_update_failed", "streaming_state_conflict"})
 _OF_THE_CHANNEL = frozenset({Problem.FORBIDDEN, Problem.GONE})
-_PASSING = frozenset({Problem.RATE_LIMITED, Problem.TRANSIENT, Problem.UNKNOWN_OUTCOME})
 _NO_LOOKING = frozenset({*_OF_THE_CHANNEL, Problem.BAD_REQUEST, Problem.TOO_LONG, Problem.NO_FILE, Problem.NO_REPLY})
 
 
@@ -406,7 +406,7 @@ class Outbox:
         tried = self._now() - row.claimed_at
         if failure.problem is Problem.AUTH:
             self._held_up(lane, failure)
-        elif failure.problem not in _PASSING or tried > FILES_TRIED:
+        elif failure.problem not in PASSING or tried > FILES_TRIED:
             return False
         wait = failure.retry_after or min(max(tried, SETTLING), LONGEST_WAIT)
         await self._rows.files_later(row, self._now() + wait)

@@ -13,7 +13,7 @@ from bot.changes.changer import Changer
 from bot.changes.journal import NotYet
 from bot.errors import BotError, SourceError, UsageError
 from bot.kube.writer import Writer
-from bot.settings.schema import AccessSettings, ClusterSettings, Settings
+from bot.settings.schema import AccessSettings, ClusterSettings, Settings, channels_of
 from bot.slack.gateway import Gateway
 from bot.slack.groups import Groups
 from bot.store import StoreError
@@ -78,7 +78,7 @@ class LookedAfter:
         self._desk: ChangeDesk | None = None
         self._standings = [Standing(cluster) for cluster in (clusters or ("",))]
         self._sites = Sites(changing.open_writer, self._site)
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[list[str]] | None = None
         self._leads: list[asyncio.Task[None]] = []
         self._storeless = Storeless(Texts(settings.language))
 
@@ -96,7 +96,7 @@ class LookedAfter:
 
     async def stop(self) -> None:
         """Ends looking after them, and with it all use of what `begin` was given."""
-        tasks = [*self._leads, *([self._looking] if self._looking else [])]
+        tasks: list[asyncio.Task[Any]] = [*self._leads, *([self._looking] if self._looking else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -140,18 +140,19 @@ class LookedAfter:
 
     async def _beside(self) -> None:
         if self._desk and self._lent:
-            if self._looking is None:  # once, and not within the time of a pass
+            if self._looking is None:  # once in every channel, and not within the time of a pass
                 self._looking = asyncio.create_task(self._look_for_cards(self._lent))
+            elif self._looking.done() and (missed := self._looking.result()):
+                self._looking = asyncio.create_task(StaleCards(self._lent, self._sites, missed).look())
             await self._desk.approving.look_after()
 
-    async def _look_for_cards(self, lent: Lent) -> None:
-        settings, oncall = self._settings, self._settings.oncall
-        channels = [*settings.access.channels, *settings.channels, *([oncall.channel] if oncall else [])]
+    async def _look_for_cards(self, lent: Lent) -> list[str]:
+        channels = list(channels_of(self._settings))
         try:
             channels += [*self._storeless.told_in, *(await self._told_in(lent))]
         except StoreError as error:
             log.warning("where open changes are told is not known: %s", error)
-        await StaleCards(lent, self._sites, channels).look()
+        return await StaleCards(lent, self._sites, channels).look()
 
     async def _told_in(self, lent: Lent) -> list[str]:
         """The channels of the changes that the store has as open."""

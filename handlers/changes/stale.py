@@ -8,6 +8,8 @@ from bot.bugs import bugs_as_errors
 from bot.changes.plan import annotation
 from bot.changes.record import Record, read_record
 from bot.errors import BotError, NotFound
+from bot.slack.error_words import PASSING
+from bot.slack.failures import SlackFailure
 from bot.slack.gateway import Keyed
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, Pressed, read_pressed, render_over
 from bot.store import StoreError
@@ -30,14 +32,21 @@ class StaleCards:
         self._sites = sites
         self._channels = tuple(dict.fromkeys(channels))
 
-    async def look(self) -> None:
-        """Edits them; what cannot be read or edited now is left to whoever clicks. After a pass: see `_is_known`."""
+    async def look(self) -> list[str]:
+        """Edits them; a card that cannot be edited now is left to whoever clicks. After a pass: see `_is_known`.
+
+        The channels to look in again: Slack could not be asked now.
+        """
+        missed: list[str] = []
         for channel in self._channels:
             try:
                 with bugs_as_errors():
                     await self._look(channel)
             except BotError as error:
                 log.warning("old cards in %s are not looked for: %s", channel, error)
+                if isinstance(error, SlackFailure) and error.problem in PASSING:
+                    missed.append(channel)
+        return missed
 
     async def _look(self, channel: str) -> None:
         lent = self._lent

@@ -11,6 +11,7 @@ import pytest
 from bot.changes.changer import Changer
 from bot.settings.schema import AccessSettings
 from handlers.changes.shell import NoJournal
+from sandbox.slack import Fault
 from tests.slack.changing import ACCESS, NAME, NAMESPACE, World, a_bot, a_place, actions, text_of
 
 IN_ROOM = ACCESS.model_copy(update={"channels": ("C0GPUONC01",)})
@@ -75,6 +76,22 @@ def test_a_card_whose_change_ended_unseen_loses_its_buttons_when_the_bot_starts(
         async with raised(tmp_path, IN_ROOM) as (world, card):
             await Changer(world.writer, NoJournal()).revert(NAMESPACE, NAME, by="root (shell)")
             async with a_bot(world, access=IN_ROOM):
+                ended = await world.card("does not carry this change any more")
+                assert (ended["ts"], actions(ended)) == (card["ts"], {})
+
+    asyncio.run(run())
+
+
+def test_old_cards_are_looked_for_again_where_slack_could_not_be_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        async with raised(tmp_path, IN_ROOM) as (world, card):
+            await Changer(world.writer, NoJournal()).revert(NAMESPACE, NAME, by="root (shell)")
+            world.slack.faults.append(Fault("status", "^api/conversations.history", times=None))
+            async with a_bot(world, access=IN_ROOM):
+                await world.slack.wait_for(lambda: "are not looked for" in caplog.text, seconds=60)
+                world.slack.faults.clear()
                 ended = await world.card("does not carry this change any more")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
 
