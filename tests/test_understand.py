@@ -14,11 +14,11 @@ from bot.kube.connect import open_cluster
 from bot.kube.recording import RecordedCluster
 from bot.render.as_json import as_json
 from bot.report import VERDICT_LIMIT, Report
-from bot.slack.render.limits import validate_blocks
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts
 from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Fault
+from sandbox.slack.validate import validate_blocks
 from tests.cases_support import CASES, Question, edited, files_of, gist, in_full, questions, text_of, without
 
 QUESTIONS = questions()

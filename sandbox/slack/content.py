@@ -5,8 +5,8 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
-from bot.slack.render.limits import Violation, validate_blocks, validate_view
 from sandbox.slack.errors import SlackError
+from sandbox.slack.validate import Violation, validate_blocks, validate_view
 
 TEXT_MOST = 40_000  # characters of a message; Slack cuts longer ones, here they are refused
 _OWN_WORDS = {"msg_blocks_too_long", "invalid_attachments", "only_one_table_allowed"}  # errors that have their own name

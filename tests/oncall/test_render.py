@@ -11,7 +11,6 @@ from bot.digest.figures import Figures
 from bot.digest.trend import rooms
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
 from bot.slack.render.digest import Owner, Told, render_digest
-from bot.slack.render.limits import validate_view
 from bot.slack.render.triage import (
     form,
     read_button,
@@ -28,6 +27,7 @@ from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, Call, Deed, Incident, News, State, Turn
 from bot.triage.summary import Happened, summarize
 from sandbox.slack.content import strings_of
+from sandbox.slack.validate import validate_view
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
 
 HOSTILE = "<!channel> <@U0EVIL> *b* `c` | http://evil \u202e\n# x " + "x" * 3000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bot.slack.message import Block
-from bot.slack.render import rules
+from bot.slack.render import limits
 from bot.slack.render.text import cut, inert
 
 Element = dict[str, Any]
@@ -25,28 +25,28 @@ def plain(text: str, most: int) -> Element:
 
 def plain_section(text: str, *, accessory: Element | None = None) -> Block:
     """Anybody's words."""
-    block: Block = {"type": "section", "text": plain(text, rules.SECTION)}
+    block: Block = {"type": "section", "text": plain(text, limits.SECTION)}
     return block if accessory is None else {**block, "accessory": accessory}
 
 
 def header(text: str) -> Block:
-    return {"type": "header", "text": plain(text, rules.HEADER)}
+    return {"type": "header", "text": plain(text, limits.HEADER)}
 
 
 def context(*texts: str) -> Block:
     """Small print, one piece per text; at least one."""
-    return {"type": "context", "elements": [plain(one, rules.SECTION) for one in texts[: rules.CONTEXT_ELEMENTS]]}
+    return {"type": "context", "elements": [plain(one, limits.SECTION) for one in texts[: limits.CONTEXT_ELEMENTS]]}
 
 
 def actions(*elements: Element, block_id: str = "") -> Block:
     """At least one element, each with its own action_id."""
-    return _named({"type": "actions", "elements": list(elements[: rules.ACTIONS_ELEMENTS])}, block_id)
+    return _named({"type": "actions", "elements": list(elements[: limits.ACTIONS_ELEMENTS])}, block_id)
 
 
 def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
     """Rows of what `cell` gives, the heading first; `right` says for each column whether it stands at the right."""
-    aligned = [{"is_wrapped": True, "align": "right" if one else "left"} for one in right[: rules.TABLE_COLUMNS]]
-    shown = [list(row[: rules.TABLE_COLUMNS]) for row in rows[: rules.TABLE_ROWS]]
+    aligned = [{"is_wrapped": True, "align": "right" if one else "left"} for one in right[: limits.TABLE_COLUMNS]]
+    shown = [list(row[: limits.TABLE_COLUMNS]) for row in rows[: limits.TABLE_ROWS]]
     return {"type": "table", "rows": shown, "column_settings": aligned}
 
 
@@ -57,9 +57,9 @@ def cell(text: str) -> Element:
 
 def asking(label: str, element: Element, block_id: str, *, hint: str = "", optional: bool = False) -> Block:
     """An `input` block around an element of a modal."""
-    block: Block = {"type": "input", "label": plain(label, rules.LABEL), "element": element, "optional": optional}
+    block: Block = {"type": "input", "label": plain(label, limits.LABEL), "element": element, "optional": optional}
     if hint:
-        block["hint"] = plain(hint, rules.LABEL)
+        block["hint"] = plain(hint, limits.LABEL)
     return _named(block, block_id)
 
 
@@ -72,7 +72,7 @@ def _named(block: Block, block_id: str) -> Block:
 
 def button(label: str, action_id: str, value: str = "", *, style: str = "", confirm: Element | None = None) -> Element:
     """A button; `value` is not cut, since half of one means something else. Style: `primary` or `danger`."""
-    element: Element = {"type": "button", "text": plain(label, rules.BUTTON_TEXT), "action_id": action_id}
+    element: Element = {"type": "button", "text": plain(label, limits.BUTTON_TEXT), "action_id": action_id}
     optional = {"value": value, "style": style, "confirm": confirm}
     return {**element, **{name: one for name, one in optional.items() if one}}
 
@@ -80,21 +80,21 @@ def button(label: str, action_id: str, value: str = "", *, style: str = "", conf
 def confirm(title: str, text: str, yes: str, no: str) -> Element:
     """The question before a button acts."""
     return {
-        "title": plain(title, rules.CONFIRM_TITLE),
-        "text": plain(text, rules.CONFIRM_TEXT),
-        "confirm": plain(yes, rules.CONFIRM_BUTTON),
-        "deny": plain(no, rules.CONFIRM_BUTTON),
+        "title": plain(title, limits.CONFIRM_TITLE),
+        "text": plain(text, limits.CONFIRM_TEXT),
+        "confirm": plain(yes, limits.CONFIRM_BUTTON),
+        "deny": plain(no, limits.CONFIRM_BUTTON),
         "style": "danger",
     }
 
 
 def text_input(action_id: str, *, initial: str = "", placeholder: str = "", multiline: bool = False) -> Element:
     element = _placed({"type": "plain_text_input", "action_id": action_id, "multiline": multiline}, placeholder)
-    return {**element, "initial_value": cut(initial, rules.SECTION)} if initial else element
+    return {**element, "initial_value": cut(initial, limits.SECTION)} if initial else element
 
 
 def _placed(element: Element, placeholder: str) -> Element:
-    return {**element, "placeholder": plain(placeholder, rules.PLACEHOLDER)} if placeholder else element
+    return {**element, "placeholder": plain(placeholder, limits.PLACEHOLDER)} if placeholder else element
 
 
 # ---------------------------------------------------------------------------------------------------------- views
@@ -112,15 +112,15 @@ def modal(
     """A modal; one with an input block needs `submit`. `private_metadata`: at most 3,000 characters, never cut."""
     view: Element = {
         "type": "modal",
-        "title": plain(title, rules.VIEW_TITLE),
-        "close": plain(close, rules.VIEW_TITLE),
-        "blocks": list(blocks[: rules.BLOCKS_OF_VIEW]),
+        "title": plain(title, limits.VIEW_TITLE),
+        "close": plain(close, limits.VIEW_TITLE),
+        "blocks": list(blocks[: limits.BLOCKS_OF_VIEW]),
     }
     if submit:
-        view["submit"] = plain(submit, rules.VIEW_TITLE)
+        view["submit"] = plain(submit, limits.VIEW_TITLE)
     optional = {"callback_id": callback_id, "private_metadata": private_metadata}
     return {**view, **{name: one for name, one in optional.items() if one}}
 
 
 def home(blocks: Sequence[Block]) -> Element:
-    return {"type": "home", "blocks": list(blocks[: rules.BLOCKS_OF_VIEW])}
+    return {"type": "home", "blocks": list(blocks[: limits.BLOCKS_OF_VIEW])}

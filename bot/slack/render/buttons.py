@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from bot.report import NextAction, Report
 from bot.slack.render import blocks
-from bot.slack.render.rules import BUTTON_VALUE
+from bot.slack.render.limits import BUTTON_VALUE
 from bot.texts import Texts
 
 ASK = "ask:"

@@ -7,8 +7,8 @@ from bot.report import Impact
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
 from bot.slack.render.change import DETAIL, what, where
+from bot.slack.render.limits import BUTTON_VALUE
 from bot.slack.render.rich import bullets, line, rich_text, span
-from bot.slack.render.rules import BUTTON_VALUE
 from bot.slack.render.text import cut, escape, inert
 from bot.texts import Texts
 

@@ -6,8 +6,8 @@ import msgspec
 
 from bot.slack.message import Message
 from bot.slack.render import blocks
+from bot.slack.render.limits import SECTION
 from bot.slack.render.rich import bullets, line, rich_text, span
-from bot.slack.render.rules import SECTION
 from bot.slack.render.text import escape, inert
 from bot.texts import Texts
 

@@ -13,7 +13,7 @@ from itertools import chain
 from bot.render.words import about, changed, heading, moment, seen_at, some_names, where
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
-from bot.slack.render import blocks, rules
+from bot.slack.render import blocks, limits
 from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, gist, is_ours
 from bot.slack.render.files import table_files, whole_answer
 from bot.slack.render.limits import TOTAL_BUDGET, length
@@ -123,7 +123,7 @@ def _head(
         label = say("slack.fact", name=heading(say(f"render.{key}")))
         pieces += [span(f"\n{label} " if number else f"{label} ", "bold"), *told(text or say("render.empty"))]
     bold = told(title, "bold")
-    fits = _escaped_length(title) <= rules.HEADER and len(bold) == 1
+    fits = _escaped_length(title) <= limits.HEADER and len(bold) == 1
     first = blocks.header(title) if fits else rich_text(line(*bold))
     return [room.take(first), room.take(rich_text(line(*pieces)))]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from bot.render.words import is_numeric, table_heading
 from bot.report import Report, Table
 from bot.slack.message import Block
-from bot.slack.render import blocks, rules
+from bot.slack.render import blocks, limits
 from bot.slack.render.rich import line, rich_text, span
 from bot.slack.render.room import Room
 from bot.texts import Texts
@@ -70,7 +70,7 @@ def _rows(table: Table, shown: Sequence[int], room: Room) -> Block | None:
     if len(filled) < 2:
         room.left_out["rows"] = len(table.rows)
         return None
-    right = [is_numeric(column) for column in zip(*rows[: rules.TABLE_ROWS], strict=True)]
+    right = [is_numeric(column) for column in zip(*rows[: limits.TABLE_ROWS], strict=True)]
     return blocks.table(filled, right)
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from typing import NewType
 
 from bot.render.words import visible
-from bot.slack.render.limits import length
-from bot.slack.render.rules import SECTION
+from bot.slack.render.limits import SECTION, length
 
 Mrkdwn = NewType("Mrkdwn", str)
 

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.slack.render import blocks
-from bot.slack.render.limits import validate_blocks, validate_view
+from sandbox.slack.validate import validate_blocks, validate_view
 from tests.render import any_text
 
 ANY = any_text() | st.just("x" * 5000) | st.just("😀" * 1600)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from bot.report import NextAction
 from bot.slack.render.buttons import Ask, ask_value, gist, is_ours, read_value
-from bot.slack.render.rules import BUTTON_VALUE
+from bot.slack.render.limits import BUTTON_VALUE
 from tests.render import any_text, finding, report
 
 

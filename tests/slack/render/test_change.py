@@ -20,9 +20,9 @@ from bot.slack.render.change import (
     render_late,
 )
 from bot.slack.render.change_offer import Offer, offer_form, offer_message, told_form, waiting_form
-from bot.slack.render.limits import validate_view
 from bot.slack.render.prose import progress, render_error
 from bot.texts import LANGUAGES, Texts
+from sandbox.slack.validate import validate_view
 from tests import records
 from tests.slack.render import NOTHING, assert_fits, assert_inert, objects, parsed, read, texts
 

@@ -1,11 +1,11 @@
 from bot.slack.render.buttons import read_value
 from bot.slack.render.home import Seen, render_home
-from bot.slack.render.limits import validate_view
-from bot.slack.render.rules import BLOCKS_OF_VIEW
+from bot.slack.render.limits import BLOCKS_OF_VIEW
 from bot.slack.render.triage_head import Head
 from bot.triage.cause import Cause
 from bot.triage.state import Incident
 from sandbox.slack.content import elements_of, strings_of
+from sandbox.slack.validate import validate_view
 from tests.render import SAY
 
 SEEN = Seen(opened=(), unread="", running=0, waiting=0, clusters=(), role="viewer", two_person=False)

@@ -1,6 +1,7 @@
 import pytest
 
-from bot.slack.render.limits import TOTAL_REFUSED, total_text, validate_blocks, validate_view
+from bot.slack.render.limits import TOTAL_REFUSED, total_text
+from sandbox.slack.validate import validate_blocks, validate_view
 
 
 def plain(size, text="x"):

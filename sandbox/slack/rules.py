@@ -1,26 +1,35 @@
-"""What Slack takes: every number of Block Kit as one table, which `limits` walks.
+"""What Slack takes: every field of Block Kit as one table, which `validate` walks.
 
-Numbers are those of docs.slack.dev (block and element pages) and of Slack's own type definitions in November 2026.
+Fields are those of docs.slack.dev (block and element pages) and of Slack's own type definitions in November 2026.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-BLOCKS_OF_MESSAGE = 50
-BLOCKS_OF_VIEW = 100
-HEADER = 150
-SECTION = 3000
-CONTEXT_ELEMENTS = 10
-ACTIONS_ELEMENTS = 25
-BUTTON_TEXT = 75
-BUTTON_VALUE = 2000
-CONFIRM_TITLE, CONFIRM_TEXT, CONFIRM_BUTTON = 100, 300, 30
-OPTIONS, OPTION_TEXT, OPTION_VALUE, PLACEHOLDER = 100, 75, 150, 150
-LABEL = 2000
-IDENTIFIER = 255
-TABLE_ROWS, TABLE_COLUMNS = 100, 20
-MARKDOWN_TOTAL = 12_000
-VIEW_TITLE, PRIVATE_METADATA = 24, 3000
+from bot.slack.render.limits import (
+    ACTIONS_ELEMENTS,
+    BLOCKS_OF_MESSAGE,
+    BLOCKS_OF_VIEW,
+    BUTTON_TEXT,
+    BUTTON_VALUE,
+    CONFIRM_BUTTON,
+    CONFIRM_TEXT,
+    CONFIRM_TITLE,
+    CONTEXT_ELEMENTS,
+    HEADER,
+    IDENTIFIER,
+    LABEL,
+    MARKDOWN_TOTAL,
+    OPTION_TEXT,
+    OPTION_VALUE,
+    OPTIONS,
+    PLACEHOLDER,
+    PRIVATE_METADATA,
+    SECTION,
+    TABLE_COLUMNS,
+    TABLE_ROWS,
+    VIEW_TITLE,
+)
 
 
 class String(NamedTuple):
