@@ -4,7 +4,7 @@ A report carries no markup, no colour and no limit of the place it will be shown
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeVar, cast
 
@@ -93,20 +93,28 @@ class Rows(tuple[tuple[str, ...], ...], Generic[Row]):  # noqa: SLOT001  # a tup
 class Sheet(Generic[Row]):
     """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
 
-    `names` has the other names of columns. Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
+    `names` has the other names of columns, `fields` those fields that are columns, if not all are.
+    Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """
 
-    def __init__(self, title: str, row: type[Row], names: Mapping[str, str] = {}) -> None:
-        fields: tuple[str, ...] = cast("Any", row)._fields
+    def __init__(
+        self, title: str, row: type[Row], *, names: Mapping[str, str] = {}, fields: Sequence[str] = ()
+    ) -> None:
+        every: tuple[str, ...] = cast("Any", row)._fields
         self.title = title
-        self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields)
+        self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields or every)
+        self._places = [every.index(field) for field in fields or every]
 
     def table(self, typed: Iterable[Row]) -> Table:
         """The rows as text, in their order."""
         kept = tuple(typed)
-        rows = Rows[Row](tuple(map(_cell, row)) for row in kept)
+        rows = Rows[Row](map(self.cells, kept))
         rows.typed = kept
         return Table(self.title, self.columns, rows)
+
+    def cells(self, row: Row) -> tuple[str, ...]:
+        """The row as text."""
+        return tuple([_cell(row[place]) for place in self._places])
 
 
 def _cell(value: Any) -> str:

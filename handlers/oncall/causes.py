@@ -20,7 +20,7 @@ from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import Found as FoundPod
 from playbooks.gather.waiting import Scene, gather_scene, gather_waiting
 from playbooks.judgement.pod import Judge, Surroundings, said_about
-from playbooks.nodes.tables import CARDS_TABLE
+from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find
 from playbooks.rules.case import World
 from playbooks.rules.signature import cause_signature
@@ -208,8 +208,7 @@ async def standing_of(sources: Sources, node: str, say: Texts) -> Literal["regis
             raise SourceError(f"node {node} cannot be read: {left_out[0]}")
         return "unknown"
     is_lost = any(CODES[one.code].loses_node for one in report.findings)
-    shows_cards = any(table.title == CARDS_TABLE for table in report.tables)
-    return "lost" if is_lost or not shows_cards else "registered"
+    return "lost" if is_lost or not report.typed(NodeCardRow) else "registered"
 
 
 async def _diagnosed(playbook: Playbook, request: Any, sources: Sources, say: Texts) -> Report:

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from bot.bugs import bugs_as_errors
 from bot.digest.figures import Figures
+from bot.digest.rows import FigureRow, OwnerRow
 from bot.digest.schedule import Schedule, Slot, due, next_of, read_cron, read_schedule
 from bot.digest.trend import rooms, trends
 from bot.errors import BotError, UsageError
@@ -16,7 +17,7 @@ from bot.render.trend import trend_picture, trend_words
 from bot.report import Report, one_line
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
-from bot.slack.render.digest import Owner, Owners, Told, render_digest
+from bot.slack.render.digest import Told, render_digest
 from bot.slack.render.digest_form import render_added, render_list
 from bot.slack.render.prose import progress
 from bot.store import StoreError
@@ -278,7 +279,7 @@ class Digests:
         now = self._lent.now()
         files = await asyncio.to_thread(self._pictures, snapshot.parts.get("gpus"), [*earlier, Run(now, after)])
         before = earlier[-1].figures if earlier else None
-        return Told(report, before, after, len(opened), late, _owners(report), rooms(after, now)), files
+        return Told(report, before, after, len(opened), late, report.typed(OwnerRow), rooms(after, now)), files
 
     def _pictures(self, gpus: object, runs: Sequence[Run]) -> list[File]:
         say, files = self._lent.say, list[File]()
@@ -300,18 +301,7 @@ def _line(who: Person, action: str, target: str) -> Line:
 
 
 def _figures(report: Report) -> Figures:
-    return {f"{area}/{what}": value for area, what, value in _rows(report, "figures")}
-
-
-def _owners(report: Report) -> Owners:
-    found: dict[int, list[Owner]] = {}
-    for number, kind, namespace, name, team, pods in _rows(report, "owners"):
-        found.setdefault(int(number), []).append(Owner(kind, namespace, name, team, int(pods)))
-    return found
-
-
-def _rows(report: Report, title: str) -> Iterator[tuple[str, ...]]:
-    return (row for one in report.tables if one.title == title for row in one.rows)
+    return {f"{row.area}/{row.what}": row.value for row in report.typed(FigureRow)}
 
 
 def _moment(slot: Slot | None) -> str:

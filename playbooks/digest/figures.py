@@ -1,18 +1,19 @@
 """The figures of a digest, read from the reports of the questions that it puts and from their snapshots."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bot.gpu_rows import TypeRow
 from bot.hami.registration import Registration, read_registrations
 from bot.hami.scaling import core_factor, memory_factor, read_memory_scaling
 from bot.hami.vendors import NVIDIA
 from bot.kube.models import Pod
 from bot.report import Finding, Gap, Report
+from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.quota.findings import NEAR
+from playbooks.quota.table import QuotaRow
 
-FIGURES_TABLE = "figures"
-COLUMNS = ("area", "what", "value")
 _LOCKS = "node-lock-"
 _NAMED_NODES = 50
 """Of one fault: more are only counted."""
@@ -36,21 +37,14 @@ def waiting(reports: Mapping[str, Report]) -> tuple[int, int]:
     report = reports.get("pending")
     if report is None:
         return 0, 0
-    return len(list(rows_of(report, "pending"))), len(list(rows_of(report, "causes")))
-
-
-def rows_of(report: Report, title: str) -> Iterator[dict[str, str]]:
-    """The rows of the table of that title by column."""
-    for table in report.tables:
-        if table.title == title:
-            yield from (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    return len(report.typed(PendingRow)), len(report.typed(CauseRow))
 
 
 def _pending(report: Report, part: Any) -> dict[str, str]:
     del part
     pods = Counter[str]()
-    for row in rows_of(report, "causes"):
-        pods[row["cause"]] += int(row["pods"])
+    for row in report.typed(CauseRow):
+        pods[row.cause] += row.pods
     return {f"pending/{code}": str(count) for code, count in pods.items()}
 
 
@@ -76,11 +70,15 @@ def _on_nodes(findings: Sequence[Finding], counts: str, names: str) -> dict[str,
 
 def _gpus(report: Report, part: Any) -> dict[str, str]:
     figures: dict[str, str] = {}
-    for row in rows_of(report, "largest free slice by type"):
-        figures[f"memory-MiB/{row['type']}"] = row["memory total"]
-        figures[f"largest-slice-MiB/{row['type']}"] = row["largest slice"]
-        figures[f"memory-given-MiB/{row['type']}"] = row["memory used"]
+    for row in report.typed(TypeRow):
+        figures[f"memory-MiB/{row.type}"] = str(row.memory_total)
+        figures[f"largest-slice-MiB/{row.type}"] = _number(row.largest_slice)
+        figures[f"memory-given-MiB/{row.type}"] = _number(row.memory_used)
     return figures | _promised(part)
+
+
+def _number(amount: int | None) -> str:
+    return "?" if amount is None else str(amount)
 
 
 def _promised(part: Any) -> dict[str, str]:
@@ -101,14 +99,12 @@ def _promised(part: Any) -> dict[str, str]:
 def _quota(report: Report, part: Any) -> dict[str, str]:
     """In percent the limits that are nearly used up, by who counts."""
     del part
-    figures: dict[str, str] = {}
-    for row in rows_of(report, "quota"):
-        counted = (("HAMi", row["HAMi limit"], row["HAMi counts"] if row["HAMi %"] else ""),)
-        counted += (("Kubernetes", row["Kubernetes limit"], row["Kubernetes counts"]),)
-        for by, limit, used in counted:
-            if limit.isdecimal() and used.isdecimal() and int(used) >= NEAR * int(limit) > 0:
-                figures[f"quotas/{row['namespace']} {row['resource']} {by}"] = f"{100 * int(used) // int(limit)}"
-    return figures
+    return {
+        f"quotas/{row.namespace} {row.resource} {use.by}": f"{100 * use.used // use.limit}"
+        for row in report.typed(QuotaRow)
+        for use in row.uses
+        if use.used >= NEAR * use.limit
+    }
 
 
 def _status(report: Report, part: Any) -> dict[str, str]:

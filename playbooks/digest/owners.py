@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 from bot.hami.allocations import NODE_KEY
 from bot.kube.models import Holder, ObjectMeta, Pod
 from bot.report import Finding, Gap, Report
-from playbooks.digest.figures import rows_of
+from playbooks.pending.rows import CauseRow, PendingRow
 
-OWNERS_TABLE = "owners"
-OWNER_COLUMNS = ("finding", "kind", "namespace", "name", "team", "pods")
 _TEAM_KEYS = ("team", "owner")
 """As the whole key of a label or annotation, or after its prefix: `example.com/team`."""
 _HASH_LABEL = "pod-template-hash"
@@ -52,12 +50,12 @@ def owners_of(about: About, reports: Mapping[str, Report], parts: Mapping[str, A
 
 def _of_cause(number: int, report: Report, pods: Iterable[Pod]) -> list[Pod]:
     """The pods of a cause: the table names all pods in the order of the causes."""
-    counts = [int(row["pods"]) for row in rows_of(report, "causes")]
+    counts = [row.pods for row in report.typed(CauseRow)]
     if number >= len(counts):
         return []
     start = sum(counts[:number])
-    rows = list(rows_of(report, "pending"))[start : start + counts[number]]
-    names = {(row["namespace"], row["pod"]) for row in rows}
+    rows = report.typed(PendingRow)[start : start + counts[number]]
+    names = {(row.namespace, row.pod) for row in rows}
     return [pod for pod in pods if (pod.namespace, pod.name) in names]
 
 

@@ -8,16 +8,20 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from bot.digest.figures import split
+from bot.digest.rows import FigureRow, OwnerRow
 from bot.errors import SourceError
 from bot.kube.times import format_time
-from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Sheet, Subject, one_line, worst
 from bot.texts import Texts
-from playbooks.digest.figures import COLUMNS, FIGURES_TABLE, bad, figures_of, waiting
-from playbooks.digest.owners import OWNER_COLUMNS, OWNERS_TABLE, About, owners_of
+from playbooks.digest.figures import bad, figures_of, waiting
+from playbooks.digest.owners import About, owners_of
 from playbooks.playbook import Playbook, Sources, find
 from playbooks.rules import prose
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
+FIGURES = Sheet("figures", FigureRow)
+OWNERS = Sheet("owners", OwnerRow)
 _WORST = 3
 """Findings of which the owners are told."""
 
@@ -67,14 +71,14 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     findings = [one.finding for one in ranked]
     figures = figures_of(reports, snapshot.parts, snapshot.unseen)
     gaps = [*snapshot.unseen.values(), *(gap for report in reports.values() for gap in report.gaps)]
-    rows = tuple((*name.partition("/")[::2], value) for name, value in figures.items())
-    owners = tuple(
-        (str(place), *owner, str(pods))
+    owners = (
+        OwnerRow(place, *owner, pods)
         for place, one in enumerate(ranked[:_WORST], 1)
         if one.finding.severity != "info"
         for owner, pods in owners_of(one, reports, snapshot.parts)
     )
-    tables = (Table(FIGURES_TABLE, COLUMNS, rows), Table(OWNERS_TABLE, OWNER_COLUMNS, owners))
+    rows = (FigureRow(*split(name), value) for name, value in figures.items())
+    tables = FIGURES.table(rows), OWNERS.table(owners)
     return Report(
         schema=SCHEMA,
         playbook="digest",

@@ -16,7 +16,15 @@ from playbooks.rules.case import World
 from playbooks.rules.gaps import capacity_gaps
 from playbooks.rules.signature import cause_signature
 
-WAITING_COLUMNS = ("namespace", "pod", "waiting since", "minutes", "asks")
+
+class WaitingRow(NamedTuple):
+    """A pod that waits, and what it asks for as written, without the domain: `gpu 1, gpumem 20k`."""
+
+    namespace: str
+    pod: str
+    waiting_since: datetime | None
+    minutes: int | None
+    asks: str
 
 
 class Judged(NamedTuple):
@@ -61,10 +69,9 @@ def by_cause(judged: Iterable[Judged]) -> list[list[Judged]]:
     return list(groups.values())
 
 
-def waiting_row(pod: Pod, config: DeviceConfig, now: datetime) -> tuple[str, ...]:
-    """The pod under `WAITING_COLUMNS`: what it asks for as written, without the domain (`gpu 1, gpumem 20k`)."""
-    since = pod.metadata.creation_timestamp or "?"
-    created = parse_time(since)
-    minutes = str(max(0, int((now - created).total_seconds() // 60))) if created else "?"
+def waiting_row(pod: Pod, config: DeviceConfig, now: datetime) -> WaitingRow:
+    """The pod as a row."""
+    since = parse_time(pod.metadata.creation_timestamp)
+    minutes = max(0, int((now - since).total_seconds() // 60)) if since else None
     asks = ", ".join(f"{name.rpartition('/')[2]} {value}" for name, value in asked_resources(pod, config).items())
-    return pod.namespace, pod.name, since, minutes, asks
+    return WaitingRow(pod.namespace, pod.name, since, minutes, asks)

@@ -36,7 +36,7 @@ from playbooks import quotes
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, Capacity, InstallSeen, gather_install, times_shown
 from playbooks.nodes.sweep import PLUGIN_SOURCE, NodeSeen, Sweep, gather_plugins
-from playbooks.nodes.tables import BRIEF, COLUMNS, Rows
+from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
@@ -196,7 +196,8 @@ def _tables(snapshot: Snapshot, sweep: Sweep, faults: Sequence[Fault]) -> tuple[
     if wanted.node:
         return rows.of_node(sweep.see(wanted.node)) if wanted.node in sweep.names else ()
     shown = [name for name in sweep.names if wanted.all or name in by_node]
-    return (rows.of_nodes(map(sweep.see, shown), COLUMNS if wanted.all else BRIEF),) if shown else ()
+    sheet = WHOLE if wanted.all else PROBLEMS
+    return (sheet.table(rows.of_nodes(map(sweep.see, shown))),) if shown else ()
 
 
 PLAYBOOK = Playbook(

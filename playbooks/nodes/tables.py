@@ -3,59 +3,88 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import Literal, NamedTuple
 
 from bot.hami.handshake import judge_nvidia, parse_handshake
 from bot.hami.nodelock import CAMBRICON_LOCK_KEY, LOCK_KEY, LockState
 from bot.hami.nodestate import JSON_SINCE, Unregistered, cordoned_uuids
-from bot.hami.registration import Unreadable
+from bot.hami.registration import Card, Unreadable
 from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
 from bot.hami.vendors import NVIDIA
 from bot.kube.models import Pod
 from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
-from bot.report import Table
+from bot.report import Sheet, Table
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.rules import prose
 from playbooks.rules.node_faults import Fault, other_handshake, slots
 
-NODES_TABLE = "nodes"
-NODE_TABLE = "node"
-CARDS_TABLE = "cards"
-COLUMNS = (
-    "node",
-    "problems",
-    "kubernetes",
-    "cards",
-    "type",
-    "memory",
-    "healthy",
-    "cordoned",
-    "mode",
-    "numa",
-    "slots",
-    "split",
-    "scaling",
-    "format",
-    "handshake",
-    "lock",
-    "plugin",
-    "plugin pod",
-)
-BRIEF = (
-    "node",
-    "problems",
-    "kubernetes",
-    "lock",
-    "handshake",
-    "plugin",
-    "healthy",
-    "cordoned",
-    "slots",
-    "cards",
-    "format",
+
+class NodeRow(NamedTuple):
+    """A node, its problems the worst first. What does not concern it, or is not known, is empty."""
+
+    node: str
+    problems: tuple[str, ...]
+    kubernetes: tuple[str, ...]
+    cards: int | Literal[""]
+    type: str
+    memory: str
+    healthy: str
+    cordoned: int | Literal[""]
+    mode: str
+    numa: str
+    slots: str
+    split: str
+    scaling: str
+    format: str
+    handshake: str
+    lock: str
+    plugin: str
+    plugin_pod: str
+
+
+class AboutRow(NamedTuple):
+    """One thing about one node."""
+
+    what: str
+    value: str
+
+
+class NodeCardRow(NamedTuple):
+    """A card that one node has registered. Memory in MiB."""
+
+    card: str
+    number: int
+    type: str
+    memory: int
+    cores: int
+    slots: int
+    healthy: bool
+    cordoned: bool
+    mode: str
+    numa: int
+
+
+WHOLE = Sheet("nodes", NodeRow)
+PROBLEMS = Sheet(
+    "nodes",
+    NodeRow,
+    fields=(
+        "node",
+        "problems",
+        "kubernetes",
+        "lock",
+        "handshake",
+        "plugin",
+        "healthy",
+        "cordoned",
+        "slots",
+        "cards",
+        "format",
+    ),
 )
 """The columns that tell of problems, the most telling first: a message shows few."""
-
-CARD_COLUMNS = ("card", "index", "type", "memory", "cores", "slots", "healthy", "cordoned", "mode", "numa")
+ABOUT = Sheet("node", AboutRow)
+CARDS = Sheet("cards", NodeCardRow, names={"number": "index"})
 
 _HANDSHAKE = "hami.io/node-handshake"
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -71,64 +100,59 @@ class Rows:
         self._faults = faults
         self._scaling = scaling
 
-    def of_nodes(self, nodes: Iterable[NodeSeen], columns: Sequence[str]) -> Table:
-        """One row per node, those with problems first; `columns` are COLUMNS or some of them."""
+    def of_nodes(self, nodes: Iterable[NodeSeen]) -> list[NodeRow]:
+        """One row per node, those with problems first."""
         place = {name: at for at, name in enumerate(self._faults)}
         ordered = sorted(nodes, key=lambda one: (place.get(one.name, len(place)), one.name))
-        places = [COLUMNS.index(column) for column in columns]
-        rows = (self._row(one) for one in ordered)
-        return Table(NODES_TABLE, tuple(columns), tuple(tuple(row[at] for at in places) for row in rows))
+        return [self._row(one) for one in ordered]
 
     def of_node(self, one: NodeSeen) -> tuple[Table, ...]:
         """Everything about one node: its row turned on its side with the annotations, and its cards."""
         node = one.node
-        rows = [(column, cell) for column, cell in zip(COLUMNS, self._row(one), strict=True) if cell]
+        rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(one)), strict=True))
         keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))
         rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, LOCK_KEY, CAMBRICON_LOCK_KEY)]
-        about = Table(NODE_TABLE, ("what", "value"), tuple(row for row in rows if row[1]))
+        about = ABOUT.table(AboutRow(what, value) for what, value in rows if value)
         cordoned = cordoned_uuids(node)
-        cards = tuple(
-            (
-                card.uuid,
-                str(card.index),
-                card.type,
-                str(card.memory_mib),
-                str(card.cores),
-                str(card.slots),
-                _yes(card.health),
-                _yes(card.uuid in cordoned),
-                card.mode,
-                str(card.numa),
+        cards = [
+            NodeCardRow(
+                card=card.uuid,
+                number=card.index,
+                type=card.type,
+                memory=card.memory_mib,
+                cores=card.cores,
+                slots=card.slots,
+                healthy=card.health,
+                cordoned=card.uuid in cordoned,
+                mode=card.mode,
+                numa=card.numa,
             )
             for card in sorted(one.cards, key=lambda card: (card.index, card.uuid))
-        )
-        return (about, Table(CARDS_TABLE, CARD_COLUMNS, cards)) if cards else (about,)
+        ]
+        return (about, CARDS.table(cards)) if cards else (about,)
 
-    def _row(self, one: NodeSeen) -> tuple[str, ...]:
+    def _row(self, one: NodeSeen) -> NodeRow:
         cards = one.cards
-        types = Counter(card.type for card in cards)
         cordoned = cordoned_uuids(one.node) & {card.uuid for card in cards}
-        return (
-            one.name,
-            ", ".join(dict.fromkeys(fault.code for fault in self._faults.get(one.name, ()))),
-            _kubernetes(one),
-            str(len(cards)) if one.concerns else "",
-            ", ".join(types)
-            if len(types) < 2
-            else ", ".join(f"{count} x {kind}" for kind, count in sorted(types.items())),
-            ", ".join(map(prose.mib, sorted({card.memory_mib for card in cards}))),
-            f"{sum(card.health for card in cards)}/{len(cards)}" if cards else "",
-            str(len(cordoned)) if cordoned else "",
-            _each(card.mode for card in cards),
-            _each(card.numa for card in cards),
-            _slots(one),
-            _each(card.slots for card in cards),
-            self._factors(one),
-            self._format(one),
-            self._handshake(one),
-            self._lock(one),
-            _plugin(one),
-            f"{pod.namespace}/{pod.name}" if (pod := one.plugin.pod) else "",
+        return NodeRow(
+            node=one.name,
+            problems=tuple(dict.fromkeys(fault.code for fault in self._faults.get(one.name, ()))),
+            kubernetes=_kubernetes(one),
+            cards=len(cards) if one.concerns else "",
+            type=_types(cards),
+            memory=", ".join(map(prose.mib, sorted({card.memory_mib for card in cards}))),
+            healthy=f"{sum(card.health for card in cards)}/{len(cards)}" if cards else "",
+            cordoned=len(cordoned) or "",
+            mode=_each(card.mode for card in cards),
+            numa=_each(card.numa for card in cards),
+            slots=_slots(one),
+            split=_each(card.slots for card in cards),
+            scaling=self._factors(one),
+            format=self._format(one),
+            handshake=self._handshake(one),
+            lock=self._lock(one),
+            plugin=_plugin(one),
+            plugin_pod=f"{pod.namespace}/{pod.name}" if (pod := one.plugin.pod) else "",
         )
 
     def _factors(self, one: NodeSeen) -> str:
@@ -187,11 +211,18 @@ class Rows:
         return f"{state.phase} by {holder}, {_ago(state.age)}"
 
 
-def _kubernetes(one: NodeSeen) -> str:
+def _types(cards: Sequence[Card]) -> str:
+    types = Counter(card.type for card in cards)
+    if len(types) < 2:
+        return ", ".join(types)
+    return ", ".join(f"{count} x {kind}" for kind, count in sorted(types.items()))
+
+
+def _kubernetes(one: NodeSeen) -> tuple[str, ...]:
     node = one.node
     parts = ["not ready" if not_ready(node) else "ready" if node.status.conditions else "?"]
     parts += ["cordoned"] if is_cordoned(node) else []
-    return ", ".join([*parts, *pressures(node), *other_taints(node)])
+    return (*parts, *pressures(node), *other_taints(node))
 
 
 def _slots(one: NodeSeen) -> str:
@@ -229,7 +260,3 @@ def _ago(age: timedelta) -> str:
     seconds = max(0, int(age.total_seconds()))
     size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
     return f"{seconds // size} {unit}"
-
-
-def _yes(value: bool) -> str:  # noqa: FBT001  # it is what is written down
-    return "yes" if value else "no"

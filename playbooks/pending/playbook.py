@@ -1,13 +1,12 @@
 """Which pods wait for HAMi's cards, and for what: each judged as `why` does, together with those of the same cause."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import click
 from msgspec import structs
 
-from bot.hami.requests import DeviceConfig
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import (
@@ -18,8 +17,8 @@ from bot.report import (
     NextAction,
     Report,
     Severity,
+    Sheet,
     Subject,
-    Table,
     one_line,
     worst,
 )
@@ -27,20 +26,18 @@ from bot.texts import Texts
 from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.waiting import Scene, Waiting, gather_scene, gather_waiting
-from playbooks.judgement.pods import WAITING_COLUMNS, Judged, by_cause, judge_all, waiting_row
+from playbooks.judgement.pods import Judged, by_cause, judge_all, waiting_row
+from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
 
-CAUSES_TABLE = "causes"
-PODS_TABLE = "pending"
-CAUSE_COLUMNS = ("cause", "pods", "oldest", "waiting since", "nodes")
-POD_COLUMNS = (*WAITING_COLUMNS, "cause", "nodes")
+CAUSES = Sheet("causes", CauseRow)
+PODS = Sheet("pending", PendingRow)
 
-_MAX_GROUPS = 10
+_MAX_GROUPS, _MAX_NODES = 10, 8
 _GRACE = timedelta(seconds=30)
 """A pod that is younger waits as every pod does: a scheduling cycle, an event and a log line take seconds."""
-_NOT_JUDGED = "?"
 
 
 class Request(NamedTuple):
@@ -103,7 +100,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         gaps += more
         groups = _grouped(judged, snapshot.scene.as_of)
         findings = [_finding(group, say) for group in groups[:_MAX_GROUPS]]
-        tables = _causes(groups), _pods(judged, groups, snapshot)
+        tables = CAUSES.table(map(_cause_row, groups)), PODS.table(_pod_rows(judged, groups, snapshot))
         verdict = _verdict(groups, len(judged), say)
     return Report(
         schema=SCHEMA,
@@ -180,31 +177,26 @@ def _verdict(groups: Sequence[Group], total: int, say: Texts) -> str:
     return say("pending.verdict", causes=len(groups), count=len(first.pods), **told)
 
 
-def _causes(groups: Sequence[Group]) -> Table:
-    rows = (
-        (
-            group.cause.code,
-            str(len(group.pods)),
-            f"{group.pods[0].namespace}/{group.pods[0].name}",
-            group.pods[0].metadata.creation_timestamp or "?",
-            ", ".join(group.cause.scope.nodes[:8]) + (", …" if len(group.cause.scope.nodes) > 8 else ""),
-        )
-        for group in groups
+def _cause_row(group: Group) -> CauseRow:
+    oldest, nodes = group.pods[0], group.cause.scope.nodes
+    return CauseRow(
+        cause=group.cause.code,
+        pods=len(group.pods),
+        oldest=f"{oldest.namespace}/{oldest.name}",
+        waiting_since=parse_time(oldest.metadata.creation_timestamp),
+        nodes=(*nodes[:_MAX_NODES], *(["…"] if len(nodes) > _MAX_NODES else [])),
     )
-    return Table(CAUSES_TABLE, CAUSE_COLUMNS, tuple(rows))
 
 
-def _pods(judged: Sequence[Judged], groups: Sequence[Group], snapshot: Snapshot) -> Table:
+def _pod_rows(judged: Sequence[Judged], groups: Sequence[Group], snapshot: Snapshot) -> Iterator[PendingRow]:
     """Every pod, in the order of the causes; those that were not judged last."""
     of_pod = {id(one.pod): one.cause for one in judged}
     ordered = [pod for group in groups for pod in group.pods] + [one.pod for one in judged if one.cause is None]
     config, now = snapshot.install.config, snapshot.taken_at
-    return Table(PODS_TABLE, POD_COLUMNS, tuple(_pod_row(pod, of_pod[id(pod)], config, now) for pod in ordered))
-
-
-def _pod_row(pod: Pod, cause: Finding | None, config: DeviceConfig, now: datetime) -> tuple[str, ...]:
-    code, nodes = (cause.code, str(len(cause.scope.nodes))) if cause else (_NOT_JUDGED, _NOT_JUDGED)
-    return *waiting_row(pod, config, now), code, nodes
+    for pod in ordered:
+        cause = of_pod[id(pod)]
+        row = waiting_row(pod, config, now)
+        yield PendingRow(*row, cause.code if cause else None, len(cause.scope.nodes) if cause else None)
 
 
 PLAYBOOK = Playbook(

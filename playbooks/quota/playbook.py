@@ -15,7 +15,7 @@ from bot.hami.version import Version
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import PODS, RESOURCE_QUOTAS, Event, Holder, Pod, ResourceQuota
 from bot.kube.times import format_time
-from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
@@ -24,7 +24,7 @@ from playbooks.playbook import Playbook, Sources
 from playbooks.quota.findings import Around, Space, enforced, findings
 from playbooks.quota.refused import REFUSED, gather_refusals, tell_refusals
 from playbooks.quota.rules import proof
-from playbooks.quota.table import COLUMNS, QUOTA_TABLE, rows_of
+from playbooks.quota.table import QUOTAS, rows_of
 from playbooks.quota.waiting import KEPT_OUT, KeptOut, Read, gather_kept_out, tell_kept_out
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
@@ -140,7 +140,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     told.sort(key=lambda one: (-SEVERITIES.index(one.severity), order.index(one.code)))
     if not told or told[0].severity == "info":
         told.insert(0, _summary(snapshot, spaces, around, say))
-    rows = tuple(row for space in spaces for row in rows_of(space, around, say))
+    rows = [row for space in spaces for row in rows_of(space, around, say)]
     return Report(
         schema=SCHEMA,
         playbook="quota",
@@ -152,7 +152,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(told[0].claim),
         severity=worst(tuple(told)),
         findings=tuple(prose.few_actions(told)),
-        tables=(*((Table(QUOTA_TABLE, COLUMNS, rows),) if rows else ()), *kept.tables),
+        tables=(*((QUOTAS.table(rows),) if rows else ()), *kept.tables),
         gaps=tuple(dict.fromkeys(_gaps(snapshot, spaces, kept.gaps, say))),
     )
 

@@ -16,19 +16,19 @@ from bot.hami.requests import PodRequest, pod_request
 from bot.hami.rules import NEWEST_READ, rules_of
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
-from bot.report import Finding, Gap, NextAction, Table, one_line
+from bot.report import Finding, Gap, NextAction, Sheet, Table, one_line
 from bot.texts import Texts
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.gather.waiting import PENDING, Scene, Waiting, gather_scene
 from playbooks.judgement.pod import waits
-from playbooks.judgement.pods import WAITING_COLUMNS, Judged, by_cause, judge_all, waiting_row, world_of
+from playbooks.judgement.pods import Judged, WaitingRow, by_cause, judge_all, waiting_row, world_of
 from playbooks.quota.rules import Effect, effect_by_hami, effects
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
 from playbooks.rules.case import Case, World
 from playbooks.rules.refusals import advise
 
-KEPT_OUT_TABLE = "waiting for a quota"
+KEPT_OUT_PODS = Sheet("waiting for a quota", WaitingRow)
 KEPT_OUT = finding_code(QUOTA_NOT_FIT)
 _LONGEST_CLAIM = 400
 
@@ -108,8 +108,8 @@ def tell_kept_out(kept: KeptOut, install: InstallSeen, undecodable: Sequence[str
     held.sort(key=lambda one: one.pod.namespace)  # stable: the oldest stay first
     world = world_of(install, kept.scene)
     groups = [group for _, some in groupby(held, lambda one: one.pod.namespace) for group in by_cause(some)]
-    rows = tuple(waiting_row(one.pod, install.config, now) for group in groups for one in group)
-    tables = (Table(KEPT_OUT_TABLE, WAITING_COLUMNS, rows),) if rows else ()
+    rows = [waiting_row(one.pod, install.config, now) for group in groups for one in group]
+    tables = (KEPT_OUT_PODS.table(rows),) if rows else ()
     return Told([_finding(group, world, say) for group in groups], tables, gaps)
 
 

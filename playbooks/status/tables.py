@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from bot.hami.install import (
     ROLE_LABEL,
@@ -15,7 +16,7 @@ from bot.hami.version import Version
 from bot.kube.models import Container, ContainerStatus, Pod, Resource, Workload
 from bot.kube.redact import masked, masked_arguments
 from bot.kube.times import format_time, parse_time
-from bot.report import Gap, Table
+from bot.report import Gap, Sheet, Table
 from playbooks.gather.components import PLUGIN_CONTAINER, container_of, kube_scheduler_of
 from playbooks.rules.leadership import leading_pod
 from playbooks.rules.parts import Parts
@@ -23,10 +24,6 @@ from playbooks.rules.releases import chart_release
 from playbooks.rules.schedulers import lease_is_stale
 from playbooks.rules.webhook import policy, selectors, serves_webhook, service_of
 
-COMPONENTS_TABLE = "components"
-FLAGS_TABLE = "flags"
-_COMPONENT_COLUMNS = ("component", "object", "state", "version", "details")
-_FLAG_COLUMNS = ("of", "flag", "value")
 _EXTENDER, _KUBE_SCHEDULER, _PLUGIN = "scheduler", "kube-scheduler", "device plugin"
 _NEEDLESS = frozenset(
     {
@@ -44,30 +41,49 @@ _UNSET: tuple[tuple[str, str, Version], ...] = (
 )
 """Flags that decide something although nobody sets them: default and first version (HAMi cmd/scheduler/main.go)."""
 
-Row = tuple[str, str, str, str, str]
+
+class ComponentRow(NamedTuple):
+    """A part of HAMi. `object` is `ns/name`, or what stands in its place."""
+
+    component: str
+    object: str
+    state: str
+    version: str
+    details: str
+
+
+class FlagRow(NamedTuple):
+    """A flag of one of the components, as it counts."""
+
+    of: str
+    flag: str
+    value: str
+
+
+COMPONENTS = Sheet("components", ComponentRow)
+FLAGS = Sheet("flags", FlagRow)
 
 
 def tables(parts: Parts, now: datetime) -> tuple[Table, ...]:
     """Both tables; what was not read has no row."""
-    components = Table(COMPONENTS_TABLE, _COMPONENT_COLUMNS, tuple(_components(parts, now)))
-    flags = Table(FLAGS_TABLE, _FLAG_COLUMNS, tuple(_flags(parts)))
-    return tuple(one for one in (components, flags) if one.rows)
+    tables = COMPONENTS.table(_components(parts, now)), FLAGS.table(_flags(parts))
+    return tuple(one for one in tables if one.rows)
 
 
-def _components(parts: Parts, now: datetime) -> Iterator[Row]:
+def _components(parts: Parts, now: datetime) -> Iterator[ComponentRow]:
     deployment = parts.install.deployment
     if deployment is not None:
         wanted = 1 if deployment.spec.replicas is None else deployment.spec.replicas
         chart = chart_release(parts)
         state = f"{deployment.status.ready_replicas} of {wanted} ready"
-        yield "scheduler", _name(deployment), state, chart.text if chart else "", ""
+        yield ComponentRow("scheduler", _name(deployment), state, chart.text if chart else "", "")
     yield from (_pod(parts, pod) for pod in parts.install.pods)
     kube = kube_scheduler_of(parts.install)
     config = parts.components.scheduler_config
     if kube is not None:
         name = _name(config.config_map) if config else ""
         details = _asks(config, parts.seen.config.count) if config else ""
-        yield _KUBE_SCHEDULER, name, "", _tag(kube), details
+        yield ComponentRow(_KUBE_SCHEDULER, name, "", _tag(kube), details)
     yield from _lease(parts, now)
     yield from _webhook(parts)
     plugins = parts.components.plugins
@@ -85,7 +101,7 @@ def _asks(config: SchedulerConfig, resource: str) -> str:
     return ", ".join(details)
 
 
-def _pod(parts: Parts, pod: Pod) -> Row:
+def _pod(parts: Parts, pod: Pod) -> ComponentRow:
     statuses = pod.status.container_statuses or []
     waiting = next((one.state.waiting.reason for one in statuses if one.state.waiting), "")
     details = [f"on {pod.spec.node_name}"] if pod.spec.node_name else []
@@ -96,7 +112,7 @@ def _pod(parts: Parts, pod: Pod) -> Row:
         details.append(f"{ROLE_LABEL}={role}")
     state = "ready" if is_ready(pod) else waiting or f"not ready ({pod.status.phase or 'unknown'})"
     extender = extender_of(pod.spec)
-    return "scheduler pod", _name(pod), state, _tag(extender) if extender else "", ", ".join(details)
+    return ComponentRow("scheduler pod", _name(pod), state, _tag(extender) if extender else "", ", ".join(details))
 
 
 def _restarts(status: ContainerStatus) -> str:
@@ -109,7 +125,7 @@ def _restarts(status: ContainerStatus) -> str:
     return f"{status.name} restarts: {status.restart_count}{why}{f' at {format_time(finished)}' if finished else ''}"
 
 
-def _lease(parts: Parts, now: datetime) -> Iterator[Row]:
+def _lease(parts: Parts, now: datetime) -> Iterator[ComponentRow]:
     lease = parts.install.lease
     if lease is None:
         return
@@ -117,32 +133,32 @@ def _lease(parts: Parts, now: datetime) -> Iterator[Row]:
     held = lease.spec.holder_identity
     state = "not held" if not held else "stale" if lease_is_stale(lease, now) else "held"
     details = ", ".join(filter(None, (held, f"renewed {format_time(renewed)}" if renewed else "")))
-    yield "lease", _name(lease), state, "", details
+    yield ComponentRow("lease", _name(lease), state, "", details)
 
 
-def _webhook(parts: Parts) -> Iterator[Row]:
+def _webhook(parts: Parts) -> Iterator[ComponentRow]:
     components = parts.components
     if isinstance(components.hooks, Gap):
         return
     hook = components.hook
     if hook is None:
-        yield "webhook", "", "not registered" if serves_webhook(parts) else "switched off", "", ""
+        yield ComponentRow("webhook", "", "not registered" if serves_webhook(parts) else "switched off", "", "")
         return
     service = service_of(hook)
     address = hook.webhook.client_config.url if hook.webhook.client_config else None
     details = [f"failurePolicy {policy(hook)}", *selectors(hook)]
     if service is None:
-        yield "webhook", hook.config.name, "by URL", "", ", ".join([masked(address or "?"), *details])
+        yield ComponentRow("webhook", hook.config.name, "by URL", "", ", ".join([masked(address or "?"), *details]))
         return
     ready = components.ready_targets(service.namespace, service.name)
     state = "endpoints not seen" if ready is None else f"ready endpoints: {len(ready)}"
     trusted = hook.webhook.client_config and hook.webhook.client_config.ca_bundle
     asked = [f"Service {service.namespace}/{service.name}", *([f"answered by {', '.join(ready)}"] if ready else [])]
     details = [*asked, "caBundle set" if trusted else "no caBundle", *details]
-    yield "webhook", hook.config.name, state, "", ", ".join(details)
+    yield ComponentRow("webhook", hook.config.name, state, "", ", ".join(details))
 
 
-def _plugin_row(daemon_set: Workload) -> Row:
+def _plugin_row(daemon_set: Workload) -> ComponentRow:
     status, spec = daemon_set.status, daemon_set.spec.template.spec
     container = container_of(spec, PLUGIN_CONTAINER)
     selector = ", ".join(f"{key}={value}" for key, value in (spec.node_selector or {}).items())
@@ -151,10 +167,10 @@ def _plugin_row(daemon_set: Workload) -> Row:
     details = [f"on nodes with {selector}"] if selector else []
     if 0 < updated < status.desired_number_scheduled:
         details.append(f"rolling out: {updated} of {status.desired_number_scheduled} updated")
-    return _PLUGIN, _name(daemon_set), state, _tag(container) if container else "", ", ".join(details)
+    return ComponentRow(_PLUGIN, _name(daemon_set), state, _tag(container) if container else "", ", ".join(details))
 
 
-def _covered(parts: Parts) -> Iterator[Row]:
+def _covered(parts: Parts) -> Iterator[ComponentRow]:
     """Of the nodes with GPUs, how many have a pod of the plugin, ready or not."""
     components = parts.components
     nodes, pods = components.nodes, components.plugin_pods
@@ -162,27 +178,27 @@ def _covered(parts: Parts) -> Iterator[Row]:
         return
     with_gpus = {one.name for one in nodes if expects_gpus(one, parts.seen.config.count)}
     covered = with_gpus & {one.spec.node_name for one in pods}
-    yield _PLUGIN, "nodes with GPUs", f"{len(covered)} of {len(with_gpus)} have a plugin pod", "", ""
+    yield ComponentRow(_PLUGIN, "nodes with GPUs", f"{len(covered)} of {len(with_gpus)} have a plugin pod", "", "")
 
 
-def _flags(parts: Parts) -> Iterator[tuple[str, str, str]]:
+def _flags(parts: Parts) -> Iterator[FlagRow]:
     install = parts.install
     pod = next((one for one in install.pods if extender_of(one.spec)), None)
     spec = pod.spec if pod else install.deployment.spec.template.spec if install.deployment else None
     extender = extender_of(spec) if spec else None
     if extender is not None:
         given = _given(extender)
-        yield from ((_EXTENDER, name, value) for name, value in given)
+        yield from (FlagRow(_EXTENDER, name, value) for name, value in given)
         known = {name for name, _ in given}
         for name, value, since in _UNSET:
             if f"--{name}" not in known and parts.version is not None and parts.version >= since:
-                yield _EXTENDER, f"--{name}", f"{value} (default)"
+                yield FlagRow(_EXTENDER, f"--{name}", f"{value} (default)")
     kube = kube_scheduler_of(install)
-    yield from ((_KUBE_SCHEDULER, *one) for one in (_given(kube) if kube else ()))
+    yield from (FlagRow(_KUBE_SCHEDULER, *one) for one in (_given(kube) if kube else ()))
     plugins = parts.components.plugins
     for one in () if isinstance(plugins, Gap) else plugins:
         container = container_of(one.spec.template.spec, PLUGIN_CONTAINER)
-        yield from ((_PLUGIN, *flag) for flag in (_given(container) if container else ()))
+        yield from (FlagRow(_PLUGIN, *flag) for flag in (_given(container) if container else ()))
 
 
 def _given(container: Container) -> Sequence[tuple[str, str]]:

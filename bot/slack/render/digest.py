@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from bot.digest.figures import Difference, Figures, anything_compared, differences, not_compared, step
+from bot.digest.rows import OwnerRow
 from bot.digest.trend import Point
 from bot.render.picture import amount
 from bot.report import Report
@@ -25,20 +26,6 @@ _PROMISED = "1.00"
 """Once: what there is."""
 
 
-class Owner(NamedTuple):
-    """Whose so many pods are; `namespace` and `team` may be empty."""
-
-    kind: str
-    namespace: str
-    name: str
-    team: str
-    pods: int
-
-
-Owners = Mapping[int, Sequence[Owner]]
-"""Whom a finding concerns, most first, by its place in the report from 1 on."""
-
-
 class Told(NamedTuple):
     """What a digest tells. `before` is None for the first one; `late` is the time it was due, if that is past.
 
@@ -50,7 +37,7 @@ class Told(NamedTuple):
     after: Figures
     changes_open: int
     late: str
-    owners: Owners
+    owners: Sequence[OwnerRow]
     rooms: Mapping[str, Point]
 
 
@@ -138,13 +125,13 @@ def _worst(told: Told, say: Texts) -> list[Block]:
     for number, one in enumerate(bad[:_WORST]):
         action = next((each for each in one.next_actions if is_ours(each)), None)
         button = action_button(action, report.cluster, number, say) if action else None
-        whose = _whose(told.owners.get(number + 1, ()), say)
+        whose = _whose([each for each in told.owners if each.finding == number + 1], say)
         found.append(blocks.plain_section(f"{number + 1}. {inert(one.claim, _CLAIM)}", accessory=button))
         found += [blocks.context(inert(whose, _LINE))] if whose else []
     return [rich_text(line(span(say("digest.worst"), "bold"))), *found] if found else []
 
 
-def _whose(owners: Sequence[Owner], say: Texts) -> str:
+def _whose(owners: Sequence[OwnerRow], say: Texts) -> str:
     if not owners:
         return ""
     told = [_owner(one, say) for one in owners[:_OWNERS]]
@@ -152,7 +139,7 @@ def _whose(owners: Sequence[Owner], say: Texts) -> str:
     return say("digest.whose", owners=", ".join(told))
 
 
-def _owner(one: Owner, say: Texts) -> str:
+def _owner(one: OwnerRow, say: Texts) -> str:
     name = f"{one.namespace}/{one.name}" if one.namespace else one.name
     told = f"{one.kind} {inert(name, _WORD)}"
     details = [say("digest.team", team=inert(one.team, _WORD))] if one.team else []

@@ -1,0 +1,29 @@
+"""The rows of `pending`."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+
+class CauseRow(NamedTuple):
+    """Pods that wait for one cause, with the oldest of them (`ns/name`) and the first of the nodes concerned."""
+
+    cause: str
+    pods: int
+    oldest: str
+    waiting_since: datetime | None
+    nodes: tuple[str, ...]
+
+
+class PendingRow(NamedTuple):
+    """A pod that waits: `playbooks.judgement.pods.WaitingRow`, and its cause with how many nodes that concerns.
+
+    None for a pod that was not judged.
+    """
+
+    namespace: str
+    pod: str
+    waiting_since: datetime | None
+    minutes: int | None
+    asks: str
+    cause: str | None
+    nodes: int | None
