@@ -1,25 +1,25 @@
 """Lines of tables as evidence: each with the command that prints it again."""
 
-import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from bot.pprof.filters import Filters
 from bot.pprof.graph import Trim
 from bot.pprof.profile import Profile
-from bot.pprof.top import Options, prepared, table
-from bot.report import Evidence
+from bot.pprof.top import Options, TopRow, listing, prepared
+from bot.report import Evidence, Sheet, Table
 
 PROGRAM = "hami-bot"
 _LONGEST_NAME = 60
 _LONGEST = 600
 """Of a line: a name may have a megabyte."""
-_ROW = re.compile(r" *\S+ +\S+% +\S+% +\S+ +\S+%  (.*)")
-_HEADING = re.compile(r" +flat  flat%")
 _SECOND_NS = 1_000_000_000
 _EVERY = Trim(cum=True, nodefraction=0.0)
+
+
+_TOP_NAMES = {"flat_share": "flat%", "sum_share": "sum%", "cum_share": "cum%"}
 
 
 class Taken(NamedTuple):
@@ -36,6 +36,12 @@ class Taken(NamedTuple):
     def ready(self) -> "Taken":
         """The same with a profile of its own that is prepared: the one that was given stays as it is."""
         return self._replace(profile=prepared(self.profile.copy()))
+
+
+def top_table(title: str, rows: Iterable[TopRow]) -> Table:
+    """Lines of `top` as a table of a report."""
+    valid = (TopRow(*map(printable, row)) for row in rows)
+    return Sheet(title, TopRow, names=_TOP_NAMES, fields=TopRow._fields[:-1]).table(valid)
 
 
 def question(*words: str) -> str:
@@ -63,9 +69,10 @@ def _without_types(function: str) -> str:
 
 def headline(taken: Taken, kind: str) -> Evidence:
     """The line that tells how much there is at all, and for how long it was measured."""
-    text = table(taken.profile.copy(), Options(sample_index=kind, trim=Trim(nodecount=1)))
-    wanted = [line for line in text.split("\n") if line.startswith(("Duration: ", "Showing nodes accounting for "))]
-    return _evidence(taken, wanted[0], ["top", f"-sample_index={kind}", "-nodecount=1", taken.file])
+    found = listing(taken.profile.copy(), Options(sample_index=kind, trim=Trim(nodecount=1)))
+    return _evidence(
+        taken, found.duration or found.summary, ["top", f"-sample_index={kind}", "-nodecount=1", taken.file]
+    )
 
 
 def focused(
@@ -84,20 +91,11 @@ def focused(
     """
     focus = f"^({pattern})"
     filters = Filters(focus=focus, ignore=f"^({ignore})" if ignore else "")
-    text = table(taken.profile.copy(), Options(sample_index=kind, trim=_EVERY, filters=filters))
+    found = listing(taken.profile.copy(), Options(sample_index=kind, trim=_EVERY, filters=filters))
     words = ["top", f"-sample_index={kind}", "-cum", "-nodefraction=0", *(f"-{one}" for one in filters.active())]
-    summary, found = _lines(text)
-    chosen = [line for line, name in found if wanted(name)][:rows]
-    chosen += [line for line, name in found if name in callers and line not in chosen]
-    return [_evidence(taken, line, [*words, taken.file]) for line in (*summary, *chosen)]
-
-
-def _lines(text: str) -> tuple[list[str], list[tuple[str, str]]]:
-    lines = text.split("\n")
-    heading = next(i for i, line in enumerate(lines) if _HEADING.match(line))
-    summary = [line for line in lines[:heading] if line.startswith("Showing nodes accounting for ")]
-    found = [(line, row[1]) for line in lines[heading + 1 :] if (row := _ROW.match(line))]
-    return summary[-1:], [(line, re.sub(r" \((partial-)?inline\)$", "", name)) for line, name in found]
+    chosen = [row for row in found.rows if wanted(row.name)][:rows]
+    chosen += [row for row in found.rows if row.name in callers and row not in chosen]
+    return [_evidence(taken, line, [*words, taken.file]) for line in (found.summary, *map(str, chosen))]
 
 
 def _evidence(taken: Taken, line: str, words: Sequence[str]) -> Evidence:

@@ -32,16 +32,49 @@ class Options(NamedTuple):
 _DEFAULT = Options()
 
 
+class TopRow(NamedTuple):
+    """A line of the table. `function` has the mark of an inlined one behind it, `name` has not."""
+
+    flat: str
+    flat_share: str
+    sum_share: str
+    cum: str
+    cum_share: str
+    function: str
+    name: str
+
+    def __str__(self) -> str:
+        shares = [f"{one:>6}" for one in (self.flat_share, self.sum_share, self.cum_share)]
+        return f"{self.flat:>10} {shares[0]} {shares[1]} {self.cum:>10} {shares[2]}  {self.function}"
+
+
+class Listing(NamedTuple):
+    """What the text tells, line by line. `duration` is empty where it is not known."""
+
+    header: tuple[str, ...]
+    duration: str
+    active: tuple[str, ...]
+    summary: str
+    left_out: tuple[str, ...]
+    rows: tuple[TopRow, ...]
+
+    def __str__(self) -> str:
+        columns = f"{'flat':>10} {'flat':>5}% {'sum':>5}% {'cum':>10} {'cum':>5}%"
+        duration = (self.duration,) if self.duration else ()
+        lines = (*self.header, *duration, *self.active, self.summary, *self.left_out, columns, *map(str, self.rows))
+        return "\n".join(lines) + "\n"
+
+
 def top(source: Profile, base: Profile | None = None, *, diff: bool = False, options: Options = _DEFAULT) -> str:
     """The whole text. With a base, what `source` has more: `-base`, or `-diff_base` with `diff`.
 
     Uses up what it is given. Raises SourceError for a damaged profile, UsageError for options that do not fit it.
     """
-    return table(prepared(source, base, diff=diff, normalize=options.normalize), options)
+    return str(listing(prepared(source, base, diff=diff, normalize=options.normalize), options))
 
 
-def table(profile: Profile, options: Options = _DEFAULT) -> str:
-    """The text for a profile that is prepared already; uses it up."""
+def listing(profile: Profile, options: Options = _DEFAULT) -> Listing:
+    """What is told of a profile that is prepared already; uses it up."""
     index = sample_index(profile, options.sample_index)
     if options.relative_percentages:
         filters.apply(profile, options.filters)
@@ -49,7 +82,7 @@ def table(profile: Profile, options: Options = _DEFAULT) -> str:
     if not options.relative_percentages:
         filters.apply(profile, options.filters)
     graph = trimmed(profile, index, options.trim)
-    return _text(profile, graph, total, profile.sample_types[index], options)
+    return _listing(profile, graph, total, profile.sample_types[index], options)
 
 
 def prepared(source: Profile, base: Profile | None = None, *, diff: bool = False, normalize: bool = False) -> Profile:
@@ -75,7 +108,7 @@ def total_of(profile: Profile, index: int) -> int:
     return int64(sum(abs(value) for _, value in profile.samples.stacks(index)))
 
 
-def _text(profile: Profile, graph: Graph, total: int, kind: ValueType, options: Options) -> str:
+def _listing(profile: Profile, graph: Graph, total: int, kind: ValueType, options: Options) -> Listing:
     unit = _unit(graph, total, kind, options)
 
     @cache  # most values occur in several rows
@@ -83,24 +116,29 @@ def _text(profile: Profile, graph: Graph, total: int, kind: ValueType, options: 
         return label(number, kind.unit, unit)
 
     shown = int64(sum(row.flat for row in graph.rows))
-    lines = _header(profile, total, kind, value(total))
-    if active := options.filters.active():
-        lines += ["Active filters:", *(f"   {_cut(one)}" for one in active)]
+    active = options.filters.active()
     share = percentage(shown, total).strip()
-    lines.append(f"Showing nodes accounting for {value(shown)}, {share} of {value(total)} total")
+    left_out: list[str] = []
     if total and graph.dropped:
         cutoff = value(fraction_of(total, options.trim.nodefraction))
-        lines.append(f"Dropped {graph.dropped} node{'s' * (graph.dropped > 1)} (cum <= {cutoff})")
+        left_out.append(f"Dropped {graph.dropped} node{'s' * (graph.dropped > 1)} (cum <= {cutoff})")
     if total and 0 < len(graph.rows) < graph.nodes:
-        lines.append(f"Showing top {len(graph.rows)} nodes out of {graph.nodes}")
-    lines.append(f"{'flat':>10} {'flat':>5}% {'sum':>5}% {'cum':>10} {'cum':>5}%")
+        left_out.append(f"Showing top {len(graph.rows)} nodes out of {graph.nodes}")
+    rows: list[TopRow] = []
     running = 0
     for row in graph.rows:
         running = int64(running + row.flat)
-        own, so_far, with_callees = (percentage(one, total) for one in (row.flat, running, row.cum))
-        inline = f" {row.inline}" if row.inline else ""
-        lines.append(f"{value(row.flat):>10} {own} {so_far} {value(row.cum):>10} {with_callees}  {row.node}{inline}")
-    return "\n".join(lines) + "\n"
+        own, so_far, with_callees = (percentage(one, total).strip() for one in (row.flat, running, row.cum))
+        function = f"{row.node} {row.inline}" if row.inline else str(row.node)
+        rows.append(TopRow(value(row.flat), own, so_far, value(row.cum), with_callees, function, str(row.node)))
+    return Listing(
+        header=tuple(_header(profile, kind)),
+        duration=_duration(profile, total, kind, value(total)),
+        active=("Active filters:", *(f"   {_cut(one)}" for one in active)) if active else (),
+        summary=f"Showing nodes accounting for {value(shown)}, {share} of {value(total)} total",
+        left_out=tuple(left_out),
+        rows=tuple(rows),
+    )
 
 
 def _unit(graph: Graph, total: int, kind: ValueType, options: Options) -> str:
@@ -111,7 +149,7 @@ def _unit(graph: Graph, total: int, kind: ValueType, options: Options) -> str:
     return common_unit(min(filter(None, values), default=total), total, kind.unit)
 
 
-def _header(profile: Profile, total: int, kind: ValueType, total_text: str) -> list[str]:
+def _header(profile: Profile, kind: ValueType) -> list[str]:
     lines: list[str] = []
     if profile.mappings:
         program = profile.mappings[0]
@@ -123,13 +161,17 @@ def _header(profile: Profile, total: int, kind: ValueType, total_text: str) -> l
     if profile.time_nanos:
         at = time.localtime(profile.time_nanos // _SECOND_NS)
         lines.append(f"Time: {time.strftime('%Y-%m-%d %H:%M:%S', at)} {at.tm_zone}")
-    if profile.duration_nanos:
-        total_ns, unit = scale(total, kind.unit, "nanoseconds")
-        timed = unit == "ns" and total_ns
-        ratio = f"({percentage(truncated(total_ns), profile.duration_nanos)})" if timed else ""
-        duration = label(profile.duration_nanos, "nanoseconds", "auto")
-        lines.append(f"Duration: {duration}, Total samples = {total_text} {ratio}")
     return lines
+
+
+def _duration(profile: Profile, total: int, kind: ValueType, total_text: str) -> str:
+    if not profile.duration_nanos:
+        return ""
+    total_ns, unit = scale(total, kind.unit, "nanoseconds")
+    timed = unit == "ns" and total_ns
+    ratio = f"({percentage(truncated(total_ns), profile.duration_nanos)})" if timed else ""
+    duration = label(profile.duration_nanos, "nanoseconds", "auto")
+    return f"Duration: {duration}, Total samples = {total_text} {ratio}"
 
 
 def _cut(text: str) -> str:

@@ -12,7 +12,6 @@ from bot.pprof.quotes import Taken
 from bot.pprof.versions import comparison_tables, explain_change
 from bot.report import SCHEMA, Finding, Report, Subject, Table, one_line, worst
 from bot.slack.message import File, Message
-from bot.slack.render.profile import with_short_names
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report
 from bot.store.profiles import ProfileRows
@@ -88,7 +87,7 @@ def _explained(words: Sequence[str], asked: Words, contents: Contents, now: floa
         tables = () if findings else (symptom_table(say),)
     report = _report(", ".join(one.object for one in taken), findings, tables, now, say)
     again = join_words(["profile", *words])
-    return render_report(with_short_names(report), say, channel_buttons=False, words=again, everything=True)
+    return render_report(report, say, channel_buttons=False, words=again, everything=True)
 
 
 def _report(about: str, findings: tuple[Finding, ...], tables: tuple[Table, ...], now: float, say: Texts) -> Report:

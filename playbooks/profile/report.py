@@ -6,7 +6,7 @@ from bot.errors import SourceError
 from bot.kube.times import format_time
 from bot.pprof.findings import explain
 from bot.pprof.quotes import Taken as Known
-from bot.pprof.quotes import headline
+from bot.pprof.quotes import headline, top_table
 from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks.profile.fetch import Off, Snapshot, Taken, Tried
@@ -14,8 +14,6 @@ from playbooks.profile.request import Kind, name_of
 from playbooks.profile.target import PROFILING_SINCE
 from playbooks.profile.view import View, view
 from playbooks.quotes import kubectl
-
-COLUMNS = ("flat", "flat%", "sum%", "cum", "cum%", "function")
 
 
 def seen_in(snapshot: Snapshot) -> View | None:
@@ -44,7 +42,7 @@ def diagnose(snapshot: Snapshot, say: Texts, seen: View | None = None, file: str
     whole = _taken(snapshot, taken, seen, known, say)
     standing_out = explain(known, say)
     subject = Subject("Profile", "", name)
-    tables = (Table(say("profile.table", name=name, count=len(seen.rows)), COLUMNS, seen.rows),) if seen.rows else ()
+    tables = (top_table(say("profile.table", name=name, count=len(seen.rows)), seen.rows),) if seen.rows else ()
     findings = (*standing_out, whole)
     return _report(snapshot, say, verdict=whole.claim, findings=findings, subject=subject, tables=tables)
 

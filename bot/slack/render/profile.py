@@ -2,8 +2,9 @@
 
 import msgspec
 
-from bot.pprof.quotes import short_name
-from bot.report import Report, Table
+from bot.pprof.quotes import short_name, top_table
+from bot.pprof.top import TopRow
+from bot.report import Report
 from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.text import escape
@@ -19,12 +20,8 @@ def taking(text: str, key: str, cancel: str) -> Message:
 
 def with_short_names(report: Report) -> Report:
     """The report with functions as a narrow table can show them; the files have them whole."""
-    tables = tuple(_short_table(one) for one in report.tables)
-    return msgspec.structs.replace(report, tables=tables)
-
-
-def _short_table(table: Table) -> Table:
-    if table.columns[-1] != "function":
-        return table
-    rows = tuple((*row[:-1], short_name(row[-1])) for row in table.rows)
-    return msgspec.structs.replace(table, rows=rows)
+    rows = [row._replace(function=short_name(row.function)) for row in report.typed(TopRow)]
+    if not rows:
+        return report
+    first, *others = report.tables
+    return msgspec.structs.replace(report, tables=(top_table(first.title, rows), *others))
