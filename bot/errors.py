@@ -10,7 +10,7 @@
         ├── NotFound    it was read, and the object is not there
         └── Unusable    nothing of it can be read: unreachable, credentials refused, damaged
 
-Every message says what was tried and what came back; `hint` says what to do about it.
+Every message says what was tried and what came back; `hint` says what to do about it, with an example at its end.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,10 +26,16 @@ class BotError(Exception):
     text: tuple[str, Mapping[str, object]] | None = None
     """Its name among the errors in `bot.texts`, for people of another language, with its values; see `worded`."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", example: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.advice = hint
+        self.example = example
+
+    @property
+    def hint(self) -> str:
+        """The advice, and the example behind it."""
+        return " ".join(filter(None, (self.advice, f"For example: {self.example}" if self.example else "")))
 
     def worded(self, name: str, **values: object) -> Self:
         """The same error with the name of its text; where there is a text `<name>-hint`, that is its hint."""
@@ -41,9 +47,14 @@ class BotError(Exception):
 
 
 class UsageError(BotError):
-    """The command as typed makes no sense; nothing was read."""
+    """The command as typed makes no sense; nothing was read. `usage` and `more` are lines for a shell."""
 
     exit_code = 2
+    usage = ""
+    more = ""
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (self.message, self.usage, self.hint, self.more)))
 
 
 class WhichCluster(UsageError):  # noqa: N818  # what the person is asked

@@ -200,15 +200,15 @@ class Desk:
         if isinstance(asked, ManifestWanted):
             if not question.manifest:
                 raise UsageError(
-                    "fit needs cards or a manifest", hint=f"/hami fit opens a form. For example: {example(words)}"
+                    "fit needs cards or a manifest", hint="/hami fit opens a form.", example=example(words)
                 )
             fit = find("fit")
             manifest = [Manifest("the pasted manifest", question.manifest)]
             asked = Asked(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
-            raise UsageError("a change is asked for by a command or a mention", hint=f"For example: {example(words)}")
+            raise UsageError("a change is asked for by a command or a mention", example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
-            raise GaveUp(self.lent.say("profile.interrupted"), hint=f"For example: {example(words)}")
+            raise GaveUp(self.lent.say("profile.interrupted"), example=example(words))
         if not isinstance(asked, Asked):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
         say = self.lent.texts(asked.options.get("lang"))
@@ -262,7 +262,7 @@ class Desk:
             return await self._message(key, msgspec.structs.replace(question, words=asks[0], about=""))
         if asks:
             return render_choice(self.lent.say("desk.several-pods"), asks, await usual_cluster(self.lent, question))
-        raise NoPodNamed(self.lent.say("desk.no-pod-named"), hint=f"For example: {example(())}")
+        raise NoPodNamed(self.lent.say("desk.no-pod-named"), example=example(()))
 
     async def _asks_about(self, question: Question, text: str, verb: str) -> list[str]:
         """The questions about each pod that the text names."""
@@ -284,10 +284,10 @@ class Desk:
 
     async def tell(self, key: str, question: Question, error: BotError) -> None:
         """Says in Slack what went wrong."""
-        advice, _, shown = error.hint.partition("For example: ")
-        if isinstance(error, UsageError) and "For example" not in advice:
+        shown = error.example
+        if isinstance(error, UsageError):
             shown = shown or example(_words_of(question))
-        told = BotError(error.message, hint=advice.strip())
+        told = BotError(error.message, hint=error.advice)
         told.text = error.text
         message = render_error(told, self._texts(question), example=with_program(shown, question.program))
         await self.reply(key, question).answer(message, mark=FAILED)

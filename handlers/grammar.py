@@ -108,11 +108,9 @@ def explain(ctx: click.Context, verb: str | None) -> str:
 def unknown_verb(word: str, verbs: Sequence[str], program: str) -> UsageError:
     """The error for a verb that does not exist: the nearest one and an example."""
     near = nearest(word, verbs)
-    if near and near[0] in load():
-        hint = f"Did you mean {near[0]}? For example: {program} {find(near[0]).example}"
-    else:
-        hint = f"Did you mean {near[0]}?" if near else f"The verbs are: {', '.join(verbs)}."
-    error = UsageError(f"there is no verb {word!r}", hint=hint)
+    example = f"{program} {find(near[0]).example}" if near and near[0] in load() else ""
+    hint = f"Did you mean {near[0]}?" if near else f"The verbs are: {', '.join(verbs)}."
+    error = UsageError(f"there is no verb {word!r}", hint=hint, example=example)
     if near:
         return error.worded("no-such-verb", word=repr(word), near=near[0])
     return error.worded("no-verb", word=repr(word), verbs=", ".join(verbs))
@@ -144,19 +142,19 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
         context = getattr(error, "ctx", None)
         if isinstance(error, click.MissingParameter) and context and error.param:
             verb, what = context.info_name, _named(error.param)
-            lacking = UsageError(f"{verb} needs {what}", hint=_how_to(grammar, context))
+            lacking = _how_to(f"{verb} needs {what}", grammar, context)
             raise lacking.worded("needs", verb=verb, what=what) from error
-        raise UsageError(error.format_message(), hint=_how_to(grammar, context)) from error
+        raise _how_to(error.format_message(), grammar, context) from error
 
 
-def _how_to(grammar: Grammar, context: click.Context | None) -> str:
-    """The usage, an example where the verb is known, and where to read more."""
-    if context is None or isinstance(context.command, Grammar):
-        usage = context.get_usage() if context else f"Usage: {grammar.name} VERB …"
-        return f"{usage}\nMore: {grammar.name} help"
-    example = (context.command.epilog or "").removeprefix("Example: ")
-    told = [context.get_usage(), *([f"For example: {example}"] if example else [])]
-    return "\n".join([*told, f"More: {grammar.name} help {context.info_name}"])
+def _how_to(message: str, grammar: Grammar, context: click.Context | None) -> UsageError:
+    """The error with the usage, an example where the verb is known, and where to read more."""
+    verb = None if context is None or isinstance(context.command, Grammar) else context
+    example = (verb.command.epilog or "").removeprefix("Example: ") if verb else ""
+    error = UsageError(message, example=example)
+    error.usage = context.get_usage() if context else f"Usage: {grammar.name} VERB …"
+    error.more = f"More: {grammar.name} help {verb.info_name}" if verb else f"More: {grammar.name} help"
+    return error
 
 
 def _named(parameter: click.Parameter) -> str:

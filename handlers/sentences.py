@@ -106,6 +106,6 @@ def plain_question(words: list[str]) -> list[str]:
     about = named if len(named) == 1 else left
     if len(about) > 1:
         listed = ", ".join(about)
-        error = UsageError(f"which of these words is the pod: {listed}?", hint=f"For example: {words[0]} {about[0]}")
+        error = UsageError(f"which of these words is the pod: {listed}?", example=f"{words[0]} {about[0]}")
         raise error.worded("which-pod", words=listed)
     return [words[0], *about, *options]

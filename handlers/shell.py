@@ -236,7 +236,7 @@ def _demo_command() -> click.Command:
 def _read_record(out: Path, pod: str | None, **options: Any) -> _Record:
     namespace, _, name = (pod or "").partition("/")
     if pod and not (namespace and name):
-        raise UsageError(f"--pod {pod!r} is not NAMESPACE/NAME", hint="For example: --pod ml/trainer-0")
+        raise UsageError(f"--pod {pod!r} is not NAMESPACE/NAME", example="--pod ml/trainer-0")
     return _Record(out, (namespace, name) if pod else None, options)
 
 

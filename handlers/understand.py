@@ -56,7 +56,7 @@ def understand(words: Sequence[str]) -> Asked | ChangeAsked | Help | ManifestWan
     try:
         return read(build_grammar(), list(words) or ["help"])
     except UsageError as error:
-        raise _plain(error, _short(error.hint, words)) from error
+        raise _plain(error, error.example or example(words)) from error
 
 
 def example(words: Sequence[str]) -> str:
@@ -143,22 +143,17 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
     return Help("\n".join(["You can ask, for example:", *asked]))
 
 
-def _plain(error: UsageError, hint: str) -> UsageError:
+def _plain(error: UsageError, example: str) -> UsageError:
     """The same in words of a person: click speaks of arguments."""
+    hint = error.advice
     match error.__cause__:
         case click.MissingParameter(param=click.Parameter(name="pod"), ctx=click.Context(info_name=str(verb))):
-            return UsageError(f"{verb} needs the name of a pod", hint=hint).worded("no-pod", verb=verb)
+            lacking = UsageError(f"{verb} needs the name of a pod", hint=hint, example=example)
+            return lacking.worded("no-pod", verb=verb)
         case click.NoSuchOption(option_name=option):
-            return UsageError(f"there is no option {option}", hint=hint).worded("no-option", option=option)
+            unknown = UsageError(f"there is no option {option}", hint=hint, example=example)
+            return unknown.worded("no-option", option=option)
         case _:
-            same = UsageError(error.message, hint=hint)
+            same = UsageError(error.message, hint=hint, example=example)
             same.text = error.text
             return same
-
-
-def _short(hint: str, words: Sequence[str]) -> str:
-    """The hint's own advice without click's usage lines, then an example."""
-    advice = [line for line in hint.splitlines() if not line.startswith(("Usage:", "More:"))]
-    if any("For example" in line for line in advice):
-        return " ".join(advice)
-    return " ".join([*advice, f"For example: {example(words)}"])

@@ -77,8 +77,8 @@ def read_versions(text: str) -> dict[str, str]:
     for one in filter(None, text.split(",")):
         module, at, version = one.partition("@")
         if not (module and at and re.fullmatch(r"[\w.+-]+", version, re.ASCII)):
-            hint = f"For example: -versions={HAMI}@v2.9.0,go@1.25.3"
-            raise UsageError(f"{one!r} is no module with its version", hint=hint)
+            example = f"-versions={HAMI}@v2.9.0,go@1.25.3"
+            raise UsageError(f"{one!r} is no module with its version", example=example)
         found[module] = version
     return found
 

@@ -14,17 +14,17 @@ def sample_index(profile: Profile, wanted: str) -> int:
         return types.index(profile.default_sample_type) if known else len(types) - 1
     if wanted.lstrip("+-").isdecimal():
         if not 0 <= int(wanted) < len(types):
-            raise UsageError(f"sample_index {wanted} is outside the range [0..{len(types) - 1}]", hint=_one_of(types))
+            raise UsageError(f"sample_index {wanted} is outside the range [0..{len(types) - 1}]", **_one_of(types))
         return int(wanted)
     bare = wanted.removeprefix("inuse_")
     for index, one in enumerate(types):
         if one in (wanted, bare):
             return index
-    raise UsageError(f'sample_index "{wanted}" must be one of: [{" ".join(types)}]', hint=_one_of(types))
+    raise UsageError(f'sample_index "{wanted}" must be one of: [{" ".join(types)}]', **_one_of(types))
 
 
-def _one_of(types: list[str]) -> str:
-    return f"This profile has: {', '.join(types)}. For example: --sample_index={types[0]}"
+def _one_of(types: list[str]) -> dict[str, str]:
+    return {"hint": f"This profile has: {', '.join(types)}.", "example": f"--sample_index={types[0]}"}
 
 
 def keep_common_types(profiles: Sequence[Profile]) -> None:

@@ -91,5 +91,5 @@ def _range(text: str, what: str) -> _Range | None:
 def _number(match: re.Match[str], what: str) -> int:
     number = int(match[1]) if len(match[1]) < 30 else _LARGEST + 1
     if abs(number) > _LARGEST:
-        raise UsageError(f"{what}: {match[1][:30]} is too large a number", hint="For example: bytes=1mb:2mb")
+        raise UsageError(f"{what}: {match[1][:30]} is too large a number", example="bytes=1mb:2mb")
     return number

@@ -152,7 +152,7 @@ class _Window:
             await self._desk.reply(taken.key, question).answer(render_help(asked.text), mark=DONE)
             return
         if not isinstance(asked, ChangeAsked):
-            raise UsageError("that is no change", hint=f"For example: {example(('verbosity',))}")
+            raise UsageError("that is no change", example=example(("verbosity",)))
         who = Person(question.user, question.channel, question.thread_ts)
         cluster = self._changes.lent.the_cluster(asked.options.get("cluster") or "", question.channel)
         request = asked.request
@@ -204,8 +204,7 @@ class _Window:
 
     async def _offered(self, who: Person, cluster: str, request: Raise) -> Message:
         if not request.because:
-            hint = f"For example: {example((request.verb,))}"
-            raise UsageError("say why: it stands on the card and in the audit log", hint=hint)
+            raise UsageError("say why: it stands on the card and in the audit log", example=example((request.verb,)))
         offer, draft = await self._changes.offer(who, cluster, request)
         message = offer_message(offer, write_draft(draft), self._say)
         if message is None:

@@ -112,7 +112,7 @@ def read_change(
         )
         _check_options(request, given=dry_run or bool(container or until))
     except _WrongError as error:
-        raise UsageError(str(error), hint=f"For example: {program} {error.example or EXAMPLES[verb]}") from error
+        raise UsageError(str(error), example=f"{program} {error.example or EXAMPLES[verb]}") from error
     return request
 
 

@@ -187,14 +187,14 @@ class TriageDesk:
     def _check_complete(self, wanted: Wanted) -> None:
         """What a client sent need not be what its form asks for."""
         if wanted.deed == "handover" and not _PERSON.fullmatch(wanted.to):
-            raise Refused(
-                "it can be handed over to a person or a user group", hint="For example: @hami-bot triage handover @ada"
-            )
+            raise Refused("it can be handed over to a person or a user group", example="@hami-bot triage handover @ada")
         if wanted.to == self._lent.bot_user:
-            raise Refused(self._lent.say("triage.not-me"), hint="For example: @hami-bot triage handover @ada")
+            raise Refused(self._lent.say("triage.not-me"), example="@hami-bot triage handover @ada")
         if wanted.deed == "note" and not wanted.text.strip():
             raise Refused(
-                "a note needs its text", hint="For example, in its thread: @hami-bot triage note rebooted gpu-7"
+                "a note needs its text",
+                hint="Mention me in its thread.",
+                example="@hami-bot triage note rebooted gpu-7",
             )
 
     async def _check_lost(self, row: Row, node: str) -> None:

@@ -73,7 +73,7 @@ def _asked(view: dict[str, Any]) -> str:
     when, zone = _typed(view, WHEN), _typed(view, ZONE)
     asked = read_digest([*when, *zone]) if when and zone else None
     if not isinstance(asked, Add):
-        raise UsageError("a digest needs its days and its time", hint=f"For example: {DIGEST_EXAMPLE}")
+        raise UsageError("a digest needs its days and its time", example=DIGEST_EXAMPLE)
     return join_words(["digest", *when, *zone])
 
 

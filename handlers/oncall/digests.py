@@ -214,7 +214,7 @@ class Digests:
         """Of the channel, which has one at most."""
         found = next((one.id for one in await self._rows.wanted(who.channel) if one.kind == "oncall"), "")
         if not await self._rows.stop(found, who.channel, _line(who, "digest-stop", found), key):
-            raise Refused(self._lent.say("digest.no-report"), hint=f"For example: {REPORT_EXAMPLE}")
+            raise Refused(self._lent.say("digest.no-report"), example=REPORT_EXAMPLE)
         return self._lent.say("digest.report-stopped")
 
     async def _check_room(self, channel: str) -> None:
@@ -309,4 +309,4 @@ def _moment(slot: Slot | None) -> str:
 
 
 def _wrong(message: str, example: str = DIGEST_EXAMPLE) -> UsageError:
-    return UsageError(message, hint=f"For example: {example}")
+    return UsageError(message, example=example)

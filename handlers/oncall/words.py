@@ -15,7 +15,7 @@ from bot.triage.state import Deed
 Verb = Literal["list", "report", "export", "show"]
 _SOME_ID = "3fa29c1b"
 REPORT_EXAMPLE, REPORT_OFF = "oncall report weekly mon 09:00 Asia/Shanghai", "oncall report off ends it"
-REPORT_HINT = f"For example: /hami oncall report, or /hami {REPORT_EXAMPLE}"
+REPORT_EXAMPLES = f"/hami oncall report, or /hami {REPORT_EXAMPLE}"
 EXAMPLES = {"triage": f"triage note {_SOME_ID} rebooted gpu-7", "oncall": "oncall"}
 SUMMARIES = {
     "triage": "Act on an incident by its id, or in its thread: ack, take, note, handover, mute, unmute, close, export.",
@@ -118,7 +118,7 @@ def _of_oncall(rest: Sequence[str]) -> Asked:
     if (word := rest[0].casefold()) != "report":
         near = difflib.get_close_matches(word, ["report"])
         meant = "did you mean 'report'?" if near else "only 'report' may follow oncall"
-        raise UsageError(f"{rest[0]!r} is not understood; {meant}", hint=REPORT_HINT)
+        raise UsageError(f"{rest[0]!r} is not understood; {meant}", example=REPORT_EXAMPLES)
     match [rest[1].casefold(), *rest[2:]] if len(rest) > 1 else []:
         case []:
             return Asked("report")
@@ -127,7 +127,9 @@ def _of_oncall(rest: Sequence[str]) -> Asked:
         case ["off" | "stop"]:
             return Asked("report", posted="off")
         case _:
-            raise UsageError(f"{rest[1]!r} is too much: the report is always of the last 7 days", hint=REPORT_HINT)
+            raise UsageError(
+                f"{rest[1]!r} is too much: the report is always of the last 7 days", example=REPORT_EXAMPLES
+            )
 
 
 def _every_week(when: Sequence[str]) -> Schedule:
@@ -138,7 +140,7 @@ def _every_week(when: Sequence[str]) -> Schedule:
     zone = left.pop(0) if left else "UTC"
     schedule = read_schedule(day, at, zone) if not left else f"{left[0]!r} is too much"
     if isinstance(schedule, str):
-        raise UsageError(schedule, hint=REPORT_HINT)
+        raise UsageError(schedule, example=REPORT_EXAMPLES)
     return schedule
 
 
@@ -187,8 +189,8 @@ def read_mute(words: Sequence[str]) -> tuple[float, str]:
 
 
 def _wrong(message: str, example: str = "triage ack") -> UsageError:
-    hint = f"For example, in the incident's thread: @hami-bot {example}"
     verb, deed, *rest = example.split()
-    if deed != "handover":  # to a person, whom a command cannot name
-        hint += f"; elsewhere with its id: /hami {' '.join((verb, deed, _SOME_ID, *rest))}"
-    return UsageError(message, hint=hint)
+    if deed == "handover":  # to a person, whom a command cannot name
+        return UsageError(message, hint="In the incident's thread.", example=f"@hami-bot {example}")
+    hint = f"In the incident's thread: @hami-bot {example}. Elsewhere with its id."
+    return UsageError(message, hint=hint, example=f"/hami {' '.join((verb, deed, _SOME_ID, *rest))}")

@@ -86,7 +86,7 @@ class ProfileDesk:
         if isinstance(asked, Help):
             message = render_help(asked.text)
         elif not isinstance(asked, ProfileAsked):
-            raise UsageError("that is no profile", hint=f"For example: {example(('profile',))}")
+            raise UsageError("that is no profile", example=example(("profile",)))
         else:
             if taken.resumed and isinstance(asked.request, Capture):  # nobody waits through it twice
                 if await self._desk.was_answered(key, question):

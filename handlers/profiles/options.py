@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from bot.errors import UsageError
 
 PROGRAM = "hami-bot"
-HINT = f"For example: {PROGRAM} profile top --cum cpu.pb.gz      More: {PROGRAM} profile --help"
+EXAMPLE = f"{PROGRAM} profile top --cum cpu.pb.gz      More: {PROGRAM} profile --help"
 _BASES = ("base", "diff_base")
 FILTERS = ("focus", "ignore", "hide", "show", "show_from", "tagfocus", "tagignore")
 _SWITCHES = ("cum", "flat", "lines", "functions", "noinlines", "relative_percentages", "normalize", "drop_negative")
@@ -58,7 +58,7 @@ def read_words(words: Sequence[str]) -> Words:
             raise _unknown(word)
         if not equals:
             if not rest:
-                raise UsageError(f"option -{name} needs a value", hint=HINT)
+                raise UsageError(f"option -{name} needs a value", example=EXAMPLE)
             value = rest.pop(0)
         options[name] = _VALUES[name](name, value)
     _check(options)
@@ -67,11 +67,11 @@ def read_words(words: Sequence[str]) -> Words:
 
 def _check(options: dict[str, Any]) -> None:
     if options.get("cum") and options.get("flat"):
-        raise UsageError("conflicting options set: [cum flat]", hint=HINT)
+        raise UsageError("conflicting options set: [cum flat]", example=EXAMPLE)
     if options.get("lines") and options.get("functions"):
-        raise UsageError("conflicting options set: [lines functions]", hint=HINT)
+        raise UsageError("conflicting options set: [lines functions]", example=EXAMPLE)
     if options.get("base") and options.get("diff_base"):
-        raise UsageError("-base and -diff_base flags cannot both be specified", hint=HINT)
+        raise UsageError("-base and -diff_base flags cannot both be specified", example=EXAMPLE)
     if options.get("normalize") and not (options.get("base") or options.get("diff_base")):
         raise UsageError("must have base profile to normalize by", hint="Add -diff_base FILE or -base FILE.")
 
@@ -81,12 +81,13 @@ def _unknown(word: str) -> UsageError:
 
     name = word.lstrip("-").partition("=")[0]
     near = difflib.get_close_matches(name, [*_SWITCHES, *_VALUES], n=1)
-    return UsageError(f"there is no option {word!r}", hint=f"Did you mean -{near[0]}?" if near else HINT)
+    message = f"there is no option {word!r}"
+    return UsageError(message, hint=f"Did you mean -{near[0]}?") if near else UsageError(message, example=EXAMPLE)
 
 
 def _truth(name: str, value: str) -> bool:
     if value not in _TRUTHS:
-        raise UsageError(f"-{name}={value} is neither true nor false", hint=HINT)
+        raise UsageError(f"-{name}={value} is neither true nor false", example=EXAMPLE)
     return _TRUTHS[value]
 
 
@@ -98,7 +99,7 @@ def _language(name: str, value: str) -> str:
     from bot.texts import LANGUAGES  # noqa: PLC0415  # tables need no texts
 
     if value not in LANGUAGES:
-        raise UsageError(f"-{name} {value!r} is none of {', '.join(LANGUAGES)}", hint=HINT)
+        raise UsageError(f"-{name} {value!r} is none of {', '.join(LANGUAGES)}", example=EXAMPLE)
     return value
 
 
@@ -106,16 +107,16 @@ def _count(name: str, value: str) -> int:
     try:
         return int(value)
     except ValueError as error:
-        raise UsageError(f"-{name} {value!r} is not a whole number", hint="For example: -nodecount=10") from error
+        raise UsageError(f"-{name} {value!r} is not a whole number", example="-nodecount=10") from error
 
 
 def _fraction(name: str, value: str) -> float:
     try:
         fraction = float(value)
     except ValueError as error:
-        raise UsageError(f"-{name} {value!r} is not a number", hint="For example: -nodefraction=0.01") from error
+        raise UsageError(f"-{name} {value!r} is not a number", example="-nodefraction=0.01") from error
     if not 0 <= fraction <= 1:
-        raise UsageError(f"-{name} {value} is not between 0 and 1", hint="For example: -nodefraction=0.01")
+        raise UsageError(f"-{name} {value} is not between 0 and 1", example="-nodefraction=0.01")
     return fraction
 
 

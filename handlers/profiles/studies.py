@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from bot.errors import UsageError
-from handlers.profiles.options import FILTERS, HINT, Words
+from handlers.profiles.options import EXAMPLE, FILTERS, Words
 from handlers.profiles.readfile import read_file
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make
@@ -24,14 +24,16 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None) -> str:
             return more.list_text(asked)
         told = more.compare_text if study == "compare" else more.hints_text
         return told(asked, more.texts(asked, config))
-    raise UsageError(f"there is no profile command {study!r}", hint=HINT)
+    raise UsageError(f"there is no profile command {study!r}", example=EXAMPLE)
 
 
 def top_text(asked: Words) -> str:
     """The table. Raises SourceError for files that cannot be read, UsageError for options that do not fit them."""
     files, given = asked
     if len(files) != 1:
-        raise UsageError("name one profile" + (f", not {len(files)}: {' '.join(files)}" if files else ""), hint=HINT)
+        raise UsageError(
+            "name one profile" + (f", not {len(files)}: {' '.join(files)}" if files else ""), example=EXAMPLE
+        )
     from bot.pprof.decode import read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
     from bot.pprof.filters import Filters  # noqa: PLC0415
     from bot.pprof.graph import Trim  # noqa: PLC0415

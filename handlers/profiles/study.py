@@ -18,7 +18,7 @@ from bot.store.profiles import ProfileRows
 from bot.texts import Texts
 from handlers.profiles.kept import is_reference
 from handlers.profiles.kept_files import Contents, answer_about, contents_of
-from handlers.profiles.options import HINT, Words, profiles_named, read_words
+from handlers.profiles.options import EXAMPLE, Words, profiles_named, read_words
 from handlers.words import join_words
 from playbooks.profile.request import KINDS
 
@@ -41,11 +41,10 @@ async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts,
     try:
         return await _studied(words, rows, now, say, run)
     except UsageError as error:
-        advice = "profile kept lists them." if error.hint == HINT else error.hint  # HINT is for a shell
-        if "For example" in advice:
+        if error.example and error.example != EXAMPLE:  # that one is for a shell
             raise
-        example = f"For example: {_EXAMPLES[words[0]]}"
-        raise UsageError(error.message, hint=" ".join(filter(None, (advice, example)))) from error
+        advice = "profile kept lists them." if error.example else error.advice
+        raise UsageError(error.message, hint=advice, example=_EXAMPLES[words[0]]) from error
 
 
 async def _studied(words: Sequence[str], rows: ProfileRows, now: float, say: Texts, run: Run) -> Message:
@@ -79,7 +78,7 @@ def _explained(words: Sequence[str], asked: Words, contents: Contents, now: floa
     kind = asked.options.get("sample_index", "")
     if words[0] == "compare":
         if len(taken) < 2:
-            raise UsageError("name at least two profiles, the oldest first", hint=HINT)
+            raise UsageError("name at least two profiles, the oldest first", example=EXAMPLE)
         findings = explain_change(taken, say, sample_index_name=kind)
         tables = comparison_tables(taken, say, sample_index_name=kind)
     else:

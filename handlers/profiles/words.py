@@ -37,8 +37,8 @@ class Capture(NamedTuple):
     def request(self, *, longest_s: int, limit_bytes: int, namespaces: tuple[str, ...] | None = None) -> Request:
         """What is read for it; `namespaces` as in `Request`. Raises UsageError for more seconds than that."""
         if self.seconds > longest_s:
-            hint = f"For example: {VERB} {self.kind} {longest_s}s      (the limit is the setting profiles.longest_s)"
-            raise UsageError(f"{self.seconds} s is too long: at most {longest_s} s", hint=hint)
+            example = f"{VERB} {self.kind} {longest_s}s      (the limit is the setting profiles.longest_s)"
+            raise UsageError(f"{self.seconds} s is too long: at most {longest_s} s", example=example)
         return Request(self.kind, self.seconds, self.target, limit_bytes, namespaces)
 
 
@@ -72,7 +72,7 @@ class _Command(click.Command):
         study = tuple(args[start:])
         rest = super().parse_args(ctx, args[:start])
         if ctx.params["words"]:
-            raise UsageError(f"{study[0]!r} comes first", hint=f"For example: {VERB} {study[0]} cpu-1a2b3c4d")
+            raise UsageError(f"{study[0]!r} comes first", example=f"{VERB} {study[0]} cpu-1a2b3c4d")
         ctx.params["words"] = study
         return rest
 
@@ -98,11 +98,11 @@ def profile_command(
 
 def read_profile(program: str, words: Sequence[str], target: str = "") -> Capture | ShowKept | Study:
     """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
-    example = f"For example: {program} {EXAMPLE}"
+    example = f"{program} {EXAMPLE}"
     match list(words):
         case []:
             raise UsageError(
-                f"name a kind of profile: {', '.join(KINDS)}; or {_KEPT}, {', '.join(STUDIES)}", hint=example
+                f"name a kind of profile: {', '.join(KINDS)}; or {_KEPT}, {', '.join(STUDIES)}", example=example
             )
         case ["kept"]:
             return ShowKept()
@@ -114,7 +114,7 @@ def read_profile(program: str, words: Sequence[str], target: str = "") -> Captur
         case [word, *_]:
             near = difflib.get_close_matches(word, [*KINDS, *STUDIES, _KEPT], n=1)
             meant = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(KINDS)}"
-            raise UsageError(f"there is no profile {word!r}{meant}", hint=example)
+            raise UsageError(f"there is no profile {word!r}{meant}", example=example)
         case _:  # pragma: no cover  # words are a list
             raise AssertionError(words)
 
@@ -125,7 +125,7 @@ def _seconds(kind: Kind, words: list[str], example: str) -> int:
         return USUAL_S if kind == "cpu" else 0
     seconds = read_duration(f"{told[0]}s" if told[0].isdecimal() else told[0])
     if len(told) > 1 or seconds is None:
-        raise UsageError(f"{' '.join(words)!r} is no length of time: write 30s or 2m", hint=example)
+        raise UsageError(f"{' '.join(words)!r} is no length of time: write 30s or 2m", example=example)
     if seconds < 1:
-        raise UsageError("it takes at least a second", hint=example)
+        raise UsageError("it takes at least a second", example=example)
     return int(seconds)

@@ -12,7 +12,7 @@ from bot.hami.version import Version
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec, Quantity, ResourceRequirements
 
 DEFAULT_NAMESPACE = "default"
-EXAMPLE = "For example: fit 2x16Gi, fit 1x50% --cores 30, fit 4 (whole cards)."
+EXAMPLE = "fit 2x16Gi, fit 1x50% --cores 30, fit 4 (whole cards)."
 EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
 """From here on who asks for whole cards gets all their cores [HAMi pkg/device/nvidia/device.go MutateAdmission]."""
 
@@ -40,7 +40,9 @@ def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardW
     """The request in the words that were typed. Raises UsageError with an example for what is unclear."""
     typed = " ".join(words)
     if _TWO_NUMBERS.search(typed):
-        raise UsageError(_unread(typed), hint=_with_an_x(typed))
+        if meant := _with_an_x(typed):
+            raise UsageError(_unread(typed), hint=f"Did you mean {meant}?")
+        raise UsageError(_unread(typed), example=EXAMPLE)
     return _read("".join(words), typed, cores, kind)
 
 
@@ -54,8 +56,8 @@ def _with_an_x(typed: str) -> str:
     try:
         _read("".join(meant.split()), meant, None, "")
     except UsageError:
-        return EXAMPLE
-    return EXAMPLE if _TWO_NUMBERS.search(meant) else f"Did you mean {''.join(meant.split())}?"
+        return ""
+    return "" if _TWO_NUMBERS.search(meant) else "".join(meant.split())
 
 
 def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
@@ -63,21 +65,21 @@ def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:
         cards = _count(text, text)
         return CardWords(f"{cards}x{WHOLE_CARD}%", cards, cores=cores, type=kind)
     if _NO_AMOUNT.fullmatch(text):
-        raise UsageError(f"{text} names no amount of memory after the number of cards", hint=EXAMPLE)
+        raise UsageError(f"{text} names no amount of memory after the number of cards", example=EXAMPLE)
     found = _WORDS.fullmatch(text)
     if found is None:
-        raise UsageError(_unread(typed), hint=EXAMPLE)
+        raise UsageError(_unread(typed), example=EXAMPLE)
     count, amount, unit = _count(found[1] or "1", text), Decimal(found[2]), found[3]
     if unit == "%":
         if not 0 < amount <= WHOLE_CARD or amount != amount.to_integral_value():
-            raise UsageError(f"{text}: a share of a card is a whole number from 1% to 100%", hint=EXAMPLE)
+            raise UsageError(f"{text}: a share of a card is a whole number from 1% to 100%", example=EXAMPLE)
         return CardWords(text, count, percentage=int(amount), cores=cores, type=kind)
     return CardWords(text, count, memory_mib=_mib(amount, unit, f"{count}x{found[2]}"), cores=cores, type=kind)
 
 
 def _count(text: str, words: str) -> int:
     if not 0 < int(text) <= _MAX_CARDS:
-        raise UsageError(f"{words}: a pod asks for 1 to {_MAX_CARDS:,} cards", hint=EXAMPLE)
+        raise UsageError(f"{words}: a pod asks for 1 to {_MAX_CARDS:,} cards", example=EXAMPLE)
     return int(text)
 
 
@@ -85,19 +87,18 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
     known = unit.lower()
     if known not in _UNITS:
         near = f"{example}Mi" if known.startswith("m") else f"{example}Gi"
-        raise UsageError(
-            f"{unit!r} is no unit of card memory", hint=f"The units are Gi and Mi. For example: fit {near}"
-        )
+        raise UsageError(f"{unit!r} is no unit of card memory", hint="The units are Gi and Mi.", example=f"fit {near}")
     if not unit and amount < _LEAST_WITHOUT_UNIT:
         raise UsageError(
             f"{amount} without a unit would be {amount} MiB, which is less than {_LEAST_WITHOUT_UNIT}",
-            hint=f"Name the unit. For example: fit {example}Gi",
+            hint="Name the unit.",
+            example=f"fit {example}Gi",
         )
     mib = amount * _UNITS[known]
     if not 0 < mib <= INT32_MAX:
-        raise UsageError(f"{amount}{unit} is no amount of memory that a card could have", hint=EXAMPLE)
+        raise UsageError(f"{amount}{unit} is no amount of memory that a card could have", example=EXAMPLE)
     if mib != mib.to_integral_value():
-        raise UsageError(f"{amount}{unit} is no whole number of MiB", hint=EXAMPLE)
+        raise UsageError(f"{amount}{unit} is no whole number of MiB", example=EXAMPLE)
     return int(mib)
 
 

@@ -71,7 +71,7 @@ def request(
         return Request((), read_card_words(words, cores, type.strip()), namespace or DEFAULT_NAMESPACE)
     if not file:
         what = "cards or a manifest" if cores is None and not type else "the number of cards, and the memory of each"
-        raise UsageError(f"fit needs {what}", hint=f"Name the cards, or a manifest with -f. {EXAMPLE}")
+        raise UsageError(f"fit needs {what}", hint="Name the cards, or a manifest with -f.", example=EXAMPLE)
     pods = read_pods(file)
     return Request(tuple(_named(pod, number, namespace) for number, pod in enumerate(pods, 1)), None, namespace)
 

@@ -49,8 +49,8 @@ def read_target(text: str) -> Address:
     found = _TARGET.fullmatch(text)
     port = int(found[4]) if found else 0
     if not found or not 0 < port < 65536:
-        hint = "For example: --target kube-system/hami-scheduler-0:10259, or http://ml/api-0:6060"
-        raise UsageError(f"the target {text!r} is not NAMESPACE/POD:PORT", hint=hint)
+        example = "--target kube-system/hami-scheduler-0:10259, or http://ml/api-0:6060"
+        raise UsageError(f"the target {text!r} is not NAMESPACE/POD:PORT", example=example)
     usual: Scheme = "https" if port in _TLS_PORTS else "http"
     given: dict[str | None, Scheme] = {"http": "http", "https": "https"}
     return Address(found[2], found[3], given.get(found[1], usual), port)
