@@ -1,0 +1,30 @@
+"""What shows a report reads its typed rows: nothing there asks for a playbook's name, or for a table by its title."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(
+    file for place in ("bot/render", "bot/slack/render", "handlers") for file in ROOT.glob(f"{place}/**/*.py")
+)
+
+
+def compared(tree: ast.AST) -> Iterator[str]:
+    """The attributes that comparisons and `match` look at."""
+    for one in ast.walk(tree):
+        sides = (one.left, *one.comparators) if isinstance(one, ast.Compare) else ()
+        sides += (one.subject,) if isinstance(one, ast.Match) else ()
+        yield from (side.attr for side in sides if isinstance(side, ast.Attribute))
+
+
+def test_a_comparison_is_seen() -> None:
+    assert list(compared(ast.parse("if table.title == 'cards': pass"))) == ["title"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda one: str(one.relative_to(ROOT)))
+def test_none_compares_a_playbook_s_name_or_a_table_s_title(file: Path) -> None:
+    found = set(compared(ast.parse(file.read_text(encoding="utf-8"))))
+    assert not found & {"playbook", "title", "columns"}
