@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import quantiles
 
-import bot.serve  # noqa: F401  # as large as the bot is
+import bot.main  # noqa: F401  # as large as the bot is
+from bot.collector import COLLECT_EVERY
 from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.connect import open_cluster
-from bot.main import COLLECT_EVERY
 from bot.texts import Texts
 from playbooks.playbook import Sources, find
 

@@ -1,81 +1,142 @@
-"""The composition root: the only module that knows every other."""
+"""The composition root: the Slack bot as a process. It proves its tokens, listens, answers, and stops without losing
+what it had taken. A command of the shell does without all this: see `bot.__main__`.
+"""
 
-import gc
+import asyncio
+import contextlib
+import logging
+import signal
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
-from bot.errors import NoSuchCluster, SourceError, UsageError, WhichCluster
-from bot.kube.podget import PodPorts
+from bot.background import in_background
+from bot.collector import keep_what_is_loaded
+from bot.errors import UsageError
+from bot.front import Front
+from bot.http import Slack, serve_http
+from bot.kube.cache import CachedCluster, WatchCache
+from bot.kube.live import LiveCluster
+from bot.kube.writer import Writer
+from bot.sender import sender
 from bot.settings import load_settings
-from bot.texts import Language
-from handlers.shell import Where, Wiring
-from handlers.shell import main as shell
+from bot.settings.schema import Settings, SlackSettings
+from bot.slack.app import App, Grouped, build_app
+from bot.slack.gateway import Gateway, open_client
+from bot.slack.outbox import Outbox
+from bot.slack.sockets import PING_INTERVAL_S, WATCH_S, Sockets
+from bot.slack.work import DEED_S, KEEPING_S, LONGEST_S, Work
+from bot.start import Reached, Start, opened, reached
+from bot.store import StoreError, open_store
+from bot.texts import Texts
+from bot.troubles import Facts
+from handlers import buttons, command, diagnose, fit_form, home, mention, unheard
+from handlers.changes import listeners
+from handlers.changes.desk import ChangeDesk
+from handlers.changes.lead import Pace
+from handlers.changes.request import Seen
+from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
+from handlers.desk import Desk
+from handlers.kept_open import KeptOpen, Opener
+from handlers.leftovers import Leftovers
+from handlers.lent import Lent
+from handlers.oncall import digest_form
+from handlers.oncall import listeners as triage
+from handlers.oncall.setup import Oncall, incidents_kept, intake_of, oncall_desk
+from handlers.profiles import listeners as profiling
+from handlers.profiles.desk import ProfileDesk
+from handlers.record_shell import write_capture
+from handlers.troubles import PACE_S, Lookout, watched
+from handlers.where import Where, open_sources, open_writing
 from playbooks.playbook import Sources, find, load
 
-if TYPE_CHECKING:
-    from bot.kube.live import LiveCluster
-
-COLLECT_EVERY = 50_000, 20, 20
-"""Python's default looks for garbage after every 700 objects: a question about 5,000 nodes makes 100,000."""
-TURN_S = 0.001
+FLUSH_S = 5.0
+_TURN_S = 0.001
 """How long a thread that diagnoses keeps the event loop waiting. Python's 5 ms add up: an ack waits several times."""
 
-
-def main() -> None:
-    """The console command. It answers one question and ends: the collector is off, see `bot.__main__`."""
-    wiring = Wiring(open_sources, language, open_writing, write_recording, write_capture, serve, demo, open_audit)
-    sys.exit(shell(wiring, sys.argv[1:]))
+log = logging.getLogger(__name__)
 
 
-@asynccontextmanager
-async def open_sources(where: Where) -> AsyncGenerator[Sources]:
-    """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
-    where, names = _with_settings(where)
-    if where.recording is not None:
-        from bot.kube.recordedports import RecordedPorts  # noqa: PLC0415
-        from bot.kube.recording import RecordedCluster  # noqa: PLC0415
+class Limits(NamedTuple):
+    """How long an answer may take, how long the end waits for answers, and how long an ack waits until the store has
+    what it accepts, and (`deed_s`) what a person did; of the connections, how often they are asked for a sign of life
+    and looked at, and their clock. `now` is the time of day, in seconds since 1970, the store's by default; `pace` that
+    of looking after temporary changes, `oncall` between two looks at incidents, `look_s` at the bot itself. In seconds.
+    """
 
-        recorded = RecordedCluster.open(where.recording, name=where.cluster)
-        yield Sources(recorded, *names, ports=RecordedPorts(recorded))
-        return
-    from bot.kube.connect import open_cluster  # noqa: PLC0415  # importing the official client takes 0.4 s
-
-    async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
-        yield Sources(cluster, *names, ports=_ports(where, cluster))
-
-
-def _ports(where: Where, cluster: "LiveCluster") -> PodPorts:
-    """Through the API server, or straight where the settings say so."""
-    settings = load_settings(where.config)
-    if settings is None or not settings.profiles.direct:
-        return cluster
-    from bot.kube.podport import Straight  # noqa: PLC0415  # as above
-
-    return Straight(cluster, trust_any=settings.profiles.trust_any_certificate)
+    answer_s: float = LONGEST_S
+    drain_s: float = 20.0
+    keeping_s: float = KEEPING_S
+    deed_s: float = DEED_S
+    ping_interval_s: float = PING_INTERVAL_S
+    watch_s: float = WATCH_S
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] | None = None
+    pace: Pace = Pace()
+    oncall: float = 5.0
+    look_s: float = PACE_S
 
 
-@asynccontextmanager
-async def open_writing(where: Where) -> AsyncGenerator[Any]:
-    """The way to write to the same cluster; None where that is a recording."""
-    where, _ = _with_settings(where)
-    if where.recording is not None:
-        yield None
-        return
-    from bot.kube.connect import open_writer  # noqa: PLC0415  # as above
+AS_USUAL = Limits()
 
-    async with await open_writer(kubeconfig=where.kubeconfig, context=where.context) as writer:
-        yield writer
+
+async def serve(where: Where) -> None:
+    """Runs until SIGTERM or SIGINT. Raises BotError when it cannot start: settings, tokens, scopes, port or store."""
+    settings, slack = _enough(load_settings(where.config))
+    for verb in load():
+        find(verb)  # imported here, no first question holds up the acks of those that come with it
+    keep_what_is_loaded()
+    sys.setswitchinterval(_TURN_S)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stopped, ready = asyncio.Event(), asyncio.Event()
+
+    async def run() -> None:
+        def opener(cluster: str) -> AbstractAsyncContextManager[Sources]:
+            return open_watched(_named(where, cluster))
+
+        async with running(settings, slack, opener, changing=_changing(where), usual=where.cluster) as address:
+            ready.set()
+            log.info("ready at %s", address)
+            await stopped.wait()
+            log.info("stopping")
+
+    serving = asyncio.create_task(run())
+
+    def stop() -> None:
+        stopped.set()
+        # It may wait for Slack for long. Alerts that it took meanwhile are in the store.
+        if not ready.is_set():
+            serving.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
+def _enough(settings: Settings | None) -> tuple[Settings, SlackSettings]:
+    """Raises UsageError for settings that a bot in Slack cannot run with."""
+    if settings is None or settings.slack is None:
+        raise UsageError(
+            "no Slack tokens are set",
+            hint="Set HAMI_BOT_SLACK__BOT_TOKEN and HAMI_BOT_SLACK__APP_TOKEN; docs/slack.md tells how to get them.",
+        )
+    if settings.replicas > 1 and settings.store.is_one_process_own:
+        raise UsageError(
+            f"{settings.replicas} replicas cannot share a SQLite file",
+            hint="Set HAMI_BOT_STORE__URL to postgresql://USER:PASSWORD@HOST/DATABASE, or HAMI_BOT_REPLICAS to 1.",
+        )
+    return settings, settings.slack
 
 
 @asynccontextmanager
 async def open_watched(where: Where) -> AsyncGenerator[Sources]:
-    """The same for a bot that stays: what every question reads of a live cluster is kept, and kept up to date."""
-    from bot.kube.cache import CachedCluster, WatchCache  # noqa: PLC0415
-    from bot.kube.live import LiveCluster  # noqa: PLC0415
-
+    """As `open_sources`; what every question reads of a live cluster is kept, and kept up to date."""
     async with open_sources(where) as sources:
         if not isinstance(sources.cluster, LiveCluster):
             yield sources
@@ -84,108 +145,188 @@ async def open_watched(where: Where) -> AsyncGenerator[Sources]:
             yield sources._replace(cluster=CachedCluster(cache))
 
 
-async def serve(where: Where) -> None:
-    """The bot, until it is told to stop."""
-    from bot.kube.writer import Writer  # noqa: PLC0415
-    from bot.serve import serve as run  # noqa: PLC0415  # slack-bolt and SQLAlchemy take half a second
-    from handlers.changes.request import Seen  # noqa: PLC0415
-    from handlers.changes.setup import Changing  # noqa: PLC0415
+def _named(where: Where, cluster: str) -> Where:
+    return where._replace(cluster=cluster or where.cluster)
 
-    settings = load_settings(where.config)
-    for verb in load():
-        find(verb)  # imported here, no first question holds up the acks of those that come with it
-    gc.enable()
-    gc.collect()
-    gc.freeze()  # what is loaded now stays
-    gc.set_threshold(*COLLECT_EVERY)
-    sys.setswitchinterval(TURN_S)
 
-    def named(cluster: str) -> Where:
-        return where._replace(cluster=cluster or where.cluster)
-
+def _changing(where: Where) -> Changing:
     async def keep(cluster: str, found: Seen, out: Path) -> str:
-        async with open_sources(named(cluster)) as sources:
+        async with open_sources(_named(where, cluster)) as sources:
             return await write_capture(sources, found, out)
 
-    def writing(cluster: str) -> AbstractAsyncContextManager[Writer]:
-        return open_writing(named(cluster))
+    def writing(cluster: str) -> AbstractAsyncContextManager[Writer | None]:
+        return open_writing(_named(where, cluster))
 
-    changing = Changing(writing, keep)
-    await run(settings, lambda cluster: open_watched(named(cluster)), changing, where.cluster)
-
-
-async def demo(port: int) -> None:
-    """The bot beside a pretended Slack and a pretended cluster, until it is told to stop."""
-    from sandbox.demo import run  # noqa: PLC0415  # the one command that knows the sandbox
-
-    gc.enable()
-    await run(port)
+    return Changing(writing, keep)
 
 
 @asynccontextmanager
-async def open_audit(config: Path | None) -> AsyncGenerator[Any]:
-    """The audit log of the store that the settings name, or of the usual one."""
-    from bot.settings.schema import StoreSettings  # noqa: PLC0415
-    from bot.store import open_audit as opened  # noqa: PLC0415
+async def running(
+    settings: Settings,
+    slack: SlackSettings,
+    open_sources: Opener,
+    limits: Limits = AS_USUAL,
+    changing: Changing = READ_ONLY,
+    *,
+    usual: str = "",
+) -> AsyncGenerator[str]:
+    """The bot while the context lasts; yields the address of its own port when it is connected to Slack.
 
-    settings = load_settings(config)
-    store = settings.store if settings else StoreSettings()
-    async with opened(store.url.get_secret_value()) as audit:
-        yield audit
-
-
-def language(where: Where) -> Language:
-    """The language of the settings."""
-    settings = load_settings(where.config)
-    return settings.language if settings else "en"
-
-
-async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | None) -> str:
-    """Record the cluster; what was written and what could not be, for a person."""
-    from bot.kube.live import LiveCluster  # noqa: PLC0415
-    from bot.kube.record import record  # noqa: PLC0415
-
-    cluster = sources.cluster
-    if not isinstance(cluster, LiveCluster):
-        raise UsageError(
-            "this cluster is itself a recording", hint="Name a live cluster with --kubeconfig or --context."
+    Without `changing` it can only read. `usual` is the cluster that is meant where nothing names one.
+    """
+    async with AsyncExitStack() as stack:
+        store_url = settings.store.url.get_secret_value()
+        sending_as = stack.enter_context(sender(store_url))
+        meant = usual or _only(settings)
+        names = tuple(settings.clusters) if not meant else tuple({**dict.fromkeys(settings.clusters), meant: None})
+        clusters = await stack.enter_async_context(KeptOpen(open_sources, names, meant))
+        looked_after = LookedAfter(settings, names, clusters.get, changing, limits.now or time.time)
+        await stack.enter_async_context(looked_after.leading(f"{sending_as.name}-{uuid.uuid4().hex[:8]}", limits.pace))
+        front = Front()
+        port = await stack.enter_async_context(_port(settings, slack, front, looked_after))
+        client, session = await stack.enter_async_context(
+            open_client(slack.api_url, slack.bot_token.get_secret_value())
         )
-    summary = await record(cluster, out, pod=pod, server_version=await cluster.server_version())
-    lines = [f"wrote {summary.path}: {sum(summary.objects.values())} objects, {len(summary.logs)} logs"]
-    lines += [f"left out {gap.source}: {gap.why}" for gap in summary.gaps]
-    lines += [f"left out {one}" for one in cluster.undecodable]
-    if not summary.objects:
-        raise SourceError("nothing of the cluster could be read", hint="\n".join(lines[1:]))
-    return "\n".join(lines)
+        gateway = Gateway(client, session)
+        start = Start(front, limits.pace.pass_s, looked_after.are_possible, looked_after.without_store)
+        opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now)
+        store = await stack.enter_async_context(opened(opening, gateway, start))
+        stack.callback(front.stopping.set)  # before the store is closed
+        outbox = Outbox(store, gateway, owner=sending_as.name)
+        work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s, deed_s=limits.deed_s)
+        lent = Lent(
+            gateway=gateway,
+            outbox=outbox,
+            store=store,
+            work=work,
+            open_sources=clusters.get,
+            clusters=names,
+            channels={channel: one.cluster for channel, one in settings.channels.items()},
+            say=Texts(settings.language),
+            bot_user="",
+            now=store.now,
+            usual=meant,
+        )
+        oncall_id = uuid.uuid4().hex
+        async with incidents_kept(settings, lent, identity=oncall_id, pace=limits.oncall) as kept:
+            front.ears = kept and kept.ears
+            who = await reached(gateway, slack, settings, start)
+        lent = lent._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
+        parts = _Parts(settings, slack, limits, front, looked_after, lent, who, oncall_id)
+        async with _answering(parts):
+            yield port
 
 
-async def write_capture(sources: Sources, found: Any, out: Path) -> str:
-    """Record what ends with the scheduler's pods; what was written and what could not be, for a person."""
-    from bot.kube.capture import capture  # noqa: PLC0415
-    from bot.kube.live import LiveCluster  # noqa: PLC0415
-
-    cluster = sources.cluster
-    if not isinstance(cluster, LiveCluster):
-        raise UsageError("only a live cluster can be captured")
-    summary = await capture(cluster, found.namespace, found.around.pods or found.install.pods, out)
-    lines = [f"captured what the restart destroys: {summary.path}"]
-    return "\n".join([*lines, *(f"left out {gap.source}: {gap.why}" for gap in summary.gaps)])
+class _Parts(NamedTuple):
+    settings: Settings
+    slack: SlackSettings
+    limits: Limits
+    front: Front
+    looked_after: LookedAfter
+    lent: Lent
+    who: Reached
+    oncall_id: str
 
 
-def _with_settings(where: Where) -> tuple[Where, tuple[str, str]]:
-    """The typed words completed by the settings of the cluster; and where HAMi is, if they say so."""
-    settings = load_settings(where.config)
-    clusters = settings.clusters if settings else {}
-    typed = where.recording or where.kubeconfig or where.context
-    if where.cluster and where.cluster not in clusters and (where.recording or not typed):
-        raise NoSuchCluster(where.cluster, clusters)
-    if len(clusters) > 1 and not (where.cluster or typed):
-        raise WhichCluster(sorted(clusters))
-    name = where.cluster or ("" if typed or not clusters else next(iter(clusters)))
-    chosen = clusters.get(name)
-    if chosen is None:
-        return where, ("", "")
-    where = where._replace(cluster=name)
-    if not typed:
-        where = where._replace(recording=chosen.recording, kubeconfig=chosen.kubeconfig, context=chosen.context)
-    return where, (chosen.hami_namespace, chosen.scheduler_deployment)
+@asynccontextmanager
+async def _answering(parts: _Parts) -> AsyncGenerator[None]:
+    """The bot once Slack and the store are reached; what it had taken is done, or kept, when it returns."""
+    settings, slack, limits, front, looked_after, lent, who, oncall_id = parts
+    async with AsyncExitStack() as stack:
+        desk = Desk(lent)
+        change = looked_after.begin(lent)
+        stack.push_async_callback(looked_after.stop)  # before what it was lent is closed
+        oncall = await stack.enter_async_context(oncall_desk(settings, desk, identity=oncall_id, pace=limits.oncall))
+        front.ears = oncall.ears
+        app = build_app(slack.api_url, slack.bot_token.get_secret_value(), who.identity, lent.work.kept)
+        profiling.register(app, desk, ProfileDesk(desk, settings.profiles))
+        listen(app, desk, change, oncall)
+        (sending,) = await stack.enter_async_context(in_background(lent.outbox.run()))
+        sockets: Sockets | None = None
+        if slack.mode == "socket":
+            sockets = Sockets(
+                app,
+                slack.app_token.get_secret_value(),
+                slack.api_url,
+                ticket=who.ticket,
+                ping_interval_s=limits.ping_interval_s,
+                watch_s=limits.watch_s,
+                clock=limits.clock,
+            )
+            stack.push_async_callback(sockets.close)
+        lookout = Lookout(
+            lent,
+            watched(settings, who.identity.scopes),
+            partial(_live, sockets, lent.outbox, sending),
+            owner=uuid.uuid4().hex,
+            pace_s=limits.look_s,
+        )
+        front.why_not_ready, front.notes = lookout.why_not_ready, lookout.notes
+        front.app = app
+        async with lookout.looking(), in_background(Leftovers(desk).run()) as (resuming,):
+            try:
+                if sockets:
+                    await sockets.connected()
+                yield
+            finally:
+                front.stopping.set()
+                resuming.cancel()
+                if sockets:
+                    await sockets.close()
+                cut = await lent.work.drain(limits.drain_s)
+                if cut.kept:
+                    text = (
+                        "%d questions and deeds were not done in time; after the next start each is done or told about"
+                    )
+                    log.warning(text, cut.kept)
+                if cut.lost:
+                    log.error("%d questions and deeds are lost: the store has not kept them", cut.lost)
+                await _flush(lent.outbox)
+
+
+def _port(
+    settings: Settings, slack: SlackSettings, front: Front, looked_after: LookedAfter
+) -> AbstractAsyncContextManager[str]:
+    """The bot's own port, from the start to the end."""
+    stopping = front.stopping.is_set
+    taking = Slack(lambda: front.app, slack.signing_secret.get_secret_value(), stopping)
+    return serve_http(
+        settings.http.bind,
+        front.readiness,
+        taking if slack.mode == "http" else None,
+        settings.oncall and intake_of(settings.oncall, front.take, stopping, front.hear),
+        notes=lambda: front.notes() + looked_after.trouble(),
+    )
+
+
+def listen(app: App, desk: Desk, change: ChangeDesk, oncall: Oncall) -> None:
+    """Registers every feature. The order counts: bolt takes the first listener that matches."""
+    features = Grouped()
+    listeners.register(features, desk, change)
+    triage.register(features, desk, oncall.triage, oncall.digests)
+    digest_form.register(features, desk, oncall.digests)
+    for feature in (command, mention, buttons, diagnose, fit_form):
+        feature.register(features, desk)
+    home.register(features, desk, change.access, oncall.triage)
+    unheard.register(features)
+    features.register(app)
+
+
+def _live(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> Facts:
+    return Facts(sending.done(), not outbox.ready, sockets.down_for_s() if sockets else 0.0)
+
+
+async def _flush(outbox: Outbox) -> None:
+    """Gives what is waiting a moment; what stays is sent after the next start."""
+    try:
+        async with asyncio.timeout(FLUSH_S):
+            await outbox.settled()
+    except TimeoutError:
+        log.warning("%d messages wait in the store for the next start", outbox.waiting())
+    except StoreError as error:
+        log.warning("what waits in the store for the next start cannot be counted: %s", error)
+
+
+def _only(settings: Settings) -> str:
+    """The one cluster of the settings; empty if there is none, or several."""
+    return next(iter(settings.clusters)) if len(settings.clusters) == 1 else ""

@@ -3,7 +3,6 @@
 The log is read as it is: nothing is made, upgraded or taken over from the bot that writes it.
 """
 
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ import click
 import msgspec
 
 from bot.render.words import visible
+from bot.settings import load_settings
 
 if TYPE_CHECKING:
     from bot.store.audit import Audit, Entry
@@ -50,9 +50,17 @@ def audit_command(program: str) -> click.Command:
     )
 
 
-async def run_audit(opened: "AbstractAsyncContextManager[Audit]", asked: AuditAsked) -> tuple[str, int]:
-    """What to print, and the exit code. Raises StoreError when the log cannot be read."""
-    async with opened as audit:
+async def run_audit(asked: AuditAsked) -> tuple[str, int]:
+    """What to print, and the exit code. The log is that of the store which the settings name, or of the usual one.
+
+    Raises StoreError when it cannot be read.
+    """
+    from bot.settings.schema import StoreSettings  # noqa: PLC0415  # with the store, half a second
+    from bot.store import open_audit  # noqa: PLC0415
+
+    settings = load_settings(asked.config)
+    store = settings.store if settings else StoreSettings()
+    async with open_audit(store.url.get_secret_value()) as audit:
         if asked.verify:
             return await _verify(audit, asked.output)
         entries = (await audit.read(asked.limit))[::-1]

@@ -1,17 +1,20 @@
 """What an earlier process took and did not finish: taken up where that is right, else told as not done."""
 
+import asyncio
 import logging
 from functools import partial
 
 from bot.errors import BotError
 from bot.report import one_line
 from bot.slack.work import Tell
+from bot.store import StoreError
 from bot.store.store import DROPPED
 from handlers.deeds import TOO_LATE_S, Deed, NotDone, Why, read_deed
 from handlers.desk import AT_ONCE, SHOWN_WORDS, Desk, GaveUp
 from handlers.question import Question, read_question
 from handlers.words import plain_text
 
+_EVERY_S = 60.0
 _WHY: dict[str, str] = {
     "not-done-tries": "every try to answer it ended the bot's process",
     "not-done-late": "it was asked too long ago, and the bot was away",
@@ -26,6 +29,18 @@ class Leftovers:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._lent = desk.lent
+
+    async def run(self) -> None:
+        """Takes them up now and then, and has the store forget what is of no use any more."""
+        store = self._lent.store
+        while True:
+            try:
+                await store.read_clock()
+                await self.resume()
+                await store.sweep(store.now())
+            except StoreError as error:
+                log.warning("%s", error)
+            await asyncio.sleep(_EVERY_S)
 
     async def resume(self) -> int:
         """Takes them up, few at once; how many. Tells what it drops. Raises StoreError."""

@@ -5,9 +5,9 @@ allowed; 5 a change was not made, or failed, or the audit log is broken; 1 a bug
 """
 
 import asyncio
+import importlib.metadata
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -15,17 +15,22 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from bot.bugs import bugs_as_errors
-from bot.errors import BotError, UsageError
+from bot.errors import BotError
 from bot.report import Report
+from bot.slack.render.prose import in_words
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.audit_shell import AuditAsked, audit_command, run_audit
 from handlers.changes.words import ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, explain_code, read
+from handlers.profiles.capture_shell import take
+from handlers.profiles.kept_report import kept_beside_the_bot
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.shell import main as run_profile
 from handlers.profiles.words import Capture, ProfileAsked, Study, profile_command
+from handlers.record_shell import RecordAsked, record_command, write_capture, write_recording
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
-from playbooks.playbook import Sources
+from handlers.where import Where, open_sources, open_writing
+from handlers.where import language as language_of
 
 PROGRAM = "hami-bot"
 FORMATS = ("text", "json", "slack", "markdown")
@@ -34,37 +39,11 @@ _INTERRUPTED = 130
 T = TypeVar("T")
 
 
-class Where(NamedTuple):
-    """Which cluster is meant, as typed."""
+class Processes(NamedTuple):
+    """What a command starts that stays: the bot in Slack, and the demo on a port."""
 
-    cluster: str = ""
-    kubeconfig: Path | None = None
-    context: str = ""
-    recording: Path | None = None
-    config: Path | None = None
-
-
-class Wiring(NamedTuple):
-    """What the composition root lends to the shell.
-
-    `open_writer` gives a `bot.kube.writer.Writer`, or None for a recording; `capture` takes what
-    `handlers.changes.request.look` saw: both take a tenth of a second to import, which most commands do not need.
-    """
-
-    open_sources: Callable[[Where], AbstractAsyncContextManager[Sources]]
-    language: Callable[[Where], Language]
-    open_writer: Callable[[Where], AbstractAsyncContextManager[Any]]
-    record: Callable[[Sources, Path, tuple[str, str] | None], Awaitable[str]]
-    capture: Callable[[Sources, Any, Path], Awaitable[str]]
     serve: Callable[[Where], Coroutine[Any, Any, None]]
     demo: Callable[[int], Coroutine[Any, Any, None]]
-    open_audit: Callable[[Path | None], AbstractAsyncContextManager[Any]]
-
-
-class _Record(NamedTuple):
-    out: Path
-    pod: tuple[str, str] | None
-    options: dict[str, Any]
 
 
 class _Serve(NamedTuple):
@@ -99,6 +78,10 @@ def _global_options() -> list[click.Parameter]:
     ]
 
 
+def _options_but(*names: str) -> list[click.Parameter]:
+    return [one for one in _global_options() if one.name not in names]
+
+
 def build_grammar() -> Grammar:
     """All verbs of the terminal."""
     grammar = Grammar(
@@ -114,7 +97,7 @@ def build_grammar() -> Grammar:
     grammar.add_command(_overdue_command())
     grammar.add_command(audit_command(PROGRAM))
     grammar.add_command(_profile_command())
-    grammar.add_command(_record_command())
+    grammar.add_command(record_command(PROGRAM, _options_but("output", "lang", "recording")))
     grammar.add_command(_serve_command())
     grammar.add_command(_demo_command())
     grammar.add_command(click.Command("version", callback=_version, help="Print the version."))
@@ -140,9 +123,7 @@ def _without_verb(ctx: click.Context, *, version: bool, **_: object) -> _Say | N
 
 
 def _version() -> _Say:
-    from importlib.metadata import version  # noqa: PLC0415  # 15 ms, for this alone
-
-    return _Say(f"{PROGRAM} {version('hami-bot')}")
+    return _Say(f"{PROGRAM} {importlib.metadata.version('hami-bot')}")
 
 
 @click.pass_context
@@ -161,35 +142,13 @@ def _profile_command() -> click.Command:
     return profile_command(PROGRAM, lambda: [out, *_global_options()], help_text=usage)
 
 
-def _record_command() -> click.Command:
-    options = [one for one in _global_options() if one.name not in ("output", "lang", "recording")]
-    return click.Command(
-        "record",
-        callback=_read_record,
-        help="Write a redacted recording of the cluster, which --recording replays offline.",
-        epilog=f"Example: {PROGRAM} record -o case.tar.gz --pod ml/trainer-0",
-        params=[
-            click.Option(
-                ["-o", "--out"],
-                type=click.Path(path_type=Path),
-                required=True,
-                metavar="PATH",
-                help="A folder or NAME.tar.gz.",
-            ),
-            click.Option(["--pod"], metavar="NS/NAME", help="Keep only the log lines that name this pod."),
-            *options,
-        ],
-    )
-
-
 def _serve_command() -> click.Command:
-    wanted = ("cluster", "kubeconfig", "context", "recording", "config")
     return click.Command(
         "serve",
         callback=_read_serve,
         help="Run the Slack bot until it is told to stop.",
         epilog=f"Example: {PROGRAM} serve --config hami-bot.yaml",
-        params=[one for one in _global_options() if one.name in wanted],
+        params=_options_but("output", "lang"),
     )
 
 
@@ -198,7 +157,6 @@ def _read_serve(**options: Any) -> _Serve:
 
 
 def _overdue_command() -> click.Command:
-    wanted = ("cluster", "kubeconfig", "context", "config")
     return click.Command(
         "revert-overdue",
         callback=_read_overdue,
@@ -206,7 +164,7 @@ def _overdue_command() -> click.Command:
         epilog=f"Example: {PROGRAM} revert-overdue -n kube-system",
         params=[
             click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only there; else everywhere."),
-            *(one for one in _global_options() if one.name in wanted),
+            *_options_but("output", "lang", "recording"),
         ],
     )
 
@@ -233,21 +191,14 @@ def _demo_command() -> click.Command:
     )
 
 
-def _read_record(out: Path, pod: str | None, **options: Any) -> _Record:
-    namespace, _, name = (pod or "").partition("/")
-    if pod and not (namespace and name):
-        raise UsageError(f"--pod {pod!r} is not NAMESPACE/NAME", example="--pod ml/trainer-0")
-    return _Record(out, (namespace, name) if pod else None, options)
-
-
 # ---------------------------------------------------------------------------------------------------- running
 
 
-def main(wiring: Wiring, words: Sequence[str]) -> int:
+def main(processes: Processes, words: Sequence[str]) -> int:
     """Do what the words ask; the exit code. Reports go to stdout, everything else to stderr."""
     try:
         with bugs_as_errors():
-            return _until_nobody_reads(wiring, words)
+            return _until_nobody_reads(processes, words)
     except BotError as error:
         tell(f"{PROGRAM}: {_told(error, words)}\n")
         return error.exit_code
@@ -261,60 +212,58 @@ def _told(error: BotError, words: Sequence[str]) -> str:
     asked: list[Language] = [one for one in LANGUAGES if f"--lang={one}" in given]
     if not asked or error.text is None:
         return str(error)
-    from bot.slack.render.prose import in_words  # noqa: PLC0415  # most commands succeed
-
     return "\n".join(filter(None, in_words(error, Texts(asked[0]))))
 
 
-def _until_nobody_reads(wiring: Wiring, words: Sequence[str]) -> int:
+def _until_nobody_reads(processes: Processes, words: Sequence[str]) -> int:
     try:
-        return _run(wiring, words)
+        return _run(processes, words)
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
         return 0
 
 
-def _run(wiring: Wiring, words: Sequence[str]) -> int:
+def _run(processes: Processes, words: Sequence[str]) -> int:
     asked = read(build_grammar(), words)
     if isinstance(asked, _Say):
         print_out(asked.text)
     elif isinstance(asked, Asked):
         where = _where(asked.options)
-        say = Texts(asked.options["lang"] or wiring.language(where))
-        report = asyncio.run(_answer(wiring, where, asked, say))
+        say = Texts(asked.options["lang"] or language_of(where))
+        report = asyncio.run(_answer(where, asked, say))
         output = asked.options["output"] or "text"
         print_out(render(_as_shown(report, asked.options, output, say), output, say))
     elif isinstance(asked, ChangeAsked | _Overdue):
-        return _change(wiring, asked)
+        return _change(asked)
     elif isinstance(asked, AuditAsked):
-        text, code = asyncio.run(run_audit(wiring.open_audit(asked.config), asked))
+        text, code = asyncio.run(run_audit(asked))
         print_out(text)
         return code
     elif isinstance(asked, ProfileAsked):
-        return _profile(wiring, asked)
-    elif isinstance(asked, _Record):
-        print_out(asyncio.run(_write_recording(wiring, asked)))
+        return _profile(asked)
+    elif isinstance(asked, RecordAsked):
+        print_out(asyncio.run(_write_recording(asked)))
     elif isinstance(asked, _Serve):
-        asyncio.run(wiring.serve(asked.where))
+        asyncio.run(processes.serve(asked.where))
     elif isinstance(asked, _Demo):
-        asyncio.run(wiring.demo(asked.port))
+        asyncio.run(processes.demo(asked.port))
     return 0
 
 
-def _change(wiring: Wiring, asked: ChangeAsked | _Overdue) -> int:
-    from handlers.changes.shell import Consent, Tools, revert_overdue, run_change  # noqa: PLC0415  # see Wiring
+def _change(asked: ChangeAsked | _Overdue) -> int:
+    from handlers.changes.shell import Consent, Tools, revert_overdue, run_change  # noqa: PLC0415  # aiohttp, as in `where`
 
     where = asked.where if isinstance(asked, _Overdue) else _where(asked.options)
     language = None if isinstance(asked, _Overdue) else asked.options["lang"]
-    say = Texts(language or wiring.language(where))
+    say = Texts(language or language_of(where))
 
     def shown(report: Report) -> str:
         return render(report, "text", say)
 
     tools = Tools(
-        open_sources=lambda: wiring.open_sources(where),
-        open_writer=lambda: wiring.open_writer(where),
-        capture=wiring.capture,
+        open_sources=lambda: open_sources(where),
+        open_writer=lambda: open_writing(where),
+        capture=write_capture,
         ask=agrees,
         tell=tell,
         show=shown,
@@ -331,27 +280,21 @@ def _change(wiring: Wiring, asked: ChangeAsked | _Overdue) -> int:
     return code
 
 
-def _profile(wiring: Wiring, asked: ProfileAsked) -> int:
+def _profile(asked: ProfileAsked) -> int:
     where = _where(asked.options)
     if isinstance(asked.request, Study):
         study, *rest = asked.request.words
         language = [f"-lang={lang}"] if (lang := asked.options["lang"]) else []
         return run_profile([study, *language, *rest], where.config)
-    say = Texts(asked.options["lang"] or wiring.language(where))
+    say = Texts(asked.options["lang"] or language_of(where))
     output = asked.options["output"] or "text"
     if isinstance(asked.request, Capture):
-        from handlers.profiles.capture_shell import take  # noqa: PLC0415  # as in _change
-
-        taking = take(
-            lambda: wiring.open_sources(where), asked.request, say, out=asked.options["out"], config=where.config
-        )
+        taking = take(lambda: open_sources(where), asked.request, say, out=asked.options["out"], config=where.config)
         report, written = asyncio.run(taking)
         print_out(render(_as_shown(report, asked.options, output, say), output, say))
         more = "" if asked.options["out"] else "--out FOLDER writes it there, with its table and flame graph\n"
         tell("".join(f"wrote {path}\n" for path in written) + (more if written else ""))
         return 0
-    from handlers.profiles.kept_report import kept_beside_the_bot  # noqa: PLC0415
-
     print_out(render(asyncio.run(kept_beside_the_bot(where.config, say)), output, say))
     return 0
 
@@ -376,12 +319,12 @@ def _asked_there(report: Report, options: dict[str, Any]) -> Report:
     return asked_there(report, kubectl, ours)
 
 
-async def _answer(wiring: Wiring, where: Where, asked: Asked, say: Texts) -> Report:
-    async with progress(), wiring.open_sources(where) as sources:
+async def _answer(where: Where, asked: Asked, say: Texts) -> Report:
+    async with progress(), open_sources(where) as sources:
         snapshot = await asked.playbook.gather(asked.request, sources)
     return asked.playbook.diagnose(snapshot, say)
 
 
-async def _write_recording(wiring: Wiring, asked: _Record) -> str:
-    async with progress(), wiring.open_sources(_where(asked.options)) as sources:
-        return await wiring.record(sources, asked.out, asked.pod)
+async def _write_recording(asked: RecordAsked) -> str:
+    async with progress(), open_sources(_where(asked.options)) as sources:
+        return await write_recording(sources, asked.out, asked.pod)

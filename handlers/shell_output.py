@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +12,11 @@ from contextlib import asynccontextmanager
 import click
 from msgspec.structs import replace
 
+from bot.render.as_json import as_json
+from bot.render.markdown import markdown
+from bot.render.terminal import terminal
 from bot.report import Finding, NextAction, Report
+from bot.slack.render.as_json import slack_json
 from bot.texts import Texts
 
 _PATIENCE_S = 1.0
@@ -82,28 +87,20 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
 
 
 def render(report: Report, output: str, say: Texts) -> str:
-    """The report as `output` names it. Renderers are imported when used: `rich` alone takes 0.1 s."""
-    if output == "json":
-        from bot.render.as_json import as_json  # noqa: PLC0415
-
-        return as_json(report)
-    if output == "slack":
-        from bot.slack.render.as_json import slack_json  # noqa: PLC0415
-
-        return slack_json(report, say)
-    if output == "markdown":
-        from bot.render.markdown import markdown  # noqa: PLC0415
-
-        return markdown(report, say)
-    from bot.render.terminal import terminal  # noqa: PLC0415
-
-    return terminal(report, say, width=_width(), colour=sys.stdout.isatty())
+    """The report as `output` names it."""
+    match output:
+        case "json":
+            return as_json(report)
+        case "slack":
+            return slack_json(report, say)
+        case "markdown":
+            return markdown(report, say)
+        case _:
+            return terminal(report, say, width=_width(), colour=sys.stdout.isatty())
 
 
 def _width() -> int:
     """The terminal's, or what COLUMNS says, which a pipe keeps to too; 80 where nothing tells."""
-    import shutil  # noqa: PLC0415
-
     return max(40, click.formatting.FORCED_WIDTH or shutil.get_terminal_size().columns)
 
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
+from bot.__main__ import run
 from bot.changes.plan import unfinished_rollout
 from bot.changes.record import KEY
 from bot.kube.recording import RecordedCluster
-from bot.main import main
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.access import Rule
 from sandbox.apiserver.controllers import Timing
@@ -116,7 +116,7 @@ def hami_bot(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     sys.argv = ["hami-bot", *words]
     try:
         with contextlib.chdir(folder), redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-            main()
+            run()
     finally:
         sys.argv = before
         gc.enable()

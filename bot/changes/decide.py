@@ -4,6 +4,7 @@ What somebody else made of the object is never overwritten. Among their edits ou
 (`bot.changes.merge`); where it has another value the record is dropped instead, and that is told.
 """
 
+import difflib
 from typing import Literal, NamedTuple
 
 from bot.changes.flags import SHOWN, Object, find_spot
@@ -108,7 +109,5 @@ def _diff(ours: tuple[str, ...], found: tuple[str, ...]) -> str:
     """
     if ours == found:
         return ""
-    import difflib  # noqa: PLC0415  # rarely needed, and not cheap to import
-
     lines = difflib.ndiff(masked_arguments(list(ours)), masked_arguments(list(found)))
     return "\n".join(line.rstrip("\n") for line in lines if line[0] in "+-")

@@ -1,10 +1,10 @@
 """Puts together what alerts and triage threads need, from the settings."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from bot.background import in_background
 from bot.front import Ears
 from bot.intake import Intake, Take
 from bot.pager.wire import services_of
@@ -48,7 +48,7 @@ async def oncall_desk(settings: Settings, desk: Desk, *, identity: str, pace: fl
     async with incidents_kept(settings, lent, identity=identity, pace=pace) as kept:
         triage = TriageDesk(lent, kept.keeper, given.responders) if kept and given else None
         digests = Digests(reading, report=triage.posted_report) if triage else Digests(reading)
-        async with _working(digests.run()):
+        async with in_background(digests.run()):
             yield Oncall(digests, triage, kept and kept.ears)
 
 
@@ -68,19 +68,8 @@ async def incidents_kept(settings: Settings, lent: Lent, *, identity: str, pace:
     watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
     paging = Paging(lent, given.paging, identity, pace, keeper.soon)
     take = hearing(keeper.take, lent.store.marks) if given.watchdog_minutes else keeper.take
-    async with _working(keeper.run(), watcher.run(), paging.run()):
+    async with in_background(keeper.run(), watcher.run(), paging.run()):
         yield Kept(keeper, Ears(take, paging.hear))
-
-
-@asynccontextmanager
-async def _working(*work: Coroutine[Any, Any, None]) -> AsyncGenerator[None]:
-    tasks = [asyncio.create_task(one) for one in work]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def intake_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> Intake:

@@ -1,5 +1,6 @@
 """The words behind `hami-bot profile top`, `list`, `compare` and `hints`: options are Go's flags, on every surface."""
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -77,8 +78,6 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _unknown(word: str) -> UsageError:
-    import difflib  # noqa: PLC0415
-
     name = word.lstrip("-").partition("=")[0]
     near = difflib.get_close_matches(name, [*_SWITCHES, *_VALUES], n=1)
     message = f"there is no option {word!r}"

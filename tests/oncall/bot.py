@@ -12,7 +12,7 @@ import aiohttp
 from pydantic import SecretStr
 
 from bot.kube.recording import RecordedCluster
-from bot.serve import Limits, running
+from bot.main import Limits, running
 from bot.settings.schema import ClusterSettings, OncallSettings
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer

@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from bot.kube.recording import RecordedCluster
-from bot.serve import Limits, running
+from bot.main import Limits, running
 from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSettings
 from playbooks.playbook import Sources
 from tests.oncall.bot import GIVEN

@@ -13,8 +13,8 @@ import pytest
 from pydantic import SecretStr
 
 from bot.intake import ALERTS_PATH
+from bot.main import Limits, running
 from bot.pagerhooks import PAGERDUTY_PATH
-from bot.serve import Limits, running
 from bot.settings.paging import PagerDutyPaging, PagingSettings
 from bot.settings.schema import HttpSettings, OncallSettings
 from bot.slack.app import WrongInstall

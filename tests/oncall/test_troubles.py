@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from bot.serve import Limits, running
+from bot.main import Limits, running
 from bot.settings.schema import AccessSettings, OncallSettings
 from bot.texts import Texts
 from bot.troubles import Facts, judge

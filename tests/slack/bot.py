@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import SecretStr
 
 from bot.kube.recording import RecordedCluster
-from bot.serve import AS_USUAL, Limits, running
+from bot.main import AS_USUAL, Limits, running
 from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSettings
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer

@@ -21,13 +21,13 @@ from bot.changes.record import KEY
 from bot.kube.connect import open_cluster, open_writer
 from bot.kube.serverclock import ServerClock
 from bot.kube.writer import Writer
-from bot.main import write_capture
-from bot.serve import Limits, running
+from bot.main import Limits, running
 from bot.settings.schema import AccessSettings, HttpSettings, OncallSettings
 from bot.texts import Language
 from handlers.changes.lead import Pace
 from handlers.changes.request import Seen
 from handlers.changes.setup import Changing
+from handlers.record_shell import write_capture
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bot.errors import SourceError
-from bot.serve import AS_USUAL, Limits, running
+from bot.main import AS_USUAL, Limits, running
 from bot.settings.schema import ClusterSettings
 from bot.slack.render.buttons import EVERYTHING
 from handlers.desk import AT_ONCE

@@ -10,7 +10,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.serve import AS_USUAL, Limits, _sender
+from bot.main import AS_USUAL, Limits
+from bot.sender import sender
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded
 from tests.slack.test_bot_deliveries import later
@@ -177,10 +178,10 @@ def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_path: 
 
 
 def test_a_process_has_its_machines_name_while_no_other_bears_it() -> None:
-    with _sender("sqlite:///a.db") as first, _sender("sqlite:///a.db") as second:
-        with _sender("sqlite:///b.db") as elsewhere:
+    with sender("sqlite:///a.db") as first, sender("sqlite:///a.db") as second:
+        with sender("sqlite:///b.db") as elsewhere:
             assert first == elsewhere == (socket.gethostname(), True)
         assert second.name != first.name
         assert not second.alone
-    with _sender("sqlite:///a.db") as heir:
+    with sender("sqlite:///a.db") as heir:
         assert heir == first

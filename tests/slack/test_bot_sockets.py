@@ -13,7 +13,7 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.serve import AS_USUAL, Limits
+from bot.main import AS_USUAL, Limits
 from bot.slack.connection import Connection, Turn
 from handlers.changes.lead import Pace
 from sandbox.slack import Fault, SlackServer

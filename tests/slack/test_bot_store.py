@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.serve import Limits
+from bot.main import Limits
 from bot.store.store import TRIES
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import POD, VERDICT, Gated, Here, a_bot, connected

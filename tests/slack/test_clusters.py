@@ -12,11 +12,10 @@ import pytest
 
 from bot.errors import SourceError, UsageError
 from bot.kube.recording import RecordedCluster
-from bot.main import open_sources
-from bot.serve import running
+from bot.main import running
 from bot.settings import load_settings
 from bot.settings.schema import ChannelSettings, ClusterSettings, Settings
-from handlers.shell import Where
+from handlers.where import Where, open_sources
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from bot.serve import AS_USUAL
+from bot.main import AS_USUAL
 from bot.store import open_store
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import connected

@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 from bot.kube.connect import open_cluster
+from bot.main import running
 from bot.pprof.decode import read
 from bot.pprof.top import top
-from bot.serve import running
 from bot.settings.schema import ClusterSettings, ProfileSettings
 from bot.slack.render.profile import CANCEL
 from bot.store import open_audit, open_profiles, open_store

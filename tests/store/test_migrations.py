@@ -226,6 +226,6 @@ print("alembic" in sys.modules)
 
 
 def test_a_question_in_a_shell_needs_neither_alembic_nor_a_database() -> None:
-    code = "import sys, bot.main; print({'alembic', 'sqlalchemy', 'asyncpg'} & set(sys.modules))"
+    code = "import sys, handlers.shell, handlers.where; print({'alembic', 'sqlalchemy', 'asyncpg'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

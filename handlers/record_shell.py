@@ -1,0 +1,81 @@
+"""`hami-bot record`: writes what it reads of a cluster; and what a restart would destroy, before a change."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from bot.errors import SourceError, UsageError
+from playbooks.playbook import Sources
+
+if TYPE_CHECKING:
+    from handlers.changes.request import Seen
+
+
+class RecordAsked(NamedTuple):
+    """The command as typed."""
+
+    out: Path
+    pod: tuple[str, str] | None
+    options: dict[str, Any]
+
+
+def record_command(program: str, options: Sequence[click.Parameter]) -> click.Command:
+    """The command; what it gives is a RecordAsked."""
+    return click.Command(
+        "record",
+        callback=_asked,
+        help="Write a redacted recording of the cluster, which --recording replays offline.",
+        epilog=f"Example: {program} record -o case.tar.gz --pod ml/trainer-0",
+        params=[
+            click.Option(
+                ["-o", "--out"],
+                type=click.Path(path_type=Path),
+                required=True,
+                metavar="PATH",
+                help="A folder or NAME.tar.gz.",
+            ),
+            click.Option(["--pod"], metavar="NS/NAME", help="Keep only the log lines that name this pod."),
+            *options,
+        ],
+    )
+
+
+def _asked(out: Path, pod: str | None, **options: Any) -> RecordAsked:
+    namespace, _, name = (pod or "").partition("/")
+    if pod and not (namespace and name):
+        raise UsageError(f"--pod {pod!r} is not NAMESPACE/NAME", example="--pod ml/trainer-0")
+    return RecordAsked(out, (namespace, name) if pod else None, options)
+
+
+async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | None) -> str:
+    """Record the cluster; what was written and what could not be, for a person."""
+    from bot.kube.live import LiveCluster  # noqa: PLC0415  # see `handlers.where`
+    from bot.kube.record import record  # noqa: PLC0415
+
+    cluster = sources.cluster
+    if not isinstance(cluster, LiveCluster):
+        raise UsageError(
+            "this cluster is itself a recording", hint="Name a live cluster with --kubeconfig or --context."
+        )
+    summary = await record(cluster, out, pod=pod, server_version=await cluster.server_version())
+    lines = [f"wrote {summary.path}: {sum(summary.objects.values())} objects, {len(summary.logs)} logs"]
+    lines += [f"left out {gap.source}: {gap.why}" for gap in summary.gaps]
+    lines += [f"left out {one}" for one in cluster.undecodable]
+    if not summary.objects:
+        raise SourceError("nothing of the cluster could be read", hint="\n".join(lines[1:]))
+    return "\n".join(lines)
+
+
+async def write_capture(sources: Sources, found: "Seen", out: Path) -> str:
+    """Record what ends with the scheduler's pods; what was written and what could not be, for a person."""
+    from bot.kube.capture import capture  # noqa: PLC0415
+    from bot.kube.live import LiveCluster  # noqa: PLC0415
+
+    cluster = sources.cluster
+    if not isinstance(cluster, LiveCluster):
+        raise UsageError("only a live cluster can be captured")
+    summary = await capture(cluster, found.namespace, found.around.pods or found.install.pods, out)
+    lines = [f"captured what the restart destroys: {summary.path}"]
+    return "\n".join([*lines, *(f"left out {gap.source}: {gap.why}" for gap in summary.gaps)])

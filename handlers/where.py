@@ -1,0 +1,91 @@
+"""Which cluster a shell means, and how it is opened: what was typed counts before the settings."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from bot.errors import NoSuchCluster, WhichCluster
+from bot.kube.podget import PodPorts
+from bot.kube.recordedports import RecordedPorts
+from bot.kube.recording import RecordedCluster
+from bot.settings import load_settings
+from bot.texts import Language
+from playbooks.playbook import Sources
+
+if TYPE_CHECKING:
+    from bot.kube.live import LiveCluster
+    from bot.kube.writer import Writer
+
+
+class Where(NamedTuple):
+    """Which cluster is meant, as typed."""
+
+    cluster: str = ""
+    kubeconfig: Path | None = None
+    context: str = ""
+    recording: Path | None = None
+    config: Path | None = None
+
+
+@asynccontextmanager
+async def open_sources(where: Where) -> AsyncGenerator[Sources]:
+    """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
+    where, names = _with_settings(where)
+    if where.recording is not None:
+        recorded = RecordedCluster.open(where.recording, name=where.cluster)
+        yield Sources(recorded, *names, ports=RecordedPorts(recorded))
+        return
+    # The official client and aiohttp take 0.3 s, which a recording does without.
+    from bot.kube.connect import open_cluster  # noqa: PLC0415
+
+    async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
+        yield Sources(cluster, *names, ports=_ports(where, cluster))
+
+
+def _ports(where: Where, cluster: "LiveCluster") -> PodPorts:
+    """Through the API server, or straight where the settings say so."""
+    settings = load_settings(where.config)
+    if settings is None or not settings.profiles.direct:
+        return cluster
+    from bot.kube.podport import Straight  # noqa: PLC0415  # as below
+
+    return Straight(cluster, trust_any=settings.profiles.trust_any_certificate)
+
+
+@asynccontextmanager
+async def open_writing(where: Where) -> "AsyncGenerator[Writer | None]":
+    """The way to write to the same cluster; None where that is a recording."""
+    where, _ = _with_settings(where)
+    if where.recording is not None:
+        yield None
+        return
+    from bot.kube.connect import open_writer  # noqa: PLC0415  # as above
+
+    async with await open_writer(kubeconfig=where.kubeconfig, context=where.context) as writer:
+        yield writer
+
+
+def language(where: Where) -> Language:
+    """The language of the settings."""
+    settings = load_settings(where.config)
+    return settings.language if settings else "en"
+
+
+def _with_settings(where: Where) -> tuple[Where, tuple[str, str]]:
+    """The typed words completed by the settings of the cluster; and where HAMi is, if they say so."""
+    settings = load_settings(where.config)
+    clusters = settings.clusters if settings else {}
+    typed = where.recording or where.kubeconfig or where.context
+    if where.cluster and where.cluster not in clusters and (where.recording or not typed):
+        raise NoSuchCluster(where.cluster, clusters)
+    if len(clusters) > 1 and not (where.cluster or typed):
+        raise WhichCluster(sorted(clusters))
+    name = where.cluster or ("" if typed or not clusters else next(iter(clusters)))
+    chosen = clusters.get(name)
+    if chosen is None:
+        return where, ("", "")
+    where = where._replace(cluster=name)
+    if not typed:
+        where = where._replace(recording=chosen.recording, kubeconfig=chosen.kubeconfig, context=chosen.context)
+    return where, (chosen.hami_namespace, chosen.scheduler_deployment)
