@@ -10,7 +10,6 @@ COPY pyproject.toml README.md LICENSE ./
 COPY bot bot
 COPY handlers handlers
 COPY playbooks playbooks
-COPY sandbox sandbox
 # The bytecode is unchecked: no file changes any more, and a copy's times need not be the original's.
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
  && pip --python /opt/hami-bot/bin/python install --no-deps --no-index dist/*.whl \

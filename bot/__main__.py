@@ -4,6 +4,8 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
+from bot.errors import UsageError
+
 if TYPE_CHECKING:
     from handlers.where import Where
 
@@ -42,7 +44,10 @@ async def _serve(where: "Where") -> None:
 
 
 async def _demo(port: int) -> None:
-    from sandbox.demo import run as run_demo  # noqa: PLC0415  # the one command that knows the sandbox
+    try:
+        from sandbox.demo import run as run_demo  # noqa: PLC0415  # the one command that knows the sandbox
+    except ModuleNotFoundError as error:
+        raise UsageError("the image has no demo", hint="Install hami-bot with pip, and run it there.") from error
 
     gc.enable()
     await run_demo(port)

@@ -1,18 +1,15 @@
-"""Answers that come packed, unpacked whole by zlib-ng: 58 MB of nodes take 0.04 s. Python's own zlib takes 0.08 s, and
-aiohttp's way, piece by piece, twice that.
+"""Answers that come packed, unpacked whole: 58 MB of nodes take 0.08 s, aiohttp's way, piece by piece, twice that.
 
 So its session is told to leave bodies as they come. Only lists are asked for with gzip, but a pod or a proxy may pack
 whatever it likes: every body is read through here.
 """
 
+import zlib
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import aiohttp
-from zlib_ng import zlib_ng
 
-_zlib: Any = zlib_ng  # its stubs take the class of its errors for an error
-_GZIP = 16 + zlib_ng.MAX_WBITS
+_GZIP = 16 + zlib.MAX_WBITS
 MOST_BYTES = 128 * 2**20
 """Of an unpacked body: a page of 500 objects, each with as many annotations as Kubernetes takes (256 KiB). Packed, it
 may be a thousandth of that, so the size of what came bounds nothing."""
@@ -26,7 +23,7 @@ async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
     body = await answer.read()
     if not _is_packed(answer):
         return body
-    # Its last field says so, or lies: no more is unpacked. With room for much more, a page takes 1.5 times as long.
+    # Its last field says so, or lies: no more is unpacked.
     size = int.from_bytes(body[-4:], "little")
     if size > MOST_BYTES:
         raise aiohttp.ClientPayloadError(f"unpacked it is larger than {MOST_BYTES >> 20} MiB, or it is cut short")
@@ -46,8 +43,8 @@ def beginning(answer: aiohttp.ClientResponse, body: bytes, limit: int) -> bytes:
     if not _is_packed(answer):
         return body[:limit]
     try:
-        return _zlib.decompressobj(_GZIP).decompress(body, limit)
-    except _zlib.error:
+        return zlib.decompressobj(_GZIP).decompress(body, limit)
+    except zlib.error:
         return b""
 
 
@@ -63,14 +60,14 @@ class _Unpacking:
     """One gzip member. A body of several (RFC 1952 allows it, no API server sends it) is refused, not cut short."""
 
     def __init__(self) -> None:
-        self._gzip = _zlib.decompressobj(_GZIP)
+        self._gzip = zlib.decompressobj(_GZIP)
 
     def pieces(self, packed: bytes, most: int) -> Iterator[bytes]:
         """What can be unpacked now, at most so many bytes at once. Raises ClientPayloadError."""
         while packed:
             try:
                 piece = self._gzip.decompress(packed, most)
-            except _zlib.error as error:
+            except zlib.error as error:
                 raise aiohttp.ClientPayloadError(str(error)) from error
             if self._gzip.unused_data:
                 raise aiohttp.ClientPayloadError("more follows behind the end of its packing")

@@ -4,8 +4,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+from google.protobuf.message import DecodeError
+
 from bot.errors import SourceError
-from bot.pprof import wire
+from bot.pprof import profile_pb2
 from bot.pprof.profile import (
     BASE_LABEL,
     Function,
@@ -61,8 +63,8 @@ def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
     if len(data) > WORTH_SCANNING:
         check(data)
     try:
-        message = wire.parse(data)
-    except wire.DecodeError as error:
+        message = profile_pb2.Profile.FromString(data)
+    except DecodeError as error:
         raise _not_a_profile(data) from error
     try:
         return _Tables(message).profile()

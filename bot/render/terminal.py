@@ -6,7 +6,7 @@ quote that looks like a command cannot be taken for one.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bot.render.bars import bars
@@ -34,8 +34,10 @@ _NAMES_SHOWN_OF_CAUSE = 8
 _LONGEST_NAME = 40
 _COLUMN_GAP = 2
 
-_HEADING, _LABEL, _COMMAND = "bold", "dim", "cyan"
-_SEVERITY_STYLES: dict[Severity, str] = {"info": "bold green", "warning": "bold yellow", "critical": "bold red"}
+# Parameters of ANSI's SGR. The sixteen colours of the reader's own theme: we cannot know what stands out on their
+# background.
+_HEADING, _LABEL, _COMMAND = "1", "2", "36"
+_SEVERITY_STYLES: dict[Severity, str] = {"info": "1;32", "warning": "1;33", "critical": "1;31"}
 
 _MARK = re.compile(r"(?<=[,;/])")
 _NOT_AT_LINE_START = frozenset(",.;:!?)]}%，。；：！？）】》」』、…’”\ufe0f")
@@ -43,7 +45,7 @@ _NOT_AT_LINE_END = frozenset("（【《「『‘“")
 
 
 class Line(NamedTuple):
-    """One line of output: fixed words of ours, then text; the styles are rich's."""
+    """One line of output: fixed words of ours, then text; the styles are SGR parameters."""
 
     lead: str = ""
     text: str = ""
@@ -72,7 +74,7 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> st
         *(_table(table, say, wide) for table in report.tables),
         _gaps(report.gaps, say, width),
     ]
-    show = _painter() if colour else _plain
+    show = _painted if colour else _plain
     return "\n\n".join("\n".join(map(show, section)) for section in sections if section) + "\n"
 
 
@@ -258,17 +260,9 @@ def _plain(line: Line) -> str:
     return (line.lead + line.text).rstrip(" ")
 
 
-def _painter() -> Callable[[Line], str]:
-    # Imported here because it takes as long as the whole plain path.
-    from rich.color import ColorSystem  # noqa: PLC0415
-    from rich.style import Style  # noqa: PLC0415
-
-    def paint(line: Line) -> str:
-        parts = ((line.lead, line.lead_style), (line.text, line.style))
-        # The sixteen colours of the reader's own theme: we cannot know what stands out on their background.
-        return "".join(Style.parse(style).render(text, color_system=ColorSystem.STANDARD) for text, style in parts)
-
-    return paint
+def _painted(line: Line) -> str:
+    parts = ((line.lead, line.lead_style), (line.text, line.style))
+    return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in parts)
 
 
 # --------------------------------------------------------------------------------------------------------- text

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bot.errors import SourceError, UsageError
-from bot.pprof import wire
 from bot.pprof.decode import LONGEST_TEXT, read
 from bot.pprof.filters import Filters
 from bot.pprof.findings import explain
@@ -337,12 +336,6 @@ def test_any_bytes_give_a_table_or_a_clear_error(profile: bytes) -> None:
             top(read(given_bytes))
         except (SourceError, UsageError) as error:
             assert error.message  # noqa: PT017  # either is right
-
-
-def test_protobufs_own_factory_reads_the_same() -> None:
-    theirs = wire._made_by_the_factory()  # the way that is taken where the C core is elsewhere
-    plain = gzip.decompress(CPU)
-    assert theirs.FromString(plain).SerializeToString() == wire.parse(plain).SerializeToString()
 
 
 def one_name_everywhere(locations: int) -> bytes:
