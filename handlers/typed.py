@@ -7,6 +7,7 @@ put marks before a question, and the bot's own escape inserts characters that no
 import re
 import unicodedata
 
+from bot.changes.kinds import KINDS
 from bot.slack.render.text import LOOKALIKES
 from handlers.grammar import DASHES, straight_option
 from handlers.understand import BOT, COMMAND
@@ -109,7 +110,7 @@ def _free_text_follows(words: list[str]) -> bool:
     """Whether a reason or a note begins behind the words."""
     at = _verb_at(words)
     match [one.lower() for one in words[at : at + 3]]:
-        case ["verbosity" | "profiling", _, *_]:
+        case [verb, _, *_] if verb in KINDS:
             return words[-1].lower() == "because"
         case ["note" | "close"] | ["triage", "note" | "close"]:
             return True

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import click
 
+from bot.changes.kinds import KINDS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Texts
-from handlers.changes.words import EXAMPLES, SUMMARIES, ChangeAsked, change_commands
+from handlers.changes.words import ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, explain_code, nearest, read
 from handlers.oncall import words as oncall
 from handlers.profiles import words as profiles
@@ -21,13 +22,13 @@ COMMAND = "/hami"
 BOT = "hami-bot"
 """Its name in the workspace, as the manifest gives it."""
 _EXAMPLES = {
-    **EXAMPLES,
+    **{kind.verb: kind.example for kind in KINDS.values()},
     profiles.VERB: profiles.EXAMPLE,
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
 }
 _SUMMARIES = {
-    **SUMMARIES,
+    **{kind.verb: kind.summary for kind in KINDS.values()},
     profiles.VERB: profiles.SUMMARY,
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,

@@ -36,9 +36,10 @@ def finding_codes() -> set[str]:
 
 
 def impact_codes() -> set[str]:
-    """What `bot.changes.blast` tells; the kinds of an owner by name, since they come from another file."""
-    tree = ast.parse((_ROOT / "bot" / "changes" / "blast.py").read_text(encoding="utf-8"))
-    calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and getattr(one.func, "id", "") == "tell"]
+    """What a change brings with it; the kinds of an owner by name, since they are not told in their own words."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (_ROOT / "bot" / "changes").glob("*.py")]
+    nodes = [one for tree in trees for one in ast.walk(tree) if isinstance(one, ast.Call)]
+    calls = [one for one in nodes if getattr(one.func, "id", "") == "tell"]
     return {code for one in calls for code in _strings(one.args[0])} | {"gitops-argocd", "gitops-flux"}
 
 

@@ -272,7 +272,7 @@ def test_an_extension_beyond_the_longest_time_is_refused_before_anything_is_writ
         assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
         until = json.loads(here.deployment["metadata"]["annotations"][KEY])["at"]
         refused = report_of(here.hami_bot("verbosity", "extend", "4h", "-o", "json"), 5)
-        assert "a change lasts 4 h at most" in refused["verdict"]
+        assert "a change lasts at most 4h" in refused["verdict"]
         assert json.loads(here.deployment["metadata"]["annotations"][KEY])["at"] == until
 
 

@@ -1,11 +1,11 @@
 """What of a Deployment the effect of a change rests on; whoever approves a change approves it on this basis. Pure."""
 
 import hashlib
-from typing import Any, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.changes.flags import Object
+from bot.changes.flags import Object, part_of
 
 Kind = Literal["gitops-argocd", "gitops-flux", "helm"]
 _MARKS: tuple[tuple[Kind, str, str], ...] = (
@@ -27,8 +27,8 @@ class Owner(NamedTuple):
 
 def owner_of(deployment: Object) -> Owner | None:
     """The first of Argo CD, Flux and Helm that has marked the Deployment as its own."""
-    meta = _part(deployment, "metadata")
-    labels, annotations = _part(meta, "labels"), _part(meta, "annotations")
+    meta = part_of(deployment, "metadata")
+    labels, annotations = part_of(meta, "labels"), part_of(meta, "annotations")
     for kind, part, key in _MARKS:
         if value := (labels if part == "labels" else annotations).get(key):
             return Owner(kind, key, str(value))
@@ -44,11 +44,6 @@ def basis_of(deployment: Object) -> str:
     by themselves, and with them neither what a change does nor what it brings. `metadata.generation` is none either: it
     counts edits of the spec that were taken back.
     """
-    uid = _part(deployment, "metadata").get("uid", "")
+    uid = part_of(deployment, "metadata").get("uid", "")
     rests_on = (uid, deployment.get("spec"), owner_of(deployment))
     return hashlib.sha256(msgspec.json.encode(rests_on, order="deterministic")).hexdigest()
-
-
-def _part(thing: Object, name: str) -> Object:
-    part: Any = thing.get(name)
-    return cast(Object, part) if isinstance(part, dict) else {}

@@ -22,7 +22,7 @@ def by_hand(deployment: Object | None, record: Record) -> str:
         restart = shlex.join([*at, "rollout", "restart", "deployment", name])
         return f"{restart} && {shlex.join([*at, 'annotate', 'deployment', name, f'{KEY}-'])}"
     spot = find_spot(deployment, record.container) if deployment else None
-    found = [one for one in sets_of(spot, record.flag) if one.value == record.new] if spot else []
+    found = [one for one in sets_of(spot, record.kind.flag) if one.value == record.new] if spot else []
     if spot is None or not found:
         return shlex.join([*at, "edit", "deployment", name])
     back = [each for one in reversed(found) for each in _set_back(record, spot, one)]

@@ -7,9 +7,9 @@ What somebody else made of the object is never overwritten. Among their edits ou
 import difflib
 from typing import Literal, NamedTuple
 
-from bot.changes.flags import SHOWN, Object, find_spot
+from bot.changes.flags import Object, find_spot
 from bot.changes.merge import Ours, stand_of
-from bot.changes.plan import LONGEST_S, Patch, annotation, plan_forget, plan_retime, plan_revert
+from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
 from bot.changes.record import Record, Unreadable, read_record
 from bot.kube.redact import masked_arguments
 
@@ -79,14 +79,14 @@ def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget |
     if stand == "back":
         return Forget(record, plan_forget(deployment), "reverted-by-another")
     if now < record.deadline:
-        from_the_future = record.since > now + AHEAD_S or record.deadline > now + LONGEST_S + AHEAD_S
+        from_the_future = record.since > now + AHEAD_S or record.deadline > now + record.kind.longest_s + AHEAD_S
         return _retimed(deployment, record, now) if from_the_future else Wait(record)
     diff = _diff(record.words_after, spot.words(record.field))
     if isinstance(stand, Ours):
         return Restore(record, plan_revert(deployment, record, stand.words), diff)
     if stand == "unclear":
         where = f"container {record.container} of {here}"
-        return Blocked(record, f"{SHOWN[record.flag]} is {record.new} in several places of {where}")
+        return Blocked(record, f"{record.kind.flag.shown} is {record.new} in several places of {where}")
     return Forget(record, plan_forget(deployment), "drifted", diff)
 
 

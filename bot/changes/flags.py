@@ -13,13 +13,24 @@ Object = dict[str, Any]
 """An object of the API as its JSON is."""
 Field = Literal["command", "args"]
 
-VERBOSITY, PROFILING = "v", "profiling"
-SHOWN = {VERBOSITY: "-v", PROFILING: "--profiling"}
-"""As people write it."""
-Flag = Literal["v", "profiling"]
-
-_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _SHELL = re.compile(r"\s-{1,2}[A-Za-z]")
+
+
+class Flag(NamedTuple):
+    """A flag by its name without hyphens; a bool takes no word of its own."""
+
+    name: str
+    is_bool: bool = False
+
+    @property
+    def shown(self) -> str:
+        """As people write it: `-v`, `--profiling`."""
+        return f"-{self.name}" if self.is_short else f"--{self.name}"
+
+    @property
+    def is_short(self) -> bool:
+        """Of one letter: its value may follow without a sign, as in `-v4`."""
+        return len(self.name) == 1
 
 
 class Unsuitable(ValueError):  # noqa: N818  # what the person is told
@@ -80,6 +91,12 @@ def containers(deployment: Object) -> list[Object]:
     return cast(list[Object], at) if isinstance(at, list) else []
 
 
+def part_of(thing: Object, name: str) -> Object:
+    """What stands under the name, empty where that is no object."""
+    found = thing.get(name)
+    return cast(Object, found) if isinstance(found, dict) else {}
+
+
 def _words(value: Any) -> tuple[str, ...]:
     return tuple(str(word) for word in cast(list[Any], value)) if isinstance(value, list) else ()
 
@@ -110,20 +127,15 @@ def last_set(spot: Spot, flag: Flag) -> Set | None:
 
 def _read(words: tuple[str, ...], at: int, flag: Flag) -> Set | None:
     word = words[at]
-    match = re.fullmatch(rf"(--?{flag}=)(.*)", word, re.DOTALL)
+    match = re.fullmatch(rf"(--?{re.escape(flag.name)}=)(.*)", word, re.DOTALL)
     if match:
         return Set("command", at, match[1], match[2])
-    if word in (f"-{flag}", f"--{flag}"):
-        if flag == PROFILING:  # a bool takes no word of its own
+    if word in (f"-{flag.name}", f"--{flag.name}"):
+        if flag.is_bool:
             return Set("command", at, f"{word}=", "true")
         return Set("command", at + 1, "", words[at + 1]) if at + 1 < len(words) else None
-    match = re.fullmatch(r"(-v)(\d+)", word) if flag == VERBOSITY else None
+    match = re.fullmatch(rf"(-{re.escape(flag.name)})(\d+)", word) if flag.is_short else None
     return Set("command", at, match[1], match[2]) if match else None
-
-
-def is_on(value: str) -> bool:
-    """Whether a bool flag's value means true, as Go's strconv.ParseBool has it."""
-    return value in _TRUE
 
 
 def with_value(spot: Spot, flag: Flag, value: str) -> tuple[Field, tuple[str, ...]]:
@@ -140,8 +152,7 @@ def with_value(spot: Spot, flag: Flag, value: str) -> tuple[Field, tuple[str, ..
             raise Unsuitable(Reason("in-the-image", {"container": spot.container}))
         if "--" in spot.words(field):
             raise Unsuitable(Reason("ended-flags", {"container": spot.container}))
-        dashes = "-" if flag == VERBOSITY else "--"
-        return field, (*spot.words(field), f"{dashes}{flag}={value}")
+        return field, (*spot.words(field), f"{flag.shown}={value}")
     words = list(spot.words(now.field))
     words[now.at] = f"{now.spelling}{value}"
     return now.field, tuple(words)

@@ -26,7 +26,7 @@ def stand_of(record: Record, spot: Spot) -> Stand:
     """What became of our element in the container."""
     now = spot.words(record.field)
     if record.means == "debug-flags":  # no words were changed: the level that they set has to be the old one still
-        found = last_set(spot, record.flag)
+        found = last_set(spot, record.kind.flag)
         return Ours(now) if (found.value if found else "") == record.old else "theirs"
     if now == record.words_after:
         return Ours(record.words_before)
@@ -38,7 +38,7 @@ def stand_of(record: Record, spot: Spot) -> Stand:
     with_ours = [one for one in left if one.value == record.new]
     if with_ours and len(with_ours) == sum(one.value == record.new for one in made):
         return Ours(_without(now, with_ours[-1], record, appended=len(made) > len(before)))
-    if with_ours or any(one.value == record.new for one in sets_of(spot, record.flag)):
+    if with_ours or any(one.value == record.new for one in sets_of(spot, record.kind.flag)):
         return "unclear"
     return "back" if [one.value for one in left[-1:]] == [one.value for one in before[-1:]] else "theirs"
 
@@ -61,7 +61,7 @@ def first_word(one: Set) -> int:
 
 def _sets(record: Record, spot: Spot, words: tuple[str, ...]) -> list[Set]:
     """The settings of the flag in the list that was changed, if it held these words."""
-    found = sets_of(with_words(spot, record.field, words), record.flag)
+    found = sets_of(with_words(spot, record.field, words), record.kind.flag)
     return [one for one in found if one.field == record.field]
 
 

@@ -11,33 +11,19 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from bot.changes.basis import basis_of
-from bot.changes.durations import roughly
-from bot.changes.flags import (
-    PROFILING,
-    SHOWN,
-    VERBOSITY,
-    Flag,
-    Object,
-    Unsuitable,
-    find_spot,
-    is_on,
-    last_set,
-    with_value,
-)
+from bot.changes.durations import format_duration, roughly
+from bot.changes.flags import Object, Unsuitable, find_spot, last_set, part_of, with_value
+from bot.changes.kinds import Kind
 from bot.changes.reasons import Reason
 from bot.changes.record import KEY, VERSION, Means, Record, Unreadable, read_record, write_record
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.hami.version import Version
 from bot.kube.times import format_time
 
-SHORTEST_S, USUAL_S, LONGEST_S = 60, 600, 4 * 3600
-"""Seconds that a change may last; the longest counts from the raise, extensions included."""
+SHORTEST_S = 60
+"""Seconds that a change lasts at least."""
 MOST_SKEW_S = 60.0
 """With a clock that is more seconds from the API server's nothing is raised; what is due is reverted all the same."""
-HIGHEST = 7
-"""From -v=8 on client-go logs request bodies (k8s.io/client-go/rest/request.go, `logBody`), tokens among them."""
-PROFILING_SINCE = Version(2, 6, 0)
-"""HAMi's --profiling (PR 963). An older extender ends at once on the unknown flag."""
 
 KEY_PATH = "/metadata/annotations/" + KEY.replace("~", "~0").replace("/", "~1")
 """The record as a JSON pointer into the Deployment."""
@@ -47,9 +33,9 @@ Patch = tuple[dict[str, Any], ...]
 
 
 class Wanted(NamedTuple):
-    """A change as asked for. `value` is the level, or `true`; `seconds` how long; `by` who asked."""
+    """A change as asked for: the flag's new value, for how many seconds, and who asked."""
 
-    flag: Flag
+    kind: Kind
     value: str
     container: str
     seconds: float
@@ -102,11 +88,11 @@ def plan_raise(
     if spot is None:
         why = Reason("no-container", {"target": _target(deployment), "container": wanted.container})
         return Refusal("no-container", why, Reason("no-container-do"))
-    before = last_set(spot, wanted.flag)
-    if before and _is_enough(wanted, before.value):
+    before = last_set(spot, wanted.kind.flag)
+    if before and wanted.kind.values.covers(before.value, wanted.value):
         return Enough(before.value)
     try:
-        field, words = with_value(spot, wanted.flag, wanted.value)
+        field, words = with_value(spot, wanted.kind.flag, wanted.value)
     except Unsuitable as error:
         return Refusal("unsuitable", error.reason, Reason("elsewhere-do"))
     if wanted.means == "debug-flags":
@@ -117,7 +103,7 @@ def plan_raise(
         v=VERSION,
         id=change_id,
         target=_target(deployment),
-        flag=wanted.flag,
+        flag=wanted.kind.name,
         container=wanted.container,
         field=field,
         words_before=spot.words(field),
@@ -180,7 +166,7 @@ def plan_extension(deployment: Object, record: Record, until: float, *, now: flo
 def plan_retime(deployment: Object, record: Record, *, now: float) -> tuple[Record, Patch]:
     """The record as if it had been raised now, for as long as it was to last and never longer, and the patch."""
     began = math.floor(now)
-    lasts = min(max(0, record.deadline - record.since), LONGEST_S)
+    lasts = min(max(0, record.deadline - record.since), record.kind.longest_s)
     again = msgspec.structs.replace(record, raised_at=_time(began), at=_time(began + lasts))
     return again, _rewritten(deployment, again)
 
@@ -189,9 +175,10 @@ def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
     """Why the deadline cannot be moved to `until`: that is beyond the longest time since the raise, or no later than
     the present deadline, so that what is asked for twice at once is done once. None where it can.
     """
-    if until > record.since + LONGEST_S:
-        why = Reason("too-long", {"hours": LONGEST_S // 3600, "at": record.raised_at})
-        left = math.floor((record.since + LONGEST_S - later(record, 0, now=now)) / 60)
+    longest_s = record.kind.longest_s
+    if until > record.since + longest_s:
+        why = Reason("too-long", {"most": format_duration(longest_s), "at": record.raised_at})
+        left = math.floor((record.since + longest_s - later(record, 0, now=now)) / 60)
         do = Reason("too-long-do", {"minutes": left}) if left > 0 else Reason("too-long-end")
         return Refusal("too-long", why, do)
     if until <= record.deadline:
@@ -210,7 +197,7 @@ def unfinished_rollout(deployment: Object) -> Reason | None:
 
     As `kubectl rollout status` judges (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
     """
-    spec, status = _part(deployment, "spec"), _part(deployment, "status")
+    spec, status = part_of(deployment, "spec"), part_of(deployment, "status")
     wanted = spec.get("replicas", 1)
     updated, present = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
@@ -226,16 +213,12 @@ def unfinished_rollout(deployment: Object) -> Reason | None:
 
 
 def _out_of_range(wanted: Wanted) -> Refusal | None:
-    if not SHORTEST_S <= wanted.seconds <= LONGEST_S:
-        why = Reason("duration", {"least": SHORTEST_S // 60, "most": LONGEST_S // 3600})
-        return Refusal("duration", why, Reason("duration-do", {"minutes": USUAL_S // 60}))
-    if wanted.flag == VERBOSITY and not is_level(wanted.value):
-        why = Reason("no-level", {"value": repr(wanted.value)})
-        return Refusal("level", why, Reason("no-level-do", {"highest": HIGHEST}))
-    if wanted.flag == VERBOSITY and int(wanted.value) > HIGHEST:
-        why = Reason("high-level", {"value": HIGHEST + 1})
-        return Refusal("level", why, Reason("high-level-do", {"highest": HIGHEST}))
-    return None
+    kind = wanted.kind
+    if not SHORTEST_S <= wanted.seconds <= kind.longest_s:
+        limits = {"least": format_duration(SHORTEST_S), "most": format_duration(kind.longest_s)}
+        return Refusal("duration", Reason("duration", limits), Reason("duration-do", {"usual": roughly(kind.usual_s)}))
+    refusal = kind.refusal(wanted.container, wanted.value)
+    return Refusal("value", *refusal) if refusal else None
 
 
 def skewed(skew_s: float) -> Reason | None:
@@ -260,7 +243,7 @@ def _open_already(deployment: Object) -> Refusal | None:
         why = Reason("unreadable", {"target": _target(deployment), "annotation": KEY, "why": found.why})
         return Refusal("unreadable", why, Reason("unreadable-do"))
     change = {
-        "flag": SHOWN[found.flag],
+        "flag": found.kind.flag.shown,
         "new": found.new,
         "container": found.container,
         "until": found.at,
@@ -270,16 +253,13 @@ def _open_already(deployment: Object) -> Refusal | None:
 
 
 def _unfit(deployment: Object, wanted: Wanted, version: Version | None) -> Refusal | None:
-    if (
-        wanted.flag == PROFILING
-        and wanted.container == EXTENDER_CONTAINER
-        and (not version or version < PROFILING_SINCE)
-    ):
+    since = wanted.kind.since
+    if since and wanted.container == EXTENDER_CONTAINER and (not version or version < since):
         known = Reason("is-version", {"version": version}) if version else Reason("no-version")
-        why = Reason("no-such-flag", {"since": PROFILING_SINCE, "known": known})
+        why = Reason("no-such-flag", {"flag": wanted.kind.flag.shown, "since": since, "known": known})
         return Refusal("no-such-flag", why, Reason("no-such-flag-do"))
     target = _target(deployment)
-    if _part(deployment, "spec").get("paused"):
+    if part_of(deployment, "spec").get("paused"):
         return Refusal("paused", Reason("paused", {"target": target}), Reason("paused-do"))
     if waits := unfinished_rollout(deployment):
         return Refusal("rollout", Reason("rollout", {"target": target, "waits": waits}), Reason("rollout-do"))
@@ -288,10 +268,10 @@ def _unfit(deployment: Object, wanted: Wanted, version: Version | None) -> Refus
 
 def _no_running_level(deployment: Object, wanted: Wanted, value: str) -> Refusal | None:
     """Why the level cannot be set in the running process, or could not be set back there."""
-    selector = _part(_part(deployment, "spec"), "selector")
-    if (wanted.flag, wanted.container) != (VERBOSITY, KUBE_SCHEDULER_CONTAINER):
+    selector = part_of(part_of(deployment, "spec"), "selector")
+    if not wanted.kind.is_log_level or wanted.container != KUBE_SCHEDULER_CONTAINER:
         why = Reason("not-running", {"container": KUBE_SCHEDULER_CONTAINER})
-    elif value and not is_level(value):
+    elif value and not wanted.kind.values.is_value(value):
         why = Reason("no-way-back", {"value": repr(value)})
     elif selector.get("matchExpressions"):
         why = Reason("expressions", {"target": _target(deployment)})
@@ -300,20 +280,9 @@ def _no_running_level(deployment: Object, wanted: Wanted, value: str) -> Refusal
     return Refusal("unsuitable", why, Reason("by-words-do"))
 
 
-def is_level(value: str) -> bool:
-    """Whether it is a number as -v takes it."""
-    return len(value) < 10 and value.isascii() and value.isdigit()
-
-
 def _storable(text: str) -> str:
     """Without halves of surrogate pairs, which a shell's arguments may hold and JSON cannot."""
     return text.encode(errors="replace").decode()
-
-
-def _is_enough(wanted: Wanted, value: str) -> bool:
-    if wanted.flag == PROFILING:
-        return is_on(value)
-    return is_level(value) and int(value) >= int(wanted.value)
 
 
 def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -342,12 +311,7 @@ def _test(path: str, value: Any) -> dict[str, Any]:
 
 
 def _metadata(deployment: Object) -> Object:
-    return _part(deployment, "metadata")
-
-
-def _part(deployment: Object, name: str) -> Object:
-    part = deployment.get(name)
-    return cast(Object, part) if isinstance(part, dict) else {}
+    return part_of(deployment, "metadata")
 
 
 def _uid(deployment: Object) -> str:

@@ -7,7 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from bot.changes.flags import Field, Flag
+from bot.changes.flags import Field
+from bot.changes.kinds import Kind, UnknownKind, kind_of_flag
 from bot.kube.times import parse_time
 
 KEY = "hami-bot.io/temporary-change"
@@ -22,15 +23,16 @@ Means = Literal["patch", "debug-flags"]
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_before": "from", "words_after": "to"}):
     """How to undo an open change, and for whom. Times are RFC 3339 in UTC with whole seconds.
 
-    `target` is `namespace/name` of the Deployment. `words_before` and `words_after` are the whole list `field` of the
-    container; `old` (empty: it was not set) and `new` the flag's values. `at` is the deadline. `until_captured` is the
-    pod (`namespace/name`) whose lines end it early.
+    `target` is `namespace/name` of the Deployment. `flag` names a kind of `bot.changes.kinds`: any other raises
+    UnknownKind. `words_before` and `words_after` are the whole list `field` of the container; `old` (empty: it was not
+    set) and `new` the flag's values. `at` is the deadline. `until_captured` is the pod (`namespace/name`) whose lines
+    end it early.
     """
 
     v: int
     id: str
     target: str
-    flag: Flag
+    flag: str
     container: str
     field: Field
     words_before: tuple[str, ...]
@@ -45,6 +47,13 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_bef
     channel: str = ""
     until_captured: str = ""
     extended: int = 0
+
+    def __post_init__(self) -> None:
+        kind_of_flag(self.flag)
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of_flag(self.flag)
 
     @property
     def deadline(self) -> float:
@@ -71,7 +80,8 @@ def read_record(text: str) -> Record | Unreadable:
     try:
         record = msgspec.json.decode(text, type=Record)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return Unreadable(text, f"it is no record of a change: {error}")
+        unknown = isinstance(error.__cause__, UnknownKind)
+        return Unreadable(text, str(error.__cause__) if unknown else f"it is no record of a change: {error}")
     if record.v != VERSION:
         return Unreadable(text, f"it was written by another version of hami-bot (record version {record.v})")
     if parse_time(record.at) is None or parse_time(record.raised_at) is None:

@@ -1,13 +1,9 @@
 """A level set in the running kube-schedulers, which need no restart for it (their PUT /debug/flags/v)."""
 
-from bot.changes.flags import VERBOSITY, Object, find_spot, last_set
-from bot.changes.plan import is_level
+from bot.changes.flags import Object, find_spot, last_set
 from bot.changes.record import Record
 from bot.errors import NotFound, SourceError
 from bot.kube.writer import Writer
-
-_KLOG_DEFAULT = "0"
-"""What -v is when nothing sets it (k8s.io/klog/v2, `InitFlags`)."""
 
 
 async def set_running(writer: Writer, deployment: Object, record: Record, level: str) -> int:
@@ -23,7 +19,7 @@ async def set_running(writer: Writer, deployment: Object, record: Record, level:
     count = 0
     for pod in await writer.pods_of(deployment):
         try:
-            await writer.set_verbosity(namespace, pod, level or _KLOG_DEFAULT)
+            await writer.set_verbosity(namespace, pod, level or record.kind.values.default)
             count += 1
         except NotFound:
             continue
@@ -37,5 +33,5 @@ async def set_running(writer: Writer, deployment: Object, record: Record, level:
 def level_now(deployment: Object, record: Record) -> str:
     """The level that the container's words say now, empty if none."""
     spot = find_spot(deployment, record.container)
-    found = last_set(spot, VERBOSITY) if spot else None
-    return found.value if found and is_level(found.value) else ""
+    found = last_set(spot, record.kind.flag) if spot else None
+    return found.value if found and record.kind.values.is_value(found.value) else ""

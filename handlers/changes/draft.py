@@ -5,8 +5,9 @@ import re
 
 import msgspec
 
+from bot.changes.kinds import kind_of
 from bot.changes.plan import Plan
-from handlers.changes.words import Raise, Verb
+from handlers.changes.words import Raise
 
 FRESH_S = 600.0
 """Seconds after which what was shown is not confirmed any more: things have moved on."""
@@ -19,13 +20,14 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """A change that was offered. `shown` seals what would be written; `offered_at` is by the API server's clock,
     in seconds since 1970. `thread_ts` is the thread where it was asked for, empty: in none.
 
-    It comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed.
+    It comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed. A verb of
+    no kind raises UnknownKind.
     """
 
     id: str
     cluster: str
     channel: str
-    verb: Verb
+    verb: str
     value: str
     container: str
     seconds: float
@@ -34,6 +36,9 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     shown: str
     offered_at: float
     thread_ts: str = ""
+
+    def __post_init__(self) -> None:
+        kind_of(self.verb)
 
     @property
     def request(self) -> Raise:

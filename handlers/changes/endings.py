@@ -30,7 +30,7 @@ class Endings:
         self._open = open_sources
 
     async def __call__(self, record: Record) -> str:
-        if record.flag != "v":
+        if not record.kind.is_log_level:
             return ""
         try:
             async with self._open() as sources:

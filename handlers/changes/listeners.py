@@ -1,4 +1,4 @@
-"""`verbosity` and `profiling` in Slack: commands, mentions, the form, and the buttons of cards.
+"""Temporary changes in Slack: commands, mentions, the form, and the buttons of cards.
 
 What is asked is shown first, in a form where one can be opened, else in a message that one person sees; only what they
 confirm there is done.
@@ -37,7 +37,7 @@ from handlers.changes.report import open_one, planned_report, shown_report
 from handlers.changes.request import Asker, look, prepare
 from handlers.changes.stale import edit_stale
 from handlers.changes.terms import AccessDenied, Over, Person, Refused
-from handlers.changes.typed import as_typed, draft_words, split_change
+from handlers.changes.typed import as_typed, draft_words, is_change, is_reverting, split_change
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
 from handlers.desk import DONE, Desk
@@ -46,8 +46,6 @@ from handlers.question import Question
 from handlers.typed import without_invisible
 from handlers.understand import COMMAND, Help, example, understand
 from handlers.words import as_delivered, command_words, mentioned_words, plain_text
-
-_CHANGING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:verbosity|profiling)\b")
 
 Said = Callable[[], Awaitable[str | Message | None]]
 """What is to be told; None when it is shown elsewhere."""
@@ -58,18 +56,18 @@ def register(app: App, desk: Desk, changes: ChangeDesk) -> None:
     window = _Window(desk, changes)
 
     async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_CHANGING.match(command_words(body)))
+        return is_change(command_words(body))
 
     async def mentioned(event: dict[str, Any]) -> bool:
         message = heard(event)
-        return message is not None and bool(_CHANGING.match(window.words_of(message)))
+        return message is not None and is_change(window.words_of(message))
 
     async def said_directly(event: dict[str, Any]) -> bool:
         return is_direct(event) and await mentioned(event)
 
     async def asked_by_button(body: dict[str, Any]) -> bool:
         value = read_value(_action(body).get("value", ""))
-        return bool(value and _CHANGING.match(value.words))
+        return value is not None and is_change(value.words)
 
     app.command(COMMAND, matchers=[commanded])(window.command)
     app.event("app_mention", matchers=[mentioned])(window.mention)
@@ -142,7 +140,7 @@ class _Window:
         await self._ask(body["trigger_id"], self._clicked(body, words), body["trigger_id"])
 
     async def _ask(self, key: str, question: Question, trigger_id: str) -> None:
-        undoes = bool(re.search(r"\b(?:revert|off)\s*$", question.words))
+        undoes = is_reverting(question.words)
         await self._desk.do(key, self._in_words, question, _InWords(trigger_id), regardless=undoes)
 
     async def _answer(self, taken: Taken[_InWords]) -> None:

@@ -6,12 +6,12 @@ from typing import NamedTuple
 from msgspec import UNSET, UnsetType
 
 from bot.changes.durations import format_duration
-from bot.changes.flags import PROFILING, SHOWN, VERBOSITY, Flag, Set, find_spot, last_set
+from bot.changes.flags import Set, find_spot, last_set
 from bot.changes.journal import Event
+from bot.changes.kinds import KINDS, Kind, kind_of
 from bot.changes.plan import Enough, Plan, Refusal, annotation
 from bot.changes.record import Record
 from bot.codes import Code, as_code
-from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.redact import masked_arguments
 from bot.kube.times import format_time
 from bot.report import (
@@ -33,11 +33,10 @@ from bot.report import (
 )
 from bot.texts import Texts
 from handlers.changes.request import Planned, Seen
-from handlers.changes.words import FLAGS, Extend, Raise, Revert, Show, Verb, words_of
+from handlers.changes.words import Extend, Raise, Revert, Show, words_of
 from playbooks.quotes import kubectl
 from playbooks.rules.changing import described, of_record, open_change, undo
 
-_DEFAULTS = {VERBOSITY: "0", PROFILING: "false"}
 _COLUMNS = ("container", "flag", "value", "set by")
 
 
@@ -69,7 +68,7 @@ def planned_report(found: Seen, request: Raise, planned: Planned, say: Texts) ->
     if isinstance(outcome, Enough):
         claim = say(
             "changing.enough",
-            flag=SHOWN[planned.wanted.flag],
+            flag=planned.wanted.kind.flag.shown,
             value=outcome.value,
             container=request.container,
             target=found.target,
@@ -132,7 +131,7 @@ def event_claim(event: Event, say: Texts) -> str:
     values = {
         "target": event.target,
         "container": record.container,
-        "flag": SHOWN[record.flag],
+        "flag": record.kind.flag.shown,
         "old": record.old or say("changing.unset"),
     }
     match event.kind:
@@ -153,7 +152,7 @@ def event_claim(event: Event, say: Texts) -> str:
 def open_one(found: Seen, request: Extend | Revert) -> Record | None:
     """The open change that is to be extended or undone; None where none is, or one of another flag."""
     record = found.open
-    return record if isinstance(record, Record) and record.flag == FLAGS[request.verb] else None
+    return record if isinstance(record, Record) and record.kind is kind_of(request.verb) else None
 
 
 def change_of(plan: Plan, impacts: tuple[Impact, ...]) -> Change:
@@ -181,7 +180,7 @@ def _planned(request: Raise, plan: Plan, say: Texts) -> str:
     record = plan.record
     return say(
         "changing.planned" if record.means == "patch" else "changing.planned-process",
-        flag=SHOWN[record.flag],
+        flag=record.kind.flag.shown,
         container=record.container,
         old=record.old or say("changing.unset"),
         new=record.new,
@@ -211,7 +210,7 @@ def _see_log(found: Seen, request: Raise, say: Texts) -> NextAction:
 def _flag_shown(found: Seen, planned: Planned) -> Evidence:
     """The word that sets the flag now, or else the container's name."""
     spot = find_spot(found.deployment, planned.wanted.container)
-    now = last_set(spot, planned.wanted.flag) if spot else None
+    now = last_set(spot, planned.wanted.kind.flag) if spot else None
     quote = spot.words(now.field)[now.at] if spot and now else planned.wanted.container
     field = now.field if now else "name"
     path = f'{{.spec.template.spec.containers[?(@.name=="{planned.wanted.container}")].{field}}}'
@@ -246,25 +245,22 @@ def _finding(
 
 
 def _flags(found: Seen) -> Table:
-    asked: tuple[tuple[str, Flag], ...] = (
-        (EXTENDER_CONTAINER, VERBOSITY),
-        (EXTENDER_CONTAINER, PROFILING),
-        (KUBE_SCHEDULER_CONTAINER, VERBOSITY),
-    )
-    rows = [row for container, flag in asked if (row := _row(found, container, flag))]
+    names = dict.fromkeys(name for kind in KINDS.values() for name in kind.containers)
+    asked = [(name, kind) for name in names for kind in KINDS.values() if name in kind.containers]
+    rows = [row for name, kind in asked if (row := _row(found, name, kind))]
     return Table("flags", _COLUMNS, tuple(rows))
 
 
-def _row(found: Seen, container: str, flag: Flag) -> tuple[str, ...] | None:
+def _row(found: Seen, container: str, kind: Kind) -> tuple[str, ...] | None:
     spot = find_spot(found.deployment, container)
     if spot is None:
         return None
-    now = last_set(spot, flag)
+    now = last_set(spot, kind.flag)
     record = found.open
-    if isinstance(record, Record) and (record.means, record.container) == ("debug-flags", container):
-        return container, SHOWN[flag], record.new, "PUT /debug/flags/v"
+    if isinstance(record, Record) and (record.means, record.kind, record.container) == ("debug-flags", kind, container):
+        return container, kind.flag.shown, record.new, "PUT /debug/flags/v"
     word = _word(spot.words(now.field), now) if now else ""
-    return container, SHOWN[flag], now.value if now else _DEFAULTS[flag], word
+    return container, kind.flag.shown, now.value if now else kind.values.default, word
 
 
 def _word(words: Sequence[str], now: Set) -> str:
@@ -273,7 +269,7 @@ def _word(words: Sequence[str], now: Set) -> str:
 
 def _report(
     found: Seen,
-    verb: Verb,
+    verb: str,
     findings: list[Finding],
     *,
     tables: tuple[Table, ...] = (),

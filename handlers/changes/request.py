@@ -9,8 +9,10 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple, cast
 
-from bot.changes.blast import Around, blast_radius, needs_nodes
+from bot.changes.blast import blast_radius, needs_nodes
+from bot.changes.consequences import Around
 from bot.changes.flags import Object
+from bot.changes.kinds import kind_of
 from bot.changes.plan import Enough, Plan, Refusal, Wanted, annotation, plan_raise
 from bot.changes.record import Means, Record, Unreadable, read_record
 from bot.errors import NotFound, SourceError
@@ -22,7 +24,7 @@ from bot.kube.selectors import label_matcher
 from bot.kube.writer import Writer
 from bot.report import Gap, Impact
 from bot.texts import Texts
-from handlers.changes.words import FLAGS, Raise, Request
+from handlers.changes.words import Raise, Request
 from playbooks.gather.components import WEBHOOK_NAME
 from playbooks.gather.scheduling import PODS_SOURCE, InstallSeen, gather_install
 from playbooks.playbook import Sources
@@ -114,7 +116,7 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
 def prepare(found: Seen, request: Raise, asker: Asker, change_id: str, say: Texts) -> Planned:
     """What would be done now: pure."""
     wanted = Wanted(
-        flag=FLAGS[request.verb],
+        kind=kind_of(request.verb),
         value=request.value,
         container=request.container,
         seconds=request.seconds,
@@ -173,7 +175,9 @@ def _own_pods(deployment: Object, pods: Sequence[Pod]) -> list[Pod]:
 
 async def _means(request: Request, pods: Sequence[Pod], writer: Writer) -> Means:
     """The running process where all of them take it: a restart costs scheduling and what only the pods hold."""
-    if not isinstance(request, Raise) or request.verb != "verbosity" or request.container != KUBE_SCHEDULER_CONTAINER:
+    if not isinstance(request, Raise) or request.container != KUBE_SCHEDULER_CONTAINER:
+        return "patch"
+    if not kind_of(request.verb).is_log_level:
         return "patch"
     running = [one for one in pods if one.status.phase == "Running"]
     try:

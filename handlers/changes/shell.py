@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
-from bot.changes.flags import SHOWN
 from bot.changes.journal import Event, Open
 from bot.changes.plan import Plan, Refusal, later, unfinished_rollout
 from bot.changes.reasons import Reason
@@ -127,7 +126,7 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
         with _as_a_change():
             record = await changer.raise_(found.namespace, found.name, planned.wanted, found.version, plan)
         tools.tell(
-            f"{SHOWN[record.flag]}={record.new} until {record.at}; undo it with: hami-bot {_undo(request)}\n"
+            f"{record.kind.flag.shown}={record.new} until {record.at}; undo it with: hami-bot {record.kind.reverting}\n"
             "the bot that serves this cluster puts it back then; where there is none: hami-bot revert-overdue\n"
         )
         proofs: tuple[Evidence, ...] = ()
@@ -249,7 +248,3 @@ def whoami() -> str:
         return f"{getpass.getuser()} (shell)"
     except (OSError, KeyError, ImportError):  # a container's user may have no name
         return "somebody (shell)"
-
-
-def _undo(request: Raise) -> str:
-    return "verbosity revert" if request.verb == "verbosity" else "profiling off"

@@ -49,7 +49,7 @@ class Storeless:
             what=what(record, self._say),
             target=record.target,
             until=record.at,
-            command="verbosity revert" if record.flag == "v" else "profiling off",
+            command=record.kind.reverting,
         )
         key = f"{key_of(record.id)}{NO_STORE}"
         for channel in site.journal.told_in(record):

@@ -61,8 +61,12 @@ class OpenChange(NamedTuple):
 
 
 def pending_of(approval: Approval) -> Pending:
-    """What the approval is about."""
-    return msgspec.json.decode(approval.request, type=Pending)
+    """What the approval is about. Raises Refused where this version of hami-bot cannot read it."""
+    try:
+        return msgspec.json.decode(approval.request, type=Pending)
+    except msgspec.DecodeError as error:
+        why = f"what was asked for cannot be read: {error.__cause__ or error}"
+        raise Refused(why, hint="ask for it again") from error
 
 
 def seal_longer(now: OpenChange, until: float, user: str) -> str:

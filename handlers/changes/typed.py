@@ -3,11 +3,24 @@
 import re
 import shlex
 
+from bot.changes.kinds import KINDS
 from handlers.changes.draft import Draft
 from handlers.changes.words import Raise, words_of
 from handlers.words import join_words, plain_text, split_words
 
 _BECAUSE = re.compile(r"\sbecause\s+", re.IGNORECASE)
+_CHANGE = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{'|'.join(KINDS)})\b")
+_REVERTING = re.compile(rf"\b(?:{'|'.join(one.values.revert for one in KINDS.values())})\s*$")
+
+
+def is_change(words: str) -> bool:
+    """Whether they ask for a change, or what is set."""
+    return _CHANGE.match(words) is not None
+
+
+def is_reverting(words: str) -> bool:
+    """Whether a change that is asked for in these words is a revert: that is not put off."""
+    return _REVERTING.search(words) is not None
 
 
 def split_change(text: str) -> list[str]:

@@ -7,41 +7,31 @@ import difflib
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from bot.changes.durations import format_duration, read_duration
-from bot.changes.flags import PROFILING, VERBOSITY, Flag
-from bot.changes.plan import USUAL_S
+from bot.changes.kinds import KINDS, Kind, kind_of
 from bot.errors import UsageError
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from handlers.changes.reason import ReasonedCommand
 
-Verb = Literal["verbosity", "profiling"]
-FLAGS: dict[Verb, Flag] = {"verbosity": VERBOSITY, "profiling": PROFILING}
-EXAMPLES: dict[Verb, str] = {
-    "verbosity": "verbosity 5 for 10m because ml/trainer-0 is refused",
-    "profiling": "profiling on for 15m because filter runs are slow",
-}
-SUMMARIES: dict[Verb, str] = {
-    "verbosity": "Show how much the scheduler logs; raise it for a while, after which it is put back.",
-    "profiling": "Show whether the scheduler serves profiles; switch that on for a while.",
-}
 _CONTAINERS = {"extender": EXTENDER_CONTAINER, "kube-scheduler": KUBE_SCHEDULER_CONTAINER}
 _UNITS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), "m"),
     **dict.fromkeys(("h", "hour", "hours"), "h"),
 }
-_KEYWORDS = ("for", "because", "until-captured")
-_WORDS = (*_KEYWORDS, "extend", "revert", "on", "off")
+_UNTIL = "until-captured"
+_KEYWORDS = ("for", "because", _UNTIL)
+_WORDS = frozenset({*_KEYWORDS, "extend", *(word for one in KINDS.values() for word in one.values.words)})
 
 
 class Show(NamedTuple):
     """What is set now, and what is open."""
 
-    verb: Verb
+    verb: str
 
 
 class Raise(NamedTuple):
@@ -50,7 +40,7 @@ class Raise(NamedTuple):
     With `dry_run` nothing is written: only what would be done is told.
     """
 
-    verb: Verb
+    verb: str
     value: str
     container: str
     seconds: float
@@ -62,14 +52,14 @@ class Raise(NamedTuple):
 class Extend(NamedTuple):
     """To let the open change last `seconds` longer: they are added to its deadline."""
 
-    verb: Verb
+    verb: str
     seconds: float
 
 
 class Revert(NamedTuple):
     """To undo the open change now."""
 
-    verb: Verb
+    verb: str
 
 
 Request = Show | Raise | Extend | Revert
@@ -85,34 +75,32 @@ class ChangeAsked(NamedTuple):
 def change_commands(program: str, options: Callable[[], Sequence[click.Parameter]]) -> list[click.Command]:
     """The verbs for a grammar; `program` is what stands before them in examples, `options` the surface's own."""
 
-    def command(verb: Verb) -> click.Command:
+    def command(kind: Kind) -> click.Command:
         def ask(words: Sequence[str], *, dry_run: bool, **values: Any) -> ChangeAsked:
             options = {"container": values.pop("container", None) or "", "until": values.pop("until_captured", "")}
-            return ChangeAsked(read_change(program, verb, words, dry_run=dry_run, **options), values)
+            return ChangeAsked(read_change(program, kind, words, dry_run=dry_run, **options), values)
 
         return ReasonedCommand(
-            verb,
+            kind.verb,
             callback=ask,
-            params=[*_parameters(verb), *options()],
-            help=f"{SUMMARIES[verb]}\n\n{_GRAMMAR[verb]}",
-            short_help=SUMMARIES[verb],
-            epilog=f"Example: {program} {EXAMPLES[verb]}",
+            params=[*_parameters(kind), *options()],
+            help=f"{kind.summary}\n\n{_grammar(kind)}",
+            short_help=kind.summary,
+            epilog=f"Example: {program} {kind.example}",
         )
 
-    return [command(verb) for verb in FLAGS]
+    return [command(kind) for kind in KINDS.values()]
 
 
 def read_change(
-    program: str, verb: Verb, words: Sequence[str], *, dry_run: bool = False, container: str = "", until: str = ""
+    program: str, kind: Kind, words: Sequence[str], *, dry_run: bool = False, container: str = "", until: str = ""
 ) -> Request:
     """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
     try:
-        request = _read(
-            verb, _with_units(_small(words)), dry_run=dry_run, container=container or "extender", until=until
-        )
+        request = _read(kind, _with_units(_small(words)), dry_run=dry_run, container=container, until=until)
         _check_options(request, given=dry_run or bool(container or until))
     except _WrongError as error:
-        raise UsageError(str(error), example=f"{program} {error.example or EXAMPLES[verb]}") from error
+        raise UsageError(str(error), example=f"{program} {error.example or kind.example}") from error
     return request
 
 
@@ -124,11 +112,15 @@ def _check_options(request: Request, *, given: bool) -> None:
 
 def words_of(request: Raise) -> str:
     """The words that ask for it again, to be done."""
-    words: list[str] = [request.verb, "on" if request.verb == "profiling" else request.value]
-    words += ["for", format_duration(request.seconds)]
+    kind = kind_of(request.verb)
+    words = [kind.verb, kind.values.word(request.value), "for", format_duration(request.seconds)]
     words += ["until-captured", request.until_captured] if request.until_captured else []
-    words += ["--container", "kube-scheduler"] if request.container == KUBE_SCHEDULER_CONTAINER else []
+    words += ["--container", _short(request.container)] if request.container != kind.containers[0] else []
     return shlex.join([*words, *(["because", *request.because.split()] if request.because else [])])
+
+
+def _short(container: str) -> str:
+    return next((short for short, name in _CONTAINERS.items() if name == container), container)
 
 
 class _WrongError(UsageError):
@@ -137,39 +129,41 @@ class _WrongError(UsageError):
         self.example = example
 
 
-def _read(verb: Verb, words: list[str], *, dry_run: bool, container: str, until: str) -> Request:
-    match verb, words:
-        case _, []:
-            return Show(verb)
-        case ("verbosity", ["revert"]) | ("profiling", ["off"]):
-            return Revert(verb)
-        case _, ["extend", duration]:
-            return Extend(verb, _duration(duration))
-        case _, ["extend", *_]:
-            raise _WrongError("extend needs one length of time, which is added to the deadline", f"{verb} extend 10m")
-        case "profiling", ["on", *rest]:
-            value = "true"
-        case "verbosity", [level, *rest] if level.isascii() and level.isdigit():
-            value = str(int(level))
-        case _, [word, *_]:
-            raise _not_understood(verb, word)
-        case _:  # pragma: no cover  # words are a list
-            raise AssertionError(words)
-    told = _clauses(verb, rest)
+def _read(kind: Kind, words: list[str], *, dry_run: bool, container: str, until: str) -> Request:
+    match words:
+        case []:
+            return Show(kind.verb)
+        case [kind.values.revert]:
+            return Revert(kind.verb)
+        case ["extend", duration]:
+            return Extend(kind.verb, _duration(duration))
+        case ["extend", *_]:
+            text = "extend needs one length of time, which is added to the deadline"
+            raise _WrongError(text, f"{kind.verb} extend 10m")
+        case _:
+            return _raise(kind, words, dry_run=dry_run, container=container, until=until)
+
+
+def _raise(kind: Kind, words: list[str], *, dry_run: bool, container: str, until: str) -> Raise:
+    word, *rest = words
+    if (value := kind.values.read(word)) is None:
+        raise _not_understood(kind, word)
+    told = _clauses(kind, rest)
     pod = until or told.get("until-captured", "")
     if pod and not re.fullmatch(r"[^/\s]+/[^/\s]+", pod):
-        raise _WrongError(f"{pod!r} is not NAMESPACE/POD", f"{verb} {words[0]} until-captured ml/trainer-0")
-    seconds = _duration(told["for"]) if "for" in told else float(USUAL_S)
-    return Raise(verb, value, _CONTAINERS[container], seconds, told.get("because", ""), pod, dry_run)
+        raise _WrongError(f"{pod!r} is not NAMESPACE/POD", f"{kind.verb} {word} until-captured ml/trainer-0")
+    seconds = _duration(told["for"]) if "for" in told else float(kind.usual_s)
+    name = _CONTAINERS[container] if container else kind.containers[0]
+    return Raise(kind.verb, value, name, seconds, told.get("because", ""), pod, dry_run)
 
 
-def _clauses(verb: Verb, words: list[str]) -> dict[str, str]:
+def _clauses(kind: Kind, words: list[str]) -> dict[str, str]:
     """What follows the keywords; all after `because` is the reason."""
     told: dict[str, str] = {}
     while words:
         keyword, *words = words
-        if keyword not in _KEYWORDS:
-            raise _not_understood(verb, keyword)
+        if keyword not in _keywords(kind):
+            raise _not_understood(kind, keyword)
         if keyword in told:
             raise _WrongError(f"{keyword!r} stands there twice")
         if not words:
@@ -212,33 +206,38 @@ def _duration(text: str) -> float:
     return seconds
 
 
-def _not_understood(verb: Verb, word: str) -> _WrongError:
-    known = {"verbosity": ("revert", "extend"), "profiling": ("on", "off", "extend")}[verb]
-    near = difflib.get_close_matches(word, (*known, *_KEYWORDS), n=1)
+def _keywords(kind: Kind) -> tuple[str, ...]:
+    return _KEYWORDS if kind.is_log_level else tuple(one for one in _KEYWORDS if one != _UNTIL)
+
+
+def _not_understood(kind: Kind, word: str) -> _WrongError:
+    near = difflib.get_close_matches(word, (*kind.values.words, "extend", *_keywords(kind)), n=1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     if read_duration(word) is not None:
         meant = f"; did you mean 'for {word}'?"
-    example = {"revert": "verbosity revert", "extend": f"{verb} extend 10m", "off": "profiling off"}
-    return _WrongError(f"{word!r} is not understood{meant}", example.get(near[0], "") if near else "")
+    examples = {kind.values.revert: kind.reverting, "extend": f"{kind.verb} extend 10m"}
+    return _WrongError(f"{word!r} is not understood{meant}", examples.get(near[0], "") if near else "")
 
 
-_GRAMMAR: dict[Verb, str] = {
-    "verbosity": "verbosity [LEVEL [for 10m] [until-captured NAMESPACE/POD] [because TEXT]], verbosity revert, "
-    "verbosity extend 10m (added to its deadline). Without words: what is set now and what is open.",
-    "profiling": "profiling [on [for 15m] [because TEXT]], profiling off, profiling extend 10m (added to its "
-    "deadline). Without words: what is set now and what is open.",
-}
-
-
-def _parameters(verb: Verb) -> list[click.Parameter]:
-    words = click.Argument(["words"], nargs=-1, metavar="[WORDS]…")
-    dry_run = click.Option(["--dry-run"], is_flag=True, help="Write nothing; show the patches and what they bring.")
-    if verb == "profiling":
-        return [words, dry_run]
-    container = click.Option(
-        ["--container"], type=click.Choice(list(_CONTAINERS)), help="Whose log; the extender's by default."
+def _grammar(kind: Kind) -> str:
+    until = f" [{_UNTIL} NAMESPACE/POD]" if kind.is_log_level else ""
+    usual = format_duration(kind.usual_s)
+    return (
+        f"{kind.verb} [{kind.values.shown} [for {usual}]{until} [because TEXT]], {kind.reverting}, "
+        f"{kind.verb} extend 10m (added to its deadline). Without words: what is set now and what is open."
     )
-    until = click.Option(
-        ["--until-captured"], default="", metavar="NAMESPACE/POD", help="End it once the pod's lines are captured."
-    )
-    return [words, container, until, dry_run]
+
+
+def _parameters(kind: Kind) -> list[click.Parameter]:
+    found: list[click.Parameter] = [click.Argument(["words"], nargs=-1, metavar="[WORDS]…")]
+    if len(kind.containers) > 1:
+        shorts = click.Choice([_short(one) for one in kind.containers])
+        told = f"Whose {kind.flag.shown}; {_short(kind.containers[0])}'s by default."
+        found.append(click.Option(["--container"], type=shorts, help=told))
+    if kind.is_log_level:
+        told = "End it once the pod's lines are captured."
+        found.append(click.Option([f"--{_UNTIL}"], default="", metavar="NAMESPACE/POD", help=told))
+    return [
+        *found,
+        click.Option(["--dry-run"], is_flag=True, help="Write nothing; show the patches and what they bring."),
+    ]

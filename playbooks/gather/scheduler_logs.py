@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
-from bot.changes.flags import VERBOSITY
+from bot.changes.kinds import VERBOSITY
 from bot.changes.record import KEY, Record, read_record
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, Install, extender_of, verbosity_of
 from bot.kube.cluster import Cluster, LogLines, LogWanted, seen
@@ -79,7 +79,7 @@ def _as_it_runs(one: LogOf, deployment: Workload | None) -> LogOf:
     record = read_record(text) if text is not None else None
     if text is None or not isinstance(record, Record) or not record.new.isdecimal():
         return one
-    if (record.means, record.flag, record.container) != ("debug-flags", VERBOSITY, one.container):
+    if (record.means, record.kind, record.container) != ("debug-flags", VERBOSITY, one.container):
         return one
     status = next((it for it in one.scheduler.status.container_statuses or () if it.name == one.container), None)
     began = parse_time(status.state.running.started_at) if status and status.state.running else None

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from bot.changes.durations import roughly
-from bot.changes.flags import SHOWN, VERBOSITY
+from bot.changes.kinds import Kind
 from bot.changes.record import KEY, Record, Unreadable, read_record
 from bot.codes import Code
 from bot.kube.models import Workload
@@ -25,11 +25,11 @@ def open_changes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     return [open_change(deployment, text, now, say)] if deployment and text is not None else []
 
 
-def open_for(deployment: Workload | None, flag: str, now: datetime) -> Record | None:
-    """The open change of that flag, None when there is none or its time is over."""
+def open_for(deployment: Workload | None, kind: Kind, now: datetime) -> Record | None:
+    """The open change of that kind, None when there is none or its time is over."""
     text = deployment.metadata.annotation(KEY) if deployment else None
     record = read_record(text) if text is not None else None
-    if not isinstance(record, Record) or record.flag != flag:
+    if not isinstance(record, Record) or record.kind is not kind:
         return None
     return record if now.timestamp() - record.deadline <= LATE_S else None
 
@@ -52,7 +52,7 @@ def open_change(deployment: Workload, text: str, now: datetime, say: Texts) -> F
 def described(record: Record, now: datetime) -> dict[str, str]:
     """The values that texts about an open change are given."""
     return {
-        "flag": SHOWN[record.flag],
+        "flag": record.kind.flag.shown,
         "new": record.new,
         "container": record.container,
         "until": record.at,
@@ -63,10 +63,10 @@ def described(record: Record, now: datetime) -> dict[str, str]:
 
 def undo(record: Record, say: Texts) -> tuple[NextAction, ...]:
     """To put it back, and to let it last longer."""
-    back, verb = ("verbosity revert", "verbosity") if record.flag == VERBOSITY else ("profiling off", "profiling")
+    kind = record.kind
     return (
-        NextAction(say("changing.undo"), back, changes_cluster=True),
-        NextAction(say("changing.longer"), f"{verb} extend 10m", changes_cluster=True),
+        NextAction(say("changing.undo"), kind.reverting, changes_cluster=True),
+        NextAction(say("changing.longer"), f"{kind.verb} extend 10m", changes_cluster=True),
     )
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.changes.flags import PROFILING
+from bot.changes.kinds import PROFILING
 from bot.hami.install import extender_of, verbosity_of
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Condition, Container, Pod, Resource, Service

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from bot.changes.kinds import KINDS, Kind, Switch
 from tests.cases_support import files_of
 
 Words = list[str]
@@ -18,7 +19,14 @@ EDITS: dict[str, Callable[[Words], Words]] = {
 }
 """What somebody else does to a container's words, of which none is ours."""
 EXTENDER, KUBE_SCHEDULER = "vgpu-scheduler-extender", "kube-scheduler"
+EVERY = [(kind, container) for kind in KINDS.values() for container in kind.containers]
+"""Everything that can be changed."""
 NOW = 1_795_237_200.0  # 2026-11-21T05:00:00Z
+
+
+def new_value(kind: Kind) -> str:
+    """One that no Deployment here has."""
+    return "true" if isinstance(kind.values, Switch) else str(kind.values.highest)
 
 
 @cache

@@ -226,7 +226,7 @@ class Cluster:
             did = "forget"
             spot = find_spot(before, ours.container)
             words = list(spot.words(ours.field)) if spot else []
-            assert ours.means == "debug-flags" or not standing(words, ours.new), "lost"
+            assert ours.means == "debug-flags" or not standing(words, ours), "lost"
         self.done[did, ours.id] += 1
         once = (did, ours.id, after["metadata"]["uid"])
         assert did == "extend" or once not in self._once, f"a second {did}"
@@ -246,20 +246,22 @@ def _assert_words(before: Any, after: Any, record: Record, old: tuple[str, ...],
     assert json.dumps(after["spec"]) == json.dumps(expected)
 
 
-def standing(words: list[str], value: str) -> list[tuple[int, list[str]]]:
-    """Where the level has that value, and in which words, of the spellings that these tests use."""
-    forms = [[f"-v={value}"], ["--v", value]]
+def standing(words: list[str], record: Record) -> list[tuple[int, list[str]]]:
+    """Where the flag has our value, and in which words, of the spellings that these tests use."""
+    dashes = "-" if len(record.flag) == 1 else "--"
+    forms = [[f"{dashes}{record.flag}={record.new}"], [f"--{record.flag}", record.new]]
     return [(at, form) for at in range(len(words)) for form in forms if words[at : at + len(form)] == form]
 
 
 def _assert_only_ours(before: Any, after: Any, record: Record) -> None:
-    """Our element has its old value, whatever else stands in the list, and nothing else changed."""
+    """Our element has its old value, or is gone where there was none, and nothing else changed."""
     expected = copy.deepcopy(before["spec"])
     spot = find_spot(before, record.container)
     assert spot
     words = list(spot.words(record.field))
-    [(at, form)] = standing(words, record.new)
-    words[at + len(form) - 1] = form[-1].replace(record.new, record.old)
+    [(at, form)] = standing(words, record)
+    back = [*form[:-1], form[-1].replace(record.new, record.old)] if record.old else []
+    words[at : at + len(form)] = back
     expected["template"]["spec"]["containers"][spot.place][record.field] = words
     assert json.dumps(after["spec"]) == json.dumps(expected), "what somebody else wrote was overwritten"
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bot.changes.changer import Changer
+from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan, Wanted
 from bot.hami.version import Version
 from bot.kube.connect import open_writer
@@ -27,7 +28,7 @@ from tests.changes.deployments import EXTENDER, NOW
 from tests.stores import new_store
 
 NAMESPACE, NAME = "kube-system", "hami-scheduler"
-LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 NEWEST = Version(2, 10)
 
 

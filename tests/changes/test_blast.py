@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from bot.changes.blast import Around, blast_radius, needs_nodes
+from bot.changes.blast import blast_radius, needs_nodes
+from bot.changes.consequences import Around
+from bot.changes.kinds import PROFILING, VERBOSITY
 from bot.changes.plan import Plan, Wanted, plan_raise
 from bot.hami.version import Version
 from bot.kube.models import (
@@ -24,9 +26,9 @@ from bot.texts import LANGUAGES, Texts
 from tests.cases_support import VERSIONS
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, recorded
 
-LEVEL = Wanted("v", "5", EXTENDER, 600, "U1")
-PROFILING = Wanted("profiling", "true", EXTENDER, 600, "U1")
-RUNNING = Wanted("v", "5", KUBE_SCHEDULER, 600, "U1", means="debug-flags")
+LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1")
+PROFILES = Wanted(PROFILING, "true", EXTENDER, 600, "U1")
+RUNNING = Wanted(VERBOSITY, "5", KUBE_SCHEDULER, 600, "U1", means="debug-flags")
 OLD = Pod(metadata=ObjectMeta(name="hami-scheduler-1", namespace="hami-system"), spec=PodSpec(node_name="a"))
 AROUND = Around(pods=[OLD], nodes=[], webhooks=[], services=[], version=Version(2, 10))
 
@@ -139,7 +141,7 @@ CHART = {"app.kubernetes.io/component": "hami-scheduler", "hami.io/scheduler-rol
     ],
 )
 def test_profiling_tells_who_can_fetch_profiles(services: list[Service] | None, code: str) -> None:
-    found = impacts(recorded("hami-2.10"), PROFILING, AROUND._replace(services=services))
+    found = impacts(recorded("hami-2.10"), PROFILES, AROUND._replace(services=services))
     assert [one for one in found if one.startswith("profiles")] == [code]
     if code == "profiles-outside":
         assert "NodePort hami-system/hami-scheduler (31998)" in found[code].text
@@ -149,7 +151,7 @@ def test_profiling_tells_who_can_fetch_profiles(services: list[Service] | None, 
 @pytest.mark.parametrize(("version", "served"), [((2, 6, 0), True), ((2, 9, 0), True), ((2, 10, 0), False)])
 def test_a_version_that_serves_profiles_anyway_is_told(version: tuple[int, int, int], *, served: bool) -> None:
     around = AROUND._replace(version=Version(*version))
-    assert ("profiles-served-already" in impacts(recorded("hami-2.9.0"), PROFILING, around)) == served
+    assert ("profiles-served-already" in impacts(recorded("hami-2.9.0"), PROFILES, around)) == served
 
 
 @pytest.mark.parametrize(("level", "code", "severity"), [("5", "loud", "info"), ("6", "louder-than-hami", "warning")])

@@ -10,13 +10,14 @@ import pytest
 
 from bot.changes.byhand import by_hand
 from bot.changes.decide import Blocked, Forget, Restore, Wait, decide
+from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan, Wanted, annotation, plan_raise
 from bot.changes.record import KEY, Record, read_record
 from bot.hami.version import Version
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
 from tests.changes.deployments import EDITS, EXTENDER, KUBE_SCHEDULER, NOW, deployment, recorded
 
-LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 SPELLINGS = [one.split() for one in ("-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", "-v=5 -v=4", "")]
 
 

@@ -28,11 +28,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bot.changes.changer import Changer
 from bot.changes.decide import Blocked, decide
-from bot.changes.plan import LONGEST_S, Plan, Wanted, annotation
+from bot.changes.kinds import KINDS, LONGEST_S, VERBOSITY
+from bot.changes.plan import Plan, Wanted, annotation
 from bot.changes.record import KEY, Record, read_record
 from bot.errors import BotError
 from bot.kube.writer import OutcomeUnknown
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, new_value
 from tests.changes.memory import NAME, NAMESPACE, Cluster, MemoryJournal, Replica, Trouble, scheduler
 from tests.changes.rig import NEWEST, Killed, Rig, Steps, When, rig
 
@@ -99,13 +100,20 @@ troubles: st.SearchStrategy[Trouble] = st.sampled_from(
 )
 
 
-wishes = st.builds(
-    lambda level, seconds, means: Wanted(
-        "v", level, EXTENDER if means == "patch" else KUBE_SCHEDULER, seconds, "U1", means=means
+seconds = st.sampled_from([60, 600, 3600])
+levels = st.sampled_from("567")
+wishes = st.one_of(
+    st.builds(lambda level, lasts: Wanted(VERBOSITY, level, EXTENDER, lasts, "U1"), levels, seconds),
+    st.builds(
+        lambda level, lasts: Wanted(VERBOSITY, level, KUBE_SCHEDULER, lasts, "U1", means="debug-flags"),
+        levels,
+        seconds,
     ),
-    st.sampled_from("567"),
-    st.sampled_from([60, 600, 3600]),
-    st.sampled_from(["patch", "patch", "patch", "debug-flags"]),
+    st.builds(
+        lambda kind, lasts: Wanted(kind, new_value(kind), EXTENDER, lasts, "U1"),
+        st.sampled_from([one for one in KINDS.values() if EXTENDER in one.containers]),
+        seconds,
+    ),
 )
 
 

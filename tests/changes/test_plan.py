@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.changes.decide import Forget, Restore, Retime, Wait, decide
+from bot.changes.kinds import KINDS, LONGEST_S, PROFILING, VERBOSITY
 from bot.changes.plan import (
-    LONGEST_S,
     Enough,
     Plan,
     Refusal,
@@ -24,10 +24,10 @@ from bot.changes.record import KEY, Record, Unreadable, read_record, write_recor
 from bot.hami.version import Version
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
 from tests.cases_support import VERSIONS
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, deployment, recorded
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, deployment, new_value, recorded
 
 NEWEST = Version(2, 10)
-LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 
 
 def planned(target: dict[str, Any], wanted: Wanted = LEVEL, version: Version | None = NEWEST) -> Plan:
@@ -61,10 +61,10 @@ words = st.lists(
 )
 
 
-@given(words, words, st.sampled_from(["v", "profiling"]), st.sampled_from([None, {}, {"a": "b"}]))
-def test_whatever_the_words_what_is_raised_is_put_back(command, args, flag, annotations) -> None:
+@given(words, words, st.sampled_from(list(KINDS.values())), st.sampled_from([None, {}, {"a": "b"}]))
+def test_whatever_the_words_what_is_raised_is_put_back(command, args, kind, annotations) -> None:
     before = deployment(command=command, args=args, annotations=annotations)
-    wanted = LEVEL._replace(flag=flag, value="5" if flag == "v" else "true")
+    wanted = LEVEL._replace(kind=kind, value=new_value(kind))
     plan = plan_raise(before, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     if not isinstance(plan, Plan):
         return
@@ -219,18 +219,19 @@ def test_a_level_that_is_there_already_is_enough(now: str, wanted: str) -> None:
     assert isinstance(answer, Enough)
 
 
-PROFILE = LEVEL._replace(flag="profiling", value="true")
+PROFILE = LEVEL._replace(kind=PROFILING, value="true")
 
 
 @pytest.mark.parametrize(
     ("wanted", "version", "code"),
     [
-        (LEVEL._replace(value="8"), Version(2, 10), "level"),
-        (LEVEL._replace(value="-1"), Version(2, 10), "level"),
-        (LEVEL._replace(value="٥"), Version(2, 10), "level"),
+        (LEVEL._replace(value="8"), Version(2, 10), "value"),
+        (LEVEL._replace(value="-1"), Version(2, 10), "value"),
+        (LEVEL._replace(value="٥"), Version(2, 10), "value"),
         (LEVEL._replace(seconds=59), Version(2, 10), "duration"),
         (LEVEL._replace(seconds=4 * 3600 + 1), Version(2, 10), "duration"),
-        (LEVEL._replace(container="scheduler"), Version(2, 10), "no-container"),
+        (LEVEL._replace(container="scheduler"), Version(2, 10), "value"),
+        (LEVEL._replace(container=KUBE_SCHEDULER), Version(2, 10), "no-container"),
         (PROFILE, Version(2, 5, 1), "no-such-flag"),
         (PROFILE, None, "no-such-flag"),
     ],
@@ -294,10 +295,9 @@ RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")
     ("wanted", "word"),
     [
         (RUNNING._replace(container=EXTENDER), "-v=4"),
-        (RUNNING._replace(flag="profiling", value="true"), "-v=4"),
         (RUNNING, "-v=$(LEVEL)"),
     ],
-    ids=["the extender", "profiling", "a level that is no number"],
+    ids=["the extender", "a level that is no number"],
 )
 def test_what_cannot_be_set_back_in_the_running_process_is_not_set_there(wanted: Wanted, word: str) -> None:
     target = recorded("hami-2.10")

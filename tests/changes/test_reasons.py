@@ -15,7 +15,7 @@ from handlers.grammar import read
 from handlers.typed import normalise, without_invisible
 from handlers.understand import Help, understand
 from handlers.words import as_delivered
-from tests.changes.deployments import KUBE_SCHEDULER
+from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER
 
 
 def in_slack(text: str) -> ChangeAsked:
@@ -132,7 +132,7 @@ def test_no_reason_hides_a_dry_run_at_its_end(reason: str, option: str) -> None:
 
 
 def test_the_words_that_repeat_a_change_name_its_cluster() -> None:
-    draft = Draft("0123456789ab", "prod-b", "C1", "verbosity", "5", "", 600.0, "a pod hangs", "", "s", 0.0)
+    draft = Draft("0123456789ab", "prod-b", "C1", "verbosity", "5", EXTENDER, 600.0, "a pod hangs", "", "s", 0.0)
     words = draft_words(draft)
     assert words == "--cluster prod-b verbosity 5 for 10m because a pod hangs"
     assert split_change(words)[:2] == ["--cluster", "prod-b"]

@@ -20,6 +20,7 @@ import pytest
 
 from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan, Wanted
 from bot.errors import BotError
 from bot.store import open_store
@@ -29,7 +30,7 @@ from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
 from tests.changes.test_crashes import reworded
 from tests.sampling import Sample
 
-LEVEL = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 SKEWS = (0, 10_800, -10_800)
 WHENS: tuple[When, ...] = ("before", "after")
 TROUBLES: tuple[Trouble, ...] = ("down", "lost, done", "lost, not done", "500, done", "500, not done")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bot.changes.kinds import Kind
 from bot.changes.record import KEY
 from bot.kube.record import record
 from bot.kube.recording import RecordedCluster
@@ -23,7 +24,7 @@ from handlers.changes.words import Raise, Show
 from playbooks.playbook import Sources
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.cases_support import CASES, VERSIONS, files_of
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, recorded
+from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, new_value, recorded
 
 DEPLOYMENTS = "objects/deployments.apps.json"
 
@@ -65,11 +66,11 @@ def there_and_back(report: Report, before: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("container", [EXTENDER, KUBE_SCHEDULER])
-@pytest.mark.parametrize("verb", ["verbosity", "profiling"])
-def test_the_patches_of_a_recorded_chart_go_there_and_back(version: str, container: str, verb: Any) -> None:
-    report = asked(whole(version), Raise(verb, "5" if verb == "verbosity" else "true", container, 600))
-    if (version, verb, container) == ("hami-2.5.1", "profiling", EXTENDER):
+@pytest.mark.parametrize(("kind", "container"), EVERY)
+def test_the_patches_of_a_recorded_chart_go_there_and_back(version: str, kind: Kind, container: str) -> None:
+    found = whole(version)
+    report = asked(found, Raise(kind.verb, new_value(kind), container, 600))
+    if kind.since and container == EXTENDER and found.version and found.version < kind.since:
         assert [one.code for one in report.findings] == ["change-refused"]
         assert not report.change
         return

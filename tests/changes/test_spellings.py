@@ -20,6 +20,7 @@ import pytest
 
 from bot.changes.begin import ChangeFailed
 from bot.changes.changer import Changer
+from bot.changes.kinds import VERBOSITY, Kind
 from bot.changes.plan import Plan, Wanted, unfinished_rollout
 from bot.errors import BotError
 from bot.hami.version import Version
@@ -33,14 +34,14 @@ from handlers.changes.sites import Site
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.controllers import Timing
 from tests.cases_support import VERSIONS, files_of
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
+from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, new_value
 from tests.changes.memory import Cluster, MemoryJournal, Replica
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
 from tests.stores import new_store
 
 AT_ONCE = Timing(ready_s=0, gone_s=0, lease_s=0)
 SPELLINGS = ["-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", ""]
-LEVEL = Wanted("v", "6", EXTENDER, 600, "U1", "a pod hangs")
+LEVEL = Wanted(VERBOSITY, "6", EXTENDER, 600, "U1", "a pod hangs")
 SCHEDULER = ("hami-system", "hami-scheduler")
 REAL = os.environ.get("HAMI_BOT_TEST_KUBECONFIG", "")  # noqa: TID251  # a test's own
 
@@ -184,11 +185,12 @@ def test_the_layout_of_the_guides_is_as_it_was(spelling: str, tmp_path: Path) ->
     done(tmp_path, guides(spelled(spelling)), LEVEL)
 
 
-@pytest.mark.parametrize("spelling", ["", "--profiling=false", "--profiling=false --profiling=0"])
-@pytest.mark.parametrize("container", [EXTENDER, KUBE_SCHEDULER])
-def test_profiling_is_switched_on_and_off_again(spelling: str, container: str, tmp_path: Path) -> None:
-    wanted = LEVEL._replace(flag="profiling", value="true", container=container)
-    done(tmp_path, guides(spelled(spelling), container), wanted)
+@pytest.mark.parametrize("spelling", ["", "{}={}", "{}={} {}={}"])
+@pytest.mark.parametrize(("kind", "container"), EVERY)
+def test_every_kind_is_changed_and_reverted(spelling: str, kind: Kind, container: str, tmp_path: Path) -> None:
+    wanted = LEVEL._replace(kind=kind, value=new_value(kind), container=container)
+    shown = spelling.format(*[kind.flag.shown, kind.values.default] * 2)
+    done(tmp_path, guides(spelled(shown), container), wanted)
 
 
 RUNNING = LEVEL._replace(container=KUBE_SCHEDULER, means="debug-flags")

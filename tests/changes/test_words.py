@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.changes.durations import format_duration, read_duration
+from bot.changes.kinds import PROFILING, VERBOSITY
 from bot.errors import UsageError
 from handlers.changes.typed import split_change, typed_words
 from handlers.changes.words import (
@@ -93,6 +94,7 @@ def test_the_words_are_understood(text: str, request_: Request) -> None:
         ("profiling 5", "/hami profiling on"),
         ("profiling onn", "'on'"),
         ("profiling on --container extender", "No such option"),
+        ("profiling on until-captured ml/a", "not understood"),
     ],
 )
 def test_a_typo_is_told_with_what_was_meant(text: str, told: str) -> None:
@@ -126,7 +128,7 @@ def test_the_words_of_a_request_ask_for_it_again(container: str, seconds: int, b
         named = words[at + 1]
         del words[at : at + 2]
     assert verb == "verbosity"
-    assert read_change("/hami", "verbosity", words, container=named) == request
+    assert read_change("/hami", VERBOSITY, words, container=named) == request
 
 
 @given(REASONS)
@@ -134,12 +136,12 @@ def test_any_reason_is_the_same_typed_again_in_slack(because: str) -> None:
     request = Raise("profiling", "true", EXTENDER, 900, because)
     verb, *words = split_change(as_delivered(typed_words(request)))
     assert verb == "profiling"
-    assert read_change("/hami", "profiling", words) == request
+    assert read_change("/hami", PROFILING, words) == request
 
 
 @pytest.mark.parametrize("words", ["5 For 10m Because It hangs", "Revert", "Extend 10m"])
 def test_words_of_the_grammar_have_any_case_and_a_reason_keeps_its_own(words: str) -> None:
     small = words.replace("For", "for").replace("Because", "because").replace("Revert", "revert")
-    assert read_change("", "verbosity", words.split()) == read_change(
-        "", "verbosity", small.replace("Extend", "extend").split()
+    assert read_change("", VERBOSITY, words.split()) == read_change(
+        "", VERBOSITY, small.replace("Extend", "extend").split()
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bot.changes.decide import Restore, decide
+from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan, Wanted, plan_raise
 from bot.changes.record import KEY
 from bot.errors import NotFound, SourceError
@@ -45,7 +46,7 @@ def written(
 
 async def planned(writer: Writer, **values: Any) -> Plan:
     deployment = await writer.deployment(*SCHEDULER)
-    wanted = Wanted(**({"flag": "v", "value": "5", "container": EXTENDER, "seconds": 600, "by": "U1"} | values))
+    wanted = Wanted(**({"kind": VERBOSITY, "value": "5", "container": EXTENDER, "seconds": 600, "by": "U1"} | values))
     plan = plan_raise(deployment, wanted, now=NOW, change_id="c1", version=Version(2, 10))
     assert isinstance(plan, Plan), plan
     return plan

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan, Wanted, plan_raise
 from bot.slack.message import Message
 from bot.slack.render.change_offer import Offer, offer_form, told_form, waiting_form
@@ -15,7 +16,7 @@ from tests.changes.deployments import EXTENDER, NOW, deployment
 
 
 def forms(say: Texts) -> dict[str, dict[str, Any]]:
-    wanted = Wanted("v", "5", EXTENDER, 600, "U1", "a pod hangs")
+    wanted = Wanted(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
     plan = plan_raise(deployment(args=["-v=4"]), wanted, now=NOW, change_id="c1", version=None)
     assert isinstance(plan, Plan)
     return {

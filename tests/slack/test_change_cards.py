@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from bot.changes.changer import Changer
+from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan, Wanted
 from bot.changes.record import KEY
 from handlers.changes.shell import NoJournal
@@ -154,7 +155,7 @@ def test_why_it_lasts_no_longer_is_said_in_the_bots_language(tmp_path: Path) -> 
         await world.submit("ada", "trainer-0 hangs")
         await world.until(world.is_open)
         await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
-        assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次更改最长 4 小时"))
+        assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次更改最长 4h"))
 
     played(tmp_path, scene, language="zh")
 
@@ -372,7 +373,7 @@ def test_the_bots_own_lease_has_a_holder(tmp_path: Path) -> None:
 async def from_a_shell(world: World) -> None:
     """Root raises the verbosity with a kubeconfig of their own."""
     changer = Changer(world.writer, NoJournal(), now=world.now)
-    wanted = Wanted("v", "5", EXTENDER, 600, "root (shell)")
+    wanted = Wanted(VERBOSITY, "5", EXTENDER, 600, "root (shell)")
     plan = await changer.plan(NAMESPACE, NAME, wanted, None)
     assert isinstance(plan, Plan)
     await changer.raise_(NAMESPACE, NAME, wanted, None, plan)

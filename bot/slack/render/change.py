@@ -128,7 +128,7 @@ def render_denied(why: str, who: Sequence[str], where: Sequence[str], say: Texts
 
 def what(record: Record, say: Texts, *, longer: bool = False, is_back: bool = False) -> str:
     """The change in a few words: which flag of what, from what to what; `is_back`: the way back."""
-    old = record.old or ("false" if record.flag == "profiling" else "0")
+    old = record.old or record.kind.values.default
     old, new = (record.new, old) if is_back else (old, record.new)
     told = say(f"card.what-{record.flag}", container=record.container, old=old, new=new)
     return say("card.what-longer", what=told, until=record.at) if longer else told

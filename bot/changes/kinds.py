@@ -1,0 +1,189 @@
+"""The kinds of temporary change: everything in which one flag of the scheduler differs from another. Pure.
+
+A new kind is an entry of `KINDS` and its texts in each language: `card.what-<flag>` and, of a number, the two that say
+why it has a highest value.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bot.changes.consequences import PROFILING_SINCE, Around, Setting, Tell, exposure, loudness, nothing_more
+from bot.changes.flags import Flag
+from bot.changes.reasons import Reason
+from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.hami.version import Version
+
+USUAL_S, LONGEST_S = 600, 4 * 3600
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+
+Refused = tuple[Reason, Reason]
+"""Why, and what to do instead."""
+
+
+class Switch:
+    """The values of a bool flag that is off unless it is set: a change switches it on."""
+
+    is_bool = True
+    default = "false"
+    shown = "on"
+    """What asks for a value, as help shows it."""
+    revert = "off"
+    """The word that reverts the change."""
+    words = ("on", "off")
+    """Every word that means the same for all such flags."""
+
+    def read(self, word: str) -> str | None:
+        """The value that the word asks for, None for any other word."""
+        return "true" if word == "on" else None
+
+    def word(self, value: str) -> str:
+        """What `read` reads as the value."""
+        return "on" if value == "true" else value
+
+    def is_value(self, text: str) -> bool:
+        """Whether it is a value at all."""
+        return text in ("true", "false")
+
+    def covers(self, now: str, wanted: str) -> bool:  # noqa: ARG002  # there is one value to want
+        """Whether the value that is set now is enough, as Go's strconv.ParseBool reads it."""
+        return now in _TRUE
+
+    def refusal(self, flag: Flag, value: str) -> Refused | None:
+        """Why the flag must not be given the value; None where it may."""
+        return None if value == "true" else _no_value(flag, value, "true")
+
+
+class Number(NamedTuple):
+    """The values of a flag that takes a whole number: a change raises it, to `highest` at most.
+
+    `above` and `instead` are the texts `refusal.<key>` of why no higher, and what to do. The rest is as in `Switch`.
+    """
+
+    lowest: int
+    highest: int
+    above: str
+    instead: str
+    shown: str = "NUMBER"
+    default: str = "0"
+    is_bool: bool = False
+    revert: str = "revert"
+    words: tuple[str, ...] = ("revert",)
+
+    def read(self, word: str) -> str | None:
+        """As `Switch.read`; the range is not looked at."""
+        return str(int(word)) if self.is_value(word) else None
+
+    def word(self, value: str) -> str:
+        """As `Switch.word`."""
+        return value
+
+    def is_value(self, text: str) -> bool:
+        """As `Switch.is_value`: HAMi may run with one that is out of our range."""
+        return len(text) < 10 and text.isascii() and text.isdigit()
+
+    def covers(self, now: str, wanted: str) -> bool:
+        """Whether what is set now is as high."""
+        return self.is_value(now) and int(now) >= int(wanted)
+
+    def refusal(self, flag: Flag, value: str) -> Refused | None:
+        """As `Switch.refusal`."""
+        if not self.is_value(value) or int(value) < self.lowest:
+            return _no_value(flag, value, f"{self.lowest} … {self.highest}")
+        if int(value) > self.highest:
+            values = {"value": self.highest + 1, "highest": self.highest}
+            return Reason(self.above, values), Reason(self.instead, values)
+        return None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One flag that can be changed for a while.
+
+    People type `verb`; `name` is the flag's without its hyphens, and what records of open changes name. `containers`
+    are those whose flag it is, the first where none is named. `summary` and `example` stand in the help. `since` is
+    HAMi's first version whose extender knows the flag, None for all. `is_log_level`: kube-scheduler takes it while it
+    runs, and the log itself tells when enough is captured, or too much is written. `brings` tells its consequences.
+    A change lasts `usual_s` where no time is given, `longest_s` from its raise at most.
+    """
+
+    verb: str
+    name: str
+    values: Switch | Number
+    containers: tuple[str, ...]
+    summary: str
+    example: str
+    since: Version | None = None
+    is_log_level: bool = False
+    brings: Callable[[Setting, Around, Tell], None] = nothing_more
+    usual_s: int = USUAL_S
+    longest_s: int = LONGEST_S
+
+    @property
+    def flag(self) -> Flag:
+        return Flag(self.name, self.values.is_bool)
+
+    @property
+    def reverting(self) -> str:
+        """The words that revert the change now."""
+        return f"{self.verb} {self.values.revert}"
+
+    def refusal(self, container: str, value: str) -> Refused | None:
+        """Why the container's flag must not be given the value; None where it may."""
+        if container not in self.containers:
+            why = Reason("other-container", {"flag": self.flag.shown, "containers": ", ".join(self.containers)})
+            return why, Reason("elsewhere-do")
+        return self.values.refusal(self.flag, value)
+
+
+# From -v=8 on client-go logs request bodies (k8s.io/client-go/rest/request.go, `logBody`), tokens among them.
+VERBOSITY = Kind(
+    verb="verbosity",
+    name="v",
+    values=Number(0, 7, "high-level", "high-level-do", shown="LEVEL"),
+    containers=(EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER),
+    summary="Show how much the scheduler logs; raise it for a while, after which it is put back.",
+    example="verbosity 5 for 10m because ml/trainer-0 is refused",
+    is_log_level=True,
+    brings=loudness,
+)
+PROFILING = Kind(
+    verb="profiling",
+    name="profiling",
+    values=Switch(),
+    containers=(EXTENDER_CONTAINER,),
+    summary="Show whether the scheduler serves profiles; switch that on for a while.",
+    example="profiling on for 15m because filter runs are slow",
+    since=PROFILING_SINCE,
+    brings=exposure,
+)
+
+KINDS = {one.verb: one for one in (VERBOSITY, PROFILING)}
+"""By the verb that people type."""
+_OF_FLAG = {one.name: one for one in KINDS.values()}
+
+
+def kind_of(verb: str) -> Kind:
+    """The kind that is typed so. Raises UnknownKind."""
+    return _known(KINDS, verb)
+
+
+def kind_of_flag(name: str) -> Kind:
+    """The kind that changes the flag, which is named without hyphens. Raises UnknownKind."""
+    return _known(_OF_FLAG, name)
+
+
+class UnknownKind(ValueError):  # noqa: N818  # what the person is told
+    """Something stored is about a kind of change that this version of hami-bot does not have."""
+
+
+def _known(kinds: dict[str, Kind], name: str) -> Kind:
+    if name not in kinds:
+        known = ", ".join(kinds)
+        raise UnknownKind(f"this version of hami-bot cannot change {name[:60]!r}, only: {known}")
+    return kinds[name]
+
+
+def _no_value(flag: Flag, value: str, allowed: str) -> Refused:
+    values = {"value": repr(value), "flag": flag.shown}
+    return Reason("no-value", values), Reason("no-value-do", {"allowed": allowed})

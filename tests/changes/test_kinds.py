@@ -1,0 +1,260 @@
+"""What every kind of change promises, for all entries of the table: a new one is tested by being there."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from bot.changes.blast import blast_radius
+from bot.changes.consequences import Around
+from bot.changes.decide import Restore, decide
+from bot.changes.durations import format_duration
+from bot.changes.kinds import KINDS, Kind, Number
+from bot.changes.plan import SHORTEST_S, Enough, Plan, Refusal, Wanted, plan_extension, plan_raise
+from bot.changes.record import KEY, Unreadable, read_record, write_record
+from bot.errors import UsageError
+from bot.hami.version import Version
+from bot.slack.render.change import what
+from bot.store.approvals import Approval
+from bot.texts import LANGUAGES, Texts
+from handlers.changes.draft import draft_of, read_draft, write_draft
+from handlers.changes.terms import Refused, pending_of
+from handlers.changes.typed import is_change, is_reverting, split_change, typed_words
+from handlers.changes.words import ChangeAsked, Extend, Raise, Request, Revert, Show, change_commands, words_of
+from handlers.grammar import Grammar, read
+from handlers.words import split_words
+from playbooks.rules.changing import undo
+from sandbox.apiserver.jsonpatch import apply_json_patch
+from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, new_value, recorded
+from tests.changes.rig import NEWEST, Rig, rig
+
+kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+every = pytest.mark.parametrize(("kind", "container"), EVERY)
+languages = pytest.mark.parametrize("language", LANGUAGES)
+
+
+def wanted(kind: Kind, container: str = "") -> Wanted:
+    return Wanted(kind, new_value(kind), container or kind.containers[0], kind.usual_s, "U1", "a pod hangs")
+
+
+def planned(kind: Kind, container: str = "", version: Version | None = NEWEST) -> Plan | Enough | Refusal:
+    return plan_raise(recorded("hami-2.10"), wanted(kind, container), now=NOW, change_id="c" * 12, version=version)
+
+
+def the_plan(kind: Kind, container: str = "") -> Plan:
+    plan = planned(kind, container)
+    assert isinstance(plan, Plan), plan
+    return plan
+
+
+def asked(text: str) -> Request:
+    grammar = Grammar("/hami", list)
+    for command in change_commands("/hami", list[click.Parameter]):
+        grammar.add_command(command)
+    found = read(grammar, split_words(text))
+    assert isinstance(found, ChangeAsked)
+    return found.request
+
+
+# --------------------------------------------------------------------------------------------------- the words
+
+
+@kinds
+def test_the_example_of_the_help_asks_for_the_change(kind: Kind) -> None:
+    request = asked(kind.example)
+    assert isinstance(request, Raise)
+    assert (request.verb, request.container) == (kind.verb, kind.containers[0])
+    assert request.because
+    assert kind.refusal(request.container, request.value) is None
+
+
+@kinds
+def test_the_words_show_extend_and_revert(kind: Kind) -> None:
+    assert asked(kind.verb) == Show(kind.verb)
+    assert asked(f"{kind.verb} extend 10m") == Extend(kind.verb, 600)
+    assert asked(kind.reverting) == Revert(kind.verb)
+
+
+@every
+def test_what_is_asked_for_can_be_typed_again(kind: Kind, container: str) -> None:
+    request = Raise(kind.verb, new_value(kind), container, kind.usual_s, "a pod hangs")
+    assert asked(words_of(request)) == request
+    assert split_change(typed_words(request))[0] == kind.verb
+
+
+@kinds
+def test_without_a_time_it_lasts_its_usual_time(kind: Kind) -> None:
+    request = asked(f"{kind.verb} {kind.values.word(new_value(kind))}")
+    assert isinstance(request, Raise)
+    assert request.seconds == kind.usual_s
+
+
+@kinds
+def test_only_what_is_seen_in_the_log_ends_once_it_is_captured(kind: Kind) -> None:
+    text = f"{kind.verb} {kind.values.word(new_value(kind))} until-captured ml/trainer-0"
+    if kind.is_log_level:
+        assert asked(text)
+    else:
+        with pytest.raises(UsageError, match="until-captured"):
+            asked(text)
+
+
+@kinds
+def test_slack_hears_it_as_a_change(kind: Kind) -> None:
+    assert is_change(f"--cluster lab {kind.example}")
+    assert is_reverting(kind.reverting)
+    assert not is_reverting(kind.example)
+
+
+# ------------------------------------------------------------------------------------------------- what is done
+
+
+@every
+def test_it_is_raised_and_reverted_to_the_byte(kind: Kind, container: str) -> None:
+    before, plan = recorded("hami-2.10"), the_plan(kind, container)
+    after = apply_json_patch(before, plan.patch)
+    assert json.dumps(after["spec"]) != json.dumps(before["spec"])
+    due = decide(after, NOW + kind.usual_s)
+    assert isinstance(due, Restore)
+    assert json.dumps(apply_json_patch(after, due.patch)["spec"]) == json.dumps(before["spec"])
+
+
+@kinds
+def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(kind: Kind, tmp_path: Path) -> None:
+    async def run(lab: Rig) -> None:
+        await lab.raise_(lab.bot(), wanted(kind, EXTENDER))
+        await lab.passes(0, kind.usual_s - 1)
+        assert KEY in (await lab.live())["metadata"]["annotations"]
+        await lab.passes(kind.usual_s)
+        live = await lab.live()
+        assert json.dumps(live["spec"]) == json.dumps(lab.before)
+        assert KEY not in live["metadata"]["annotations"]
+
+    async def whole() -> None:
+        async with rig(tmp_path) as lab:
+            await run(lab)
+
+    asyncio.run(whole())
+
+
+@kinds
+def test_what_is_set_already_is_not_set_again(kind: Kind) -> None:
+    after = apply_json_patch(recorded("hami-2.10"), the_plan(kind).patch)
+    del after["metadata"]["annotations"][KEY]
+    answer = plan_raise(after, wanted(kind), now=NOW, change_id="c" * 12, version=NEWEST)
+    assert answer == Enough(new_value(kind))
+
+
+@every
+def test_only_a_value_of_its_own_is_set(kind: Kind, container: str) -> None:
+    above = str(kind.values.highest + 1) if isinstance(kind.values, Number) else "1"
+    for value in ("", "nonsense", "-1", kind.values.default if above == "1" else above):
+        answer = plan_raise(
+            recorded("hami-2.10"), wanted(kind, container)._replace(value=value), now=NOW, change_id="c", version=NEWEST
+        )
+        assert isinstance(answer, Refusal)
+        assert answer.code == "value"
+
+
+@kinds
+def test_no_container_is_changed_that_has_no_such_flag(kind: Kind) -> None:
+    for container in {EXTENDER, KUBE_SCHEDULER, "sidecar"} - set(kind.containers):
+        answer = planned(kind, container)
+        assert isinstance(answer, Refusal)
+        assert answer.code == "value"
+
+
+@kinds
+def test_it_lasts_no_longer_than_its_longest_time(kind: Kind) -> None:
+    assert SHORTEST_S <= kind.usual_s <= kind.longest_s
+    too_long = wanted(kind)._replace(seconds=kind.longest_s + 1)
+    refusal = plan_raise(recorded("hami-2.10"), too_long, now=NOW, change_id="c", version=NEWEST)
+    assert isinstance(refusal, Refusal)
+    assert format_duration(kind.longest_s) in str(refusal.why)
+    plan = the_plan(kind)
+    after = apply_json_patch(recorded("hami-2.10"), plan.patch)
+    longest = plan_extension(after, plan.record, NOW + kind.longest_s, now=NOW)
+    assert not isinstance(longest, Refusal)
+    assert isinstance(plan_extension(after, plan.record, NOW + kind.longest_s + 1, now=NOW), Refusal)
+
+
+@kinds
+def test_an_extender_that_may_not_know_the_flag_is_left_alone(kind: Kind) -> None:
+    if kind.since is None:
+        assert isinstance(planned(kind, version=None), Plan)
+        return
+    assert isinstance(planned(kind, version=kind.since), Plan)
+    for version in (None, Version(kind.since.major, kind.since.minor - 1)):
+        refusal = planned(kind, version=version)
+        assert isinstance(refusal, Refusal)
+        assert refusal.code == "no-such-flag"
+        assert kind.flag.shown in str(refusal.why)
+
+
+# --------------------------------------------------------------------------------------------------- what is said
+
+
+@every
+@languages
+def test_every_text_of_it_is_there(kind: Kind, container: str, language: str) -> None:
+    say = Texts(language)
+    plan = the_plan(kind, container)
+    assert new_value(kind) in what(plan.record, say)
+    assert all(one.text for one in blast_radius(recorded("hami-2.10"), plan, Around(), say))
+    highest = kind.values.highest if isinstance(kind.values, Number) else 0
+    for value in ("nonsense", str(highest + 1)):
+        refusal = kind.refusal(container, value)
+        assert refusal
+        assert all(reason.told(say) for reason in refusal)
+
+
+@kinds
+def test_the_way_back_is_offered_in_words_that_revert_it(kind: Kind) -> None:
+    back, longer = undo(the_plan(kind).record, Texts("en"))
+    assert asked(back.command) == Revert(kind.verb)
+    assert asked(longer.command) == Extend(kind.verb, 600)
+
+
+# --------------------------------------------------------------------------------------------------- what is stored
+
+
+@kinds
+def test_its_record_and_its_draft_are_read_as_they_were_written(kind: Kind) -> None:
+    plan = the_plan(kind)
+    assert read_record(write_record(plan.record)) == plan.record
+    assert plan.record.kind is kind
+    request = Raise(kind.verb, new_value(kind), kind.containers[0], kind.usual_s, "a pod hangs")
+    draft = draft_of(request, plan, "lab", NOW)
+    assert read_draft(write_draft(draft)) == draft
+    assert draft.request == request
+
+
+def test_a_record_of_an_unknown_kind_is_told_and_left_alone() -> None:
+    after = apply_json_patch(recorded("hami-2.10"), the_plan(KINDS["verbosity"]).patch)
+    text = after["metadata"]["annotations"][KEY].replace('"flag":"v"', '"flag":"kube-timeout"')
+    after["metadata"]["annotations"][KEY] = text
+    found = decide(after, NOW + 10**6)
+    assert isinstance(found, Unreadable)
+    assert found.why.startswith("this version of hami-bot cannot change 'kube-timeout'")
+
+
+def test_a_record_of_an_unknown_kind_cannot_be_made() -> None:
+    record = the_plan(KINDS["verbosity"]).record
+    with pytest.raises(ValueError, match="cannot change 'kube-timeout'"):
+        msgspec.structs.replace(record, flag="kube-timeout")
+
+
+def test_a_draft_of_an_unknown_kind_is_none_of_ours() -> None:
+    plan = the_plan(KINDS["verbosity"])
+    draft = draft_of(Raise("verbosity", "5", EXTENDER, 600, "x"), plan, "lab", NOW)
+    assert read_draft(write_draft(draft).replace('"verb":"verbosity"', '"verb":"timeout"')) is None
+
+
+def test_what_waits_for_approval_and_is_of_an_unknown_kind_is_refused_in_words() -> None:
+    record = write_record(the_plan(KINDS["verbosity"]).record).replace('"flag":"v"', '"flag":"kube-timeout"')
+    approval = Approval("c" * 12, "", "a/b", "", "U1", "C1", f'{{"record":{record}}}', "pending", "", "", NOW)
+    with pytest.raises(Refused, match="cannot change 'kube-timeout'"):
+        pending_of(approval)
