@@ -95,7 +95,7 @@ class Cluster:
             return unfinished_rollout(now) is not None or len(self._pods()) > now["spec"]["replicas"]
 
         async def wait() -> None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 while goes_on():  # noqa: ASYNC110  # only the Deployment can tell
                     await asyncio.sleep(0.01)
 

@@ -81,7 +81,7 @@ def played(scene: Callable[[Guests], Awaitable[None]], terms: Terms = TERMS, int
     async def play() -> None:
         slack = Slack(lambda: cast("AsyncApp", "nothing gets so far"), "secret", lambda: False)
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(180),
             serve_http("127.0.0.1:0", str, slack, intake, terms=terms) as address,
             guests(int(address.rpartition(":")[2])) as those,
         ):
@@ -102,7 +102,7 @@ def memory_of(pid: int, what: str) -> int:
 
 def test_the_probes_answer_while_300_connections_are_slow_and_100_bodies_half_sent(tmp_path: Path) -> None:
     async def play() -> None:
-        async with asyncio.timeout(120), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             told = environment(tmp_path, slack, slack__mode="http", slack__signing_secret=slack.signing_secret)
             del told["HAMI_BOT_SLACK__APP_TOKEN"]
             async with a_process(told) as process:

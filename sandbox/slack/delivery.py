@@ -18,7 +18,6 @@ from sandbox.slack.faults import FaultPlan
 from sandbox.slack.journal import Journal
 from sandbox.slack.sockets import NoSocketError, Sockets
 
-ACK_SECONDS = 3
 RETRY_AFTER_S = (0, 60, 300)  # after the first, second and third failed attempt
 VERIFICATION_TOKEN = "verification"  # noqa: S105  # deprecated by Slack, still sent
 Kind = Literal["slash_commands", "events_api", "interactive"]
@@ -61,16 +60,15 @@ class UndeliveredError(Exception):
 class Delivery:
     """Sends to the app over `mode`: "socket", or "http" to `request_url`."""
 
-    def __init__(
-        self, clock: Clock, journal: Journal, faults: FaultPlan, sockets: Sockets, signing_secret: str
-    ) -> None:
+    def __init__(self, clock: Clock, journal: Journal, faults: FaultPlan, sockets: Sockets, secret: str) -> None:
         self.mode: Literal["socket", "http"] = "socket"
         self.request_url = ""
         self._clock = clock
         self._journal = journal
         self._faults = faults
         self._sockets = sockets
-        self._signing_secret = signing_secret
+        self._signing_secret = secret
+        self.deadline_s = 3.0
         self._session: aiohttp.ClientSession | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -152,7 +150,7 @@ class Delivery:
         if parcel.kind == "events_api":
             envelope |= {"retry_attempt": parcel.number, "retry_reason": parcel.reason}
         try:
-            payload = await self._sockets.request(envelope, ACK_SECONDS)
+            payload = await self._sockets.request(envelope, self.deadline_s)
         except NoSocketError as error:
             raise UndeliveredError("dispatch_failed", "connection_failed") from error
         except TimeoutError as error:
@@ -167,7 +165,7 @@ class Delivery:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None))
         try:
-            return await within(self._clock, ACK_SECONDS, self._exchange(body, signed))
+            return await within(self._clock, self.deadline_s, self._exchange(body, signed))
         except TimeoutError as error:
             raise UndeliveredError("operation_timeout", "http_timeout") from error
         except aiohttp.ClientError as error:

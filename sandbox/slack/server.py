@@ -30,7 +30,8 @@ _BODY_MOST = 256 * 1024 * 1024  # bytes; uploads are large
 class SlackServer:
     """A Slack workspace on 127.0.0.1 with one app installed. Used as a context manager; the URLs are set inside.
 
-    `strict` (the default): scopes, rate limits and block rules are enforced. All deadlines run on `clock`.
+    `deadline_s` is the time for an ack and for a trigger id: three seconds in Slack, longer where a busy machine must
+    not matter. `strict` (the default): scopes, rate limits and block rules are enforced. All deadlines run on `clock`.
     What people do (`say`, `mention`, `edit`, `command`, `click`, `shortcut`, `submit`, `close_view`, `open_home`,
     `react`) is what the page does, and comes back with the app's Ack. Users and channels are given by id or by name.
     """
@@ -43,8 +44,9 @@ class SlackServer:
         clock: Clock | None = None,
         seed: Seed | None = None,
         delivery: Literal["socket", "http"] = "socket",
+        deadline_s: float = 3,
     ) -> None:
-        self._world = World(seed or Seed(), clock or RealClock(), strict=strict)
+        self._world = World(seed or Seed(), clock or RealClock(), strict=strict, deadline_s=deadline_s)
         self._world.delivery.mode = delivery
         self._people = People(self._world)
         self._port = port
@@ -167,7 +169,7 @@ class SlackServer:
         containing: str = "",
         user: str = "",
         thread_ts: str = "",
-        seconds: float = 60,
+        seconds: float = 180,
     ) -> Any:
         """The first true value of `look`, asked again at every change of anything in the workspace or the journal.
 

@@ -17,7 +17,6 @@ from sandbox.slack.tokens import Tokens
 from sandbox.slack.views import Views
 from sandbox.slack.workspace import Workspace
 
-TRIGGER_SECONDS = 3
 STATUS_SECONDS = 120
 
 
@@ -33,7 +32,7 @@ class Credentials:
 class World:
     """The state and the machinery of one workspace with one app. `url` is set when the server listens."""
 
-    def __init__(self, seed: Seed, clock: Clock, *, strict: bool) -> None:
+    def __init__(self, seed: Seed, clock: Clock, *, strict: bool, deadline_s: float) -> None:
         self.url = ""
         self.seed = seed
         self.clock = clock
@@ -46,12 +45,14 @@ class World:
         self.faults = FaultPlan(clock, self._on_faults)
         self.sockets = Sockets(seed.app.id, clock, self.journal, self.faults)
         self.sockets.on_count = self.tell_connected
-        self.delivery = Delivery(clock, self.journal, self.faults, self.sockets, self.credentials.signing_secret)
+        secret = self.credentials.signing_secret
+        self.delivery = Delivery(clock, self.journal, self.faults, self.sockets, secret)
+        self.delivery.deadline_s = deadline_s
         self.responses = ResponseUrls(self.workspace, clock, strict=strict)
         self.files = Files(self.workspace, clock)
         self.views = Views(self.workspace)
         self._statuses: dict[tuple[str, str], tuple[str, Timer]] = {}
-        self.triggers: Tokens[str] = Tokens(clock, TRIGGER_SECONDS)
+        self.triggers: Tokens[str] = Tokens(clock, deadline_s)
 
     @property
     def connected(self) -> bool:

@@ -115,6 +115,7 @@ class Rig:
         """A process; with `steps` one that may be killed, with `skew_s` one whose clock is wrong."""
         steps = steps or Steps()
         journal = self.store.changes("lab")
+        more = {"patience_s": 60, **more}
         return Changer(steps.of(self.writer), steps.of(journal), now=lambda: self.now + skew_s, **more)
 
     async def raise_(self, bot: Changer, wanted: Wanted = LEVEL) -> None:

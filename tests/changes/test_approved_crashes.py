@@ -123,7 +123,7 @@ class Place:
         await self.rolled_out()
 
     async def rolled_out(self) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while unfinished_rollout(await self.live()):  # noqa: ASYNC110  # only the cluster can tell
                 await asyncio.sleep(0.005)
 

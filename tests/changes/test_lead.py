@@ -92,7 +92,7 @@ async def leading(watch: Watch) -> AsyncIterator[Standing]:
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while not await holds():  # noqa: ASYNC110  # only the cluster, or what is told of it, can tell
             await asyncio.sleep(0.01)
 

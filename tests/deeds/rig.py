@@ -237,7 +237,7 @@ class Place:
         self.shown = len(self.said())
 
     async def rolled_out(self) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while unfinished_rollout(await self.live()):  # noqa: ASYNC110  # only the cluster can tell
                 await asyncio.sleep(0.005)
 
@@ -312,7 +312,7 @@ async def a_place(folder: Path) -> AsyncGenerator[Place]:
         return datetime.now(UTC) + timedelta(seconds=ahead_s())  # noqa: TID251  # as above
 
     async with AsyncExitStack() as stack:
-        slack = await stack.enter_async_context(SlackServer())
+        slack = await stack.enter_async_context(SlackServer(deadline_s=60))
         of_today = ApiServer.from_recording(RECORDING, shift_to=now, timing=QUICK, clock=clock)
         server = await stack.enter_async_context(of_today)
         config = folder / "kubeconfig"

@@ -22,7 +22,7 @@ HEAP = "profile heap"
 
 def _played(folder: Path, scene: Callable[[Place], Awaitable[None]]) -> None:
     async def play() -> None:
-        async with asyncio.timeout(60), a_place(folder) as place:
+        async with asyncio.timeout(180), a_place(folder) as place:
             await place.new_case()
             await scene(place)
 
@@ -143,7 +143,7 @@ def test_a_deed_that_was_given_up_is_told_whenever_a_process_ends_meanwhile(tmp_
         return life.names
 
     async def run() -> None:
-        async with asyncio.timeout(60), a_place(tmp_path) as place:
+        async with asyncio.timeout(180), a_place(tmp_path) as place:
             for at, when in crash_points(await case(place, None, "before")):
                 await case(place, at, when)
 

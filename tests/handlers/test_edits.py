@@ -12,7 +12,7 @@ from handlers.question import Question
 def test_of_two_deliveries_of_one_message_at_once_one_is_the_first(new_database: Callable[[], str]) -> None:
     async def main() -> None:
         address = new_database()
-        async with asyncio.timeout(60), open_store(address) as one, open_store(address) as other:
+        async with asyncio.timeout(180), open_store(address) as one, open_store(address) as other:
             both_looked = asyncio.Barrier(2)
 
             def of(store: Any) -> Edits:

@@ -97,7 +97,7 @@ def played(
     clusters: Mapping[str, ClusterSettings] = {},
 ) -> None:
     async def play() -> None:
-        async with asyncio.timeout(60), a_world(folder, recording, given, clusters) as world:
+        async with asyncio.timeout(180), a_world(folder, recording, given, clusters) as world:
             await scene(world)
             assert world.slack.unknown_methods == []
 
@@ -113,7 +113,7 @@ async def a_world(
         del cluster
         yield Sources(RecordedCluster.open(recording))
 
-    async with SlackServer() as slack, aiohttp.ClientSession() as session:
+    async with SlackServer(deadline_s=60) as slack, aiohttp.ClientSession() as session:
         wanted = settings(slack, folder).model_copy(update={"oncall": given, "clusters": dict(clusters)})
         limits = Limits(oncall=0.05)
         async with running(wanted, wanted.slack, recorded, limits) as url:

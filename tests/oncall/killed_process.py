@@ -54,7 +54,7 @@ async def live(life: dict[str, Any]) -> None:
     def now() -> float:
         return life["starts_at"] + SPEED * (time.time() - began)
 
-    limits = Limits(oncall=0.3, now=now)
+    limits = Limits(oncall=0.3, deed_s=60, now=now)
     async with running(wanted, slack, recorded, limits) as url:
         print(json.dumps({"pid": os.getpid(), "url": url}), flush=True)  # noqa: T201
         await stopped.wait()

@@ -171,7 +171,7 @@ async def a_rig(database: str, recording: Path) -> AsyncGenerator[Rig]:
 
 def with_rig(database: str, recording: Path, scene: Callable[[Rig], Awaitable[None]]) -> None:
     async def play() -> None:
-        async with asyncio.timeout(60), a_rig(database, recording) as rig:
+        async with asyncio.timeout(180), a_rig(database, recording) as rig:
             await scene(rig)
 
     asyncio.run(play())

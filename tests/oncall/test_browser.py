@@ -22,7 +22,7 @@ def in_the_browser(folder: Path, scene) -> None:
     async def play() -> None:
         recording = busy_cluster(folder / "cluster", 6)
         async with (
-            asyncio.timeout(120),
+            asyncio.timeout(180),
             a_world(folder, recording, GIVEN) as world,
             open_browser(path) as browser,
         ):

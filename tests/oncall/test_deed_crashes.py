@@ -61,7 +61,7 @@ def test_killed_at_any_step_a_deed_is_done_once(
 
     async def run() -> None:
         for at, when in points:
-            async with asyncio.timeout(60), a_rig(new_database(), recording) as rig:
+            async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
                 await rig.keeper().take([pending(0)])
                 await rig.passes(5)
                 [row] = await rig.store.incidents.opened()

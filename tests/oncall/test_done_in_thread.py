@@ -80,7 +80,7 @@ async def noted(folder: Path, turn: str) -> News:
 
 def test_a_change_that_is_confirmed_in_the_thread_is_told_there(tmp_path: Path) -> None:
     async def play() -> None:
-        async with asyncio.timeout(60), changing.a_place(tmp_path) as world, changing.a_bot(world, oncall=GIVEN):
+        async with asyncio.timeout(180), changing.a_place(tmp_path) as world, changing.a_bot(world, oncall=GIVEN):
             thread = await an_incident(tmp_path, lambda: world.card(CAUSE.claim))
             words = "verbosity 5 for 30m because trainer-0 hangs"
             await world.slack.mention("ada", changing.ROOM, words, thread_ts=thread)
@@ -96,7 +96,7 @@ def test_a_change_that_is_confirmed_in_the_thread_is_told_there(tmp_path: Path) 
 def test_a_profile_that_is_taken_in_the_thread_is_known(tmp_path: Path) -> None:
     async def play() -> None:
         world_of = test_profiles.a_world(tmp_path, {"oncall": GIVEN}, test_profiles.SEED.profiles, held=False)
-        async with asyncio.timeout(60), world_of as world:
+        async with asyncio.timeout(180), world_of as world:
             thread = await an_incident(tmp_path, lambda: world.answer(CAUSE.claim))
             await world.slack.mention("ada", test_profiles.ROOM, "profile cpu 5s", thread_ts=thread)
             await world.answer("560ms in 10 s")

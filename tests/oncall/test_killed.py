@@ -99,7 +99,7 @@ class Moment(NamedTuple):
 
 
 async def killed(life: Life, process: Process, hung: Callable[[], bool]) -> None:
-    await life.world.slack.wait_for(lambda: hung() or None, seconds=60)
+    await life.world.slack.wait_for(lambda: hung() or None, seconds=180)
     assert await process.ended(life, signal.SIGKILL) == -signal.SIGKILL
     life.world.slack.faults.clear()
 
@@ -115,7 +115,7 @@ def hanging(slack: SlackServer, moment: Moment, kind: Any) -> Callable[[], bool]
 
 async def settled(store: Store, read: Callable[[], str], *wanted: str) -> None:
     """Until all that is wanted is said and nothing waits: of the store the workspace does not tell."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while any(one not in read() for one in wanted) or await store.outbox.channels():  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     assert await store.incidents.unsorted_labels() == set()
@@ -149,8 +149,8 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
 
     async def run() -> None:
         async with (
-            asyncio.timeout(120),
-            SlackServer() as slack,
+            asyncio.timeout(180),
+            SlackServer(deadline_s=60) as slack,
             aiohttp.ClientSession() as session,
             open_store(database) as store,
         ):
@@ -173,7 +173,7 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
                     await life.world.reply(head, "Evidence")
                     await life.world.click("ada", head, "ack")
                 elif moment.method:
-                    await slack.wait_for(lambda: stuck() or None, seconds=60)
+                    await slack.wait_for(lambda: stuck() or None, seconds=180)
                 await life.world.alert(*MORE)
                 await killed(life, process, stuck if moment.method else lambda: True)
             async with process.life(slack, session) as life:
@@ -213,8 +213,8 @@ def test_there_is_one_digest(
 
     async def run() -> None:
         async with (
-            asyncio.timeout(120),
-            SlackServer() as slack,
+            asyncio.timeout(180),
+            SlackServer(deadline_s=60) as slack,
             aiohttp.ClientSession() as session,
             open_store(database) as store,
         ):

@@ -43,8 +43,8 @@ def test_what_people_did_right_before_a_kill_is_done_once_after_it(
 
     async def run() -> int:
         async with (
-            asyncio.timeout(120),
-            SlackServer() as slack,
+            asyncio.timeout(180),
+            SlackServer(deadline_s=60) as slack,
             aiohttp.ClientSession() as session,
             open_store(database) as store,
         ):
@@ -72,7 +72,7 @@ def test_what_people_did_right_before_a_kill_is_done_once_after_it(
                 assert all(one.ok for one in acks)
             async with process.life(slack, session) as life:
                 wanted = Counter([*notes, "typed into the form"])
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(180):
                     while True:
                         happened = [one.news for one in await store.incidents.timeline(row.id)]
                         noted = Counter(one.detail for one in happened if one.turn == "noted")

@@ -49,7 +49,7 @@ def with_pagerduty(answer: Answer, scene: Scene) -> None:
     async def play() -> None:
         app = web.Application()
         app.router.add_get("/oncalls", answered)
-        async with asyncio.timeout(60), Served(app) as served:
+        async with asyncio.timeout(180), Served(app) as served:
             await scene(settings(served.url), asked)
 
     asyncio.run(play())

@@ -93,7 +93,7 @@ async def paged(database: str, tmp_path: Path, *names: str) -> AsyncGenerator[Pa
 
 def play(database: str, tmp_path: Path, scene: Callable[[Paged], Awaitable[None]], *names: str) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60), paged(database, tmp_path, *names) as one:
+        async with asyncio.timeout(180), paged(database, tmp_path, *names) as one:
             await scene(one)
 
     asyncio.run(run())
@@ -179,7 +179,7 @@ def test_while_a_pager_is_down_the_page_waits_and_the_thread_is_told_once(
 ) -> None:
     async def run() -> None:
         pagers = Pagers()
-        async with asyncio.timeout(60), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+        async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
             one = Paged(rig, pagers, (name,))
             pagers.down = lambda: web.json_response({"message": "Service Unavailable"}, status=503)
             await one.keeper.take([pending(0)])
@@ -223,7 +223,7 @@ def test_a_refusal_is_told_and_what_may_pass_is_tried_again(status: int, tries: 
             return web.json_response(body, status=status, headers={"Location": "http://127.0.0.1:1/"})
 
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(180),
             a_rig(f"sqlite:///{tmp_path}/one.db", busy_cluster(tmp_path, 3)) as rig,
             pagers.served,
         ):
@@ -267,7 +267,7 @@ def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once(
 ) -> None:
     async def run() -> None:
         pagers = Pagers()
-        async with asyncio.timeout(60), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+        async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
             one = Paged(rig, pagers, (name,))
             await one.keeper.take([pending(0)])
             await rig.passes(950, one.keeper, step_s=100)
@@ -288,7 +288,7 @@ def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idl
 ) -> None:
     async def run() -> None:
         pagers = Pagers()
-        async with asyncio.timeout(60), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+        async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
             one = Paged(rig, pagers, ("pagerduty",))
             other = Paging(rig.lent(), one.settings, "two", 5.0, lambda: None)
             assert await other.step("PagerDuty") is None

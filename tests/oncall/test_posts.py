@@ -35,7 +35,7 @@ def answers(path: str, body: object, headers: dict[str, str], *, stopping: bool 
         application = web.Application()
         for where, answer in hooks_of(PAGING, refuse, lambda: stopping).items():
             application.router.add_post(where, answer)
-        async with asyncio.timeout(60), Served(application) as served, aiohttp.ClientSession() as session:
+        async with asyncio.timeout(180), Served(application) as served, aiohttp.ClientSession() as session:
             status = 0
             for _ in range(times):
                 async with session.post(f"{served.url}{path}", data=body, headers=headers) as answer:

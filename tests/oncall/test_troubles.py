@@ -81,7 +81,7 @@ class World:
 
 def played(folder: Path, scene: Callable[[World], Awaitable[None]], begin: Seed | None = None) -> None:
     async def play() -> None:
-        async with asyncio.timeout(40), SlackServer(seed=begin or seed()) as slack:
+        async with asyncio.timeout(180), SlackServer(seed=begin or seed()) as slack:
             await scene(World(slack, folder))
 
     asyncio.run(play())

@@ -90,7 +90,7 @@ def in_chromium(page: str, scene) -> None:
         pytest.skip(f"none of {', '.join(BROWSERS)} is on the PATH")
 
     async def play() -> None:
-        async with asyncio.timeout(60), open_browser(path) as browser:
+        async with asyncio.timeout(180), open_browser(path) as browser:
             complaints: list[str] = []
             for scheme in ("light", "dark"):
                 shown = await browser.new_page(color_scheme=scheme, viewport={"width": 340, "height": 700})

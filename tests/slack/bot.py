@@ -109,7 +109,10 @@ async def a_bot(
     limits: Limits = AS_USUAL,
 ):
     """A bot that is connected to a workspace, both gone at the end."""
-    async with slack or SlackServer() as server, connected(server, folder, mode, opener, limits) as address:
+    async with (
+        slack or SlackServer(deadline_s=60) as server,
+        connected(server, folder, mode, opener, limits) as address,
+    ):
         yield Here(server, address)
 
 

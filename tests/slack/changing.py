@@ -82,7 +82,7 @@ class World:
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
         """Asks the cluster until it is so: nothing in the workspace tells."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not await holds():  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 
@@ -92,11 +92,11 @@ class World:
         return [one for one in seen if containing in text_of(one) and not one.get("ephemeral") and one.get("bot_id")]
 
     async def card(self, containing: str) -> dict[str, Any]:
-        return (await self.slack.wait_for(lambda: self.cards(containing), seconds=60))[-1]
+        return (await self.slack.wait_for(lambda: self.cards(containing), seconds=180))[-1]
 
     async def told(self, user: str, containing: str, times: int = 1) -> dict[str, Any]:
         """What one person alone was told in the channel, so many times; the last one."""
-        return (await self.slack.wait_for(lambda: self._told(user, containing)[times - 1 :], seconds=60))[-1]
+        return (await self.slack.wait_for(lambda: self._told(user, containing)[times - 1 :], seconds=180))[-1]
 
     def _told(self, user: str, containing: str) -> list[dict[str, Any]]:
         seen = self.slack.messages(ROOM, user)
@@ -132,7 +132,7 @@ class World:
 
     async def offered(self, words: str, user: str = "ada") -> dict[str, Any]:
         """The form that a command opens, once it shows what would be done: during a rollout it would refuse."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while unfinished_rollout(await self.deployment()) is not None:  # noqa: ASYNC110  # only the Deployment can tell
                 await asyncio.sleep(0.02)
         await self.slack.command(user, ROOM, words)
@@ -140,7 +140,7 @@ class World:
         def forms() -> list[dict[str, Any]]:
             return [one for one in self.slack.views(user) if one["callback_id"] == "change"]
 
-        return (await self.slack.wait_for(forms, seconds=60))[-1]
+        return (await self.slack.wait_for(forms, seconds=180))[-1]
 
     async def raised(self, words: str = "verbosity 5 for 30m", because: str = "trainer-0 hangs") -> dict[str, Any]:
         """The card of a change that ada asked for and confirmed."""
@@ -216,7 +216,7 @@ def played(
 ) -> None:
     async def play() -> None:
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(180),
             a_place(folder, timing) as world,
             a_bot(world, mode, access, usual=usual, language=language),
         ):
@@ -237,7 +237,7 @@ async def a_place(folder: Path, timing: Timing = QUICK) -> AsyncGenerator[World]
         return datetime.now(UTC) + timedelta(seconds=ahead_s)  # noqa: TID251
 
     cluster_of = partial(ApiServer.from_recording, RECORDING, shift_to=now, timing=timing)
-    async with SlackServer() as slack, cluster_of(clock=clock) as cluster:
+    async with SlackServer(deadline_s=60) as slack, cluster_of(clock=clock) as cluster:
         config = folder / "kubeconfig"
         config.write_text(cluster.kubeconfig())
         async with await open_writer(kubeconfig=config) as writer:

@@ -185,7 +185,7 @@ def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Pat
             yield sources
 
     async def play() -> None:
-        async with asyncio.timeout(60), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             clusters = {"far": ClusterSettings(), "near": ClusterSettings()}
             wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
             async with running(wanted, wanted.slack, opener, Limits(answer_s=3)):

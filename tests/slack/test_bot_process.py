@@ -76,7 +76,7 @@ class Asking:
 
 
 async def is_up(slack: SlackServer, process: asyncio.subprocess.Process) -> None:
-    up = asyncio.create_task(slack.wait_for(lambda: slack.connections == 2, seconds=60))
+    up = asyncio.create_task(slack.wait_for(lambda: slack.connections == 2, seconds=180))
     ended = asyncio.create_task(process.wait())
     await asyncio.wait({up, ended}, return_when=asyncio.FIRST_COMPLETED)
     if not up.done():
@@ -96,7 +96,7 @@ def test_told_to_stop_it_answers_what_it_had_taken_and_ends(tmp_path: Path) -> N
             await asking.everywhere()
             assert len(asking.taken) == 9
             process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 _, said = await process.communicate()
             assert process.returncode == 0
             assert asking.counts() == [1] * 9
@@ -133,9 +133,9 @@ def test_ten_minutes_without_slack_and_a_kill_in_the_middle_lose_no_answer(tmp_p
             await clock.advance(OUTAGE_S / 2)
             async with a_process(environment(tmp_path, slack)) as second:
                 await is_up(slack, second)
-                await slack.wait_for(asking.answered, seconds=60)
+                await slack.wait_for(asking.answered, seconds=180)
                 await asking.everywhere()
-                await slack.wait_for(asking.answered, seconds=60)
+                await slack.wait_for(asking.answered, seconds=180)
                 second.send_signal(signal.SIGTERM)  # it sends what else it might have to say
                 await second.communicate()
             assert len(asking.taken) == 18

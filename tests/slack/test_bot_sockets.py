@@ -145,7 +145,7 @@ def test_connections_that_are_reset_are_made_again(tmp_path: Path) -> None:
 
 def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def scene() -> None:
-        async with asyncio.timeout(60), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             app = AsyncApp(client=AsyncWebClient(slack.bot_token, base_url=slack.api_url))
             connection = Connection(app, slack.app_token, slack.api_url, 60, Turn())
             taken = asyncio.Event()
@@ -210,7 +210,7 @@ def test_a_limit_on_new_connections_with_half_a_second_in_it_is_waited_for(tmp_p
 
 async def readiness_is(here: Here, status: int) -> str:
     """What the bot says of itself once its state is that one: it finds out at its next look."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while (said := await readiness(here))[0] != status:
             continue
     return said[1]

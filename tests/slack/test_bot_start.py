@@ -23,7 +23,7 @@ async def ended(slack: SlackServer | None, folder: Path, **over: str) -> Ended:
     """`hami-bot serve` with right settings but for `over` (lower-case, after HAMI_BOT_), run until it gives up."""
     async with a_process(environment(folder, slack, **over)) as process:
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 out, err = await process.communicate()
         except TimeoutError:
             process.kill()
@@ -84,6 +84,7 @@ def test_without_tokens_it_says_which_settings_are_missing(tmp_path: Path) -> No
     assert "HAMI_BOT_SLACK__BOT_TOKEN" in got.said
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("over", "told"),
     [

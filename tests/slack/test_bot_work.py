@@ -25,7 +25,7 @@ def test_of_many_questions_one_is_begun_at_each_turn_of_the_event_loop(tmp_path:
 
     async def main() -> None:
         nonlocal turn
-        async with asyncio.timeout(60), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
             work = Work(store)
             for number in range(20):
                 work.start(f"Ev{number}", job, untold)
@@ -41,7 +41,7 @@ def test_an_answer_goes_on_when_what_was_taken_is_in_the_store(tmp_path: Path) -
     order = list[str]()
 
     async def main() -> None:
-        async with asyncio.timeout(60), open_store(f"sqlite:///{tmp_path}/state.db", patience=60) as store:
+        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db", patience=60) as store:
             work = Work(store, keeping_s=60)
             at_work, locked = asyncio.Event(), asyncio.Event()
 
@@ -88,7 +88,7 @@ def test_only_two_steps_at_once_keep_a_processor_busy(tmp_path: Path) -> None:
         return 1
 
     async def main() -> list[int]:
-        async with asyncio.timeout(60), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
             work = Work(store)
             steps = [asyncio.create_task(work.beside(step)) for _ in range(5)]
             for _ in range(2):
@@ -119,7 +119,7 @@ def test_a_step_that_was_given_up_keeps_its_place_and_who_had_none_is_told_so(tm
     hung, told = Hung(), list[BotError]()
 
     async def main() -> None:
-        async with asyncio.timeout(60), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
             work = Work(store, longest_s=0.05)
 
             async def job() -> None:
@@ -146,7 +146,7 @@ def test_the_bot_ends_while_a_step_that_was_given_up_goes_on(tmp_path: Path) -> 
     hung = Hung()
 
     async def main() -> None:
-        async with asyncio.timeout(60), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
             given_up = asyncio.create_task(Work(store).beside(hung))
             assert await asyncio.to_thread(hung.begun.wait, 60)
             given_up.cancel()

@@ -16,7 +16,7 @@ MEMORY = "from the watch cache, at most"
 def test_an_answer_says_how_old_what_it_remembered_may_be(tmp_path: Path) -> None:
     async def play() -> None:
         now = datetime.now(UTC)  # noqa: TID251  # the sandbox plays a cluster
-        async with asyncio.timeout(60), ApiServer.from_recording(RECORDING, shift_to=now) as cluster:
+        async with asyncio.timeout(180), ApiServer.from_recording(RECORDING, shift_to=now) as cluster:
             file = tmp_path / "kubeconfig"
             file.write_text(cluster.kubeconfig())
 

@@ -294,7 +294,7 @@ def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) -> None:
     access = AccessSettings(operators=(ONCALL,), approvers=(LINUS,), two_person=True)
 
     async def run() -> None:
-        async with asyncio.timeout(60), a_place(tmp_path) as world:
+        async with asyncio.timeout(180), a_place(tmp_path) as world:
             async with a_bot(world, access=access):
                 await world.offered(ASKED, "grace")
                 await world.submit("grace", "it hangs")

@@ -259,7 +259,7 @@ def test_whoever_reverts_what_nobody_can_tell_apart_is_told_how_to_do_it_by_hand
 
 def test_a_reminder_is_there_once_though_the_bot_was_restarted(tmp_path: Path) -> None:
     async def play() -> None:
-        async with asyncio.timeout(60), a_place(tmp_path) as world:
+        async with asyncio.timeout(180), a_place(tmp_path) as world:
             async with a_bot(world):
                 await world.raised()
                 world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
@@ -389,7 +389,7 @@ def test_a_change_from_a_shell_that_cannot_be_put_back_is_told_to_all_who_are_na
                 lambda user=user: [
                     one for one in world.slack.messages(f"D{user[1:]}") if "10 minutes ago" in text_of(one)
                 ],
-                seconds=60,
+                seconds=180,
             )
         assert world.cards() == []
 
@@ -410,7 +410,7 @@ def test_a_record_that_nobody_can_read_is_told_once_to_all_who_are_named(tmp_pat
         async def some_more() -> bool:
             return passes() > begun + 3
 
-        await world.slack.wait_for(lambda: "cannot be read" in "".join(told()), seconds=60)
+        await world.slack.wait_for(lambda: "cannot be read" in "".join(told()), seconds=180)
         begun = passes()
         await world.until(some_more)
         assert len(told()) == 1

@@ -21,7 +21,7 @@ Scene = Callable[[World, dict[str, Any]], Awaitable[None]]
 @asynccontextmanager
 async def raised(folder: Path, access: AccessSettings = ACCESS) -> AsyncGenerator[tuple[World, dict[str, Any]]]:
     """A change that is in effect, with its card; the bot has ended, and its store is gone."""
-    async with asyncio.timeout(60), a_place(folder) as world:
+    async with asyncio.timeout(180), a_place(folder) as world:
         async with a_bot(world, access=access):
             card = await world.raised()
         lose_the_store(world)
@@ -63,7 +63,7 @@ def test_a_click_on_a_card_whose_change_is_over_is_answered_and_the_card_says_so
             async with a_bot(world):
                 await world.click("ada", card, "change:revert")
                 await world.slack.wait_for(
-                    lambda: "this change is not open any more" in in_thread(world, card), seconds=60
+                    lambda: "this change is not open any more" in in_thread(world, card), seconds=180
                 )
                 ended = await world.card("does not carry this change any more")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
@@ -90,7 +90,7 @@ def test_old_cards_are_looked_for_again_where_slack_could_not_be_asked(
             await Changer(world.writer, NoJournal()).revert(NAMESPACE, NAME, by="root (shell)")
             world.slack.faults.append(Fault("status", "^api/conversations.history", times=None))
             async with a_bot(world, access=IN_ROOM):
-                await world.slack.wait_for(lambda: "are not looked for" in caplog.text, seconds=60)
+                await world.slack.wait_for(lambda: "are not looked for" in caplog.text, seconds=180)
                 world.slack.faults.clear()
                 ended = await world.card("does not carry this change any more")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
@@ -124,7 +124,7 @@ def test_a_click_on_a_request_that_nobody_knows_is_answered_and_the_card_says_so
     two = ACCESS.model_copy(update={"two_person": True})
 
     async def run() -> None:
-        async with asyncio.timeout(60), a_place(tmp_path) as world:
+        async with asyncio.timeout(180), a_place(tmp_path) as world:
             async with a_bot(world, access=two):
                 await world.offered("verbosity 5 for 30m")
                 await world.submit("ada", "it hangs")
@@ -178,14 +178,14 @@ def test_a_store_that_cannot_be_opened_is_told_once_where_the_change_is_told(fau
             pass
 
     async def run() -> None:
-        async with asyncio.timeout(60), a_place(tmp_path) as world:
+        async with asyncio.timeout(180), a_place(tmp_path) as world:
             async with a_bot(world):
                 await world.raised()
             await break_the_store(world, fault)
             for _ in range(2):
                 begun = tries(world)
                 bot = asyncio.create_task(started(world))
-                await world.slack.wait_for(lambda begun=begun: tries(world) >= begun + 2, seconds=60)
+                await world.slack.wait_for(lambda begun=begun: tries(world) >= begun + 2, seconds=180)
                 bot.cancel()
                 await asyncio.gather(bot, return_exceptions=True)
             [told] = world.cards("cannot open its store")
@@ -207,14 +207,14 @@ async def until_told(world: World) -> None:
             pass
 
     bot = asyncio.create_task(started())
-    await world.slack.wait_for(lambda: world.cards("cannot open its store"), seconds=60)
+    await world.slack.wait_for(lambda: world.cards("cannot open its store"), seconds=180)
     bot.cancel()
     await asyncio.gather(bot, return_exceptions=True)
 
 
 def test_that_the_store_cannot_be_opened_is_edited_once_it_opens_again_and_told_the_next_time(tmp_path: Path) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60), a_place(tmp_path) as world:
+        async with asyncio.timeout(180), a_place(tmp_path) as world:
             async with a_bot(world):
                 await world.raised()
             [version] = [one["version_num"] for one in await world.rows("select version_num from alembic_version")]
@@ -226,7 +226,7 @@ def test_that_the_store_cannot_be_opened_is_edited_once_it_opens_again_and_told_
                 told_at.append(told["ts"])
                 await world.sql(f"update alembic_version set version_num = '{version}'")
                 async with a_bot(world):
-                    await world.slack.wait_for(lambda: not world.cards("cannot open its store"), seconds=60)
+                    await world.slack.wait_for(lambda: not world.cards("cannot open its store"), seconds=180)
             assert [one["ts"] for one in world.cards("has opened its store again")] == told_at
 
     asyncio.run(run())
@@ -234,7 +234,7 @@ def test_that_the_store_cannot_be_opened_is_edited_once_it_opens_again_and_told_
 
 def test_a_bot_that_waits_for_its_store_edits_what_it_said_of_a_change_that_has_ended(tmp_path: Path) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60), a_place(tmp_path) as world:
+        async with asyncio.timeout(180), a_place(tmp_path) as world:
             async with a_bot(world):
                 await world.raised()
             [version] = [one["version_num"] for one in await world.rows("select version_num from alembic_version")]

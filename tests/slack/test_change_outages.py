@@ -43,7 +43,7 @@ def store_out_of_reach(world: World) -> Generator[None]:
 )
 def test_what_is_due_is_undone_at_once_and_told_later(out_of_reach: Outage, word: str, tmp_path: Path) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60), a_place(tmp_path) as world:
+        async with asyncio.timeout(180), a_place(tmp_path) as world:
             async with a_bot(world):
                 await world.raised()
             world.ahead_s = 3600

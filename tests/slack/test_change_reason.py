@@ -25,7 +25,7 @@ def test_a_dry_runs_button_asks_with_the_reason_as_it_was_typed(tmp_path: Path, 
         def forms() -> list[object]:
             return [one for one in world.slack.views("ada") if one["callback_id"] == "change"]
 
-        [form] = await world.slack.wait_for(forms, seconds=60)
+        [form] = await world.slack.wait_for(forms, seconds=180)
         assert because in text_of(form).splitlines()
 
     played(tmp_path, scene)

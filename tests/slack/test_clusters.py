@@ -214,7 +214,7 @@ def test_a_bot_whose_settings_name_no_cluster_knows_the_one_that_it_was_started_
         yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
 
     async def play() -> None:
-        async with asyncio.timeout(60), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer() as slack:
             wanted = settings(slack, tmp_path)
             async with running(wanted, wanted.slack, opener, usual="lab"):
                 assert "cluster lab" in text_of(await asked(slack, f"{QUESTION} --cluster lab", FOUND))

@@ -16,7 +16,7 @@ from tests.slack.test_surfaces import text_of
 
 def played(folder: Path, scene: Callable[[Here], Awaitable[None]]) -> None:
     async def play() -> None:
-        async with asyncio.timeout(120), a_bot(folder) as here:
+        async with asyncio.timeout(180), a_bot(folder) as here:
             await scene(here)
             assert here.slack.unknown_methods == []
 

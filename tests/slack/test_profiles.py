@@ -88,7 +88,7 @@ Scene = Callable[[World], Awaitable[None]]
 
 async def until(holds: Callable[[], object]) -> None:
     """Asks until it is so: nothing in the workspace tells."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -104,7 +104,7 @@ def played(
 ) -> None:
     async def play() -> None:
         over = {"profiles": profiles, "clusters": dict.fromkeys(clusters, ClusterSettings())}
-        async with asyncio.timeout(60), a_world(folder, over, served, held=held) as world:
+        async with asyncio.timeout(180), a_world(folder, over, served, held=held) as world:
             await scene(world)
             assert world.slack.unknown_methods == []
 

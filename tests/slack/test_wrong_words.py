@@ -59,7 +59,7 @@ def test_a_pod_that_is_missing_is_no_argument() -> None:
 
 def test_a_mistake_in_slack_is_told_in_the_language_that_was_asked_for(tmp_path: Path) -> None:
     async def play() -> None:
-        async with asyncio.timeout(60), a_bot(tmp_path) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path) as here:
             await here.slack.command("ada", "gpu-oncall", "wy pod --lang zh")
             told = await here.slack.wait_for(channel="gpu-oncall", containing="没有动词", user="ada")
             assert "/hami why" in "\n".join(strings_of(told))
