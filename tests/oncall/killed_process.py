@@ -1,10 +1,10 @@
 """The whole bot in a process of its own, to be killed for good (SIGKILL) by whoever reads its pid.
 
 Each line of standard input is one life, as JSON: {"api_url", "bot_token", "app_token", "store", "recording",
-"starts_at"}. A life is forked from here, so that none has to import anything again; once it takes alerts it tells
+"starts_at", "speed"}. A life is forked from here, so that none imports anything again; once it takes alerts it tells
 {"pid", "url"} on a line. Told to stop (SIGTERM), it ends as the bot does; how each life ended is a line as well.
 
-A life starts at the time of day `starts_at` (seconds since 1970) and its time passes `SPEED` times as fast: nobody
+A life starts at the time of day `starts_at` (seconds since 1970) and its time passes `speed` times as fast: nobody
 waits for what is edited every 45 s.
 """
 
@@ -27,7 +27,6 @@ from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSett
 from playbooks.playbook import Sources
 from tests.oncall.bot import GIVEN
 
-SPEED = 30.0
 WATCHING_NOTHING = GIVEN.model_copy(update={"pending_minutes": 0})
 
 
@@ -52,7 +51,7 @@ async def live(life: dict[str, Any]) -> None:
     began = time.time()
 
     def now() -> float:
-        return life["starts_at"] + SPEED * (time.time() - began)
+        return life["starts_at"] + life["speed"] * (time.time() - began)
 
     limits = Limits(oncall=0.3, deed_s=60, now=now)
     async with running(wanted, slack, recorded, limits) as url:

@@ -24,7 +24,6 @@ from bot.digest.schedule import Schedule
 from bot.store import Store, open_store
 from sandbox.slack import Fault, SlackServer
 from tests.oncall.bot import CHANNEL, ROOM, World
-from tests.oncall.killed_process import SPEED
 from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.stores import NewDatabase
@@ -60,7 +59,7 @@ class Process:
         except BaseException:
             await self.ended(life, signal.SIGKILL)  # else whoever forked it would wait for it
             raise
-        self._starts_at += SPEED * (time.time() - began) + LATER_S
+        self._starts_at += self._told["speed"] * (time.time() - began) + LATER_S
 
     async def ended(self, life: "Life", how: signal.Signals) -> int:
         """Sends the signal; the exit status, negative for a signal."""
@@ -85,10 +84,10 @@ def forking() -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def told(slack: SlackServer, store: str, recording: Path) -> dict[str, Any]:
-    """What a life is told."""
+def told(slack: SlackServer, store: str, recording: Path, speed: float = 30.0) -> dict[str, Any]:
+    """What a life is told. Its time passes `speed` times as fast."""
     tokens = {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token}
-    return tokens | {"store": store, "recording": str(recording)}
+    return tokens | {"store": store, "recording": str(recording), "speed": speed}
 
 
 class Moment(NamedTuple):

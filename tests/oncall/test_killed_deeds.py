@@ -48,7 +48,9 @@ def test_what_people_did_right_before_a_kill_is_done_once_after_it(
             aiohttp.ClientSession() as session,
             open_store(database) as store,
         ):
-            process = Process(forking, told(slack, database, recording))
+            process = Process(
+                forking, told(slack, database, recording, speed=1.0)
+            )  # what people did must not become too old
             async with process.life(slack, session) as life:
                 await life.world.alert("trainer-0")
                 head = await life.world.head(CAUSES[0])
