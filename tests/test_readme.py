@@ -14,7 +14,16 @@ import yaml
 from bot.settings.schema import Settings
 from playbooks.playbook import find, load
 from tests.finding_codes import finding_codes, impact_codes
-from tests.update_docs import DOCS, FINDINGS, SETTINGS, findings_page, rows, settings_page
+from tests.update_docs import (
+    DOCS,
+    FINDINGS,
+    REPORT_SCHEMA,
+    SETTINGS,
+    findings_page,
+    report_schema,
+    rows,
+    settings_page,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -99,6 +108,10 @@ def test_the_table_of_what_a_change_causes_has_exactly_the_codes_that_the_code_m
 
 def test_the_page_of_settings_is_what_the_schema_says() -> None:
     assert SETTINGS.read_text(encoding="utf-8") == settings_page(), "run python -m tests.update_docs"
+
+
+def test_the_schema_of_a_report_is_as_the_model_says() -> None:
+    assert REPORT_SCHEMA.read_text(encoding="utf-8") == report_schema(), "run python -m tests.update_docs"
     assert len({row.key for row in rows()}) > 60
 
 

@@ -2,23 +2,27 @@
 
 import ast
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
+import msgspec
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from bot.codes import CODES, Proof
+from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
 from bot.texts import Texts
 
 DOCS = Path(__file__).parents[1] / "docs"
 SETTINGS = DOCS / "settings.md"
 FINDINGS = DOCS / "findings.md"
+REPORT_SCHEMA = DOCS / "report.schema.json"
 _TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 _NAMED = {"clusters": "NAME", "channels": "ID"}
 
@@ -79,6 +83,11 @@ def findings_page() -> str:
     return _TABLE.sub(lambda _: "\n".join(lines), FINDINGS.read_text(encoding="utf-8"))
 
 
+def report_schema() -> str:
+    """The JSON Schema of a report, as its model says it."""
+    return json.dumps(msgspec.json.schema(Report) | {"title": SCHEMA}, indent=2) + "\n"
+
+
 def _model_in(annotation: Any) -> tuple[type[BaseModel] | None, str]:
     """The settings that a field holds, and whether in a `dict`, a `tuple` or by itself."""
     if get_origin(annotation) in (Union, UnionType):
@@ -102,7 +111,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def main() -> None:
-    """Rewrite the tables."""
+    """Rewrite the tables and the schema of a report."""
+    REPORT_SCHEMA.write_text(report_schema(), encoding="utf-8")
     SETTINGS.write_text(settings_page(), encoding="utf-8")
     FINDINGS.write_text(findings_page(), encoding="utf-8")
 
