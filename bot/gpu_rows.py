@@ -2,6 +2,8 @@
 
 from typing import Literal, NamedTuple
 
+from bot.report import Names, Uuid
+
 FREE = "free"
 UNKNOWN = "unknown"
 UNREGISTERED = "unregistered"
@@ -15,13 +17,13 @@ class GpuRow(NamedTuple):
     """
 
     node: str
-    card: str
+    card: Uuid
     type: str
     state: str
     memory_used: int | None
     memory_free: int | Literal[""] | None
     memory_total: int
-    holders: tuple[str, ...]
+    holders: Names
     slots: str
     cores_used: int | None
     cores_total: int

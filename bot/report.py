@@ -14,6 +14,7 @@ from bot.codes import Code
 
 SCHEMA = "hami-bot.report/v1"
 VERDICT_LIMIT = 140
+_NAMES_IN_A_CELL = 8
 
 Severity = Literal["info", "warning", "critical"]
 Confidence = Literal["confirmed", "suspected"]
@@ -35,6 +36,16 @@ class Evidence(Value, frozen=True):
     at: str | None
     quote: str
     command: str
+
+    @property
+    def kind(self) -> str:
+        """Of the object: `Pod` of `Pod ml/trainer-0`."""
+        return self.object.partition(" ")[0]
+
+    @property
+    def name(self) -> str:
+        """Of the object: `ml/trainer-0` of `Pod ml/trainer-0`."""
+        return self.object.partition(" ")[2]
 
     def __eq__(self, other: Any) -> bool:  # noqa: PYI032  # `object` is a field here
         """By what it says: JSON does not keep the kind of a quote, and a report read back equals the one written."""
@@ -84,32 +95,66 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 """A NamedTuple: a row of a table before it is text."""
 
 
-class Rows(tuple[tuple[str, ...], ...], Generic[Row]):  # noqa: SLOT001  # a tuple can have none that hold something
-    """The cells of a table that remember the typed rows that they were made of. JSON keeps the cells only."""
+class Uuid(str):
+    """A GPU's UUID, of which people are shown as much as is unique."""
 
+    __slots__ = ()
+
+
+class Names(tuple[str, ...]):
+    """Names of which people are shown the first ones."""
+
+    __slots__ = ()
+
+
+class FirstNames(Names):
+    """Names of which JSON has the first eight, too."""
+
+    __slots__ = ()
+
+
+class Rows(tuple[tuple[str, ...], ...], Generic[Row]):  # noqa: SLOT001  # a tuple can have none that hold something
+    """The cells of a table that remember the typed rows that they were made of. JSON keeps the cells only.
+
+    `brief` are the rows that an overview shows; None where the table is no part of one.
+    """
+
+    sheet: "Sheet[Row]"
     typed: tuple[Row, ...]
+    brief: tuple[Row, ...] | None
 
 
 class Sheet(Generic[Row]):
     """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
 
-    `names` has the other names of columns, `fields` those fields that are columns, if not all are.
-    Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
+    `names` has the other names of columns, `fields` those fields that are columns, if not all are. `brief` has the
+    fields that an overview shows, the most telling first, with the headings that they have there; `tells_findings` is
+    for a table with a row for each finding. Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """
 
     def __init__(
-        self, title: str, row: type[Row], *, names: Mapping[str, str] = {}, fields: Sequence[str] = ()
+        self,
+        title: str,
+        row: type[Row],
+        *,
+        names: Mapping[str, str] = {},
+        fields: Sequence[str] = (),
+        brief: Mapping[str, str] = {},
+        tells_findings: bool = False,
     ) -> None:
         every: tuple[str, ...] = cast("Any", row)._fields
         self.title = title
         self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields or every)
+        self.brief = brief
+        self.tells_findings = tells_findings
         self._places = [every.index(field) for field in fields or every]
 
-    def table(self, typed: Iterable[Row]) -> Table:
-        """The rows as text, in their order."""
+    def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
+        """The rows as text, in their order. `brief`: those that an overview shows, in its order."""
         kept = tuple(typed)
         rows = Rows[Row](map(self.cells, kept))
-        rows.typed = kept
+        rows.sheet, rows.typed = self, kept
+        rows.brief = None if brief is None else tuple(brief)
         return Table(self.title, self.columns, rows)
 
     def cells(self, row: Row) -> tuple[str, ...]:
@@ -120,13 +165,15 @@ class Sheet(Generic[Row]):
 def _cell(value: Any) -> str:
     match value:
         case str():
-            return value
+            return str(value)
         case None:
             return "?"
         case bool():
             return "yes" if value else "no"
         case datetime():
             return value.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+        case FirstNames():
+            return ", ".join(value[:_NAMES_IN_A_CELL]) + (", …" if len(value) > _NAMES_IN_A_CELL else "")
         case tuple():
             return ", ".join(map(_cell, cast("tuple[Any, ...]", value)))
         case _:

@@ -14,6 +14,9 @@ from bot.kube.podget import PodPorts
 from bot.report import Report
 from bot.texts import Texts
 
+ALL = click.Option(["--all"], is_flag=True, help="Everything: all rows and columns, the evidence, the background.")
+"""The option of an overview."""
+
 
 class Sources(NamedTuple):
     """All that a playbook may read from. The names are settings for an install that cannot be found by itself.

@@ -301,7 +301,7 @@ def test_what_a_recording_advises_to_change_has_no_command_that_would_change_ano
 
 
 def test_a_pipe_is_as_wide_as_columns_says() -> None:
-    words = ("quota", "--recording", RECORDING)
+    words = ("quota", "--all", "--recording", RECORDING)
     assert "- namespace: quota-ns" in hami_bot(*words).stdout
     wide = hami_bot(*words, env={"COLUMNS": "220"}).stdout
     assert "- namespace: quota-ns" not in wide

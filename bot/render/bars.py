@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.gpu_rows import FREE, GpuRow
+from bot.render.brief import short_uuids
 from bot.render.words import cells, visible
 from bot.report import Report
 from bot.texts import Texts
@@ -35,7 +36,9 @@ def bars(report: Report, say: Texts) -> Bars | None:
     if not by_node:
         return None
     if len(by_node) == 1:
-        rows = [(visible(one.card), _long(one), [one]) for gpus in by_node.values() for one in gpus]
+        gpus = [one for some in by_node.values() for one in some]
+        short = short_uuids(one.card for one in gpus)
+        rows = [(visible(short[one.card]), _long(one), [one]) for one in gpus]
     else:
         rows = [(node, "".join(map(_short, gpus)), gpus) for node, gpus in by_node.items()]
         if len(rows) > MOST_LINES:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bot.render.bars import bars
+from bot.render.brief import Brief, BriefTable, brief
 from bot.render.words import (
     about,
     cells,
@@ -33,6 +34,7 @@ _ROWS_SHOWN = 60
 _NAMES_SHOWN_OF_CAUSE = 8
 _LONGEST_NAME = 40
 _COLUMN_GAP = 2
+_PROBLEMS_SHOWN = 4
 
 # Parameters of ANSI's SGR. The sixteen colours of the reader's own theme: we cannot know what stands out on their
 # background.
@@ -62,8 +64,15 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> st
     """
     wide = max(width, _NARROWEST)
     width = min(wide, _WIDEST_PROSE)
+    overview = brief(report, say)
+    sections = _overview(report, overview, say, width, wide) if overview else _diagnosis(report, say, width, wide)
+    show = _painted if colour else _plain
+    return "\n\n".join("\n".join(map(show, section)) for section in sections if section) + "\n"
+
+
+def _diagnosis(report: Report, say: Texts, width: int, wide: int) -> list[list[Line]]:
     cause, *others = report.findings or (None,)
-    sections = [
+    return [
         _head(report, cause, say, width),
         _evidence(cause.evidence if cause else (), report.taken_at, say, width),
         _change(report.change, say, width) if report.change else [],
@@ -74,16 +83,28 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> st
         *(_table(table, say, wide) for table in report.tables),
         _gaps(report.gaps, say, width),
     ]
-    show = _painted if colour else _plain
-    return "\n\n".join("\n".join(map(show, section)) for section in sections if section) + "\n"
+
+
+def _overview(report: Report, overview: Brief, say: Texts, width: int, wide: int) -> list[list[Line]]:
+    """The verdict, the tables, what no table tells, what to do."""
+    seen = say("render.overview", about=about(report, say), moment=seen_at(report, say))
+    problems = overview.problems[:_PROBLEMS_SHOWN]
+    more = len(overview.problems) - len(problems)
+    return [
+        [*_verdict(report, say, width), *_prose(seen, width, "  ", style=_LABEL)],
+        *(_brief_table(one, say, wide) for one in overview.tables),
+        _bars(report, say, wide),
+        _problems(problems, more, say, width),
+        _next(overview.steps, say, width),
+        _gaps(report.gaps, say, width),
+    ]
 
 
 # ----------------------------------------------------------------------------------------------------- sections
 
 
 def _head(report: Report, cause: Finding | None, say: Texts, width: int) -> list[Line]:
-    lead = say(f"render.{report.severity}").upper() + "  "
-    lines = _prose(report.verdict, width, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
+    lines = _verdict(report, say, width)
     facts = [("about", about(report, say))]
     if cause is not None:
         if " ".join(cause.claim.split()) != report.verdict:
@@ -99,6 +120,11 @@ def _head(report: Report, cause: Finding | None, say: Texts, width: int) -> list
         label = labels[key]
         lines += _prose(text, width, f"  {label}{' ' * (wide - cells(label))}  ", lead_style=_LABEL)
     return lines
+
+
+def _verdict(report: Report, say: Texts, width: int) -> list[Line]:
+    lead = say(f"render.{report.severity}").upper() + "  "
+    return _prose(report.verdict, width, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
 
 
 def _evidence(evidence: Sequence[Evidence], taken_at: str, say: Texts, width: int) -> list[Line]:
@@ -128,6 +154,13 @@ def _next(actions: Sequence[NextAction], say: Texts, width: int) -> list[Line]:
     for number, action in enumerate(actions, 1):
         lines += _action(action, f"  {number}. ", say, width)
     return lines
+
+
+def _problems(findings: Sequence[Finding], more: int, say: Texts, width: int) -> list[Line]:
+    lines = [Line(say("render.problems"), lead_style=_HEADING)] if findings else []
+    for one in findings:
+        lines += _prose(f"{one.claim} [{notes(one, say)}]", width, "  - ")
+    return [*lines, Line("  ", say("render.more-findings", count=more), style=_LABEL)] if more else lines
 
 
 def _others(findings: Sequence[Finding], say: Texts, width: int) -> list[Line]:
@@ -209,6 +242,15 @@ def _table(table: Table, say: Texts, width: int) -> list[Line]:
     right = [is_numeric(column) for column in zip(*rows, strict=True)]
     lines += [Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
     return lines + [Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
+
+
+def _brief_table(one: BriefTable, say: Texts, width: int) -> list[Line]:
+    """As many of its columns as fit side by side, from the first on."""
+    table = one.shown
+    while len(table.columns) > 1 and _column_widths([table.columns, *table.rows[:_ROWS_SHOWN]], width - 2) is None:
+        table = Table(table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows))
+    rest = [Line("  ", say("render.all-rows", rows=one.left_out), style=_LABEL)] if one.left_out else []
+    return _table(table, say, width) + rest
 
 
 def _column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:

@@ -115,14 +115,14 @@ def shell_command(action: NextAction) -> str:
 
 def moment(at: str, taken_at: str | None, say: Texts) -> str:
     """`05:00:00 UTC, 20 s earlier`, with the date where it is another; what is no time in UTC stands as it is."""
-    then, taken = _read(at), _read(taken_at or "")
+    then, taken = instant(at), instant(taken_at or "")
     if then is None:
         return at
     date = "" if taken and taken.date() == then.date() else f"{then:%Y-%m-%d} "
     shown = f"{date}{then:%H:%M:%S} UTC"
     if taken is None or then > taken:
         return shown
-    return say("render.earlier", moment=shown, age=_age(int((taken - then).total_seconds()), say))
+    return say("render.earlier", moment=shown, age=age(int((taken - then).total_seconds()), say))
 
 
 def seen_at(report: Report, say: Texts) -> str:
@@ -133,7 +133,8 @@ def seen_at(report: Report, say: Texts) -> str:
     return say("render.cached", moment=shown, seconds=report.cache_age_s)
 
 
-def _read(text: str) -> datetime | None:
+def instant(text: str) -> datetime | None:
+    """The moment, if the text is one in UTC as reports have it."""
     if not text.endswith("Z"):
         return None
     try:
@@ -142,7 +143,8 @@ def _read(text: str) -> datetime | None:
         return None
 
 
-def _age(seconds: int, say: Texts) -> str:
+def age(seconds: int, say: Texts) -> str:
+    """`7 min`."""
     if seconds < 120:
         return say("age.seconds", count=seconds)
     if seconds < 7200:

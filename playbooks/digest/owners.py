@@ -39,8 +39,7 @@ def owners_of(about: About, reports: Mapping[str, Report], parts: Mapping[str, A
         case "nodes" | "gpus":
             found = map(_owner, _on(about.finding.scope.nodes, parts))
         case "quota":
-            objects = (one.object.partition(" ") for one in about.finding.evidence)
-            quotas = (name for kind, _, name in objects if kind == "ResourceQuota")
+            quotas = (one.name for one in about.finding.evidence if one.kind == "ResourceQuota")
             found = (Owner("Namespace", "", name.partition("/")[0], "") for name in quotas)
         case _:
             subject = reports[about.verb].subject

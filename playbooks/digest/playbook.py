@@ -4,8 +4,9 @@ It puts the other questions and reads their reports: what they say is said once,
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 from bot.digest.figures import split
@@ -16,44 +17,50 @@ from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Sheet, Subject,
 from bot.texts import Texts
 from playbooks.digest.figures import bad, figures_of, waiting
 from playbooks.digest.owners import About, owners_of
-from playbooks.playbook import Playbook, Sources, find
+from playbooks.playbook import ALL, Playbook, Sources, find
 from playbooks.rules import prose
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
-FIGURES = Sheet("figures", FigureRow)
+FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"})
 OWNERS = Sheet("owners", OwnerRow)
+_TOLD = ("pending", "node-faults", "locks", "quotas", "hami", "largest-slice-MiB")
+"""Areas of figures that a person reads; the others are for comparing."""
+_UNITS = {"quotas": " %", "largest-slice-MiB": " MiB"}
+_FIRST = 5
 _WORST = 3
 """Findings of which the owners are told."""
 
 
 class Request(NamedTuple):
-    """Nothing is asked for in particular."""
+    """`all`: everything instead of an overview."""
+
+    all: bool
 
 
 class Snapshot(NamedTuple):
     """The snapshot of each question that is put, or why there is none."""
 
+    request: Request
     cluster: str
     taken_at: datetime
     parts: Mapping[str, Any]
     unseen: Mapping[str, Gap]
 
 
-def request() -> Request:
+def request(all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the option's name
     """The whole cluster."""
-    return Request()
+    return Request(all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read what all the questions read. Raises SourceError when none of them can be answered."""
-    del wanted
     found = await asyncio.gather(*(_gather(verb, sources) for verb in ASKED))
     parts = {verb: one for verb, one in zip(ASKED, found, strict=True) if not isinstance(one, SourceError)}
     errors = {verb: one for verb, one in zip(ASKED, found, strict=True) if isinstance(one, SourceError)}
     if not parts:
         raise next(iter(errors.values()))
     unseen = {verb: Gap(verb, error.message, error.hint) for verb, error in errors.items()}
-    return Snapshot(sources.cluster.name, sources.cluster.now(), parts, unseen)
+    return Snapshot(wanted, sources.cluster.name, sources.cluster.now(), parts, unseen)
 
 
 async def _gather(verb: str, sources: Sources) -> Any:
@@ -77,8 +84,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         if one.finding.severity != "info"
         for owner, pods in owners_of(one, reports, snapshot.parts)
     )
-    rows = (FigureRow(*split(name), value) for name, value in figures.items())
-    tables = FIGURES.table(rows), OWNERS.table(owners)
+    brief = None if snapshot.request.all else _told(figures, say)
+    tables = FIGURES.table(_rows(figures), brief=brief), OWNERS.table(owners)
     return Report(
         schema=SCHEMA,
         playbook="digest",
@@ -91,6 +98,19 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         tables=tuple(one for one in tables if one.rows),
         gaps=tuple(dict.fromkeys(gaps)),
     )
+
+
+def _told(figures: Mapping[str, str], say: Texts) -> Iterator[FigureRow]:
+    """The first of each area, in words."""
+    for area in _TOLD:
+        unit = _UNITS.get(area, "")
+        some = ((what, value) for one, what, value in _rows(figures) if one == area)
+        for what, value in islice(some, _FIRST):
+            yield FigureRow(say(f"digest-area.{area}"), what, f"{int(value):,}{unit}" if value.isdecimal() else value)
+
+
+def _rows(figures: Mapping[str, str]) -> list[FigureRow]:
+    return [FigureRow(*split(name), value) for name, value in figures.items()]
 
 
 def _worst(reports: Mapping[str, Report]) -> list[About]:
@@ -142,7 +162,7 @@ PLAYBOOK = Playbook(
     verb="digest",
     summary="How is the cluster today: what waits, what is broken, what is left?",
     example="digest",
-    parameters=(),
+    parameters=(ALL,),
     request=request,
     gather=gather,
     diagnose=diagnose,

@@ -21,12 +21,14 @@ from bot.report import (
     Confidence,
     Finding,
     Gap,
+    Names,
     NextAction,
     Report,
     Severity,
     Sheet,
     Subject,
     Table,
+    Uuid,
     one_line,
     worst,
 )
@@ -35,26 +37,59 @@ from playbooks import quotes
 from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks.gpus import evidence
 from playbooks.gpus.inventory import CardSeen, cards_of
-from playbooks.playbook import Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.case import World
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps, confidence_in
 from playbooks.rules.nodes_named import near_names, see_all_nodes
 
-CARDS = Sheet("cards", GpuRow)
-TYPES = Sheet("largest free slice by type", TypeRow)
+CARDS = Sheet(
+    "cards",
+    GpuRow,
+    brief={
+        "node": "node",
+        "card": "GPU",
+        "type": "type",
+        "state": "state",
+        "memory_free": "free",
+        "memory_used": "used",
+        "slots": "slots",
+        "cores_used": "cores used",
+        "holders": "holders",
+    },
+)
+TYPES = Sheet(
+    "largest free slice by type",
+    TypeRow,
+    brief={
+        "type": "type",
+        "largest_slice": "largest slice",
+        "node": "node",
+        "free": "free GPUs",
+        "cards": "GPUs",
+        "memory_stranded": "stranded",
+        "memory_used": "used",
+        "memory_total": "memory",
+    },
+)
 
 _NOTABLE = 0.2
 """From this part of a type's memory on, what nobody can get is worth a warning."""
 _MAX_NEAR = 3
+_MOST_ROWS = 12
+"""Of GPUs in an overview."""
 
 
 class Request(NamedTuple):
-    """Which cards: all, those of one node, or those whose type holds a text in any case (as HAMi matches types)."""
+    """Which cards: all, those of one node, or those whose type holds a text in any case (as HAMi matches types).
+
+    `all`: everything instead of an overview.
+    """
 
     node: str
     type: str
+    all: bool
 
 
 class Snapshot(NamedTuple):
@@ -73,9 +108,9 @@ class Snapshot(NamedTuple):
         return confidence_in(self.install, self.capacity, self.undecodable)
 
 
-def request(node: str = "", type: str = "") -> Request:  # noqa: A002  # the option's name
+def request(node: str = "", type: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # options
     """The cards in the words that were typed."""
-    return Request(node.strip().removeprefix("node/"), type.strip())
+    return Request(node.strip().removeprefix("node/"), type.strip(), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
@@ -245,7 +280,12 @@ def _has_other_vendors(node: Node) -> bool:
 
 def _tables(wanted: Request, registered: Sequence[CardSeen], cards: Sequence[CardSeen]) -> tuple[Table, ...]:
     """The first is what is shown where there is little room: of one node its cards, else the totals."""
-    tables = TYPES.table(_types(registered)), CARDS.table(map(_card_row, cards))
+    types, rows = _types(registered), [_card_row(card) for card in cards]
+    if wanted.all:
+        tables = TYPES.table(types), CARDS.table(rows)
+    else:
+        notable = [row for row in rows if wanted.node or (row.state != FREE and row.memory_free != 0)]
+        tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=notable[:_MOST_ROWS])
     return tables[::-1] if wanted.node else tables
 
 
@@ -253,13 +293,13 @@ def _card_row(one: CardSeen) -> GpuRow:
     memory, cores, slots = one.used or (None, None, None)
     return GpuRow(
         node=one.node,
-        card=one.card.uuid,
+        card=Uuid(one.card.uuid),
         type=one.card.type,
         state=one.state,
         memory_used=memory,
         memory_free=one.free_mib if one.used is None or one.state != UNREGISTERED else "",
         memory_total=one.card.memory_mib,
-        holders=tuple(name if bound else f"{name} (reserved)" for name, bound in one.holders),
+        holders=Names(name if bound else f"{name} (reserved)" for name, bound in one.holders),
         slots=f"{'?' if slots is None else slots}/{one.card.slots}",
         cores_used=cores,
         cores_total=one.card.cores,
@@ -303,6 +343,7 @@ PLAYBOOK = Playbook(
     parameters=(
         click.Option(["--node"], default="", metavar="NODE", help="Only the cards of this node."),
         click.Option(["--type"], default="", metavar="TYPE", help="Only cards whose type contains this, in any case."),
+        ALL,
     ),
     request=request,
     gather=gather,

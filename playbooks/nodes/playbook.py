@@ -37,7 +37,7 @@ from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, Capacity, InstallSeen, gather_install, times_shown
 from playbooks.nodes.sweep import PLUGIN_SOURCE, NodeSeen, Sweep, gather_plugins
 from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
-from playbooks.playbook import Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps
@@ -196,8 +196,10 @@ def _tables(snapshot: Snapshot, sweep: Sweep, faults: Sequence[Fault]) -> tuple[
     if wanted.node:
         return rows.of_node(sweep.see(wanted.node)) if wanted.node in sweep.names else ()
     shown = [name for name in sweep.names if wanted.all or name in by_node]
-    sheet = WHOLE if wanted.all else PROBLEMS
-    return (sheet.table(rows.of_nodes(map(sweep.see, shown))),) if shown else ()
+    told = rows.of_nodes(map(sweep.see, shown))
+    if not told:
+        return ()
+    return (WHOLE.table(told) if wanted.all else PROBLEMS.table(told, brief=told),)
 
 
 PLAYBOOK = Playbook(
@@ -206,7 +208,7 @@ PLAYBOOK = Playbook(
     example="nodes gpu-node-07",
     parameters=(
         click.Argument(["node"], default="", required=False, metavar="[NODE]"),
-        click.Option(["--all"], is_flag=True, help="Rows of the healthy nodes too, with every column."),
+        ALL,
     ),
     request=request,
     gather=gather,

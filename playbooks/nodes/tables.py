@@ -81,6 +81,17 @@ PROBLEMS = Sheet(
         "cards",
         "format",
     ),
+    brief={
+        "node": "node",
+        "problems": "problems",
+        "kubernetes": "kubernetes",
+        "handshake": "handshake",
+        "plugin": "plugin",
+        "healthy": "healthy",
+        "cordoned": "cordoned",
+        "lock": "lock",
+        "slots": "slots",
+    },
 )
 """The columns that tell of problems, the most telling first: a message shows few."""
 ABOUT = Sheet("node", AboutRow)

@@ -13,6 +13,7 @@ from bot.report import (
     SCHEMA,
     SEVERITIES,
     Finding,
+    FirstNames,
     Gap,
     NextAction,
     Report,
@@ -28,22 +29,28 @@ from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.waiting import Scene, Waiting, gather_scene, gather_waiting
 from playbooks.judgement.pods import Judged, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, PendingRow
-from playbooks.playbook import Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
 
-CAUSES = Sheet("causes", CauseRow)
+CAUSES = Sheet(
+    "causes",
+    CauseRow,
+    brief={"cause": "cause", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits", "nodes": "nodes"},
+    tells_findings=True,
+)
 PODS = Sheet("pending", PendingRow)
 
-_MAX_GROUPS, _MAX_NODES = 10, 8
+_MAX_GROUPS = 10
 _GRACE = timedelta(seconds=30)
 """A pod that is younger waits as every pod does: a scheduling cycle, an event and a log line take seconds."""
 
 
 class Request(NamedTuple):
-    """Of which namespace; empty for all."""
+    """Of which namespace; empty for all. `all`: everything instead of an overview."""
 
     namespace: str
+    all: bool
 
 
 class Snapshot(NamedTuple):
@@ -70,9 +77,9 @@ class Group(NamedTuple):
     pods: list[Pod]
 
 
-def request(namespace: str = "") -> Request:
+def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """The namespace as typed."""
-    return Request(namespace.strip())
+    return Request(namespace.strip(), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
@@ -100,7 +107,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         gaps += more
         groups = _grouped(judged, snapshot.scene.as_of)
         findings = [_finding(group, say) for group in groups[:_MAX_GROUPS]]
-        tables = CAUSES.table(map(_cause_row, groups)), PODS.table(_pod_rows(judged, groups, snapshot))
+        rows = [_cause_row(group) for group in groups]
+        causes = CAUSES.table(rows, brief=None if snapshot.request.all else rows)
+        tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
         verdict = _verdict(groups, len(judged), say)
     return Report(
         schema=SCHEMA,
@@ -178,13 +187,13 @@ def _verdict(groups: Sequence[Group], total: int, say: Texts) -> str:
 
 
 def _cause_row(group: Group) -> CauseRow:
-    oldest, nodes = group.pods[0], group.cause.scope.nodes
+    oldest = group.pods[0]
     return CauseRow(
         cause=group.cause.code,
         pods=len(group.pods),
         oldest=f"{oldest.namespace}/{oldest.name}",
         waiting_since=parse_time(oldest.metadata.creation_timestamp),
-        nodes=(*nodes[:_MAX_NODES], *(["…"] if len(nodes) > _MAX_NODES else [])),
+        nodes=FirstNames(group.cause.scope.nodes),
     )
 
 
@@ -205,6 +214,7 @@ PLAYBOOK = Playbook(
     example="pending -n ml",
     parameters=(
         click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only the pods of this namespace."),
+        ALL,
     ),
     request=request,
     gather=gather,

@@ -3,15 +3,17 @@
 from datetime import datetime
 from typing import NamedTuple
 
+from bot.report import FirstNames
+
 
 class CauseRow(NamedTuple):
-    """Pods that wait for one cause, with the oldest of them (`ns/name`) and the first of the nodes concerned."""
+    """Pods that wait for one cause, with the oldest of them (`ns/name`) and the nodes concerned."""
 
     cause: str
     pods: int
     oldest: str
     waiting_since: datetime | None
-    nodes: tuple[str, ...]
+    nodes: FirstNames
 
 
 class PendingRow(NamedTuple):

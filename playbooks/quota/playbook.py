@@ -20,7 +20,7 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks.gather.scheduling import UNFINISHED, InstallSeen, gather_holders, gather_install, nothing_read
-from playbooks.playbook import Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.quota.findings import Around, Space, enforced, findings
 from playbooks.quota.refused import REFUSED, gather_refusals, tell_refusals
 from playbooks.quota.rules import proof
@@ -34,9 +34,10 @@ _MAX_READ, _MOST_HOLDERS = 20, 5_000
 
 
 class Request(NamedTuple):
-    """One namespace, or all."""
+    """One namespace, or all. `all`: everything instead of an overview."""
 
     namespace: str
+    all: bool
 
 
 class Snapshot(NamedTuple):
@@ -59,9 +60,9 @@ class Snapshot(NamedTuple):
     undecodable: tuple[str, ...]
 
 
-def request(namespace: str = "") -> Request:
+def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """The namespace as typed, `ns/ml` and `ml/` too."""
-    return Request(namespace.strip().removeprefix("ns/").removeprefix("namespace/").rstrip("/"))
+    return Request(namespace.strip().removeprefix("ns/").removeprefix("namespace/").rstrip("/"), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
@@ -125,7 +126,8 @@ async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[P
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """Who is kept out first, then other problems, then how the two ways of counting differ; a row per resource."""
     spaces, around = _spaces(snapshot)
-    kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, say)
+    brief = not snapshot.request.all
+    kept = tell_kept_out(snapshot.kept_out, snapshot.install, snapshot.undecodable, snapshot.taken_at, say, brief=brief)
     told = [*kept.findings, *_refused(snapshot, around, say)]
     told += [one for space in spaces for one in findings(space, around, say)]
     order = (
@@ -152,7 +154,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(told[0].claim),
         severity=worst(tuple(told)),
         findings=tuple(prose.few_actions(told)),
-        tables=(*((QUOTAS.table(rows),) if rows else ()), *kept.tables),
+        tables=(*((QUOTAS.table(rows, brief=rows if brief else None),) if rows else ()), *kept.tables),
         gaps=tuple(dict.fromkeys(_gaps(snapshot, spaces, kept.gaps, say))),
     )
 
@@ -275,7 +277,7 @@ PLAYBOOK = Playbook(
     verb="quota",
     summary="What does HAMi count against each namespace's quota, what does Kubernetes, and which pods wait for it?",
     example="quota ml",
-    parameters=(click.Argument(["namespace"], required=False, default="", metavar="[NAMESPACE]"),),
+    parameters=(click.Argument(["namespace"], required=False, default="", metavar="[NAMESPACE]"), ALL),
     request=request,
     gather=gather,
     diagnose=diagnose,

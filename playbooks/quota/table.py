@@ -47,6 +47,16 @@ QUOTAS = Sheet(
         "kubernetes_counts": "Kubernetes counts",
     },
     fields=QuotaRow._fields[:-1],
+    brief={
+        "namespace": "namespace",
+        "resource": "resource",
+        "hami_limit": "HAMi limit",
+        "hami_counts": "counted",
+        "hami_share": "used",
+        "kubernetes_limit": "Kubernetes limit",
+        "kubernetes_counts": "counted",
+        "pods_ask_for": "pods ask for",
+    },
 )
 
 

@@ -28,7 +28,11 @@ from playbooks.rules import prose
 from playbooks.rules.case import Case, World
 from playbooks.rules.refusals import advise
 
-KEPT_OUT_PODS = Sheet("waiting for a quota", WaitingRow)
+KEPT_OUT_PODS = Sheet(
+    "waiting for a quota",
+    WaitingRow,
+    brief={"namespace": "namespace", "pod": "pod", "waiting_since": "waits", "asks": "asks"},
+)
 KEPT_OUT = finding_code(QUOTA_NOT_FIT)
 _LONGEST_CLAIM = 400
 
@@ -97,7 +101,9 @@ def _refuses(limit: Limit, request: PodRequest, taken: tuple[int, int] | None, i
     return effect_by_hami(limit, request, taken, install.config, rules_of(version)).verdict in ("refused", "unknown")
 
 
-def tell_kept_out(kept: KeptOut, install: InstallSeen, undecodable: Sequence[str], now: datetime, say: Texts) -> Told:
+def tell_kept_out(
+    kept: KeptOut, install: InstallSeen, undecodable: Sequence[str], now: datetime, say: Texts, *, brief: bool
+) -> Told:
     """Only pods whose first finding is the quota: that of others is told where something else comes before it."""
     if isinstance(kept.pods, Gap):
         return Told([], (), [kept.pods])
@@ -109,7 +115,7 @@ def tell_kept_out(kept: KeptOut, install: InstallSeen, undecodable: Sequence[str
     world = world_of(install, kept.scene)
     groups = [group for _, some in groupby(held, lambda one: one.pod.namespace) for group in by_cause(some)]
     rows = [waiting_row(one.pod, install.config, now) for group in groups for one in group]
-    tables = (KEPT_OUT_PODS.table(rows),) if rows else ()
+    tables = (KEPT_OUT_PODS.table(rows, brief=rows if brief else None),) if rows else ()
     return Told([_finding(group, world, say) for group in groups], tables, gaps)
 
 

@@ -28,8 +28,7 @@ def cause_signature(finding: Finding) -> str:
 
 
 def _facts(finding: Finding, evidence: Evidence) -> list[str]:
-    kind = evidence.object.partition(" ")[0]
-    if kind not in ("Pod", "Node"):
+    if evidence.kind not in ("Pod", "Node"):
         return [evidence.object]
     if finding.code == "kubernetes-filter" and (told := parse_unschedulable(evidence.quote)):
         return [family(reason.text) for reason in told.by_kubernetes]

@@ -22,7 +22,7 @@ from playbooks.gather.scheduling import (
     nothing_read,
     times_shown,
 )
-from playbooks.playbook import Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import changing, clocks, coverage, extender, leadership, prose, releases, schedulers, webhook
 from playbooks.rules.findings import finding
 from playbooks.rules.parts import Parts, of_object
@@ -32,12 +32,15 @@ Rule = Callable[[Parts, datetime, Texts], list[Finding]]
 
 
 class Request(NamedTuple):
-    """The whole installation: there is nothing to choose."""
+    """The whole installation. `all`: everything instead of an overview."""
+
+    all: bool
 
 
 class Snapshot(NamedTuple):
     """The installation, the moment that ages are judged by, and the clocks where a live cluster answered."""
 
+    request: Request
     cluster: str
     taken_at: datetime
     as_of: datetime
@@ -46,14 +49,13 @@ class Snapshot(NamedTuple):
     clocks: Clocks | None = None
 
 
-def request() -> Request:
-    """The question without words."""
-    return Request()
+def request(all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the option's name
+    """The whole installation."""
+    return Request(all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read every part. Raises SourceError when neither the scheduler's Deployment nor its pods could be read."""
-    del wanted
     cluster = sources.cluster
     seen = await gather_install(sources)
     if install_unread(seen):
@@ -62,7 +64,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, seen.install))
     parts = Parts(seen, components)
-    return Snapshot(cluster.name, cluster.now(), as_of, parts, tuple(cluster.undecodable), cluster.clocks)
+    return Snapshot(wanted, cluster.name, cluster.now(), as_of, parts, tuple(cluster.undecodable), cluster.clocks)
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
@@ -81,7 +83,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(findings[0].claim),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
-        tables=tables(parts, snapshot.as_of),
+        tables=tables(parts, snapshot.as_of, brief=not snapshot.request.all),
         gaps=tuple(dict.fromkeys(gaps)),
     )
 
@@ -209,7 +211,7 @@ PLAYBOOK = Playbook(
     verb="status",
     summary="Is HAMi itself well: scheduler, leader, webhook, configuration, device plugins, versions?",
     example="status",
-    parameters=(),
+    parameters=(ALL,),
     request=request,
     gather=gather,
     diagnose=diagnose,

@@ -60,14 +60,22 @@ class FlagRow(NamedTuple):
     value: str
 
 
-COMPONENTS = Sheet("components", ComponentRow)
-FLAGS = Sheet("flags", FlagRow)
+COMPONENTS = Sheet(
+    "components",
+    ComponentRow,
+    brief={"component": "component", "state": "state", "version": "version", "object": "object"},
+)
+FLAGS = Sheet("flags", FlagRow, brief={"of": "of", "flag": "flag", "value": "value"})
 
 
-def tables(parts: Parts, now: datetime) -> tuple[Table, ...]:
+def tables(parts: Parts, now: datetime, *, brief: bool) -> tuple[Table, ...]:
     """Both tables; what was not read has no row."""
-    tables = COMPONENTS.table(_components(parts, now)), FLAGS.table(_flags(parts))
-    return tuple(one for one in tables if one.rows)
+    components, flags = list(_components(parts, now)), list(_flags(parts))
+    both = (
+        COMPONENTS.table(components, brief=components if brief else None),
+        FLAGS.table(flags, brief=flags if brief else None),
+    )
+    return tuple(one for one in both if one.rows)
 
 
 def _components(parts: Parts, now: datetime) -> Iterator[ComponentRow]:

@@ -28,7 +28,7 @@ def test_a_wrong_clock_is_told_with_both_clocks_as_proof(seconds: int, told: str
         (proof,) = found["evidence"]
         assert proof["quote"].startswith("Date: ")
         assert " GMT; this machine's clock: 2" in proof["quote"]
-        chinese = here.hami_bot("status", "--lang", "zh").stdout
+        chinese = here.hami_bot("status", "--all", "--lang", "zh").stdout
         assert "时钟比 API server" in chinese
         assert "本机时钟" in chinese
 

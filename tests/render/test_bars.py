@@ -8,7 +8,7 @@ import pytest
 from bot.gpu_rows import GpuRow
 from bot.render.bars import MOST_LINES, bars
 from bot.render.terminal import terminal
-from bot.report import Report, Sheet, Table
+from bot.report import Report, Sheet, Table, Uuid
 from bot.texts import LANGUAGES, Texts
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS
@@ -19,7 +19,7 @@ SHEET = Sheet("cards", GpuRow)
 
 def card(used: str, *, node: str = "gpu-1", name: str = "GPU-a", state: str = "free") -> GpuRow:
     given = None if used == "?" else int(used)
-    return GpuRow(node, name, "T4", state, given, None, 1000, (), "0/10", 0, 100)
+    return GpuRow(node, Uuid(name), "T4", state, given, None, 1000, (), "0/10", 0, 100)
 
 
 def report_of(*cards: GpuRow) -> Report:

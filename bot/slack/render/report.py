@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
+from bot.render.brief import brief
 from bot.render.words import about, changed, heading, moment, seen_at, some_names, where
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
@@ -73,15 +74,18 @@ def render_report(
         direct=direct,
     )
     room.take(closing)
-    cause, *others = report.findings or (None,)
+    cause = report.findings[0] if report.findings else None
+    overview = brief(report, say)
+    told = partial(people, ids=_askers(report) if names else ())
 
-    head = _head(report, cause, room, say, partial(people, ids=_askers(report) if names else ()))
-    proof = _evidence(report, room, say)
+    head = _head(report, None if overview else cause, room, say, told)
+    proof = _evidence(cause.evidence if cause and not overview else (), report, room, say)
     change = _change(report.change, room, say) if report.change else []
-    following = _next(report, room, say)
-    also = _others([one for one in others if one], room, say)
+    steps = overview.steps if overview else cause.next_actions if cause else ()
+    following = _next(steps, report, room, say)
+    also = _others(overview.problems if overview else report.findings[1:], room, say)
     gaps = _gaps(report.gaps, room, say)
-    tables = show_tables(report, room, say)
+    tables = show_tables(report, overview, room, say)
 
     by_button = any(one["action_id"] == EVERYTHING for one in closing)
     closing = [one for one in closing if room.overflowed or one["action_id"] != EVERYTHING]
@@ -91,7 +95,8 @@ def render_report(
     seen = say("slack.seen", moment=room.text(seen_at(report, say), _TITLE))
     small_print = blocks.context(*_left_out(room, files, say), seen)
     asking = [blocks.actions(*closing)] if closing else []
-    shown = [*head, *change, *following, *proof, *also, *tables.blocks, *gaps, small_print, *asking]
+    answer = [*tables.blocks, *also, *following] if overview else [*change, *following, *proof, *also, *tables.blocks]
+    shown = [*head, *answer, *gaps, small_print, *asking]
     return Message(_aloud(report, cause, say), tuple(shown), tuple(files))
 
 
@@ -135,8 +140,8 @@ def _escaped_length(text: str) -> int:
 # ------------------------------------------------------------------------------------------------ the cause's parts
 
 
-def _evidence(report: Report, room: Room, say: Texts) -> list[Block]:
-    """The quotes of the cause that tell most; all other evidence, and every command, is for the files."""
+def _evidence(quotes: Sequence[Evidence], report: Report, room: Room, say: Texts) -> list[Block]:
+    """Those of the quotes that tell most; all other evidence, and every command, is for the files."""
 
     def show(number: int, one: Evidence) -> list[Part]:
         place = ", ".join(filter(None, (where(one), moment(one.at, report.taken_at, say) if one.at else "")))
@@ -147,9 +152,8 @@ def _evidence(report: Report, room: Room, say: Texts) -> list[Block]:
             quote(room.text(one.quote, _QUOTE).strip() or say("render.empty")),
         ]
 
-    cause = report.findings[0].evidence if report.findings else ()
     every = set(chain.from_iterable(finding.evidence for finding in report.findings))
-    shown = room.fill("evidence", _most_telling(cause), show, share=_EVIDENCE, most=_QUOTES_SHOWN)
+    shown = room.fill("evidence", _most_telling(quotes), show, share=_EVIDENCE, most=_QUOTES_SHOWN)
     room.left_out["evidence"] = len(every) - len(shown)
     room.left_out["commands"] += len({one.command for one in every if one.command.strip()})
     return [rich_text(*chain.from_iterable(shown))] if shown else []
@@ -174,9 +178,8 @@ def _change(change: Change, room: Room, say: Texts) -> list[Block]:
     return [room.take(rich_text(title, *([bullets(*shown)] if shown else [])))]
 
 
-def _next(report: Report, room: Room, say: Texts) -> list[Block]:
-    """What to do about the cause; a command that several steps share stands below the last of them."""
-    actions = report.findings[0].next_actions if report.findings else ()
+def _next(actions: Sequence[NextAction], report: Report, room: Room, say: Texts) -> list[Block]:
+    """What to do; a command that several steps share stands below the last of them."""
 
     def show(number: int, action: NextAction) -> Block:
         label = f"{number}. {_label(action, room, say)}"
@@ -187,7 +190,8 @@ def _next(report: Report, room: Room, say: Texts) -> list[Block]:
         return rich_text(line(span(label)), *([] if again else _copied(action.command, room)))
 
     shown = room.fill("next", actions, show, share=_NEXT, most=_ACTIONS_SHOWN)
-    room.left_out["next"] += sum(len(finding.next_actions) for finding in report.findings[1:])
+    every = {action for finding in report.findings for action in finding.next_actions}
+    room.left_out["next"] += len(every.difference(actions))
     return [rich_text(_title(say("render.next"))), *shown] if shown else []
 
 

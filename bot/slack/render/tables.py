@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bot.render.brief import Brief, BriefTable
 from bot.render.words import is_numeric, table_heading
 from bot.report import Report, Table
 from bot.slack.message import Block
@@ -31,15 +32,18 @@ class Shown(NamedTuple):
     not_whole: list[Table]
 
 
-def show_tables(report: Report, room: Room, say: Texts) -> Shown:
+def show_tables(report: Report, overview: Brief | None, room: Room, say: Texts) -> Shown:
     """The first table with rows, where a table is the answer: one about a pod has its verdict, and tables as proof."""
-    shown: list[Block] = []
-    not_whole: list[Table] = []
-    if report.subject.namespace and report.subject.kind not in _ANSWERED_BY_TABLES:
+    if overview is None and report.subject.namespace and report.subject.kind not in _ANSWERED_BY_TABLES:
         room.left_out["tables"] += len(report.tables)
         return Shown([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
+    tables = overview.tables if overview else [BriefTable(table, table, 0) for table in report.tables]
+    shown: list[Block] = []
+    others = [table for table in report.tables if table.rows and not any(one.whole is table for one in tables)]
+    room.left_out["tables"] += len(others)
+    not_whole: list[Table] = []
     has_rows = False
-    for table in report.tables:
+    for table, whole, left_out in tables:
         title = span(room.text(table_heading(table, say), _TITLE).strip() or say("render.empty"), "bold")
         if not table.columns or not table.rows:
             empty = rich_text(line(title, span(f"\n{say('words.none')}")))
@@ -48,15 +52,17 @@ def show_tables(report: Report, room: Room, say: Texts) -> Shown:
             )
         elif has_rows:
             room.left_out["tables"] += 1
-            not_whole.append(table)
+            not_whole.append(whole)
         else:
-            columns = _columns_shown(table)
+            columns = list(range(len(table.columns)))[:_COLUMNS_SHOWN] if overview else _columns_shown(table)
             rows = _rows(table, columns, room)
             has_rows = True
+            room.left_out["rows"] += left_out
+            room.left_out["columns"] += len(whole.columns) - len(table.columns)
             shown += [rich_text(line(title)), rows] if rows else []
-            if not rows or len(rows["rows"]) <= len(table.rows) or len(columns) < len(table.columns):
-                not_whole.append(table)
-    return Shown(shown, not_whole[:_FILES])
+            if not rows or len(rows["rows"]) <= len(whole.rows) or len(columns) < len(whole.columns):
+                not_whole.append(whole)
+    return Shown(shown, [*not_whole, *others][:_FILES])
 
 
 def _rows(table: Table, shown: Sequence[int], room: Room) -> Block | None:

@@ -1,0 +1,93 @@
+"""An overview as people read it: of each table the rows and columns that matter, ages, and UUIDs as far as unique."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+from bot.render.words import age, instant, some_names
+from bot.report import Finding, Names, NextAction, Report, Rows, Table, Uuid
+from bot.texts import Texts
+
+_NAMES_SHOWN = 2
+_SHORTEST = 12
+"""Characters of a UUID: `GPU-` and eight more."""
+
+
+class BriefTable(NamedTuple):
+    """`shown` is `whole` as people read it; `left_out` rows of it are in `whole` alone."""
+
+    shown: Table
+    whole: Table
+    left_out: int
+
+
+class Brief(NamedTuple):
+    """The answer at a glance. `problems` are what no table tells, without what the verdict says."""
+
+    tables: list[BriefTable]
+    problems: list[Finding]
+    steps: list[NextAction]
+
+
+def brief(report: Report, say: Texts) -> Brief | None:
+    """The overview; None for a report that is none."""
+    parts = [table for table in report.tables if getattr(table.rows, "brief", None) is not None]
+    if not parts:
+        return None
+    now = instant(report.taken_at)
+    tables = [shown for table in parts if (shown := _table(table, cast("Any", table.rows), now, say))]
+    told = any(cast("Any", table.rows).sheet.tells_findings for table in parts)
+    problems = [one for one in report.findings if one.severity != "info" and not told]
+    steps: dict[str, NextAction] = {}
+    for action in (one for finding in report.findings for one in finding.next_actions):
+        steps.setdefault(action.command or action.label, action)
+    return Brief(
+        tables,
+        [one for one in problems if " ".join(one.claim.split()) != report.verdict],
+        list(steps.values()),
+    )
+
+
+def _table(whole: Table, rows: "Rows[Any]", now: datetime | None, say: Texts) -> BriefTable | None:
+    shown = rows.brief
+    if not shown:
+        return None
+    fields = list(rows.sheet.brief)
+    values = [[getattr(row, field) for field in fields] for row in shown]
+    uuids = [field for field in fields if isinstance(getattr(shown[0], field), Uuid)]
+    short = short_uuids(getattr(row, field) for field in uuids for row in rows.typed)
+    columns = [[short.get(value) or _cell(value, now, say) for value in one] for one in zip(*values, strict=True)]
+    told = [number for number, cells in enumerate(columns) if number == 0 or _tells(cells, values[0][number])]
+    headings = tuple(rows.sheet.brief.values())
+    cells = zip(*(columns[number] for number in told), strict=True)
+    table = Table(whole.title, tuple(headings[number] for number in told), tuple(cells))
+    return BriefTable(table, whole, len(whole.rows) - len(shown))
+
+
+def _tells(cells: Sequence[str], first: Any) -> bool:
+    """Whether a column tells the rows apart; an age tells something by itself."""
+    return any(cells) and (len(set(cells)) > 1 or len(cells) == 1 or isinstance(first, datetime))
+
+
+def _cell(value: Any, now: datetime | None, say: Texts) -> str:
+    match value:
+        case None:
+            return "?"
+        case datetime():
+            return age(int((now - value).total_seconds()), say) if now else "?"
+        case Names():
+            return some_names(value, say, _NAMES_SHOWN)
+        case tuple():
+            return ", ".join(cast("Iterable[str]", value))
+        case int():
+            return f"{value:,}"
+        case _:
+            return str(value)
+
+
+def short_uuids(values: Iterable[object]) -> dict[object, str]:
+    """For each UUID among them as much of it as no other one begins with."""
+    distinct = {one for one in values if isinstance(one, Uuid)}
+    sizes = range(_SHORTEST, max(map(len, distinct), default=0))
+    size = next((size for size in sizes if len({one[:size] for one in distinct}) == len(distinct)), None)
+    return {one: str(one[:size]) for one in distinct}

@@ -1,0 +1,79 @@
+"""Overviews begin with their answer: the verdict, then a table that a person reads, then what to do."""
+
+import re
+from typing import Any
+
+import pytest
+
+from bot.render.terminal import terminal
+from bot.report import Report
+from bot.slack.render.report import render_report
+from bot.texts import LANGUAGES, Texts
+from tests.cases_support import CASES, VERSIONS, ask
+
+RECORDING = CASES / "hami-2.10" / "recording.tar.gz"
+MOST_LINES = {"pending": 45, "nodes": 35, "gpus": 60, "status": 45, "digest": 45, "quota": 35}
+EVERY = [
+    pytest.param(version, verb, language, id=f"{version}-{verb}-{language}")
+    for version in VERSIONS
+    for verb in MOST_LINES
+    for language in LANGUAGES
+]
+TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}T")
+UUID = re.compile(r"GPU-[0-9a-f]{8}-")
+
+
+def shown(report: Report, width: int = 110, language: Any = "en") -> str:
+    return terminal(report, Texts(language), width=width, colour=False)
+
+
+@pytest.mark.parametrize(("verb", "most"), MOST_LINES.items())
+def test_an_overview_fits_a_screen_and_all_shows_more(verb: str, most: int) -> None:
+    text = shown(ask(RECORDING, verb=verb))
+    assert len(text.splitlines()) <= most
+    assert len(shown(ask(RECORDING, verb=verb, all=True)).splitlines()) > len(text.splitlines())
+
+
+@pytest.mark.parametrize(("version", "verb", "language"), EVERY)
+def test_in_100_columns_no_table_of_an_overview_becomes_prose(version: str, verb: str, language: str) -> None:
+    text = shown(ask(CASES / version / "recording.tar.gz", verb=verb, language=language), 100, language)
+    assert not [line for line in text.splitlines() if line.startswith("  - ") and line.count(": ") > 3]
+    assert max(map(len, (line for line in text.splitlines() if "kubectl" not in line))) <= 100
+
+
+def test_pending_names_every_cause() -> None:
+    report = ask(RECORDING, verb="pending")
+    assert all(finding.code in shown(report) for finding in report.findings)
+    assert all(row[0] in shown(report) for row in report.tables[0].rows)
+
+
+@pytest.mark.parametrize("verb", MOST_LINES)
+def test_the_table_comes_before_the_steps_and_each_step_once(verb: str) -> None:
+    text = shown(ask(RECORDING, verb=verb))
+    steps = re.findall(r"(?m)^  \d\. (.*)$", text)
+    assert len(steps) == len(set(steps))
+    first = text.split("\n\n")[1]
+    assert not first.startswith(("Next", "Problems", "Evidence"))
+
+
+@pytest.mark.parametrize("verb", ["pending", "nodes", "gpus", "quota", "status"])
+def test_times_are_ages_and_uuids_are_short(verb: str) -> None:
+    text = shown(ask(RECORDING, verb=verb))
+    assert not TIMESTAMP.search(text)
+    assert not UUID.search(text)
+
+
+def test_json_has_the_same_with_all() -> None:
+    for verb in MOST_LINES.keys() - {"nodes"}:  # which has the healthy nodes too, then
+        assert ask(RECORDING, verb=verb) == ask(RECORDING, verb=verb, all=True)
+
+
+@pytest.mark.parametrize("verb", MOST_LINES)
+def test_in_slack_the_table_comes_before_the_steps(verb: str) -> None:
+    message = render_report(ask(RECORDING, verb=verb), Texts("en"), channel_buttons=False, words=verb)
+    kinds = [one["type"] for one in message.blocks]
+    words = [str(one) for one in message.blocks]
+    table = kinds.index("table")
+    assert table <= 4
+    assert all(number > table for number, one in enumerate(words) if "'Next'" in one)
+    assert not any("'Evidence" in one for one in words)
