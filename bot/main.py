@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bot.background import in_background
+from bot.clock import Clock
 from bot.collector import keep_what_is_loaded
 from bot.errors import UsageError
 from bot.front import Front
@@ -181,7 +182,9 @@ async def running(
         names = tuple(settings.clusters) if not meant else tuple({**dict.fromkeys(settings.clusters), meant: None})
         clusters = await stack.enter_async_context(KeptOpen(open_sources, names, meant))
         looked_after = LookedAfter(settings, names, clusters.get, changing, limits.now or time.time)
-        await stack.enter_async_context(looked_after.leading(f"{sending_as.name}-{uuid.uuid4().hex[:8]}", limits.pace))
+        clock = await stack.enter_async_context(Clock())
+        identity = f"{sending_as.name}-{uuid.uuid4().hex[:8]}"
+        await stack.enter_async_context(looked_after.leading(identity, limits.pace, clock))
         front = Front()
         port = await stack.enter_async_context(_port(settings, slack, front, looked_after))
         client, session = await stack.enter_async_context(
@@ -208,11 +211,11 @@ async def running(
             usual=meant,
         )
         oncall_id = uuid.uuid4().hex
-        async with incidents_kept(settings, lent, identity=oncall_id, pace=limits.oncall) as kept:
+        async with incidents_kept(settings, lent, clock, identity=oncall_id, pace=limits.oncall) as kept:
             front.ears = kept and kept.ears
             who = await reached(gateway, slack, settings, start)
         lent = lent._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
-        parts = _Parts(settings, slack, limits, front, looked_after, lent, who, oncall_id)
+        parts = _Parts(settings, slack, limits, clock, front, looked_after, lent, who, oncall_id)
         async with _answering(parts):
             yield port
 
@@ -221,6 +224,7 @@ class _Parts(NamedTuple):
     settings: Settings
     slack: SlackSettings
     limits: Limits
+    clock: Clock
     front: Front
     looked_after: LookedAfter
     lent: Lent
@@ -231,12 +235,13 @@ class _Parts(NamedTuple):
 @asynccontextmanager
 async def _answering(parts: _Parts) -> AsyncGenerator[None]:
     """The bot once Slack and the store are reached; what it had taken is done, or kept, when it returns."""
-    settings, slack, limits, front, looked_after, lent, who, oncall_id = parts
+    settings, slack, limits, clock, front, looked_after, lent, who, oncall_id = parts
     async with AsyncExitStack() as stack:
         desk = Desk(lent)
         change = looked_after.begin(lent)
         stack.push_async_callback(looked_after.stop)  # before what it was lent is closed
-        oncall = await stack.enter_async_context(oncall_desk(settings, desk, identity=oncall_id, pace=limits.oncall))
+        keeping = oncall_desk(settings, desk, clock, identity=oncall_id, pace=limits.oncall)
+        oncall = await stack.enter_async_context(keeping)
         front.ears = oncall.ears
         app = build_app(slack.api_url, slack.bot_token.get_secret_value(), who.identity, lent.work.kept)
         profiling.register(app, desk, ProfileDesk(desk, settings.profiles))
@@ -263,7 +268,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         )
         front.why_not_ready, front.notes = lookout.why_not_ready, lookout.notes
         front.app = app
-        async with lookout.looking(), in_background(Leftovers(desk).run()) as (resuming,):
+        async with lookout.looking(clock), in_background(Leftovers(desk).run(clock)) as (resuming,):
             try:
                 if sockets:
                     await sockets.connected()

@@ -1,13 +1,12 @@
 """What an earlier process took and did not finish: taken up where that is right, else told as not done."""
 
-import asyncio
 import logging
 from functools import partial
 
+from bot.clock import Clock
 from bot.errors import BotError
 from bot.report import one_line
 from bot.slack.work import Tell
-from bot.store import StoreError
 from bot.store.store import DROPPED
 from handlers.deeds import TOO_LATE_S, Deed, NotDone, Why, read_deed
 from handlers.desk import AT_ONCE, SHOWN_WORDS, Desk, GaveUp
@@ -30,17 +29,15 @@ class Leftovers:
         self._desk = desk
         self._lent = desk.lent
 
-    async def run(self) -> None:
+    async def run(self, clock: Clock) -> None:
         """Takes them up now and then, and has the store forget what is of no use any more."""
+        await clock.repeat(_EVERY_S, "what an earlier process left", self._look)
+
+    async def _look(self) -> None:
         store = self._lent.store
-        while True:
-            try:
-                await store.read_clock()
-                await self.resume()
-                await store.sweep(store.now())
-            except StoreError as error:
-                log.warning("%s", error)
-            await asyncio.sleep(_EVERY_S)
+        await store.read_clock()
+        await self.resume()
+        await store.sweep(store.now())
 
     async def resume(self) -> int:
         """Takes them up, few at once; how many. Tells what it drops. Raises StoreError."""

@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from bot.bugs import bugs_as_errors
-from bot.errors import BotError
+from bot.clock import Clock
 from bot.intake import Take
 from bot.settings.schema import Settings, channels_of
 from bot.slack.failures import Problem, SlackFailure
@@ -102,28 +101,23 @@ class Lookout:
         return "".join(f"{one.told(_ENGLISH)}\n" for one in self.troubles() if not one.is_unready)
 
     @asynccontextmanager
-    async def looking(self) -> AsyncGenerator[None]:
+    async def looking(self, clock: Clock) -> AsyncGenerator[None]:
         """Looks while the context lasts. A look that has begun is let end: it may be writing to the store."""
-        ended = asyncio.Event()
-        task = asyncio.create_task(self._run(ended))
+        idle = asyncio.Lock()
+
+        async def look() -> None:
+            async with idle:
+                await self.look()
+
+        task = asyncio.create_task(clock.repeat(self._pace_s, "looking for troubles", look))
         try:
             yield
         finally:
-            ended.set()
-            await asyncio.wait({task}, timeout=_ENDING_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_ENDING_S):
+                    await idle.acquire()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-    async def _run(self, ended: asyncio.Event) -> None:
-        while not ended.is_set():
-            try:
-                with bugs_as_errors():
-                    await self.look()
-            except BotError as error:
-                log.warning("looking for troubles: %s", error)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pace_s):
-                    await ended.wait()
 
     async def look(self) -> None:
         """Asks the store and Slack, and tells what is new or over."""

@@ -1,21 +1,15 @@
-"""The pass over one cluster's open changes, made by the one replica that leads, or by several without harm.
-
-APScheduler is the clock alone, with nothing kept: what is due stands on the objects.
-"""
+"""The pass over one cluster's open changes, made by the one replica that leads, or by several without harm."""
 
 import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC
 from functools import partial
-from typing import Any, NamedTuple
-
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.interval import IntervalTrigger
+from typing import NamedTuple
 
 from bot.bugs import bugs_as_errors
 from bot.changes.plan import skewed
+from bot.clock import Clock
 from bot.errors import BotError, NotFound, UsageError
 from bot.kube.failures import ForbiddenError
 from bot.kube.leader import Leader
@@ -25,7 +19,6 @@ LEASE = "hami-bot"
 CLOCK_DO = "set this machine's clock (NTP)"
 
 log = logging.getLogger(__name__)
-logging.getLogger("apscheduler").setLevel(logging.WARNING)  # it tells every tick
 
 
 class Pace(NamedTuple):
@@ -88,6 +81,7 @@ class Watch(NamedTuple):
     beside: Callable[[], Awaitable[None]]
     identity: str
     pace: Pace
+    clock: Clock
 
 
 async def lead(watch: Watch, standing: Standing) -> None:
@@ -133,19 +127,10 @@ async def _candidate(watch: Watch, standing: Standing, bugs: set[str]) -> None:
 async def _passes(site: Site, watch: Watch, standing: Standing, bugs: set[str]) -> None:
     due = asyncio.Event()
     due.set()
-
-    async def tick() -> None:
-        due.set()
-
-    clock: Any = AsyncIOScheduler(timezone=UTC)  # no annotations
-    trigger: Any = IntervalTrigger(seconds=watch.pace.pass_s)  # pyright: ignore[reportArgumentType]  # a timedelta's
-    clock.add_job(tick, trigger, misfire_grace_time=None, coalesce=True, max_instances=1)
-    clock.start()
     clock_told = False
-    try:
+    with watch.clock.ticks(watch.pace.pass_s, due) as next_time:
         while True:
-            await due.wait()
-            due.clear()
+            await next_time()
             async with site.busy:
                 await site.changer.passes.reconcile()
             standing.passed(site.changer.passes.trouble)
@@ -158,5 +143,3 @@ async def _passes(site: Site, watch: Watch, standing: Standing, bugs: set[str]) 
                         await watch.beside()
             except (BotError, TimeoutError) as error:
                 log.warning("beside the pass: %s", error or f"nothing came of it in {watch.pace.beside_s:g} s")
-    finally:
-        clock.shutdown(wait=False)

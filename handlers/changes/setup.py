@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from bot.access import Access, groups_in
 from bot.changes.changer import Changer
 from bot.changes.journal import NotYet
+from bot.clock import Clock
 from bot.errors import BotError, SourceError, UsageError
 from bot.kube.writer import Writer
 from bot.settings.schema import AccessSettings, ClusterSettings, Settings, channels_of
@@ -83,11 +84,11 @@ class LookedAfter:
         self._storeless = Storeless(Texts(settings.language))
 
     @asynccontextmanager
-    async def leading(self, identity: str, pace: Pace) -> AsyncGenerator[None]:
+    async def leading(self, identity: str, pace: Pace, clock: Clock) -> AsyncGenerator[None]:
         """Looks after them while it lasts. `identity` is this process's alone."""
         async with self._sites:
             for one in self._standings:
-                watch = Watch(one.cluster, self._sites, self._lease_namespace, self._beside, identity, pace)
+                watch = Watch(one.cluster, self._sites, self._lease_namespace, self._beside, identity, pace, clock)
                 self._leads.append(asyncio.create_task(lead(watch, one)))
             try:
                 yield

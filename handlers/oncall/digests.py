@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from bot.bugs import bugs_as_errors
+from bot.clock import Clock
 from bot.digest.figures import Figures
 from bot.digest.rows import FigureRow, OwnerRow
 from bot.digest.schedule import Schedule, Slot, due, next_of, read_cron, read_schedule
@@ -115,24 +116,15 @@ class Digests:
     it was due if that is past; without it there are no incidents.
     """
 
-    def __init__(
-        self, lent: Lent, *, report: Callable[[float, str], Awaitable[Message]] | None = None, tick_s: float = TICK_S
-    ) -> None:
+    def __init__(self, lent: Lent, *, report: Callable[[float, str], Awaitable[Message]] | None = None) -> None:
         self._lent = lent
         self._report = report
         self._rows = lent.store.digests
-        self._tick_s = tick_s
         self._failed: dict[str, str] = {}
 
-    async def run(self) -> None:
+    async def run(self, clock: Clock) -> None:
         """Looks again and again, until it is cancelled."""
-        while True:
-            try:
-                with bugs_as_errors():
-                    await self.look()
-            except BotError as error:
-                log.warning("digests: %s", error)
-            await asyncio.sleep(self._tick_s)
+        await clock.repeat(TICK_S, "digests", self.look)
 
     async def look(self) -> None:
         """Posts what is due; marks what was missed for good."""

@@ -7,9 +7,9 @@ the pager: every page has its key there.
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
-from bot.bugs import bugs_as_errors
-from bot.errors import BotError
+from bot.clock import Clock
 from bot.pager.inbound import Heard
 from bot.pager.wire import Told, request_of, services_of
 from bot.settings.paging import PagingSettings
@@ -18,6 +18,7 @@ from bot.store.audit import Line
 from bot.store.page_rows import PageRow
 from bot.triage.pages import incident_of, key_of
 from bot.triage.state import Act, Incident, Step, act
+from handlers.duty import Duty
 from handlers.lent import Lent
 from handlers.oncall.calling import extent_of
 
@@ -38,26 +39,21 @@ class Paging:
     ) -> None:
         self._lent = lent
         self._settings = settings
-        self._owner = owner
+        self._duties = {one: Duty(lent, f"{DUTY}:{one}", owner, DUTY_S) for one in services_of(settings)}
         self._pace_s = pace_s
         self._soon = soon
         self._failing: set[str] = set()
 
-    async def run(self) -> None:
+    async def run(self, clock: Clock) -> None:
         """Until it is cancelled; in one replica at a time. A pager that fails holds up no other."""
         async with asyncio.TaskGroup() as group:
-            for service in services_of(self._settings):
-                group.create_task(self._serve(service))
+            for service in self._duties:
+                work = partial(self._tell_all, service)
+                group.create_task(clock.repeat(self._pace_s, f"{service} is told nothing for now", work))
 
-    async def _serve(self, service: str) -> None:
-        while True:
-            wait: float | None = None
-            try:
-                with bugs_as_errors():
-                    wait = await self.step(service)
-            except BotError as error:
-                log.warning("%s is told nothing for now: %s", service, error)
-            await asyncio.sleep(self._pace_s if wait is None else wait)
+    async def _tell_all(self, service: str) -> None:
+        while await self.step(service) == 0.0:
+            pass
 
     async def step(self, service: str) -> float | None:
         """Tells the pager the next thing. Seconds until it may be told more; None: nothing waits, or another does it.
@@ -69,7 +65,7 @@ class Paging:
             return None
         if (wait := page.next_try_at - self._lent.now()) > 0:
             return min(wait, self._pace_s)
-        if not await self._lent.store.incidents.on_duty(f"{DUTY}:{service}", self._owner, DUTY_S):
+        if not await self._duties[service].is_mine():
             return None
         page = await self._lent.store.pages.next(service)  # whoever had the duty may have told the first
         return await self._tell(page) if page else None

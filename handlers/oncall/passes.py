@@ -5,7 +5,6 @@ outbox. Killed anywhere, or done by two replicas at once, it comes to the same.
 """
 
 import asyncio
-import contextlib
 import hashlib
 import logging
 import math
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from bot.bugs import bugs_as_errors
+from bot.clock import Clock
 from bot.errors import BotError, SourceError
 from bot.report import SEVERITIES
 from bot.settings.schema import PagerDutySettings
@@ -35,6 +35,7 @@ from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.routes import Route
 from bot.triage.state import CALLS, Terms, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
+from handlers.duty import Duty
 from handlers.lent import Lent
 from handlers.oncall.afterwards import reply_of
 from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
@@ -106,7 +107,7 @@ class Keeper:
         self._wake = asyncio.Event()
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self._unread_since: dict[str, float] = {}
-        self._asked_again_at = 0.0
+        self._duty = Duty(lent, DUTY, plan.owner, DUTY_S)
         self._began = plan.clock()
         self._has_reconsidered = False
 
@@ -119,33 +120,19 @@ class Keeper:
         """A person did something: the thread is to tell it now."""
         self._wake.set()
 
-    async def run(self) -> None:
+    async def run(self, clock: Clock) -> None:
         """One pass after the other, until it is cancelled; in one replica at a time, as long as that one lives."""
+        self._wake.set()
         try:
-            while True:
-                self._wake.clear()
-                try:
-                    with bugs_as_errors():
-                        if await self._on_duty():
-                            await self.look(0)
-                except BotError as error:
-                    log.warning("a pass over the incidents ended early: %s", error)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._plan.pass_s):
-                        await self._wake.wait()
+            await clock.repeat(self._plan.pass_s, "a pass over the incidents ended early", self._pass, self._wake)
         finally:
             for task in self._asking.values():
                 task.cancel()
             await asyncio.gather(*self._asking.values(), return_exceptions=True)
 
-    async def _on_duty(self) -> bool:
-        """Asks the store only when the duty may have passed to another: writing every few seconds wears a disk out."""
-        now = self._plan.clock()
-        if now >= self._asked_again_at:
-            mine = await self._rows.on_duty(DUTY, self._plan.owner, DUTY_S)
-            self._asked_again_at = now + DUTY_S / 3 if mine else 0.0
-            return mine
-        return True
+    async def _pass(self) -> None:
+        if await self._duty.is_mine():
+            await self.look(0)
 
     async def look(self, patience_s: float | None = None) -> None:
         """One pass. Clusters are waited for so long, None: until they answered; then they are asked on beside it."""

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from bot.background import in_background
+from bot.clock import Clock
 from bot.front import Ears
 from bot.intake import Intake, Take
 from bot.pager.wire import services_of
@@ -38,22 +39,26 @@ class Kept(NamedTuple):
 
 
 @asynccontextmanager
-async def oncall_desk(settings: Settings, desk: Desk, *, identity: str, pace: float) -> AsyncGenerator[Oncall]:
+async def oncall_desk(
+    settings: Settings, desk: Desk, clock: Clock, *, identity: str, pace: float
+) -> AsyncGenerator[Oncall]:
     """While it lasts, digests are posted and incidents looked after, these every `pace` seconds.
 
     `identity` is this process's alone.
     """
     lent, given = desk.lent, settings.oncall
     reading = lent._replace(open_sources=desk.reading)  # whoever asks for digests waits as for other answers
-    async with incidents_kept(settings, lent, identity=identity, pace=pace) as kept:
+    async with incidents_kept(settings, lent, clock, identity=identity, pace=pace) as kept:
         triage = TriageDesk(lent, kept.keeper, given.responders) if kept and given else None
         digests = Digests(reading, report=triage.posted_report) if triage else Digests(reading)
-        async with in_background(digests.run()):
+        async with in_background(digests.run(clock)):
             yield Oncall(digests, triage, kept and kept.ears)
 
 
 @asynccontextmanager
-async def incidents_kept(settings: Settings, lent: Lent, *, identity: str, pace: float) -> AsyncGenerator[Kept | None]:
+async def incidents_kept(
+    settings: Settings, lent: Lent, clock: Clock, *, identity: str, pace: float
+) -> AsyncGenerator[Kept | None]:
     """While it lasts, clusters are watched and incidents looked after, and pagers told; None without settings for that.
 
     Slack need not have been reached: what is to be posted waits in the outbox, and what the bot's identity there is
@@ -68,7 +73,7 @@ async def incidents_kept(settings: Settings, lent: Lent, *, identity: str, pace:
     watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
     paging = Paging(lent, given.paging, identity, pace, keeper.soon)
     take = hearing(keeper.take, lent.store.marks) if given.watchdog_minutes else keeper.take
-    async with in_background(keeper.run(), watcher.run(), paging.run()):
+    async with in_background(keeper.run(clock), watcher.run(clock), paging.run(clock)):
         yield Kept(keeper, Ears(take, paging.hear))
 
 

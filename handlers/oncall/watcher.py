@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from bot.bugs import bugs_as_errors
+from bot.clock import Clock
 from bot.codes import watched_in
 from bot.errors import BotError
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap
 from bot.triage.webhook import Alert
+from handlers.duty import Duty
 from handlers.lent import Lent
 from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.passes import Keeper
@@ -51,19 +53,16 @@ class Watcher:
         self._keeper = keeper
         self._clusters = clusters
         self._patience = patience
-        self._owner = owner
+        self._duty = Duty(lent, DUTY, owner, patience.look_s * 2.5)
         self._seen_before: dict[str, set[str]] = {}
 
-    async def run(self) -> None:
-        """Until it is cancelled; in one replica at a time."""
-        while True:
-            await asyncio.sleep(self._patience.look_s)
-            try:
-                with bugs_as_errors():
-                    if await self._rows.on_duty(DUTY, self._owner, self._patience.look_s * 2.5):
-                        await self.look()
-            except BotError as error:
-                log.warning("a look at the clusters ended early: %s", error)
+    async def run(self, clock: Clock) -> None:
+        """Until it is cancelled; in one replica at a time. The first look comes after the usual time."""
+        await clock.repeat(self._patience.look_s, "a look at the clusters ended early", self._watch, asyncio.Event())
+
+    async def _watch(self) -> None:
+        if await self._duty.is_mine():
+            await self.look()
 
     async def look(self) -> None:
         """One look at every cluster. Of others, of which the settings told once, nothing is known any more."""

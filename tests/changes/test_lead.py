@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from bot.clock import Clock
 from bot.kube.leader import Leader
 from bot.kube.writer import Writer
 from bot.store import StoreError
@@ -78,17 +79,18 @@ def watched(here: Rig, beside: Callable[[], Awaitable[None]] = nothing, *, recor
     async def namespace(_: Site) -> str:
         return "kube-system"
 
-    return Watch("lab", Sites(opened, site), namespace, beside, "me", QUICK)
+    return Watch("lab", Sites(opened, site), namespace, beside, "me", QUICK, Clock())
 
 
 @asynccontextmanager
 async def leading(watch: Watch) -> AsyncIterator[Standing]:
     standing = Standing("lab")
-    task = asyncio.create_task(lead(watch, standing))
-    yield standing
-    assert not task.done(), task
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with watch.clock:
+        task = asyncio.create_task(lead(watch, standing))
+        yield standing
+        assert not task.done(), task
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -170,7 +172,7 @@ def test_where_another_leads_an_earlier_trouble_is_over(tmp_path: Path, bugs: li
                     return not standing.trouble
 
                 await until(is_told)
-                async with leading(watched(here)._replace(identity="another")) as other:
+                async with leading(watched(here)._replace(identity="another", clock=Clock())) as other:
                     await until(is_over)
                     assert other.trouble == ""
 

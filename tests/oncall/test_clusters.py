@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.clock import Clock
 from bot.errors import SourceError
 from bot.settings.schema import ClusterSettings, OncallSettings
 from bot.triage.state import Act, act
@@ -74,12 +75,13 @@ def test_where_the_settings_name_no_cluster_an_alert_that_names_one_is_about_the
 
 @contextlib.asynccontextmanager
 async def running(keeper: Keeper) -> AsyncGenerator[None]:
-    work = asyncio.create_task(keeper.run())
-    try:
-        yield
-    finally:
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
+    async with Clock() as clock:
+        work = asyncio.create_task(keeper.run(clock))
+        try:
+            yield
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
 
 
 def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(database: str, tmp_path: Path) -> None:

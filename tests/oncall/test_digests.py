@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from bot.clock import Clock
 from bot.digest.figures import differences, not_compared, step
 from bot.digest.schedule import Schedule
 from bot.errors import SourceError, UsageError
@@ -240,7 +241,7 @@ def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(data
             reading -= 1
 
         desk, quiet = Desk(rig.lent()._replace(open_sources=crowded)), Settings()
-        async with oncall_desk(quiet, desk, identity="one", pace=60.0) as oncall:
+        async with Clock() as clock, oncall_desk(quiet, desk, clock, identity="one", pace=60.0) as oncall:
             asked = (oncall.digests.do(str(number), WHO, Post(), "") for number in range(2 * AT_ONCE))
             await asyncio.gather(*asked)
         assert most == AT_ONCE

@@ -1,0 +1,32 @@
+"""Who does what of several replicas. It saves work: nothing rests on its being one process alone.
+
+One scope is the cluster: its open changes are reverted by whoever holds its Lease (`bot.kube.leader`), because the
+record of a change stands on the cluster's objects, and bots with different databases, or none, may look after them.
+The other scope is the database: incidents, pages, digests and messages stand there and are nobody's who cannot reach
+it. A duty is a row of it. Digests and messages are claimed one by one, so that replicas share them.
+"""
+
+from handlers.lent import Lent
+
+
+class Duty:
+    """A work that one process of those that share a database does. `owner` is this process's name alone.
+
+    It lasts `lasts_s` seconds from the last time that `is_mine` asked for it; then another may take it.
+    """
+
+    def __init__(self, lent: Lent, name: str, owner: str, lasts_s: float) -> None:
+        self._lent = lent
+        self._name = name
+        self._owner = owner
+        self._lasts_s = lasts_s
+        self._ask_again_at = 0.0
+
+    async def is_mine(self) -> bool:
+        """Asks the store only when it may have passed to another: writing every few seconds wears a disk out."""
+        now = self._lent.now()
+        if now < self._ask_again_at:
+            return True
+        mine = await self._lent.store.incidents.on_duty(self._name, self._owner, self._lasts_s)
+        self._ask_again_at = now + self._lasts_s / 3 if mine else 0.0
+        return mine
