@@ -1,20 +1,33 @@
 """The words behind `hami-bot profile top`, `list`, `compare` and `hints`: options are Go's flags, on every surface."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import click
+
 from bot.errors import UsageError
+from bot.texts import LANGUAGES
 
 PROGRAM = "hami-bot"
 EXAMPLE = f"{PROGRAM} profile top --cum cpu.pb.gz      More: {PROGRAM} profile --help"
 _BASES = ("base", "diff_base")
 FILTERS = ("focus", "ignore", "hide", "show", "show_from", "tagfocus", "tagignore")
 _SWITCHES = ("cum", "flat", "lines", "functions", "noinlines", "relative_percentages", "normalize", "drop_negative")
-_TRUTHS = {
-    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
-}
+_TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
+_TEXTS = (*FILTERS, *_BASES, "sample_index", "unit", "source", "versions")
+_COMMAND = click.Command(
+    "profile",
+    params=[
+        click.Argument(["plain"], nargs=-1),
+        *(click.Option([f"-{one}", f"--{one}"], is_flag=True, default=None) for one in _SWITCHES),
+        *(click.Option([f"-{one}", f"--{one}"]) for one in _TEXTS),
+        click.Option(["-lang", "--lang"], type=click.Choice(LANGUAGES)),
+        click.Option(["-nodecount", "--nodecount"], type=int),
+        click.Option(["-nodefraction", "--nodefraction"], type=float),
+    ],
+    add_help_option=False,
+)
 
 
 class Words(NamedTuple):
@@ -40,33 +53,31 @@ def with_paths(study: str, asked: Words, paths: Mapping[str, str]) -> Words:
 
 def read_words(words: Sequence[str]) -> Words:
     """Options as Go's flags are read, anywhere among the words. Raises UsageError."""
-    options: dict[str, Any] = {}
-    plain: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word == "--":
-            plain += rest
-            break
-        if not word.startswith("-") or word == "-":
-            plain.append(word)
-            continue
-        name, equals, value = word.removeprefix("-").removeprefix("-").partition("=")
-        if name in _SWITCHES:
-            options[name] = _truth(name, value) if equals else True
-            continue
-        if name not in _VALUES:
-            raise _unknown(word)
-        if not equals:
-            if not rest:
-                raise UsageError(f"option -{name} needs a value", example=EXAMPLE)
-            value = rest.pop(0)
-        options[name] = _VALUES[name](name, value)
+    try:
+        given = _COMMAND.make_context(PROGRAM, [one for word in words for one in _switched(word)]).params
+    except click.NoSuchOption as error:
+        raise _unknown(words) from error
+    except click.UsageError as error:
+        raise UsageError(error.format_message(), example=EXAMPLE) from error
+    options = {name: value for name, value in given.items() if value is not None}
+    plain = list(options.pop("plain"))
     _check(options)
     return Words(plain, options)
 
 
+def _switched(word: str) -> list[str]:
+    """`-cum=true` as `-cum`, and nothing for `-cum=false`: click's flags take no value."""
+    name, equals, value = word.partition("=")
+    if not equals or name.removeprefix("-").removeprefix("-") not in _SWITCHES:
+        return [word]
+    if value not in (*_TRUE, *_FALSE):
+        raise UsageError(f"{word} is neither true nor false", example=EXAMPLE)
+    return [name] if value in _TRUE else []
+
+
 def _check(options: dict[str, Any]) -> None:
+    if not 0 <= options.get("nodefraction", 0) <= 1:
+        raise UsageError("-nodefraction is not between 0 and 1", example="-nodefraction=0.01")
     if options.get("cum") and options.get("flat"):
         raise UsageError("conflicting options set: [cum flat]", example=EXAMPLE)
     if options.get("lines") and options.get("functions"):
@@ -77,51 +88,10 @@ def _check(options: dict[str, Any]) -> None:
         raise UsageError("must have base profile to normalize by", hint="Add -diff_base FILE or -base FILE.")
 
 
-def _unknown(word: str) -> UsageError:
-    name = word.lstrip("-").partition("=")[0]
-    near = difflib.get_close_matches(name, [*_SWITCHES, *_VALUES], n=1)
+def _unknown(words: Sequence[str]) -> UsageError:
+    known = (*_SWITCHES, *_TEXTS, "lang", "nodecount", "nodefraction")
+    names = {word: word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")}
+    word = next(word for word, name in names.items() if name not in known)
+    near = difflib.get_close_matches(names[word], known, n=1)
     message = f"there is no option {word!r}"
     return UsageError(message, hint=f"Did you mean -{near[0]}?") if near else UsageError(message, example=EXAMPLE)
-
-
-def _truth(name: str, value: str) -> bool:
-    if value not in _TRUTHS:
-        raise UsageError(f"-{name}={value} is neither true nor false", example=EXAMPLE)
-    return _TRUTHS[value]
-
-
-def _text(name: str, value: str) -> str:  # noqa: ARG001  # one shape for all
-    return value
-
-
-def _language(name: str, value: str) -> str:
-    from bot.texts import LANGUAGES  # noqa: PLC0415  # tables need no texts
-
-    if value not in LANGUAGES:
-        raise UsageError(f"-{name} {value!r} is none of {', '.join(LANGUAGES)}", example=EXAMPLE)
-    return value
-
-
-def _count(name: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError as error:
-        raise UsageError(f"-{name} {value!r} is not a whole number", example="-nodecount=10") from error
-
-
-def _fraction(name: str, value: str) -> float:
-    try:
-        fraction = float(value)
-    except ValueError as error:
-        raise UsageError(f"-{name} {value!r} is not a number", example="-nodefraction=0.01") from error
-    if not 0 <= fraction <= 1:
-        raise UsageError(f"-{name} {value} is not between 0 and 1", example="-nodefraction=0.01")
-    return fraction
-
-
-_VALUES: dict[str, Callable[[str, str], Any]] = {
-    **dict.fromkeys((*FILTERS, *_BASES, "sample_index", "unit", "source", "versions"), _text),
-    "lang": _language,
-    "nodecount": _count,
-    "nodefraction": _fraction,
-}
