@@ -34,11 +34,15 @@ class Asked(NamedTuple):
 
 
 class Grammar(click.Group):
-    """The verbs. `options` are the surface's own and may stand before or after the verb."""
+    """The verbs. `options` are the surface's own and may stand before or after the verb.
+
+    `instead` makes the command of a playbook's verb that takes more words than the playbook.
+    """
 
     def __init__(self, name: str, options: Callable[[], Sequence[click.Parameter]], **attrs: Any) -> None:
         super().__init__(name, params=list(options()), invoke_without_command=True, **attrs)
         self.options = options
+        self.instead: dict[str, Callable[[], click.Command]] = {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         return sorted({*load(), *self.commands})
@@ -46,6 +50,8 @@ class Grammar(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's
         if cmd_name in self.commands:
             return self.commands[cmd_name]
+        if cmd_name in self.instead:
+            return self.instead[cmd_name]()
         return self.playbook(cmd_name) if cmd_name in load() else None
 
     def resolve_command(

@@ -22,15 +22,16 @@ from bot.texts import LANGUAGES, Language, Texts
 from handlers.audit_shell import AuditAsked, audit_command, run_audit
 from handlers.changes.words import ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, explain_code, read
-from handlers.profiles.capture_shell import take
 from handlers.profiles.kept_report import kept_beside_the_bot
 from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.shell import main as run_profile
-from handlers.profiles.words import Capture, ProfileAsked, Study, profile_command
+from handlers.profiles.words import VERB as PROFILE
+from handlers.profiles.words import ProfileAsked, Study, profile_command
 from handlers.record_shell import RecordAsked, record_command, write_capture, write_recording
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from handlers.where import Where, open_sources, open_writing
 from handlers.where import language as language_of
+from playbooks.profile.request import Request
 
 PROGRAM = "hami-bot"
 FORMATS = ("text", "json", "slack", "markdown")
@@ -96,7 +97,7 @@ def build_grammar() -> Grammar:
         grammar.add_command(command)
     grammar.add_command(_overdue_command())
     grammar.add_command(audit_command(PROGRAM))
-    grammar.add_command(_profile_command())
+    grammar.instead[PROFILE] = _profile_command
     grammar.add_command(record_command(PROGRAM, _options_but("output", "lang", "recording")))
     grammar.add_command(_serve_command())
     grammar.add_command(_demo_command())
@@ -288,7 +289,9 @@ def _profile(asked: ProfileAsked) -> int:
         return run_profile([study, *language, *rest], where.config)
     say = Texts(asked.options["lang"] or language_of(where))
     output = asked.options["output"] or "text"
-    if isinstance(asked.request, Capture):
+    if isinstance(asked.request, Request):
+        from handlers.profiles.capture_shell import take  # noqa: PLC0415  # 0.1 s: protobuf, Pillow
+
         taking = take(lambda: open_sources(where), asked.request, say, out=asked.options["out"], config=where.config)
         report, written = asyncio.run(taking)
         print_out(render(_as_shown(report, asked.options, output, say), output, say))

@@ -1,7 +1,7 @@
 """What may be asked in Slack: the grammar of the shell without what reads the bot's own files."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from bot.texts import LANGUAGES, Language, Texts
 from handlers.changes.words import ChangeAsked, change_commands
 from handlers.grammar import Asked, Grammar, explain, explain_code, nearest, read
 from handlers.oncall import words as oncall
-from handlers.profiles import words as profiles
+from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import ProfileAsked, profile_command
 from playbooks.fit.manifest import ManifestFile
 from playbooks.playbook import find, load
@@ -23,13 +23,11 @@ BOT = "hami-bot"
 """Its name in the workspace, as the manifest gives it."""
 _EXAMPLES = {
     **{kind.verb: kind.example for kind in KINDS.values()},
-    profiles.VERB: profiles.EXAMPLE,
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
 }
 _SUMMARIES = {
     **{kind.verb: kind.summary for kind in KINDS.values()},
-    profiles.VERB: profiles.SUMMARY,
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,
 }
@@ -93,7 +91,7 @@ def build_grammar() -> Grammar:
     grammar.add_command(_fit_command())
     for command in change_commands(COMMAND, _options):
         grammar.add_command(command)
-    grammar.add_command(profile_command(COMMAND, _options))
+    grammar.instead[PROFILE] = partial(profile_command, COMMAND, _options)
     for command in oncall.oncall_commands(COMMAND):
         grammar.add_command(command)
     grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))

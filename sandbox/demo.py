@@ -171,9 +171,9 @@ def _seed() -> Seed:
         "nodes": "nodes",
         "fit": "fit",
         "gpus": "gpus",
+        "profile": "profile cpu 5s",
     }
     verbs = tuple(Verb(verb, usage[verb], find(verb).summary) for verb in sorted(usage, reverse=True))
-    verbs = (*verbs, Verb("profile", "profile cpu 5s", "Take a profile of HAMi's scheduler."))
     return replace(Seed(), channels=(*Seed().channels, INCIDENTS), verbs=verbs, welcome=WELCOME)
 
 

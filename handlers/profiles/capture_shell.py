@@ -11,9 +11,12 @@ from bot.report import Report
 from bot.settings import load_settings
 from bot.slack.message import File
 from bot.texts import Texts
-from handlers.profiles.words import Capture
+from handlers.profiles.files import profile_files
 from handlers.shell_output import progress
 from playbooks.playbook import Sources
+from playbooks.profile.fetch import Taken, gather
+from playbooks.profile.report import diagnose, seen_in
+from playbooks.profile.request import Request, name_of
 
 OpenSources = Callable[[], AbstractAsyncContextManager[Sources]]
 
@@ -23,7 +26,7 @@ _LONGEST_S, _MOST_BYTES = 120, 32 * 1024 * 1024
 
 
 async def take(
-    open_sources: OpenSources, asked: Capture, say: Texts, *, out: Path | None, config: Path | None
+    open_sources: OpenSources, asked: Request, say: Texts, *, out: Path | None, config: Path | None
 ) -> tuple[Report, list[Path]]:
     """The report, whose commands read the saved profile, and the files that were written.
 
@@ -33,13 +36,10 @@ async def take(
     Cancelled, it closes the request. Raises SourceError for what came instead of a profile, UsageError for a folder
     that cannot be written.
     """
-    from playbooks.profile.fetch import Taken, gather  # noqa: PLC0415  # few questions need what decodes profiles
-    from playbooks.profile.report import diagnose, seen_in  # noqa: PLC0415
-
     settings = load_settings(config)
     longest_s = settings.profiles.longest_s if settings else _LONGEST_S
     limit_bytes = settings.profiles.most_bytes if settings else _MOST_BYTES
-    request = asked.request(longest_s=longest_s, limit_bytes=limit_bytes)
+    request = asked.within(longest_s=longest_s, limit_bytes=limit_bytes)
     what = f"taking a {f'{asked.seconds} s ' if asked.seconds else ''}{asked.kind} profile"
     async with progress(what), open_sources() as sources:
         snapshot = await gather(request, sources)
@@ -47,9 +47,6 @@ async def take(
     taken = snapshot.outcome
     if seen is None or not isinstance(taken, Taken):
         return await asyncio.to_thread(diagnose, snapshot, say, seen), []
-    from handlers.profiles.files import profile_files  # noqa: PLC0415
-    from playbooks.profile.request import name_of  # noqa: PLC0415
-
     name = name_of(asked.kind, taken.content)
     if out is None:
         files = (File(f"{name}{_SUFFIX}", taken.content, ""),)

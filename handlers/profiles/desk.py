@@ -29,7 +29,7 @@ from handlers.profiles.room import PATIENCE_S as ROOM_S
 from handlers.profiles.room import Room
 from handlers.profiles.sharing import Captures, Wanted
 from handlers.profiles.study import study
-from handlers.profiles.words import Capture, ProfileAsked, ShowKept
+from handlers.profiles.words import ProfileAsked, ShowKept
 from handlers.question import Question
 from handlers.replies import PATIENCE_S, Publicly, Reply, within
 from handlers.threads import note_done, usual_cluster
@@ -88,7 +88,7 @@ class ProfileDesk:
         elif not isinstance(asked, ProfileAsked):
             raise UsageError("that is no profile", example=example(("profile",)))
         else:
-            if taken.resumed and isinstance(asked.request, Capture):  # nobody waits through it twice
+            if taken.resumed and isinstance(asked.request, Request):  # nobody waits through it twice
                 if await self._desk.was_answered(key, question):
                     return
                 raise NotDone("not-done-interrupted")
@@ -97,7 +97,7 @@ class ProfileDesk:
         await reply.answer(message, mark=DONE)
 
     async def _message(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
-        if isinstance(asked.request, Capture):
+        if isinstance(asked.request, Request):
             return await self._capture(key, question, asked, reply, say)
         rows = self._lent.store.profiles
         if isinstance(asked.request, ShowKept):
@@ -109,9 +109,9 @@ class ProfileDesk:
     # ------------------------------------------------------------------------------------------------- taking one
 
     async def _capture(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
-        assert isinstance(asked.request, Capture)
+        assert isinstance(asked.request, Request)
         settings = self._settings
-        request = asked.request.request(
+        request = asked.request.within(
             longest_s=settings.longest_s, limit_bytes=settings.most_bytes, namespaces=settings.namespaces
         )
         cluster = self._lent.cluster_of(asked.options.get("cluster") or await usual_cluster(self._lent, question))
@@ -216,9 +216,9 @@ async def _show(
         wait = _EVERY_S
 
 
-def _capture_in(words: str) -> Capture | None:
+def _capture_in(words: str) -> Request | None:
     try:
         asked = understand(split_words(words))
     except UsageError:  # told in its place
         return None
-    return asked.request if isinstance(asked, ProfileAsked) and isinstance(asked.request, Capture) else None
+    return asked.request if isinstance(asked, ProfileAsked) and isinstance(asked.request, Request) else None

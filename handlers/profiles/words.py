@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.durations import read_duration
 from bot.errors import UsageError
-from playbooks.profile.request import KINDS, USUAL_S, Address, Kind, Request, read_target
+from playbooks.playbook import find
+from playbooks.profile.request import EXAMPLE, KINDS, Request, request
 
 VERB = "profile"
-EXAMPLE = "profile cpu 30s"
-SUMMARY = "Take a profile of HAMi's scheduler; table, flame graph, what stands out, and the file."
 STUDIES = ("top", "list", "compare", "hints")
 """What is asked about profiles that are there already, with the options of go tool pprof."""
 _KEPT = "kept"
@@ -25,21 +23,6 @@ _GRAMMAR = (
     "profile top | list FUNCTION | compare | hints: about profiles that are there already, each by its id, the time "
     "or the version that it was taken at, with the options of go tool pprof."
 )
-
-
-class Capture(NamedTuple):
-    """To take one. `seconds` 0: what is so now; `target` None: HAMi's scheduler."""
-
-    kind: Kind
-    seconds: int
-    target: Address | None
-
-    def request(self, *, longest_s: int, limit_bytes: int, namespaces: tuple[str, ...] | None = None) -> Request:
-        """What is read for it; `namespaces` as in `Request`. Raises UsageError for more seconds than that."""
-        if self.seconds > longest_s:
-            example = f"{VERB} {self.kind} {longest_s}s      (the limit is the setting profiles.longest_s)"
-            raise UsageError(f"{self.seconds} s is too long: at most {longest_s} s", example=example)
-        return Request(self.kind, self.seconds, self.target, limit_bytes, namespaces)
 
 
 class ShowKept(NamedTuple):
@@ -55,7 +38,7 @@ class Study(NamedTuple):
 class ProfileAsked(NamedTuple):
     """A request as typed, with the values of the surface's own options."""
 
-    request: Capture | ShowKept | Study
+    request: Request | ShowKept | Study
     options: dict[str, Any]
 
 
@@ -80,52 +63,38 @@ class _Command(click.Command):
 def profile_command(
     program: str, options: Callable[[], Sequence[click.Parameter]], *, help_text: str = ""
 ) -> click.Command:
-    """The verb for a grammar; `program` is what stands before it in examples, `options` the surface's own."""
+    """The playbook's verb with what is asked about profiles that are there already.
+
+    `program` is what stands before it in examples, `options` are the surface's own.
+    """
+    playbook = find(VERB)
 
     def ask(words: Sequence[str], target: str, **values: Any) -> ProfileAsked:
-        return ProfileAsked(read_profile(program, words, target), values)
+        return ProfileAsked(read_profile(words, target), values)
 
-    target = click.Option(["--target"], default="", metavar="NAMESPACE/POD:PORT", help="Another Go program.")
     return _Command(
         VERB,
         callback=ask,
-        params=[click.Argument(["words"], nargs=-1, metavar="[WORDS]…"), target, *options()],
-        help="\n\n".join(filter(None, (SUMMARY, _GRAMMAR, help_text))),
-        short_help=SUMMARY,
-        epilog=f"Example: {program} {EXAMPLE}",
+        params=[*playbook.parameters, *options()],
+        help="\n\n".join(filter(None, (playbook.summary, _GRAMMAR, help_text))),
+        short_help=playbook.summary,
+        epilog=f"Example: {program} {playbook.example}",
     )
 
 
-def read_profile(program: str, words: Sequence[str], target: str = "") -> Capture | ShowKept | Study:
-    """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
-    example = f"{program} {EXAMPLE}"
+def read_profile(words: Sequence[str], target: str = "") -> Request | ShowKept | Study:
+    """What the words after the verb ask for. Raises UsageError with an example."""
     match list(words):
         case []:
-            raise UsageError(
-                f"name a kind of profile: {', '.join(KINDS)}; or {_KEPT}, {', '.join(STUDIES)}", example=example
-            )
+            text = f"name a kind of profile: {', '.join(KINDS)}; or {_KEPT}, {', '.join(STUDIES)}"
+            raise UsageError(text, example=EXAMPLE)
         case ["kept"]:
             return ShowKept()
         case [study, *_] if study in STUDIES:
             return Study(tuple(words))
-        case [kind, *rest] if kind in KINDS:
-            place = read_target(target) if target else None
-            return Capture(kind, _seconds(kind, rest, example), place)
-        case [word, *_]:
+        case [word, *_] if word not in KINDS:
             near = difflib.get_close_matches(word, [*KINDS, *STUDIES, _KEPT], n=1)
             meant = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(KINDS)}"
-            raise UsageError(f"there is no profile {word!r}{meant}", example=example)
-        case _:  # pragma: no cover  # words are a list
-            raise AssertionError(words)
-
-
-def _seconds(kind: Kind, words: list[str], example: str) -> int:
-    told = [word for word in words if word != "for"]
-    if not told:
-        return USUAL_S if kind == "cpu" else 0
-    seconds = read_duration(f"{told[0]}s" if told[0].isdecimal() else told[0])
-    if len(told) > 1 or seconds is None:
-        raise UsageError(f"{' '.join(words)!r} is no length of time: write 30s or 2m", example=example)
-    if seconds < 1:
-        raise UsageError("it takes at least a second", example=example)
-    return int(seconds)
+            raise UsageError(f"there is no profile {word!r}{meant}", example=EXAMPLE)
+        case _:
+            return request(words, target)

@@ -1,14 +1,17 @@
-"""What is asked for when a Go profile is to be taken. Cheap to import: every surface reads these words."""
+"""What is asked for when a Go profile is to be taken: `cpu 30s`, `heap`."""
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
+from bot.changes.durations import read_duration
 from bot.errors import UsageError
 from bot.kube.podget import Scheme
 
 Kind = Literal["cpu", "heap", "allocs", "goroutine", "mutex", "block", "threadcreate"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+EXAMPLE = "profile cpu 30s"
 USUAL_S = 30
 """Of a CPU profile, as Go's own; the others are what is so at one moment unless a time is given."""
 _TARGET = re.compile(r"(?:(https?)://)?([a-z0-9][a-z0-9.-]*)/([a-z0-9][a-z0-9.-]*):(\d{1,5})")
@@ -40,6 +43,21 @@ class Request(NamedTuple):
     limit_bytes: int = 32 * 1024 * 1024
     namespaces: tuple[str, ...] | None = None
 
+    def within(self, *, longest_s: int, limit_bytes: int, namespaces: tuple[str, ...] | None = None) -> "Request":
+        """The same with the limits of the settings. Raises UsageError for more seconds than `longest_s`."""
+        if self.seconds > longest_s:
+            example = f"profile {self.kind} {longest_s}s      (the limit is the setting profiles.longest_s)"
+            raise UsageError(f"{self.seconds} s is too long: at most {longest_s} s", example=example)
+        return self._replace(limit_bytes=limit_bytes, namespaces=namespaces)
+
+
+def request(words: Sequence[str], target: str = "") -> Request:
+    """What the words after the verb ask for. Raises UsageError."""
+    kind: Kind | None = next((one for one in KINDS if list(words[:1]) == [one]), None)
+    if kind is None:
+        raise UsageError(f"name a kind of profile: {', '.join(KINDS)}", example=EXAMPLE)
+    return Request(kind, _seconds(kind, list(words[1:])), read_target(target) if target else None)
+
 
 def read_target(text: str) -> Address:
     """What `namespace/pod:port` names; https where the port is one that is usually so, unless `http://` stands before.
@@ -54,6 +72,18 @@ def read_target(text: str) -> Address:
     usual: Scheme = "https" if port in _TLS_PORTS else "http"
     given: dict[str | None, Scheme] = {"http": "http", "https": "https"}
     return Address(found[2], found[3], given.get(found[1], usual), port)
+
+
+def _seconds(kind: Kind, words: list[str]) -> int:
+    told = [word for word in words if word != "for"]
+    if not told:
+        return USUAL_S if kind == "cpu" else 0
+    seconds = read_duration(f"{told[0]}s" if told[0].isdecimal() else told[0])
+    if len(told) > 1 or seconds is None:
+        raise UsageError(f"{' '.join(words)!r} is no length of time: write 30s or 2m", example=EXAMPLE)
+    if seconds < 1:
+        raise UsageError("it takes at least a second", example=EXAMPLE)
+    return int(seconds)
 
 
 def name_of(kind: Kind, content: bytes) -> str:

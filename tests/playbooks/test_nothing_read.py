@@ -17,7 +17,12 @@ from tests.kube.live_servers import serving, write_kubeconfig
 from tests.playbooks.world import cluster, codes, pod, record
 
 POD = "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {containers: [{name: a}]}}"
-WORDS = {"why": {"pod": "ml/x"}, "logs": {"pod": "ml/x"}, "fit": {"file": [Manifest("pod.yaml", POD)]}}
+WORDS = {
+    "why": {"pod": "ml/x"},
+    "logs": {"pod": "ml/x"},
+    "fit": {"file": [Manifest("pod.yaml", POD)]},
+    "profile": {"words": ["heap"]},
+}
 ANSWERS = {
     "500": {"text": '{"kind": "Status", "message": "etcd is away"}', "status": 500},
     "502": {"text": "<html>bad gateway</html>", "status": 502},
@@ -34,7 +39,7 @@ def test_a_verb_that_can_read_nothing_at_all_says_so_with_exit_code_3(tmp_path: 
     async def ask() -> None:
         async with serving(say) as url, await open_cluster(kubeconfig=write_kubeconfig(tmp_path, url)) as reached:
             playbook = find(verb)
-            await playbook.gather(playbook.request(**WORDS.get(verb, {})), Sources(reached))
+            await playbook.gather(playbook.request(**WORDS.get(verb, {})), Sources(reached, ports=reached))
 
     with pytest.raises(SourceError) as told:
         asyncio.run(ask())

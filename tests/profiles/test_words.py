@@ -7,9 +7,9 @@ import pytest
 from bot.errors import NotFound, UsageError
 from bot.store.profiles import Kept
 from handlers.profiles.kept import find_kept, is_reference, kind_meant
-from handlers.profiles.words import Capture, ProfileAsked, ShowKept, Study, read_profile
+from handlers.profiles.words import ProfileAsked, ShowKept, Study, read_profile
 from handlers.understand import understand
-from playbooks.profile.request import Address
+from playbooks.profile.request import Address, Request
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC).timestamp()
 
@@ -30,18 +30,18 @@ KEPT = [
 @pytest.mark.parametrize(
     ("words", "request_"),
     [
-        ("cpu", Capture("cpu", 30, None)),
-        ("cpu 5s", Capture("cpu", 5, None)),
-        ("cpu for 2m", Capture("cpu", 120, None)),
-        ("cpu 45", Capture("cpu", 45, None)),
-        ("heap", Capture("heap", 0, None)),
-        ("allocs 10s", Capture("allocs", 10, None)),
+        ("cpu", Request("cpu", 30, None)),
+        ("cpu 5s", Request("cpu", 5, None)),
+        ("cpu for 2m", Request("cpu", 120, None)),
+        ("cpu 45", Request("cpu", 45, None)),
+        ("heap", Request("heap", 0, None)),
+        ("allocs 10s", Request("allocs", 10, None)),
         ("kept", ShowKept()),
         ("top -cum cpu-00000001", Study(("top", "-cum", "cpu-00000001"))),
     ],
 )
 def test_what_is_asked_for(words: str, request_: object) -> None:
-    assert read_profile("hami-bot", words.split()) == request_
+    assert read_profile(words.split()) == request_
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_is_asked_for(words: str, request_: object) -> None:
 def test_another_pod_is_named_with_its_port(target: str, address: Address) -> None:
     asked = understand(["profile", "heap", "--target", target])
     assert isinstance(asked, ProfileAsked)
-    assert asked.request == Capture("heap", 0, address)
+    assert asked.request == Request("heap", 0, address)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_what_names_no_port_of_a_pod_is_refused(target: str) -> None:
 )
 def test_what_makes_no_sense_gets_an_example(words: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said) as told:
-        read_profile("/hami", words)
-    assert "/hami profile cpu 30s" in told.value.hint
+        read_profile(words)
+    assert "profile cpu 30s" in told.value.hint
 
 
 def test_more_seconds_than_the_settings_allow_are_refused() -> None:
     with pytest.raises(UsageError, match="300 s is too long: at most 120 s"):
-        Capture("cpu", 300, None).request(longest_s=120, limit_bytes=1)
+        Request("cpu", 300).within(longest_s=120, limit_bytes=1)
 
 
 @pytest.mark.parametrize(
