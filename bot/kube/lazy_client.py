@@ -1,12 +1,14 @@
 """Imports the official client without the parts of it that nobody here uses.
 
 `import kubernetes.aio` runs `kubernetes/__init__.py`, which imports the whole synchronous client as well: requests,
-oauthlib, websocket, 260 modules and 9 MB more. A question asked in a shell would wait for them: 0.1 s of processor
-time, and 0.4 s where Python may not write its bytecode. `importlib.util.LazyLoader` leaves such a package unexecuted
-until somebody touches one of its names, so whoever wants the rest of the client later gets all of it.
+oauthlib, websocket, 260 modules and 9 MB more. `importlib.util.LazyLoader` leaves such a package unexecuted until
+somebody touches one of its names, so whoever wants the rest of the client later gets all of it.
 
-`kubernetes.aio.client.ApiClient` takes 0.15 s more, for pydantic and dateutil. `kubernetes.aio.config` imports it for
-two functions that nobody here calls: a promise of the class does as well, because that package looks its names up late.
+`kubernetes.aio.client.ApiClient` takes pydantic and dateutil. `kubernetes.aio.config` imports it for two functions that
+nobody here calls: a promise of the class does as well, because that package looks its names up late.
+
+Of the 1.3 s of processor time that a cold `why` on 5,000 nodes takes, both together save 0.25 s; without the promise
+0.1 s are left of it, without the lazy loader nothing.
 """
 
 import importlib.util

@@ -6,7 +6,7 @@
 from typing import Any, TypeVar
 
 from bot.kube.models import DaemonPod, Holder, Node, ObjectMeta, Quantity, Resource
-from bot.kube.models._base import keep
+from bot.kube.models.base import keep
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from bot.pprof.patterns import Match, matcher
 from bot.pprof.profile import Chosen, Line, Location, Profile, Rewritten
+from bot.pprof.tags import tag_filter
 
 
 class Filters(NamedTuple):
@@ -40,8 +41,6 @@ def apply(profile: Profile, filters: Filters) -> None:
 
 
 def _by_tag(profile: Profile, filters: Filters) -> None:
-    from bot.pprof.tags import tag_filter  # noqa: PLC0415  # most tables need none
-
     tests = [
         (wanted, tag_filter(pattern, name, profile))
         for name, pattern, wanted in (("tagfocus", filters.tagfocus, True), ("tagignore", filters.tagignore, False))

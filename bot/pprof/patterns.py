@@ -4,7 +4,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import re2 as untyped
+
 from bot.errors import UsageError
+
+re2: Any = untyped
 
 _MAX_MEMORY = 8 << 20  # of one compiled pattern: RE2 refuses what needs more
 
@@ -15,9 +19,6 @@ Match = Callable[[str], bool]
 
 def matcher(pattern: str, what: str) -> Match:
     """Whether the pattern is found anywhere in a text. `what` names the option for the UsageError of a bad pattern."""
-    import re2 as untyped  # noqa: PLC0415  # most tables need no pattern
-
-    re2: Any = untyped
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MAX_MEMORY

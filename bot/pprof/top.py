@@ -7,6 +7,7 @@ from typing import NamedTuple
 from bot.pprof import filters
 from bot.pprof.filters import Filters
 from bot.pprof.graph import Graph, Trim, trimmed
+from bot.pprof.merge import subtract
 from bot.pprof.names import simplify
 from bot.pprof.nodes import base_name
 from bot.pprof.profile import Profile, ValueType, int64, is_base, truncated
@@ -91,8 +92,6 @@ def prepared(source: Profile, base: Profile | None = None, *, diff: bool = False
         if profile is not None:
             keep_common_types([profile])
     if base is not None:
-        from bot.pprof.merge import subtract  # noqa: PLC0415  # most tables are of one profile
-
         source = subtract(source, base, diff=diff, normalize=normalize)
     simplify(source.functions)
     prune(source)

@@ -30,7 +30,7 @@ def sums_of(profile: Profile, index: int, table: NodeTable) -> Sums:
     """Sums of the sample type at `index`, the faster way for the profile's size."""
     stacks = partial(profile.samples.stacks, index)
     if length_hint(profile.samples) >= LARGE and find_spec("numpy"):
-        from bot.pprof.vectors import VectorSums  # noqa: PLC0415  # numpy takes a tenth of a second
+        from bot.pprof.vectors import VectorSums  # noqa: PLC0415  # numpy: 0.08 s of 0.14 s
 
         return VectorSums(stacks, table)
     return PlainSums(stacks, table)

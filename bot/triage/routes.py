@@ -9,8 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import re2 as untyped
 
 from bot.triage.cause import Cause
+
+re2: Any = untyped
 
 EXAMPLE = """severity="critical", team!="storage" or alertname=~"GPU.*\""""
 _MATCHER = re.compile(r"\s*([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(=~|!~|!=|=)\s*(.*?)\s*", re.DOTALL)
@@ -115,9 +118,6 @@ def _not(holds: Holds) -> Holds:
 
 
 def _pattern(pattern: str, text: str) -> Holds:
-    import re2 as untyped  # noqa: PLC0415  # most settings have no pattern
-
-    re2: Any = untyped
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MAX_MEMORY

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from bot.kube.models import Affinity, Container, Pod, PodAntiAffinity, PodSpec
-from bot.kube.models._base import Model
+from bot.kube.models.base import Model
 
 STANDARD_INPUT = "-"
 _ANYWAY = "ScheduleAnyway"

@@ -4,7 +4,7 @@ Because the shapes are the API's, `kubectl get … -o json` is a valid input, an
 that was never modelled. Times stay text: a rule that needs one parses it with `bot.kube.times`.
 """
 
-from bot.kube.models._base import (
+from bot.kube.models.base import (
     Condition,
     LabelSelector,
     Model,

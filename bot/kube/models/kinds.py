@@ -4,7 +4,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from bot.kube.models._base import Resource
+from bot.kube.models.base import Resource
 from bot.kube.models.nodes import Node, SweptNode
 from bot.kube.models.pod_views import DaemonPod, Holder
 from bot.kube.models.pods import Pod

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from bot.kube.models._base import Model, ObjectMeta, Quantity, Resource, keep
+from bot.kube.models.base import Model, ObjectMeta, Quantity, Resource, keep
 
 
 class NodeCondition(Model, frozen=True):

@@ -4,7 +4,7 @@ from sys import intern
 
 import msgspec
 
-from bot.kube.models._base import Model, ObjectMeta, OwnerReference, Resource, keep
+from bot.kube.models.base import Model, ObjectMeta, OwnerReference, Resource, keep
 from bot.kube.models.pods import Container, ContainerStatus, StateTerminated, StateWaiting
 
 

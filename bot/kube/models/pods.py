@@ -1,6 +1,6 @@
 """Pods as a scheduler and kubelet see them."""
 
-from bot.kube.models._base import Condition, LabelSelector, Model, Quantity, Resource, SelectorRequirement
+from bot.kube.models.base import Condition, LabelSelector, Model, Quantity, Resource, SelectorRequirement
 
 
 class ResourceRequirements(Model, frozen=True):

@@ -1,6 +1,6 @@
 """What is configured around pods: quotas, config, leases, services and webhooks."""
 
-from bot.kube.models._base import LabelSelector, Model, ObjectReference, Quantity, Resource
+from bot.kube.models.base import LabelSelector, Model, ObjectReference, Quantity, Resource
 
 
 class QuotaSpec(Model, frozen=True):

@@ -1,6 +1,6 @@
 """What owns pods, and the events about all of them."""
 
-from bot.kube.models._base import Condition, LabelSelector, Model, ObjectMeta, ObjectReference, Resource
+from bot.kube.models.base import Condition, LabelSelector, Model, ObjectMeta, ObjectReference, Resource
 from bot.kube.models.pods import PodSpec
 
 
