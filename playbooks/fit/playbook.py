@@ -132,7 +132,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(_verdict(asked, answers, say)),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
-        tables=tuple(one for one in _tables(asked, answers, say) if one.rows or one.title == tables.NODES),
+        tables=tuple(one for one in _tables(asked, answers, say) if one.rows or one.title == tables.NODES.title),
         gaps=tuple(dict.fromkeys(gaps)),
     )
 

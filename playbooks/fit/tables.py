@@ -1,10 +1,11 @@
 """The tables of `fit`: the nodes grouped and one by one, what was asked, whose end would help, what the quota says."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from bot.hami.blockers import Ending
 from bot.hami.requests import ContainerRequest
-from bot.report import Table
+from bot.report import Sheet, Table
 from bot.texts import Texts
 from playbooks.fit.answer import Asked
 from playbooks.fit.shares import amounts, asked_on, effects_on_cards, is_share
@@ -12,8 +13,69 @@ from playbooks.rules import prose
 from playbooks.rules.case import Case
 from playbooks.rules.gaps import other_vendors
 
-NODES = "nodes"
-COLUMNS = ("pod", "node", "verdict", "reason", "kubernetes")
+
+class ReasonRow(NamedTuple):
+    """Nodes of one verdict for the same reasons."""
+
+    pod: str
+    verdict: str
+    reason: str
+    kubernetes: str
+    nodes: int
+    which: str
+
+
+class NodeRow(NamedTuple):
+    """A pod on a node. `reason` is HAMi's own text, as its extender logs it."""
+
+    pod: str
+    node: str
+    verdict: str
+    reason: str
+    kubernetes: str
+
+
+class RequestRow(NamedTuple):
+    """What a container asks of a card."""
+
+    pod: str
+    namespace: str
+    container: str
+    cards: int
+    memory: str
+    cores: str
+    only: str
+
+
+class EndingRow(NamedTuple):
+    """Pods whose end would make room."""
+
+    pod: str
+    choice: int
+    node: str
+    pods_to_end: tuple[str, ...]
+    highest_priority: int
+    oldest_since: str
+
+
+class EffectRow(NamedTuple):
+    """What a quota would hold with the pod in it."""
+
+    pod: str
+    held_by: str
+    key: str
+    limit: int | str
+    used: int | None
+    asked: int | str | None
+    verdict: str
+
+
+REASONS = Sheet("by reason", ReasonRow)
+REASONS_OF_ONE = Sheet("by reason", ReasonRow, fields=ReasonRow._fields[1:])
+NODES = Sheet("nodes", NodeRow)
+REQUESTS = Sheet("request as read", RequestRow)
+ENDINGS = Sheet("pods to end", EndingRow)
+EFFECTS = Sheet("quota", EffectRow)
 
 
 def by_reason(asked: Sequence[Asked], say: Texts) -> Table:
@@ -21,27 +83,24 @@ def by_reason(asked: Sequence[Asked], say: Texts) -> Table:
 
     Which pod it is needs no column where there is one.
     """
-    rows: list[tuple[str, ...]] = []
+    rows: list[ReasonRow] = []
     for one in asked:
         groups: dict[tuple[str, str, str], list[str]] = {}
         for name in sorted(one.case.nodes):
             word, reason = _judged(one.case, name, say, counted=False)
             groups.setdefault((word, reason, _obstacle(one.case, name)), []).append(name)
         ordered = sorted(groups.items(), key=lambda group: (group[0][0] != "fit", group[0][2] != "", -len(group[1])))
-        rows += [(one.name, *key, str(len(names)), prose.names(say, names)) for key, names in ordered]
-    columns = ("pod", "verdict", "reason", "kubernetes", "nodes", "which")
-    first = 0 if len(asked) > 1 else 1
-    return Table("by reason", columns[first:], tuple(row[first:] for row in rows))
+        rows += [ReasonRow(one.name, *key, len(names), prose.names(say, names)) for key, names in ordered]
+    return (REASONS if len(asked) > 1 else REASONS_OF_ONE).table(rows)
 
 
 def nodes(asked: Iterable[Asked], say: Texts) -> Table:
-    """One row per pod and node. `reason` is HAMi's own text, as its extender logs it."""
-    rows = [
-        (one.name, name, *_judged(one.case, name, say, counted=True), _obstacle(one.case, name))
+    """One row per pod and node."""
+    return NODES.table(
+        NodeRow(one.name, name, *_judged(one.case, name, say, counted=True), _obstacle(one.case, name))
         for one in asked
         for name in sorted(one.case.nodes)
-    ]
-    return Table(NODES, COLUMNS, tuple(rows))
+    )
 
 
 def _judged(case: Case, name: str, say: Texts, *, counted: bool) -> tuple[str, str]:
@@ -61,20 +120,19 @@ def _obstacle(case: Case, name: str) -> str:
 
 def requests(asked: Iterable[Asked]) -> Table:
     """What each container asks of a card, as HAMi reads it."""
-    rows = [
-        (
+    return REQUESTS.table(
+        RequestRow(
             one.name,
             one.case.pod.namespace,
             container.container,
-            str(container.count),
+            container.count,
             _memory(container),
             f"{container.cores}%" if container.cores else "",
             ", ".join(f"{key}: {value}" for key, value in _constraints(one.case)),
         )
         for one in asked
         for container in one.case.request.containers
-    ]
-    return Table("request as read", ("pod", "namespace", "container", "cards", "memory", "cores", "only"), tuple(rows))
+    )
 
 
 def _memory(container: ContainerRequest) -> str:
@@ -88,39 +146,32 @@ def _constraints(case: Case) -> list[tuple[str, str]]:
 
 def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:
     """The pods that would have to end, one set per row, the least disruptive first."""
-    rows = [
-        (
+    return ENDINGS.table(
+        EndingRow(
             name,
-            str(rank),
+            rank,
             one.node,
-            ", ".join(f"{pod.namespace}/{pod.name}" for pod in one.pods),
-            str(max(pod.priority for pod in one.pods)),
+            tuple(f"{pod.namespace}/{pod.name}" for pod in one.pods),
+            max(pod.priority for pod in one.pods),
             min(pod.created for pod in one.pods),
         )
         for name, some in found
         for rank, one in enumerate(some, 1)
-    ]
-    columns = ("pod", "choice", "node", "pods to end", "highest priority", "oldest since")
-    return Table("pods to end", columns, tuple(rows))
+    )
 
 
 def quota_effect(asked: Iterable[Asked], say: Texts) -> Table:
     """What the namespace's quotas on HAMi's resources would hold with the pod in it."""
-    rows = [
-        (
+    return EFFECTS.table(
+        EffectRow(
             one.name,
             effect.by,
             effect.key,
-            str(effect.limit),
-            _number(effect.used),
-            amounts(asked_on(one.case), say, "d") if is_share(one.case, effect) else _number(effect.asked),
+            effect.limit,
+            effect.used,
+            amounts(asked_on(one.case), say, "d") if is_share(one.case, effect) else effect.asked,
             effect.verdict,
         )
         for one in asked
         for effect in effects_on_cards(one.case)
-    ]
-    return Table("quota", ("pod", "held by", "key", "limit", "used", "asked", "verdict"), tuple(rows))
-
-
-def _number(amount: int | None) -> str:
-    return "?" if amount is None else str(amount)
+    )

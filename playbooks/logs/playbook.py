@@ -25,7 +25,7 @@ from bot.texts import Texts
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf, gather_scheduler_logs
 from playbooks.gather.scheduling import InstallSeen, gather_install, install_unread, nothing_read
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
-from playbooks.logs.tables import LINES_TABLE, ROUTINE, RUNS_TABLE, UNSAID, tables_of
+from playbooks.logs.tables import LINES, ROUTINE, RUNS, UNSAID, tables_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose, runs
 from playbooks.rules.absent import no_such_pod
@@ -237,14 +237,14 @@ def _gaps(snapshot: Snapshot, logged: Logged, about: About, say: Texts) -> Itera
     for one in logged.logs:
         yield from _gaps_of(snapshot, one, about, say)
     if any(run.cycle.mixed for run in logged.runs):
-        yield Gap(RUNS_TABLE, say("logs.mixed"), say("logs.mixed-hint"))
+        yield Gap(RUNS.title, say("logs.mixed"), say("logs.mixed-hint"))
     if logged.earlier:
-        yield Gap(RUNS_TABLE, say("logs.earlier", count=logged.earlier))
+        yield Gap(RUNS.title, say("logs.earlier", count=logged.earlier))
     if routine := sum(line.message in ROUTINE for one in logged.logs for line in one.lines):
-        yield Gap(LINES_TABLE, say("logs.routine", count=routine))
+        yield Gap(LINES.title, say("logs.routine", count=routine))
     bare = sum(len(one.bare) for one in logged.logs)
     if bare and logged.others:
-        yield Gap(LINES_TABLE, say("logs.bare", count=bare, name=about.name, others=", ".join(logged.others)))
+        yield Gap(LINES.title, say("logs.bare", count=bare, name=about.name, others=", ".join(logged.others)))
 
 
 def _gaps_of(snapshot: Snapshot, one: OneLog, about: About, say: Texts) -> Iterator[Gap]:

@@ -9,13 +9,42 @@ from bot.hami.cycles import ALLOCATING, CARD_TRIED, Cycle
 from bot.hami.logs import LogLine, read_line
 from bot.hami.registration import Registration, read_registrations
 from bot.kube.models import Node, Pod
-from bot.report import Gap, Table
+from bot.report import Gap, Sheet, Table
 from playbooks.rules.logged import Logged, OneLog
 
-RUNS_TABLE, LINES_TABLE, LOGS_TABLE = "filter runs", "lines", "logs read"
-RUN_COLUMNS = ("run", "time", "node", "card", "reason", "figures", "container")
-LINE_COLUMNS = ("time", "log", "line")
-LOG_COLUMNS = ("log", "verbosity", "lines", "reaches back to")
+
+class RunRow(NamedTuple):
+    """What a filter run, or several alike, said of a node or a card."""
+
+    run: str
+    time: str
+    node: str
+    card: str
+    reason: str
+    figures: str
+    container: str
+
+
+class LineRow(NamedTuple):
+    """A line of a log."""
+
+    time: str
+    log: str
+    line: str
+
+
+class LogRow(NamedTuple):
+    """A log that was read, or not: then its lines are None."""
+
+    log: str
+    verbosity: int
+    lines: int | None
+    reaches_back_to: str
+
+
+RUNS = Sheet("filter runs", RunRow)
+LINES = Sheet("lines", LineRow)
+LOGS = Sheet("logs read", LogRow)
 
 MOST_ROWS, MOST_LINES = 300, 200
 _LONGEST_LINE = 1000
@@ -23,7 +52,7 @@ ROUTINE = (CARD_TRIED, ALLOCATING)
 """Written for each card and each node, and say only that it is looked at: they would fill the table of lines."""
 UNSAID = "?"
 
-RunRow = tuple[str, str, str, str, str]
+_Said = tuple[str, str, str, str, str]
 """Node, card, reason, figures, container."""
 
 
@@ -34,7 +63,7 @@ class _Alike(NamedTuple):
     last: int
     since: datetime | None
     at: datetime | None
-    rows: list[RunRow]
+    rows: list[_Said]
 
     @property
     def numbers(self) -> str:
@@ -56,11 +85,11 @@ def tables_of(
     rows, rows_left = _run_rows(logged, _card_nodes(nodes), pod)
     lines, lines_left = _line_rows(logged)
     tables = (
-        Table(RUNS_TABLE, RUN_COLUMNS, rows),
-        Table(LINES_TABLE, LINE_COLUMNS, lines),
-        Table(LOGS_TABLE, LOG_COLUMNS, tuple(_log_row(one, now) for one in logged.logs)),
+        RUNS.table(rows),
+        LINES.table(lines),
+        LOGS.table(_log_row(one, now) for one in logged.logs),
     )
-    return tuple(one for one in tables if one.rows), [(RUNS_TABLE, rows_left), (LINES_TABLE, lines_left)]
+    return tuple(one for one in tables if one.rows), [(RUNS.title, rows_left), (LINES.title, lines_left)]
 
 
 def _card_nodes(nodes: Iterable[Node]) -> dict[str, str]:
@@ -73,7 +102,7 @@ def _card_nodes(nodes: Iterable[Node]) -> dict[str, str]:
     return found
 
 
-def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[tuple[tuple[str, ...], ...], int]:
+def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[list[RunRow], int]:
     """The newest run first, those alike once, as far as the rows go; and how many rows are left out."""
     groups: list[_Alike] = []
     for number, run in reversed(list(enumerate(logged.runs, start=1))):
@@ -83,8 +112,8 @@ def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[t
             groups[-1] = groups[-1]._replace(first=number, since=run.cycle.at)
         else:
             groups.append(_Alike(number, number, run.cycle.at, run.cycle.at, rows))
-    told = [(one.numbers, one.times, *row) for one in groups for row in one.rows]
-    return tuple(told[:MOST_ROWS]), max(0, len(told) - MOST_ROWS)
+    told = [RunRow(one.numbers, one.times, *row) for one in groups for row in one.rows]
+    return told[:MOST_ROWS], max(0, len(told) - MOST_ROWS)
 
 
 def _rows_of(cycle: Cycle, nodes: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
@@ -112,7 +141,7 @@ def _container(cycle: Cycle, pod: Pod | None) -> str:
     return containers[asking[0]].name if len(containers) == len(cycle.requests) else f"#{asking[0]}"
 
 
-def _line_rows(logged: Logged) -> tuple[tuple[tuple[str, ...], ...], int]:
+def _line_rows(logged: Logged) -> tuple[list[LineRow], int]:
     """The lines of all logs by their times, the newest first, and how many are left out."""
     lines: list[tuple[LogLine, str]] = []
     for one in logged.logs:
@@ -120,15 +149,15 @@ def _line_rows(logged: Logged) -> tuple[tuple[tuple[str, ...], ...], int]:
         lines += [(line, one.log.label) for line in found if line.message not in ROUTINE]
     lines.sort(key=lambda one: one[0].at.timestamp() if one[0].at else 0.0)
     newest = reversed(lines[-MOST_LINES:])
-    rows = ((_clock(line.at), label, line.raw[:_LONGEST_LINE]) for line, label in newest)
-    return tuple(rows), max(0, len(lines) - MOST_LINES)
+    rows = [LineRow(_clock(line.at), label, line.raw[:_LONGEST_LINE]) for line, label in newest]
+    return rows, max(0, len(lines) - MOST_LINES)
 
 
-def _log_row(one: OneLog, now: datetime) -> tuple[str, ...]:
+def _log_row(one: OneLog, now: datetime) -> LogRow:
     if isinstance(one.log.read, Gap):
-        return one.log.label, str(one.log.verbosity), UNSAID, UNSAID
+        return LogRow(one.log.label, one.log.verbosity, None, UNSAID)
     first = read_line(one.log.read.first, now)
-    return one.log.label, str(one.log.verbosity), str(len(one.lines)), _clock(first.at if first else None)
+    return LogRow(one.log.label, one.log.verbosity, len(one.lines), _clock(first.at if first else None))
 
 
 def _clock(at: datetime | None) -> str:

@@ -24,7 +24,7 @@ from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.kube.nodefilter import obstacle
 from bot.kube.remembered import of_each
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Finding, Gap, Report, Subject, Table, one_line, worst
+from bot.report import SCHEMA, Finding, FirstNames, Gap, Report, Sheet, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.lock_owners import gather_owners
@@ -47,6 +47,17 @@ from playbooks.rules.causes import Rank, rank_words
 from playbooks.rules.gaps import capacity_gaps, fit_gaps, other_vendors
 from playbooks.rules.said import placed_since, what_was_said
 
+
+class CandidateRow(NamedTuple):
+    """Nodes of one verdict for the same reason."""
+
+    verdict: str
+    reason: str
+    number: int
+    nodes: FirstNames
+
+
+CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
 _MAX_PLUGIN_NODES = 3
 _MAX_ROWS = 50
 
@@ -240,20 +251,8 @@ def _tables(case: Case) -> list[Table]:
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
         grouped[word, verdict.text() or verdict.unknown] += names
     rows = sorted(grouped.items(), key=lambda one: (one[0][0], -len(one[1]), one[0][1]))
-    return (
-        [
-            Table(
-                title="candidate nodes",
-                columns=("verdict", "reason", "count", "nodes"),
-                rows=tuple(
-                    (*key, str(len(names)), ", ".join(sorted(names)[:8]) + (", …" if len(names) > 8 else ""))
-                    for key, names in rows[:_MAX_ROWS]
-                ),
-            )
-        ]
-        if rows
-        else []
-    )
+    shown = (CandidateRow(*key, len(names), FirstNames(sorted(names))) for key, names in rows[:_MAX_ROWS])
+    return [CANDIDATES.table(shown)] if rows else []
 
 
 PLAYBOOK = Playbook(
