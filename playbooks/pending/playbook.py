@@ -166,9 +166,8 @@ def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> Finding:
 def _finding(group: Group, say: Texts) -> Finding:
     oldest = group.pods[0]
     name = f"{oldest.namespace}/{oldest.name}"
-    since = oldest.metadata.creation_timestamp or "?"
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
-    told = say(key, count=len(group.pods), oldest=name, since=since, cause=group.cause.claim)
+    told = say(key, count=len(group.pods), oldest=name, cause=group.cause.claim)
     look = NextAction(say("pending.why", pod=name), prose.command("why", name))
     return structs.replace(group.cause, claim=one_line(told, 400), severity=group.severity, next_actions=(look,))
 
@@ -179,7 +178,7 @@ def _verdict(groups: Sequence[Group], total: int, say: Texts) -> str:
     first, oldest = groups[0], groups[0].pods[0]
     name = f"{oldest.namespace}/{oldest.name}"
     if total == 1:
-        return say("pending.verdict-one", oldest=name, cause=first.cause.claim)
+        return say("pending.alone", oldest=name, cause=first.cause.claim)
     told = {"total": total, "code": first.cause.code, "oldest": name}
     if len(first.pods) == total:
         return say("pending.verdict-all", **told)
