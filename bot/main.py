@@ -42,10 +42,10 @@ from handlers.changes.desk import ChangeDesk
 from handlers.changes.lead import Pace
 from handlers.changes.request import Seen
 from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
+from handlers.deps import Deps
 from handlers.desk import Desk
 from handlers.kept_open import KeptOpen, Opener
 from handlers.leftovers import Leftovers
-from handlers.lent import Lent
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
 from handlers.oncall.setup import Oncall, incidents_kept, intake_of, oncall_desk
@@ -197,7 +197,7 @@ async def running(
         stack.callback(front.stopping.set)  # before the store is closed
         outbox = Outbox(store, gateway, owner=sending_as.name)
         work = Work(store, longest_s=limits.answer_s, keeping_s=limits.keeping_s, deed_s=limits.deed_s)
-        lent = Lent(
+        deps = Deps(
             gateway=gateway,
             outbox=outbox,
             store=store,
@@ -211,11 +211,11 @@ async def running(
             usual=meant,
         )
         oncall_id = uuid.uuid4().hex
-        async with incidents_kept(settings, lent, clock, identity=oncall_id, pace=limits.oncall) as kept:
+        async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:
             front.ears = kept and kept.ears
             who = await reached(gateway, slack, settings, start)
-        lent = lent._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
-        parts = _Parts(settings, slack, limits, clock, front, looked_after, lent, who, oncall_id)
+        deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
+        parts = _Parts(settings, slack, limits, clock, front, looked_after, deps, who, oncall_id)
         async with _answering(parts):
             yield port
 
@@ -227,7 +227,7 @@ class _Parts(NamedTuple):
     clock: Clock
     front: Front
     looked_after: LookedAfter
-    lent: Lent
+    deps: Deps
     who: Reached
     oncall_id: str
 
@@ -235,18 +235,18 @@ class _Parts(NamedTuple):
 @asynccontextmanager
 async def _answering(parts: _Parts) -> AsyncGenerator[None]:
     """The bot once Slack and the store are reached; what it had taken is done, or kept, when it returns."""
-    settings, slack, limits, clock, front, looked_after, lent, who, oncall_id = parts
+    settings, slack, limits, clock, front, looked_after, deps, who, oncall_id = parts
     async with AsyncExitStack() as stack:
-        desk = Desk(lent)
-        change = looked_after.begin(lent)
-        stack.push_async_callback(looked_after.stop)  # before what it was lent is closed
+        desk = Desk(deps)
+        change = looked_after.begin(deps)
+        stack.push_async_callback(looked_after.stop)  # before its dependencies are closed
         keeping = oncall_desk(settings, desk, clock, identity=oncall_id, pace=limits.oncall)
         oncall = await stack.enter_async_context(keeping)
         front.ears = oncall.ears
-        app = build_app(slack.api_url, slack.bot_token.get_secret_value(), who.identity, lent.work.kept)
+        app = build_app(slack.api_url, slack.bot_token.get_secret_value(), who.identity, deps.work.kept)
         profiling.register(app, desk, ProfileDesk(desk, settings.profiles))
         listen(app, desk, change, oncall)
-        (sending,) = await stack.enter_async_context(in_background(lent.outbox.run()))
+        (sending,) = await stack.enter_async_context(in_background(deps.outbox.run()))
         sockets: Sockets | None = None
         if slack.mode == "socket":
             sockets = Sockets(
@@ -260,9 +260,9 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
             )
             stack.push_async_callback(sockets.close)
         lookout = Lookout(
-            lent,
+            deps,
             watched(settings, who.identity.scopes),
-            partial(_live, sockets, lent.outbox, sending),
+            partial(_live, sockets, deps.outbox, sending),
             owner=uuid.uuid4().hex,
             pace_s=limits.look_s,
         )
@@ -278,7 +278,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
                 resuming.cancel()
                 if sockets:
                     await sockets.close()
-                cut = await lent.work.drain(limits.drain_s)
+                cut = await deps.work.drain(limits.drain_s)
                 if cut.kept:
                     text = (
                         "%d questions and deeds were not done in time; after the next start each is done or told about"
@@ -286,7 +286,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
                     log.warning(text, cut.kept)
                 if cut.lost:
                     log.error("%d questions and deeds are lost: the store has not kept them", cut.lost)
-                await _flush(lent.outbox)
+                await _flush(deps.outbox)
 
 
 def _port(

@@ -43,7 +43,7 @@ def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool, everyt
         thread_ts = container.get("message_ts", "")
     value = read_value(body["actions"][0].get("value", ""))
     words = as_delivered(value.words) if value else ""
-    if value and value.cluster in desk.lent.clusters and len(desk.lent.clusters) > 1 and "--cluster" not in words:
+    if value and value.cluster in desk.deps.clusters and len(desk.deps.clusters) > 1 and "--cluster" not in words:
         words = as_delivered(join_words([*split_words(words), "--cluster", value.cluster]))
     desk.ask(
         body["trigger_id"],
@@ -51,7 +51,7 @@ def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool, everyt
             words=words,
             user=body["user"]["id"],
             channel=channel.get("id") or body["user"]["id"],
-            asked_at=desk.lent.now(),
+            asked_at=desk.deps.now(),
             thread_ts=thread_ts,
             public=public,
             response_url=body.get("response_url", ""),

@@ -21,7 +21,7 @@ def register(app: App, desk: Desk) -> None:
             words=command_words(body),
             user=body["user_id"],
             channel=body["channel_id"],
-            asked_at=desk.lent.now(),
+            asked_at=desk.deps.now(),
             response_url=body.get("response_url", ""),
             beside=True,
         )

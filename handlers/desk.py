@@ -27,9 +27,9 @@ from bot.slack.work import NotKept
 from bot.texts import LANGUAGES, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deeds import TOO_LATE_S, Kind, Kinds, NotDone, Taken
+from handlers.deps import Deps
 from handlers.edits import Edits
 from handlers.grammar import Asked
-from handlers.lent import Lent
 from handlers.profiles.words import ProfileAsked
 from handlers.question import Question
 from handlers.replies import Privately, Publicly, Reply
@@ -70,10 +70,10 @@ class NoPodNamed(BotError):  # noqa: N818  # what the person is told
 class Desk:
     """Takes questions from all surfaces of Slack."""
 
-    def __init__(self, lent: Lent) -> None:
-        self.lent = lent
+    def __init__(self, deps: Deps) -> None:
+        self.deps = deps
         self.kinds = Kinds()
-        self.edits = Edits(lent.store)
+        self.edits = Edits(deps.store)
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
 
     def ask(self, key: str, question: Question) -> None:
@@ -83,12 +83,12 @@ class Desk:
         """
         job = partial(self._answer, key, question)
         tell = partial(self.tell, key, question.for_who_asked())
-        self.lent.work.start(key, job, tell, payload=_kept(question), regardless=True)
+        self.deps.work.start(key, job, tell, payload=_kept(question), regardless=True)
 
     async def ask_typed(self, key: str, question: Question) -> None:
         """As `ask`, but returns when the store has it: for a form that somebody filled in, or at the end of a deed."""
         self.ask(key, question)
-        await self.lent.work.settled(key)
+        await self.deps.work.settled(key)
 
     async def do(
         self,
@@ -110,7 +110,7 @@ class Desk:
         """
         payload = kind.written(asked, details, lasts_s)
         self.carry_out(Taken(key, asked, details), kind, payload, regardless=regardless, longest_s=longest_s)
-        await self.lent.work.settled(key)
+        await self.deps.work.settled(key)
 
     def carry_out(
         self,
@@ -123,7 +123,7 @@ class Desk:
     ) -> None:
         """As `do`, but returns at once. `payload` is the deed for the store."""
         job, tell = partial(self._as_asked, kind, taken), partial(self.tell_of, kind, taken)
-        self.lent.work.start(
+        self.deps.work.start(
             taken.key, job, tell, payload=payload, regardless=regardless, is_deed=True, longest_s=longest_s
         )
 
@@ -145,7 +145,7 @@ class Desk:
 
     def again(self, words: str) -> str:
         """What repeats a deed: its words, else that its button is there."""
-        return words or self.lent.say("desk.press-again")
+        return words or self.deps.say("desk.press-again")
 
     async def tell_of(self, kind: Kind[Any], taken: Taken[Any], error: BotError) -> None:
         """Says what went wrong with a deed; of what was not done, how to repeat it."""
@@ -160,7 +160,7 @@ class Desk:
 
         The marks on the message that asked are made again. Raises StoreError.
         """
-        reply, mark = self.reply(key, question), await self.lent.store.facts.get(_answered(key))
+        reply, mark = self.reply(key, question), await self.deps.store.facts.get(_answered(key))
         if mark is None or not isinstance(reply, Publicly):
             return False
         await reply.marked(mark)
@@ -175,7 +175,7 @@ class Desk:
                 await self.edits.note(key, question)
         reply = self.reply(key, question)
         words = one_line(plain_text(question.words), SHOWN_WORDS)
-        progress = escape(self.lent.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
+        progress = escape(self.deps.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
         try:
             async with nullcontext() if question.read else reply.expecting(progress):
                 message = await self._message(key, question)
@@ -189,11 +189,11 @@ class Desk:
         """Raises BotError for what cannot be answered."""
         if question.about:
             return await self._about_message(key, question)
-        words = await words_in_thread(self.lent, question)
+        words = await words_in_thread(self.deps, question)
         if named := await self._named_above(question, words):
             if len(named) > 1:
                 return render_choice(
-                    self.lent.say("desk.several-pods"), named, await usual_cluster(self.lent, question)
+                    self.deps.say("desk.several-pods"), named, await usual_cluster(self.deps, question)
                 )
             words = [*split_words(named[0]), *words[1:]]
         asked = understand(words)
@@ -208,11 +208,11 @@ class Desk:
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
             raise UsageError("a change is asked for by a command or a mention", example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
-            raise GaveUp(self.lent.say("profile.interrupted"), example=example(words))
+            raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
         if not isinstance(asked, Asked):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
-        say = self.lent.texts(asked.options.get("lang"))
-        cluster = asked.options.get("cluster") or await usual_cluster(self.lent, question)
+        say = self.deps.texts(asked.options.get("lang"))
+        cluster = asked.options.get("cluster") or await usual_cluster(self.deps, question)
         try:
             report = await self._report(asked, cluster, say)
         except WhichCluster as error:
@@ -223,7 +223,7 @@ class Desk:
         is_other = bool(question.read) and question.read != gist(report)
         if question.public and asked_again and not is_other:
             first = question.message if question.edited_ts else key
-            await remember(self.lent, first, question, asked_again, report)
+            await remember(self.deps, first, question, asked_again, report)
         rendered = partial(
             render_report,
             report,
@@ -234,7 +234,7 @@ class Desk:
             direct=question.is_direct,
             names=is_other or not question.public,
         )
-        message = await self.lent.work.beside(partial(with_picture, rendered, report))
+        message = await self.deps.work.beside(partial(with_picture, rendered, report))
         if is_other:
             note = say("desk.another-answer")
             raise AnotherAnswer(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
@@ -242,17 +242,17 @@ class Desk:
 
     async def _report(self, asked: Asked, cluster: str, say: Texts) -> Report:
         async with self.reading(cluster) as sources:
-            await self.lent.work.acks_first()
+            await self.deps.work.acks_first()
             snapshot = await asked.playbook.gather(asked.request, sources)
-            report = await self.lent.work.beside(partial(asked.playbook.diagnose, snapshot, say))
+            report = await self.deps.work.beside(partial(asked.playbook.diagnose, snapshot, say))
             age_s = sources.cluster.cache_age_s
         return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
 
     @asynccontextmanager
     async def reading(self, cluster: str) -> AsyncGenerator[Sources]:
         """The cluster, when it is this question's turn: `AT_ONCE` read it. One that hangs holds up no other."""
-        turn = self._turns[cluster if cluster in self.lent.clusters else ""]
-        async with turn, self.lent.open_sources(cluster) as sources:
+        turn = self._turns[cluster if cluster in self.deps.clusters else ""]
+        async with turn, self.deps.open_sources(cluster) as sources:
             yield sources
 
     async def _about_message(self, key: str, question: Question) -> Message:
@@ -261,12 +261,12 @@ class Desk:
         if len(asks) == 1:
             return await self._message(key, msgspec.structs.replace(question, words=asks[0], about=""))
         if asks:
-            return render_choice(self.lent.say("desk.several-pods"), asks, await usual_cluster(self.lent, question))
-        raise NoPodNamed(self.lent.say("desk.no-pod-named"), example=example(()))
+            return render_choice(self.deps.say("desk.several-pods"), asks, await usual_cluster(self.deps, question))
+        raise NoPodNamed(self.deps.say("desk.no-pod-named"), example=example(()))
 
     async def _asks_about(self, question: Question, text: str, verb: str) -> list[str]:
         """The questions about each pod that the text names."""
-        cluster = await usual_cluster(self.lent, question)
+        cluster = await usual_cluster(self.deps, question)
         async with self.reading(cluster) as sources:
             named = await pods_named_in(sources.cluster, plain_text(text))
         return [f"{verb} {one.namespace}/{one.name}" for one in named]
@@ -276,7 +276,7 @@ class Desk:
         if not (words and question.in_thread and wants_pod(words[0])) or is_complete(words):
             return []
         try:
-            head = await self.lent.gateway.head(question.channel, question.thread_ts)
+            head = await self.deps.gateway.head(question.channel, question.thread_ts)
         except SlackFailure as failure:
             log.warning("the head of a thread: %s", failure)
             return []
@@ -297,21 +297,21 @@ class Desk:
         words = _words_of(question)
         given = [two for one, two in pairwise([*words, ""]) if one == "--lang"]
         given += [one.removeprefix("--lang=") for one in words if one.startswith("--lang=")]
-        return self.lent.texts(next((one for one in LANGUAGES if one in given), None))
+        return self.deps.texts(next((one for one in LANGUAGES if one in given), None))
 
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""
         words = one_line(plain_text(question.words), SHOWN_WORDS)
-        return escape(self.lent.say("desk.files-of", words=words)) if words else Words().line
+        return escape(self.deps.say("desk.files-of", words=words)) if words else Words().line
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question; what an edited message asks is answered where its first words were."""
-        lent, answered = self.lent, _answered(key)
+        deps, answered = self.deps, _answered(key)
         key = question.message if question.edited_ts else key
         if question.public:
             return Publicly(
-                lent.gateway,
-                lent.outbox,
+                deps.gateway,
+                deps.outbox,
                 key,
                 question.channel,
                 answered=answered,
@@ -322,15 +322,15 @@ class Desk:
             )
         return Privately(
             Responder(
-                lent.gateway,
-                lent.outbox,
+                deps.gateway,
+                deps.outbox,
                 question.response_url,
                 question.channel,
                 question.user,
                 key=key,
                 thread_ts=question.thread_ts,
                 replaces=not question.beside,
-                now=lent.now,
+                now=deps.now,
                 words=Words(line=self._files_of(question)),
             )
         )

@@ -22,7 +22,7 @@ def register(app: App, desk: Desk) -> None:
                 words="",
                 user=body["user"]["id"],
                 channel=body["channel"]["id"],
-                asked_at=desk.lent.now(),
+                asked_at=desk.deps.now(),
                 thread_ts=_thread_of(message),
                 response_url=body.get("response_url", ""),
                 beside=True,

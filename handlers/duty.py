@@ -6,7 +6,7 @@ The other scope is the database: incidents, pages, digests and messages stand th
 it. A duty is a row of it. Digests and messages are claimed one by one, so that replicas share them.
 """
 
-from handlers.lent import Lent
+from handlers.deps import Deps
 
 
 class Duty:
@@ -15,8 +15,8 @@ class Duty:
     It lasts `lasts_s` seconds from the last time that `is_mine` asked for it; then another may take it.
     """
 
-    def __init__(self, lent: Lent, name: str, owner: str, lasts_s: float) -> None:
-        self._lent = lent
+    def __init__(self, deps: Deps, name: str, owner: str, lasts_s: float) -> None:
+        self._deps = deps
         self._name = name
         self._owner = owner
         self._lasts_s = lasts_s
@@ -24,9 +24,9 @@ class Duty:
 
     async def is_mine(self) -> bool:
         """Asks the store only when it may have passed to another: writing every few seconds wears a disk out."""
-        now = self._lent.now()
+        now = self._deps.now()
         if now < self._ask_again_at:
             return True
-        mine = await self._lent.store.incidents.on_duty(self._name, self._owner, self._lasts_s)
+        mine = await self._deps.store.incidents.on_duty(self._name, self._owner, self._lasts_s)
         self._ask_again_at = now + self._lasts_s / 3 if mine else 0.0
         return mine

@@ -31,7 +31,7 @@ class FitForm:
 
     async def _open(self, taken: Taken[Nothing]) -> None:
         """Its key is the trigger."""
-        await self._desk.lent.gateway.open_view(taken.key, _form(taken.asked, self._desk.lent.say))
+        await self._desk.deps.gateway.open_view(taken.key, _form(taken.asked, self._desk.deps.say))
 
 
 def _form(question: Question, say: Texts) -> dict[str, Any]:

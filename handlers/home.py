@@ -17,8 +17,8 @@ from bot.slack.render.home import OPEN_FORM, Seen, render_home
 from bot.slack.render.triage_head import Head
 from bot.store import StoreError
 from handlers.deeds import NOTHING, Kind, Nothing, Taken
+from handlers.deps import Deps
 from handlers.desk import Desk
-from handlers.lent import Lent
 from handlers.oncall.desk import TriageDesk
 from handlers.question import Question
 from handlers.typed import normalise
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 def register(app: App, desk: Desk, access: Access, triage: TriageDesk | None) -> None:
     """Listens to the tab, its button and its form; incidents are shown where there is a `triage`."""
-    groups = Groups(desk.lent.gateway, groups_in(access))
+    groups = Groups(desk.deps.gateway, groups_in(access))
 
     async def open_form(taken: Taken[Nothing]) -> None:
         await _open_form(desk, taken.key)
@@ -44,7 +44,7 @@ def register(app: App, desk: Desk, access: Access, triage: TriageDesk | None) ->
     async def opened(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("tab") == "home":
             publish = partial(_publish, desk, access, groups, triage, event["user"])
-            desk.lent.work.start(body["event_id"], publish, _unshown, regardless=True)
+            desk.deps.work.start(body["event_id"], publish, _unshown, regardless=True)
 
     async def form_wanted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -69,39 +69,39 @@ async def _unshown(error: BotError) -> None:
 
 def _question(desk: Desk, user: str, words: str = "") -> Question:
     """One that is answered in the person's direct messages with the bot: a user's id is a channel there."""
-    return Question(words=words, user=user, channel=user, asked_at=desk.lent.now(), public=True)
+    return Question(words=words, user=user, channel=user, asked_at=desk.deps.now(), public=True)
 
 
 async def _publish(desk: Desk, access: Access, groups: Groups, triage: TriageDesk | None, user: str) -> None:
-    lent = desk.lent
+    deps = desk.deps
     opened: list[str] = []
     incidents: list[Head] = []
     unread = ""
     try:
-        opened = await _opened(lent, user)
+        opened = await _opened(deps, user)
         incidents = await triage.heads() if triage else []
     except StoreError as error:
         unread = error.message
     seen = Seen(
         opened=opened,
         unread=unread,
-        running=len(lent.work) - 1,  # this one is running too
-        waiting=lent.outbox.waiting(),
-        clusters=lent.clusters,
+        running=len(deps.work) - 1,  # this one is running too
+        waiting=deps.outbox.waiting(),
+        clusters=deps.clusters,
         role=role_of(access, user, await groups.of(user)),
         two_person=access.two_person,
         incidents=incidents,
     )
-    await lent.gateway.publish_home(user, render_home(seen, example(()), lent.say))
+    await deps.gateway.publish_home(user, render_home(seen, example(()), deps.say))
 
 
-async def _opened(lent: Lent, user: str) -> list[str]:
+async def _opened(deps: Deps, user: str) -> list[str]:
     """The temporary changes that have not ended, the person's own first."""
-    say = lent.say
+    say = deps.say
     changes = [
         (cluster, one.record)
-        for cluster in lent.clusters or ("",)
-        for one in await lent.store.changes(cluster).opened()
+        for cluster in deps.clusters or ("",)
+        for one in await deps.store.changes(cluster).opened()
     ]
     changes.sort(key=lambda one: one[1].by != user)
     return [
@@ -117,7 +117,7 @@ async def _opened(lent: Lent, user: str) -> list[str]:
 
 
 async def _open_form(desk: Desk, trigger_id: str) -> None:
-    say = desk.lent.say
+    say = desk.deps.say
     view = blocks.modal(
         say("desk.ask-title"),
         [
@@ -132,4 +132,4 @@ async def _open_form(desk: Desk, trigger_id: str) -> None:
         submit=say("desk.ask-submit"),
         callback_id=FORM,
     )
-    await desk.lent.gateway.open_view(trigger_id, view)
+    await desk.deps.gateway.open_view(trigger_id, view)

@@ -27,14 +27,14 @@ class Leftovers:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._lent = desk.lent
+        self._deps = desk.deps
 
     async def run(self, clock: Clock) -> None:
         """Takes them up now and then, and has the store forget what is of no use any more."""
         await clock.repeat(_EVERY_S, "what an earlier process left", self._look)
 
     async def _look(self) -> None:
-        store = self._lent.store
+        store = self._deps.store
         await store.read_clock()
         await self.resume()
         await store.sweep(store.now())
@@ -42,9 +42,9 @@ class Leftovers:
     async def resume(self) -> int:
         """Takes them up, few at once; how many. Tells what it drops. Raises StoreError."""
         taken = 0
-        await self._lent.store.give_up()
-        for key, payload in await self._lent.store.unfinished():
-            await self._lent.work.room(AT_ONCE)
+        await self._deps.store.give_up()
+        for key, payload in await self._deps.store.unfinished():
+            await self._deps.work.room(AT_ONCE)
             taken += self._resume(key, payload)
         return taken
 
@@ -56,7 +56,7 @@ class Leftovers:
         if deed := read_deed(payload):
             return self._resume_deed(key, payload, deed)
         question = read_question(payload)
-        if question is None or self._lent.now() - question.asked_at > TOO_LATE_S:
+        if question is None or self._deps.now() - question.asked_at > TOO_LATE_S:
             self._drop(key, payload, "not-done-late")
             return False
         self._desk.ask(key, question)
@@ -66,7 +66,7 @@ class Leftovers:
         known = self._desk.kinds.read(key, deed)
         if known is None:
             self._drop(key, payload, "not-done-version")
-        elif self._lent.now() - deed.asked.asked_at > deed.lasts_s:
+        elif self._deps.now() - deed.asked.asked_at > deed.lasts_s:
             self._drop(key, payload, "not-done-late")
         elif known[0].is_live:
             self._drop(key, payload, "not-done-live")
@@ -82,7 +82,7 @@ class Leftovers:
         question = deed.asked if deed else read_question(payload)
         if question is None:
             log.warning("%s is dropped: it is of another version", key)
-            self._lent.work.start(key, _nothing, _untold, payload=payload)
+            self._deps.work.start(key, _nothing, _untold, payload=payload)
             return
         log.warning("%s is dropped: %s", key, why)
         desk, tell = self._desk, self._tell(key, question)
@@ -93,7 +93,7 @@ class Leftovers:
         else:
             error = _unanswered(question, why)
         of_asked = key.removesuffix(DROPPED)
-        self._lent.work.start(key, partial(self._told, of_asked, question, tell, error), tell, payload=payload)
+        self._deps.work.start(key, partial(self._told, of_asked, question, tell, error), tell, payload=payload)
 
     async def _told(self, key: str, question: Question, tell: Tell, error: BotError) -> None:
         if not await self._desk.was_answered(key, question):

@@ -27,10 +27,10 @@ def register(app: App, desk: Desk) -> None:
 def question_of(desk: Desk, message: dict[str, Any], thread_ts: str) -> Question:
     """What a mention or a direct message asks."""
     return Question(
-        words=mentioned_words(message, desk.lent.bot_user),
+        words=mentioned_words(message, desk.deps.bot_user),
         user=message["user"],
         channel=message["channel"],
-        asked_at=desk.lent.now(),
+        asked_at=desk.deps.now(),
         thread_ts=thread_ts,
         public=True,
         asked_ts=message["ts"],

@@ -5,7 +5,7 @@ import logging
 from bot.report import Report
 from bot.store import StoreError
 from bot.triage.state import News
-from handlers.lent import Lent
+from handlers.deps import Deps
 from handlers.question import Question
 from handlers.sentences import from_verb, is_complete, plain_question, wants_pod
 from handlers.words import split_words
@@ -13,27 +13,27 @@ from handlers.words import split_words
 log = logging.getLogger(__name__)
 
 
-async def usual_cluster(lent: Lent, question: Question) -> str:
+async def usual_cluster(deps: Deps, question: Question) -> str:
     """The cluster that a question is about when it names none: its thread's, else its channel's, else empty."""
-    known = await _thread(lent, question)
-    if known is not None and known[1] in lent.clusters:
+    known = await _thread(deps, question)
+    if known is not None and known[1] in deps.clusters:
         return known[1]
-    return lent.channels.get(question.channel, "")
+    return deps.channels.get(question.channel, "")
 
 
-async def _thread(lent: Lent, question: Question) -> tuple[str, str] | None:
+async def _thread(deps: Deps, question: Question) -> tuple[str, str] | None:
     """(words, cluster) of the thread in which it was asked; a question that begins its thread has none."""
     if not question.in_thread:
         return None
-    return await lent.store.thread(question.channel, question.thread_ts)
+    return await deps.store.thread(question.channel, question.thread_ts)
 
 
-async def words_in_thread(lent: Lent, question: Question) -> list[str]:
+async def words_in_thread(deps: Deps, question: Question) -> list[str]:
     """The words; in a thread about a pod, a question that lacks one is about that pod."""
     words = plain_question(from_verb(split_words(question.words)))
     if words and (not question.in_thread or not wants_pod(words[0]) or is_complete(words)):
         return words
-    known = await _thread(lent, question)
+    known = await _thread(deps, question)
     about = split_words(known[0]) if known else []
     if not words:
         return about
@@ -41,9 +41,9 @@ async def words_in_thread(lent: Lent, question: Question) -> list[str]:
     return filled if about and wants_pod(about[0]) and is_complete(filled) else words
 
 
-async def remember(lent: Lent, key: str, question: Question, words: str, report: Report) -> None:
+async def remember(deps: Deps, key: str, question: Question, words: str, report: Report) -> None:
     """What the thread is about: the last pod, or as long as there was none, the last question."""
-    store, thread = lent.store, question.thread_ts or key
+    store, thread = deps.store, question.thread_ts or key
     try:
         if wants_pod(report.playbook):
             words = _about_pod(report)
@@ -54,12 +54,12 @@ async def remember(lent: Lent, key: str, question: Question, words: str, report:
         log.warning("a thread is not remembered: %s", error)
 
 
-async def note_done(lent: Lent, channel: str, thread_ts: str, news: News, key: str) -> None:
+async def note_done(deps: Deps, channel: str, thread_ts: str, news: News, key: str) -> None:
     """Notes what was done in the thread, if it is an incident's; `key` is the deed's. It is done by then: where it
     cannot be noted, the incident's summary lacks it.
     """
     try:
-        await lent.store.incidents.note_in_thread(channel, thread_ts, news, f"{key}/incident")
+        await deps.store.incidents.note_in_thread(channel, thread_ts, news, f"{key}/incident")
     except StoreError as error:
         log.warning("a summary lacks what %s did (%s: %s): %s", news.by, news.turn, news.detail, error)
 

@@ -19,7 +19,7 @@ from bot.store.marks import Mark, MarkRows
 from bot.texts import Texts
 from bot.triage.webhook import Alert
 from bot.troubles import Facts, Trouble, judge
-from handlers.lent import Lent
+from handlers.deps import Deps
 
 WATCHDOG = "Watchdog"
 """The alert of kube-prometheus-stack that always fires."""
@@ -73,14 +73,14 @@ class Lookout:
     """What is wrong, as of the last look. `live` is what needs no look. `owner` is this process's name alone."""
 
     def __init__(
-        self, lent: Lent, watched: Watched, live: Callable[[], Facts], owner: str, pace_s: float = PACE_S
+        self, deps: Deps, watched: Watched, live: Callable[[], Facts], owner: str, pace_s: float = PACE_S
     ) -> None:
-        self._lent = lent
+        self._deps = deps
         self._watched = watched
         self._live = live
         self._owner = owner
         self._pace_s = pace_s
-        self._began = lent.now()
+        self._began = deps.now()
         self._looked = 0
         self._seen = Facts(watchdog_s=watched.watchdog_s)
         self._told_directly: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ class Lookout:
     # ------------------------------------------------------------------------------------------------------ asking
 
     async def _ask_store(self) -> None:
-        store, now = self._lent.store, self._lent.now()
+        store, now = self._deps.store, self._deps.now()
         try:
             await store.marks.set(_PROBE)
             oldest = await store.outbox.oldest()
@@ -147,10 +147,10 @@ class Lookout:
         """Whether the token is good, which was proven at the start, and whether the bot may post to its channels."""
         closed = dict(self._seen.closed)
         channels = await self._channels()
-        some = channels if self._looked % _ALL_EVERY == 0 else {*closed, *self._lent.outbox.refused()} & {*channels}
+        some = channels if self._looked % _ALL_EVERY == 0 else {*closed, *self._deps.outbox.refused()} & {*channels}
         try:
             if self._looked:
-                await self._lent.gateway.identity()
+                await self._deps.gateway.identity()
             for channel in some:
                 closed |= {channel: await self._why_closed(channel)}
         except SlackFailure as failure:
@@ -164,7 +164,7 @@ class Lookout:
     async def _channels(self) -> tuple[str, ...]:
         """Those of the settings, and of digests."""
         try:
-            digests = [one.channel for one in await self._lent.store.digests.wanted()]
+            digests = [one.channel for one in await self._deps.store.digests.wanted()]
         except StoreError:
             digests = []
         rooms = [one for one in digests if one.startswith(("C", "G"))]
@@ -172,9 +172,9 @@ class Lookout:
 
     async def _why_closed(self, channel: str) -> str:
         """Why the bot cannot post there, empty if it can. A public channel is joined. Raises SlackFailure."""
-        gateway = self._lent.gateway
+        gateway = self._deps.gateway
         try:
-            await gateway.find(channel, _PROBE, oldest=self._lent.now())
+            await gateway.find(channel, _PROBE, oldest=self._deps.now())
         except SlackFailure as failure:
             if failure.problem not in {Problem.FORBIDDEN, Problem.GONE}:
                 raise
@@ -205,15 +205,15 @@ class Lookout:
             told = [place for place in self._places(trouble) if await self._say(place, self._message(trouble))]
             self._told_directly = tuple(told)
         elif not trouble and self._told_directly:
-            over = Message(escape(self._lent.say("trouble.store-over")))
+            over = Message(escape(self._deps.say("trouble.store-over")))
             for place in self._told_directly:
-                await self._lent.outbox.put(f"{_OPEN}store:{self._lent.now()}", place, over, severity="warning")
+                await self._deps.outbox.put(f"{_OPEN}store:{self._deps.now()}", place, over, severity="warning")
             self._told_directly = ()
 
     async def _say(self, place: str, message: Message) -> bool:
-        gateway, key = self._lent.gateway, f"{_OPEN}store"
+        gateway, key = self._deps.gateway, f"{_OPEN}store"
         try:
-            if await gateway.find(place, key, oldest=self._lent.now() - _TOLD_S) is None:
+            if await gateway.find(place, key, oldest=self._deps.now() - _TOLD_S) is None:
                 await gateway.say(place, message, key=key)
         except SlackFailure as failure:
             log.warning("nobody was told in %s: %s", place, failure.message)
@@ -222,14 +222,14 @@ class Lookout:
 
     async def _tell(self, found: Sequence[Trouble]) -> None:
         """Each is told once, and its end, by one replica: what was told stands in the store until it is over."""
-        marks = self._lent.store.marks
-        if not await self._lent.store.incidents.on_duty(_DUTY, self._owner, 3 * self._pace_s):
+        marks = self._deps.store.marks
+        if not await self._deps.store.incidents.on_duty(_DUTY, self._owner, 3 * self._pace_s):
             return
         open_ = {one.name: one for one in await marks.all(_OPEN)}
         for trouble in found:
             if (name := f"{_OPEN}{trouble.key}") not in open_:
                 log.warning("%s", trouble.told(_ENGLISH))
-                kept = [self._places(trouble), self._message(trouble).text, trouble.told(self._lent.say)]
+                kept = [self._places(trouble), self._message(trouble).text, trouble.told(self._deps.say)]
                 await marks.set(name, json.dumps(kept))
         still = {f"{_OPEN}{one.key}" for one in found}
         for mark in await marks.all(_OPEN):
@@ -240,16 +240,16 @@ class Lookout:
     async def _put(self, mark: Mark, *, is_over: bool) -> None:
         """Again at every look: the same again does nothing, and what a process that died had not put is put now."""
         places, text, what = json.loads(mark.text)
-        over = self._lent.say("trouble.over", what=escape(what))
+        over = self._deps.say("trouble.over", what=escape(what))
         for place in places:
             key = f"{mark.name}:{mark.at:.3f}"
             if is_over:
-                await self._lent.outbox.put(f"{key}:over", place, Message(over), severity="warning")
+                await self._deps.outbox.put(f"{key}:over", place, Message(over), severity="warning")
             else:
-                await self._lent.outbox.put(key, place, Message(text), severity="critical")
+                await self._deps.outbox.put(key, place, Message(text), severity="critical")
 
     def _message(self, trouble: Trouble) -> Message:
-        say = self._lent.say
+        say = self._deps.say
         what = escape(trouble.told(say))
         if trouble.channel.startswith(("C", "G")):
             what = what.replace(trouble.channel, f"<#{trouble.channel}>")

@@ -128,12 +128,12 @@ class _Lent:
 
 def test_a_duty_is_asked_for_again_before_it_may_pass_to_another_and_each_time_while_another_has_it() -> None:
     async def run() -> None:
-        lent = _Lent()
-        one, two = (Duty(cast(Any, lent), "triage", name, 30.0) for name in ("one", "two"))
+        deps = _Lent()
+        one, two = (Duty(cast(Any, deps), "triage", name, 30.0) for name in ("one", "two"))
         assert [await one.is_mine() for _ in range(5)] == [True] * 5
         assert [await two.is_mine() for _ in range(2)] == [False] * 2
-        assert lent.incidents.asked == 3
-        lent.incidents.mine, lent.seconds = "two", 10.0
+        assert deps.incidents.asked == 3
+        deps.incidents.mine, deps.seconds = "two", 10.0
         assert not await one.is_mine()
         assert await two.is_mine()
 

@@ -23,7 +23,7 @@ from handlers.changes.journal import ITSELF, about, place
 from handlers.changes.making import CHANGED, Maker
 from handlers.changes.sites import Site
 from handlers.changes.terms import NotNow, Over, Pending, Person, Refused, pending_of, seal_longer
-from handlers.lent import Lent
+from handlers.deps import Deps
 from playbooks.playbook import Sources
 
 _OLDER = "this was asked for before hami-bot was updated"
@@ -41,8 +41,8 @@ Make = Callable[[], Awaitable[None]]
 class Approving:
     """Every method raises BotError with what to tell; it is in the audit log by then."""
 
-    def __init__(self, lent: Lent, guard: Guard, maker: Maker) -> None:
-        self._lent = lent
+    def __init__(self, deps: Deps, guard: Guard, maker: Maker) -> None:
+        self._deps = deps
         self._guard = guard
         self._maker = maker
         self._bugs: set[str] = set()
@@ -56,10 +56,10 @@ class Approving:
         """
         record = pending.record
         change_id = pending.draft.id if pending.draft else f"{record.id}-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
-        if asked := await self._lent.store.approvals.get(change_id):
+        if asked := await self._deps.store.approvals.get(change_id):
             await site.journal.show_waiting(asked, record, asked.at(site.changer.time()).state)
             return
-        approval = await self._lent.store.approvals.ask(
+        approval = await self._deps.store.approvals.ask(
             change_id=change_id,
             cluster=site.cluster,
             target=record.target,
@@ -78,14 +78,14 @@ class Approving:
             await self._guard.allowed(who, "approve", requester=approval.requester)
             site = await self._maker.timed(approval.cluster)
             await self._still_pending(site, approval)
-            async with self._lent.open_sources(approval.cluster) as sources:
+            async with self._deps.open_sources(approval.cluster) as sources:
                 make = await self._unless_void(sources, site, approval, pending)
                 line = _line(who.user, approval, "approved")
                 now = site.changer.time()
-                if not await self._lent.store.approvals.decide(key, "approved", now=now, by=who.user, line=line):
+                if not await self._deps.store.approvals.decide(key, "approved", now=now, by=who.user, line=line):
                     raise await self._decided(site, key)
                 await self._made(site, approval._replace(decided_by=who.user), pending, make)
-        return self._lent.say("card.made")
+        return self._deps.say("card.made")
 
     async def refuse(self, who: Person, key: str, digest: str) -> str:
         """Ends the waiting; also the one who asked may."""
@@ -95,24 +95,24 @@ class Approving:
             site = await self._maker.timed(approval.cluster)
             await self._still_pending(site, approval)
             line, now = _line(who.user, approval, "refused-by-approver"), site.changer.time()
-            if not await self._lent.store.approvals.decide(key, "refused", now=now, by=who.user, line=line):
+            if not await self._deps.store.approvals.decide(key, "refused", now=now, by=who.user, line=line):
                 raise await self._decided(site, key)
             await self._tell_no(site, approval._replace(state="refused", decided_by=who.user))
-        return self._lent.say("card.cancelled")
+        return self._deps.say("card.cancelled")
 
     async def look_after(self) -> None:
         """Ends what nobody approved in time, and tells what became of what was decided by a process that was killed.
 
         A cluster that does not answer, or one approval that fails, keeps no other waiting; it is found again.
         """
-        here = self._lent.clusters or ("",)
-        found = [one for one in await self._lent.store.approvals.clusters() if one in here]
+        here = self._deps.clusters or ("",)
+        found = [one for one in await self._deps.store.approvals.clusters() if one in here]
         await asyncio.gather(*(self._look_after_in(one) for one in found))
 
     async def _look_after_in(self, cluster: str) -> None:
         with self._found_again(cluster, f"approvals in {cluster or 'this cluster'}"):
             site = await self._maker.timed(cluster)
-            for approval in await self._lent.store.approvals.left(cluster, _CUT_S, now=site.changer.time()):
+            for approval in await self._deps.store.approvals.left(cluster, _CUT_S, now=site.changer.time()):
                 if approval.id not in self._told_again:
                     with self._found_again(approval.id, f"the approval {approval.id} of {approval.target}"):
                         await self._look_after(site, approval)
@@ -147,7 +147,7 @@ class Approving:
     async def _expire(self, site: Site, approval: Approval) -> None:
         await site.journal.show_waiting(approval, pending_of(approval).record, "expired")
         line, now = _line(ITSELF, approval, "expired"), site.changer.time()
-        await self._lent.store.approvals.expire(approval.id, line, now=now)
+        await self._deps.store.approvals.expire(approval.id, line, now=now)
 
     async def _finish(self, site: Site, approval: Approval) -> None:
         pending = pending_of(approval)
@@ -160,7 +160,7 @@ class Approving:
         """From its own row, which comes before anything is written to the cluster; an extension has none."""
         if pending.draft is not None:
             return bool(await self._maker.became(site, pending.record.id))
-        known = await self._lent.store.changes(site.cluster).known(pending.record.id)
+        known = await self._deps.store.changes(site.cluster).known(pending.record.id)
         if known is None:
             return False
         try:
@@ -192,7 +192,7 @@ class Approving:
         """A raise has the change's own card; that of an extension is told."""
         if pending.draft is None:
             await site.journal.show_waiting(approval, pending.record, "done", by=approval.decided_by)
-        await self._lent.store.approvals.finish(approval.id, "done")
+        await self._deps.store.approvals.finish(approval.id, "done")
 
     async def _not_done(
         self, site: Site, approval: Approval, pending: Pending, why: str, *, audited: bool = False
@@ -201,17 +201,17 @@ class Approving:
         told = approval._replace(state="not-done", reason=why)
         line = _line(ITSELF, told, "not-done") if audited else None
         async with site.busy:
-            known = await self._lent.store.changes(site.cluster).known(pending.record.id)
+            known = await self._deps.store.changes(site.cluster).known(pending.record.id)
             if pending.draft is not None and known is not None and known.state != "planned":
-                await self._lent.store.approvals.finish(approval.id, "done")
+                await self._deps.store.approvals.finish(approval.id, "done")
                 return
             await site.journal.show_waiting(told, pending.record, "not-done", by=approval.decided_by)
-            await self._lent.store.approvals.finish(approval.id, "not-done", reason=why, line=line)
+            await self._deps.store.approvals.finish(approval.id, "not-done", reason=why, line=line)
 
     # ---------------------------------------------------------------------------------------------------- deciding
 
     async def _waiting(self, key: str, digest: str) -> tuple[Approval, Pending]:
-        approval = await self._lent.store.approvals.get(key)
+        approval = await self._deps.store.approvals.get(key)
         unknown = "nothing of that kind waits for approval"
         if approval is None:
             raise Over(unknown, hint="ask for the change again")
@@ -227,9 +227,9 @@ class Approving:
             raise await self._decided(site, approval.id)
 
     async def _decided(self, site: Site, key: str) -> Refused:
-        approval = await self._lent.store.approvals.get(key)
+        approval = await self._deps.store.approvals.get(key)
         state = approval.at(site.changer.time()).decision if approval else "gone"
-        return Refused(self._lent.say("card.decided", state=state), hint="ask anew for what you need")
+        return Refused(self._deps.say("card.decided", state=state), hint="ask anew for what you need")
 
     async def _unless_void(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:
         """What is to be done; the approval is void if that is not exactly what was asked for, or may not be asked."""
@@ -238,11 +238,11 @@ class Approving:
             await self._guard.allowed(asker, "extend" if pending.draft is None else "raise")
             return await self._as_asked(sources, site, approval, pending)
         except NotNow as error:
-            raise NotNow(f"nothing was changed: {error.message}", hint=self._lent.say("card.still-waits")) from error
+            raise NotNow(f"nothing was changed: {error.message}", hint=self._deps.say("card.still-waits")) from error
         except (NotAllowed, Refused) as error:
             voided = approval._replace(state="void", decided_by=ITSELF, reason=error.message)
             line, now, why = _line(ITSELF, voided, "void"), site.changer.time(), error.message
-            if await self._lent.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
+            if await self._deps.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
                 await self._tell_no(site, voided)
             raise Refused(f"nothing was changed: {error.message}", hint="it has to be asked for anew") from error
 
@@ -260,7 +260,7 @@ class Approving:
             sources, site, asker, draft.request, draft.id, basis=pending.basis
         )
         if pending.record.means == "debug-flags" != plan.record.means:
-            raise NotNow(self._lent.say("card.no-process"))
+            raise NotNow(self._deps.say("card.no-process"))
         if seal(plan, basis=plan.basis) != approval.digest:
             raise Refused(CHANGED)
         return partial(self._maker.make, site, found, planned, plan)

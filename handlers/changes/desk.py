@@ -28,7 +28,7 @@ from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_lo
 from handlers.changes.typed import draft_words
 from handlers.changes.words import Raise
 from handlers.deeds import NotDone, Taken
-from handlers.lent import Lent
+from handlers.deps import Deps
 from handlers.threads import note_done
 
 LONGER_S = 600.0
@@ -44,12 +44,12 @@ class ChangeDesk:
     `guard` knows who may; `approving` is for what somebody else has to approve.
     """
 
-    def __init__(self, lent: Lent, access: Access, groups: Groups, sites: Sites, capture: Capture) -> None:
-        self.lent = lent
+    def __init__(self, deps: Deps, access: Access, groups: Groups, sites: Sites, capture: Capture) -> None:
+        self.deps = deps
         self.access = access
-        self.guard = Guard(lent, access, groups)
-        self._maker = Maker(lent, sites, capture, exact=access.two_person)
-        self.approving = Approving(lent, self.guard, self._maker)
+        self.guard = Guard(deps, access, groups)
+        self._maker = Maker(deps, sites, capture, exact=access.two_person)
+        self.approving = Approving(deps, self.guard, self._maker)
 
     # ------------------------------------------------------------------------------------------------- raising
 
@@ -60,7 +60,7 @@ class ChangeDesk:
             site = await self._maker.site(cluster)
             await self._maker.on_time(site)
             await self._can_be_told(who)
-            async with self.lent.open_sources(cluster) as sources:
+            async with self.deps.open_sources(cluster) as sources:
                 found, planned, plan = await self._maker.planned(sources, site, who, request)
             await site.writer.patch_deployment(found.namespace, found.name, plan.patch, dry_run=True)
         offer = Offer(plan.record, planned.impacts, cluster, self.access.two_person)
@@ -74,11 +74,11 @@ class ChangeDesk:
         """
         told = await self._confirm(who, draft, again=again)
         news = News("change-asked", who.user, draft_words(draft))
-        await note_done(self.lent, draft.channel, draft.thread_ts, news, draft.id)
+        await note_done(self.deps, draft.channel, draft.thread_ts, news, draft.id)
         return told
 
     async def _confirm(self, who: Person, draft: Draft, *, again: bool) -> str:
-        lent, say = self.lent, self.lent.say
+        deps, say = self.deps, self.deps.say
         if again and (told := await self._begun_before(draft)):
             return told
         async with self.guard.refusals(who, "raise", draft.cluster, {"id": draft.id, "because": draft.because}):
@@ -90,7 +90,7 @@ class ChangeDesk:
             if not await self._first(draft.id) and not again:
                 raise Refused("you confirmed this before", hint="its card is in the channel")
             await self.guard.count(who, "raise", draft.cluster, draft.id)
-            async with lent.open_sources(draft.cluster) as sources:
+            async with deps.open_sources(draft.cluster) as sources:
                 found, planned, plan = await self._maker.planned(sources, site, who, draft.request, draft.id)
                 if seal(plan) != draft.shown:
                     raise Refused("the Deployment is not what was shown any more", hint="ask again")
@@ -105,32 +105,32 @@ class ChangeDesk:
         """What to tell where the change, or its approval, is in the store: the same as its card. Raises NotDone for one
         that was planned and not made.
         """
-        if asked := await self.lent.store.approvals.get(draft.id):
+        if asked := await self.deps.store.approvals.get(draft.id):
             site = await self._maker.timed(asked.cluster)
             approval = asked.at(site.changer.time())
             if approval.state != "pending":
-                return self.lent.say("card.asked-decided", state=approval.decision)
+                return self.deps.say("card.asked-decided", state=approval.decision)
             await site.journal.show_waiting(approval, pending_of(approval).record, "pending")
-            return self.lent.say("card.asked")
+            return self.deps.say("card.asked")
         match await self._maker.became(await self._maker.site(draft.cluster), draft.id):
             case "":
                 return ""
             case "never-raised":
                 raise NotDone("not-done-unmade")
             case ended if ended in ENDS:
-                return self.lent.say("card.ended-since")
+                return self.deps.say("card.ended-since")
             case _:
-                return self.lent.say("card.made")
+                return self.deps.say("card.made")
 
     async def decided_before(self, who: Person, key: str) -> str:
         """What to tell somebody who decided about that approval already; empty where they did not."""
-        approval = await self.lent.store.approvals.get(key)
+        approval = await self.deps.store.approvals.get(key)
         decided = approval is not None and approval.decided_by == who.user
-        return self.lent.say("card.decided-by-you", state=approval.decision) if approval and decided else ""
+        return self.deps.say("card.decided-by-you", state=approval.decision) if approval and decided else ""
 
     async def _first(self, draft_id: str) -> bool:
         """Whether nobody confirmed the draft before; from now on somebody did, whatever comes of it."""
-        store, key = self.lent.store, f"draft:{draft_id}"
+        store, key = self.deps.store, f"draft:{draft_id}"
         if not await store.claim(key):
             return False
         await store.done(key)
@@ -141,7 +141,7 @@ class ChangeDesk:
         if who.channel.startswith(("U", "W")):
             return
         try:
-            await self.lent.gateway.find(who.channel, key_of(""), oldest=self.lent.now())
+            await self.deps.gateway.find(who.channel, key_of(""), oldest=self.deps.now())
         except SlackFailure as failure:
             if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
                 hint = "/invite me to this channel, and ask again"
@@ -152,14 +152,14 @@ class ChangeDesk:
 
         `key` is the deed's: done again after a crash, the deadline is moved once.
         """
-        lent = self.lent
+        deps = self.deps
         async with self.guard.refusals(who, "extend", place(cluster, target), {"id": change_id}):
             await self.guard.allowed(who, "extend")
             site = await self._maker.site(cluster)
             now = await self._maker.open(site, target, change_id)
             first = later(now.record, seconds, now=site.changer.time())
-            until = float(await lent.store.facts.first(f"{key}/until", str(first)))
-            told = lent.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
+            until = float(await deps.store.facts.first(f"{key}/until", str(first)))
+            told = deps.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
             if now.record.deadline >= until:
                 return told
             self._maker.can_be_longer(site, now.record, until)
@@ -168,7 +168,7 @@ class ChangeDesk:
                 longer = msgspec.structs.replace(now.record, at=time_of(until), by=who.user, channel=who.channel)
                 asked = Pending(longer, until=until, basis=now.basis)
                 await self.approving.ask(who, site, asked, seal_longer(now, until, who.user), key=key)
-                return lent.say("card.asked")
+                return deps.say("card.asked")
             await self._maker.longer(site, now.record, until, who.user)
         return told
 
@@ -178,7 +178,7 @@ class ChangeDesk:
         `again`: an earlier process was told the same, and may have done it.
         """
         if again and not await self._is_open(cluster, target, change_id):
-            return self.lent.say("card.ended-since")
+            return self.deps.say("card.ended-since")
         async with self.guard.refusals(who, "revert", place(cluster, target), {"id": change_id}):
             site = await self._maker.site(cluster)
             record = (await self._maker.open(site, target, change_id)).record
@@ -186,7 +186,7 @@ class ChangeDesk:
             namespace, _, name = record.target.partition("/")
             async with site.busy:
                 event = await site.changer.revert(namespace, name, by=who.user)
-        return self.lent.say("card.reverted-now", kind=event.kind)
+        return self.deps.say("card.reverted-now", kind=event.kind)
 
     async def is_meant(self, taken: Taken[Any], cluster: str, record: Record) -> bool:
         """Whether the open change is the one that this deed, which names none, is about.
@@ -194,7 +194,7 @@ class ChangeDesk:
         A resumed deed is about the change whose id the first run kept. Without one a change that is younger than the
         deed is another: both ages are differences of one clock each, so a wrong clock does not matter.
         """
-        facts, key = self.lent.store.facts, f"{taken.key}/change"
+        facts, key = self.deps.store.facts, f"{taken.key}/change"
         if not taken.resumed:
             with contextlib.suppress(StoreError):  # a revert needs no store
                 await facts.first(key, record.id)
@@ -203,7 +203,7 @@ class ChangeDesk:
             return kept == record.id
         site = await self._maker.timed(cluster)
         age_s = site.changer.time() - record.since
-        return age_s >= self.lent.now() - taken.asked.asked_at - _ROUNDED_S
+        return age_s >= self.deps.now() - taken.asked.asked_at - _ROUNDED_S
 
     async def _is_open(self, cluster: str, target: str, change_id: str) -> bool:
         try:

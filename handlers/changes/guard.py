@@ -10,7 +10,7 @@ from bot.errors import BotError, NotAllowed, UsageError
 from bot.slack.groups import Groups
 from bot.store import StoreError
 from handlers.changes.terms import AccessDenied, Person, Refused
-from handlers.lent import Lent
+from handlers.deps import Deps
 
 _HOUR_S = 3600.0
 
@@ -24,9 +24,9 @@ class NotKnown(BotError):  # noqa: N818  # what the person is told
 class Guard:
     """`access` is as set."""
 
-    def __init__(self, lent: Lent, access: Access, groups: Groups) -> None:
+    def __init__(self, deps: Deps, access: Access, groups: Groups) -> None:
         self.access = access
-        self._lent = lent
+        self._deps = deps
         self._groups = groups
 
     async def allowed(self, who: Person, action: Action, *, requester: str = "") -> None:
@@ -51,10 +51,10 @@ class Guard:
 
     async def count(self, who: Person, action: str, cluster: str, change_id: str) -> None:
         """Written down before it is counted, so that no two at once pass the limit together. Raises Refused."""
-        store, most = self._lent.store, self.access.changes_per_hour
+        store, most = self._deps.store, self.access.changes_per_hour
         told = {"id": change_id}
         await store.audit.append(actor=who.user, action=action, target=cluster, outcome="requested", detail=told)
-        since = datetime.fromtimestamp(self._lent.now() - _HOUR_S, UTC).isoformat(timespec="microseconds")
+        since = datetime.fromtimestamp(self._deps.now() - _HOUR_S, UTC).isoformat(timespec="microseconds")
         if await store.approvals.asked_for(who.user, since) > most:
             await store.audit.append(actor=who.user, action=action, target=cluster, outcome="over-limit", detail=told)
             raise Refused(f"you asked for {most} changes within an hour", hint="wait, or ask somebody else")
@@ -77,7 +77,7 @@ class Guard:
         """A no stays one even where it cannot be written down."""
         told = detail | {"channel": who.channel}
         try:
-            await self._lent.store.audit.append(
+            await self._deps.store.audit.append(
                 actor=who.user, action=action, target=target, outcome=outcome, detail=told
             )
         except StoreError as error:

@@ -13,7 +13,7 @@ from bot.slack.render.text import escape, inert
 from bot.store.approvals import Approval
 from bot.store.audit import Line
 from bot.store.changes import ChangeRows
-from handlers.lent import Lent
+from handlers.deps import Deps
 
 ITSELF = "hami-bot"
 LATE_MINUTES = (2, 10)
@@ -29,16 +29,16 @@ class ChangeJournal:
     """Of one cluster; see `bot.changes.journal.Journal`. Changes that name no channel are told in the first of the
     settings.
 
-    `lent` raises NotYet while what it lends is not there.
+    `deps` raises NotYet while they are not there.
 
     What is told is safe in the outbox before it is noted as told: killed in between, it is told again, the same. The
     note and its row in the audit log are one transaction. An end that comes before anything can be told is kept until
     it can be: where the store is new, nothing else knows of that change.
     """
 
-    def __init__(self, cluster: str, lent: Callable[[], Lent], access: AccessSettings) -> None:
+    def __init__(self, cluster: str, deps: Callable[[], Deps], access: AccessSettings) -> None:
         self._cluster = cluster
-        self._lent = lent
+        self._deps = deps
         self._access = access
         self._channel = next(iter(access.channels), "")
         self._files: dict[str, File] = {}
@@ -46,7 +46,7 @@ class ChangeJournal:
 
     @property
     def _rows(self) -> ChangeRows:
-        return self._lent().store.changes(self._cluster)
+        return self._deps().store.changes(self._cluster)
 
     def attach(self, change_id: str, file: File) -> None:
         """A file that goes into the thread of the change's card."""
@@ -89,17 +89,17 @@ class ChangeJournal:
         record = card.record
         if not (channel := record.channel or self._channel):
             return
-        approved = None if card.approval or card.longer else await self._lent().store.approvals.get(record.id)
+        approved = None if card.approval or card.longer else await self._deps().store.approvals.get(record.id)
         if approved is not None and approved.decision == "approved":
             card = card._replace(approved_by=approved.decided_by)
             if card.state == "never-raised":
                 card = card._replace(detail=approved.reason or card.detail)
-        message = render_card(card, self._lent().say)
+        message = render_card(card, self._deps().say)
         if file := self._files.get(record.id):
             message = message._replace(files=(file,))
         since = record.since if elsewhere else 0.0
         key = key_of(card.approval or record.id)
-        await self._lent().outbox.put(key, channel, message, severity="warning", sought_since=since)
+        await self._deps().outbox.put(key, channel, message, severity="warning", sought_since=since)
 
     async def show_waiting(self, approval: Approval, record: Record, state: State, *, by: str = "") -> None:
         """The card of a change that waits for its approval, or got none."""
@@ -130,14 +130,14 @@ class ChangeJournal:
         channel = record.channel or self._channel
         called = self._access.approvers if level and channel else ()
         card = Card("failed", record, self._cluster, event.detail)
-        message = render_late(card, reached[-1], called, event.by_hand, self._lent().say)
+        message = render_late(card, reached[-1], called, event.by_hand, self._deps().say)
         await self._put(f"{key_of(record.id)}:late:{level}", channel, message)
 
     async def _alarm(self, event: Event) -> None:
         """Of a record that nobody can read: nothing will be undone by itself. Told once for each object."""
         log.error("%s: %s", event.target, event.detail)
         if event.kind == "unreadable":
-            told = self._lent().say("changing.unreadable", target=event.target, why=inert(event.detail, DETAIL))
+            told = self._deps().say("changing.unreadable", target=event.target, why=inert(event.detail, DETAIL))
             name = hashlib.sha256(place(self._cluster, event.target).encode()).hexdigest()[:16]
             await self._put(f"{key_of(name)}:unreadable", self._channel, Message(escape(told)))
 
@@ -151,7 +151,7 @@ class ChangeJournal:
 
     async def _put(self, key: str, channel: str, message: Message) -> None:
         for where in self._where(channel):
-            await self._lent().outbox.put(key, where, message, severity="critical")
+            await self._deps().outbox.put(key, where, message, severity="critical")
 
     def _line(self, action: str, outcome: str, actor: str, record: Record, detail: str = "") -> Line:
         told = about(record) | ({"detail": detail} if detail else {})

@@ -106,7 +106,7 @@ class _Window:
     def __init__(self, desk: Desk, changes: ChangeDesk) -> None:
         self._desk = desk
         self._changes = changes
-        self._say = desk.lent.say
+        self._say = desk.deps.say
         add = desk.kinds.add
         self._in_words = add(Kind("change", _InWords, self._answer))
         self._of_draft = add(Kind("change-confirm", _Confirmed, self._confirm, again=_words_of_draft))
@@ -114,7 +114,7 @@ class _Window:
         self._of_card = add(Kind("change-press", _Press, self._pressed))
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._desk.lent.bot_user)
+        return mentioned_words(event, self._desk.deps.bot_user)
 
     # ----------------------------------------------------------------------------------------------- in words
 
@@ -135,7 +135,7 @@ class _Window:
         await ack()
         value = read_value(_action(body)["value"])
         words = as_delivered(as_typed(value.words)) if value else ""
-        if value and value.cluster in self._desk.lent.clusters:
+        if value and value.cluster in self._desk.deps.clusters:
             words = f"--cluster {value.cluster} {words}"
         await self._ask(body["trigger_id"], self._clicked(body, words), body["trigger_id"])
 
@@ -152,7 +152,7 @@ class _Window:
         if not isinstance(asked, ChangeAsked):
             raise UsageError("that is no change", example=example(("verbosity",)))
         who = Person(question.user, question.channel, question.thread_ts)
-        cluster = self._changes.lent.the_cluster(asked.options.get("cluster") or "", question.channel)
+        cluster = self._changes.deps.the_cluster(asked.options.get("cluster") or "", question.channel)
         request = asked.request
 
         async def said() -> str | Message | None:
@@ -169,7 +169,7 @@ class _Window:
     ) -> str | Message:
         if isinstance(request, Raise) and not request.dry_run:
             return await self._offered(who, cluster, request)
-        async with self._desk.lent.open_sources(cluster) as sources:
+        async with self._desk.deps.open_sources(cluster) as sources:
             found = await look(sources, request)
         if isinstance(request, Raise):
             planned = prepare(found, request, Asker(who.user, who.channel), "dry-run", self._say)
@@ -189,7 +189,7 @@ class _Window:
 
     async def _form(self, who: Person, cluster: str, request: Raise, trigger_id: str) -> None:
         """A form if the person may ask at all; what is wrong then stands in it."""
-        gateway = self._desk.lent.gateway
+        gateway = self._desk.deps.gateway
         if denied := await self._changes.guard.denied(who, "raise", cluster):
             raise denied
         view = await gateway.open_view(trigger_id, waiting_form(self._say))
@@ -271,7 +271,7 @@ class _Window:
             try:
                 return await self._press(taken, name, who, about)
             except Over:
-                await edit_stale(self._desk.lent, about, who.channel, taken.details.ts)
+                await edit_stale(self._desk.deps, about, who.channel, taken.details.ts)
                 raise
 
         await self._reply(taken.key, taken.asked, said)
@@ -310,7 +310,7 @@ class _Window:
         await self._desk.reply(key, question).answer(message, mark=DONE)
 
     def _question(self, user: str, channel: str, words: str = "", url: str = "") -> Question:
-        now = self._desk.lent.now()
+        now = self._desk.deps.now()
         return Question(words=words, user=user, channel=channel, asked_at=now, response_url=url, beside=True)
 
     def _clicked(self, body: dict[str, Any], words: str) -> Question:

@@ -21,7 +21,7 @@ from handlers.changes.request import Asker, Planned, Seen, look, prepare, restar
 from handlers.changes.sites import Site, Sites
 from handlers.changes.terms import NotNow, OpenChange, Over, Person, Refused
 from handlers.changes.words import Raise
-from handlers.lent import Lent
+from handlers.deps import Deps
 from playbooks.playbook import Sources
 
 CHANGED = "the Deployment has changed since this was asked for"
@@ -36,15 +36,15 @@ Raises BotError when it cannot be had: then nothing is changed.
 class Maker:
     """`exact`: a change is made only if nothing of the Deployment that it rests on was edited since it was planned."""
 
-    def __init__(self, lent: Lent, sites: Sites, capture: Capture, *, exact: bool) -> None:
-        self._lent = lent
+    def __init__(self, deps: Deps, sites: Sites, capture: Capture, *, exact: bool) -> None:
+        self._deps = deps
         self._sites = sites
         self._capture = capture
         self._exact = exact
 
     async def site(self, cluster: str) -> Site:
         """Raises NoSuchCluster, and BotError for one that cannot be written to."""
-        self._lent.check_cluster(cluster)
+        self._deps.check_cluster(cluster)
         return await self._sites.of(cluster)
 
     async def timed(self, cluster: str) -> Site:
@@ -56,7 +56,7 @@ class Maker:
     async def on_time(self, site: Site) -> None:
         """Asks the API server for its time. Raises NotNow where this bot's clock is too wrong to raise anything."""
         if refusal := await site.changer.wrong_clock():
-            raise NotNow(refusal.why.told(self._lent.say), hint=refusal.hint.told(self._lent.say))
+            raise NotNow(refusal.why.told(self._deps.say), hint=refusal.hint.told(self._deps.say))
 
     async def planned(
         self, sources: Sources, site: Site, who: Person, request: Raise, change_id: str = "", *, basis: str = ""
@@ -69,10 +69,10 @@ class Maker:
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
         asker = Asker(who.user, who.channel)
-        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._lent.say)
+        planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._deps.say)
         if isinstance(planned.outcome, Plan):
             return found, planned, planned.outcome
-        told = planned_report(found, request, planned, self._lent.say).findings[0].claim
+        told = planned_report(found, request, planned, self._deps.say).findings[0].claim
         passes = isinstance(planned.outcome, Refusal) and planned.outcome.code == "rollout"
         raise NotNow(told) if passes else Refused(told)
 
@@ -92,7 +92,7 @@ class Maker:
         planned and is not on the object was never made: that is noted, and its card says so, before anybody is told.
         Raises ChangeFailed and SourceError.
         """
-        rows = self._lent.store.changes(site.cluster)
+        rows = self._deps.store.changes(site.cluster)
         known = await rows.known(change_id)
         if known is None or known.state != "planned":
             return known.state if known else ""
@@ -124,7 +124,7 @@ class Maker:
         text = annotation(deployment)
         record = read_record(text) if text is not None else None
         if not isinstance(record, Record) or change_id not in ("", record.id):
-            raise Over(self._lent.say("card.ended"), hint="its card says what became of it")
+            raise Over(self._deps.say("card.ended"), hint="its card says what became of it")
         return OpenChange(record, basis_of(deployment))
 
     async def longer(self, site: Site, record: Record, until: float, user: str) -> None:
@@ -141,7 +141,7 @@ class Maker:
             raise self._refused(refusal)
 
     def _refused(self, refusal: Refusal) -> Refused:
-        say = self._lent.say
+        say = self._deps.say
         return Refused(refusal.why.told(say), hint=refusal.hint.told(say))
 
 

@@ -28,7 +28,7 @@ from handlers.changes.request import Seen
 from handlers.changes.sites import NothingToChange, OpenWriter, Site, Sites
 from handlers.changes.stale import StaleCards
 from handlers.changes.storeless import Storeless
-from handlers.lent import Lent
+from handlers.deps import Deps
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
 
@@ -75,7 +75,7 @@ class LookedAfter:
         self._changing = changing
         self._now = now
         self._access = _access(settings.access)
-        self._lent: Lent | None = None
+        self._deps: Deps | None = None
         self._desk: ChangeDesk | None = None
         self._standings = [Standing(cluster) for cluster in (clusters or ("",))]
         self._sites = Sites(changing.open_writer, self._site)
@@ -106,11 +106,11 @@ class LookedAfter:
         """Where changes of the cluster are made. Raises BotError when it cannot be written to."""
         return await self._sites.of(cluster)
 
-    def begin(self, lent: Lent) -> ChangeDesk:
+    def begin(self, deps: Deps) -> ChangeDesk:
         """Slack and the database have answered: what happens is told from now on, and changes are taken."""
-        groups = Groups(lent.gateway, groups_in(self._access))
-        self._lent = lent
-        self._desk = ChangeDesk(lent, self._access, groups, self._sites, self._changing.capture)
+        groups = Groups(deps.gateway, groups_in(self._access))
+        self._deps = deps
+        self._desk = ChangeDesk(deps, self._access, groups, self._sites, self._changing.capture)
         return self._desk
 
     def trouble(self) -> str:
@@ -140,34 +140,34 @@ class LookedAfter:
             await self._storeless.tell(gateway, await self.site(one.cluster), namespace, why)
 
     async def _beside(self) -> None:
-        if self._desk and self._lent:
+        if self._desk and self._deps:
             if self._looking is None:  # once in every channel, and not within the time of a pass
-                self._looking = asyncio.create_task(self._look_for_cards(self._lent))
+                self._looking = asyncio.create_task(self._look_for_cards(self._deps))
             elif self._looking.done() and (missed := self._looking.result()):
-                self._looking = asyncio.create_task(StaleCards(self._lent, self._sites, missed).look())
+                self._looking = asyncio.create_task(StaleCards(self._deps, self._sites, missed).look())
             await self._desk.approving.look_after()
 
-    async def _look_for_cards(self, lent: Lent) -> list[str]:
+    async def _look_for_cards(self, deps: Deps) -> list[str]:
         channels = list(channels_of(self._settings))
         try:
-            channels += [*self._storeless.told_in, *(await self._told_in(lent))]
+            channels += [*self._storeless.told_in, *(await self._told_in(deps))]
         except StoreError as error:
             log.warning("where open changes are told is not known: %s", error)
-        return await StaleCards(lent, self._sites, channels).look()
+        return await StaleCards(deps, self._sites, channels).look()
 
-    async def _told_in(self, lent: Lent) -> list[str]:
+    async def _told_in(self, deps: Deps) -> list[str]:
         """The channels of the changes that the store has as open."""
         found: list[str] = []
         for one in self._standings:
             if one.site:
-                opened = await lent.store.changes(one.cluster).opened()
+                opened = await deps.store.changes(one.cluster).opened()
                 found += [channel for change in opened for channel in one.site.journal.told_in(change.record)]
         return found
 
-    def _telling(self) -> Lent:
-        if self._lent is None:
+    def _telling(self) -> Deps:
+        if self._deps is None:
             raise NotYet("this waits until both Slack and the database have answered")
-        return self._lent
+        return self._deps
 
     def _site(self, cluster: str, writer: Writer) -> Site:
         journal = ChangeJournal(cluster, self._telling, self._settings.access)

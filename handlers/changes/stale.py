@@ -17,7 +17,7 @@ from bot.store.outbox_rows import DONE_KEPT
 from handlers.changes.journal import key_of
 from handlers.changes.sites import Site, Sites
 from handlers.changes.storeless import NO_STORE, is_edited, render_again
-from handlers.lent import Lent
+from handlers.deps import Deps
 
 _OFFERS = frozenset({REVERT, EXTEND, APPROVE, REFUSE})
 
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 class StaleCards:
     """Finds them in these channels by the keys in Slack's metadata, as far back as the outbox remembers."""
 
-    def __init__(self, lent: Lent, sites: Sites, channels: Iterable[str]) -> None:
-        self._lent = lent
+    def __init__(self, deps: Deps, sites: Sites, channels: Iterable[str]) -> None:
+        self._deps = deps
         self._sites = sites
         self._channels = tuple(dict.fromkeys(channels))
 
@@ -49,11 +49,11 @@ class StaleCards:
         return missed
 
     async def _look(self, channel: str) -> None:
-        lent = self._lent
-        for one in await lent.gateway.keyed(channel, key_of(""), oldest=lent.now() - DONE_KEPT):
-            if one.key.endswith(NO_STORE) and not is_edited(one.text, lent.say):
+        deps = self._deps
+        for one in await deps.gateway.keyed(channel, key_of(""), oldest=deps.now() - DONE_KEPT):
+            if one.key.endswith(NO_STORE) and not is_edited(one.text, deps.say):
                 key = f"{one.key}:over:{one.ts}"
-                await lent.outbox.put(key, channel, render_again(lent.say), update_ts=one.ts, severity="warning")
+                await deps.outbox.put(key, channel, render_again(deps.say), update_ts=one.ts, severity="warning")
             elif about := _offered(one):
                 try:
                     await self._edit(about, channel, one.ts)
@@ -61,15 +61,15 @@ class StaleCards:
                     log.warning("whether a card of %s is out of date is not known: %s", about.target, error)
 
     async def _edit(self, about: Pressed, channel: str, ts: str) -> None:
-        self._lent.check_cluster(about.cluster)
+        self._deps.check_cluster(about.cluster)
         site = await self._sites.of(about.cluster)
         async with site.busy:  # what a pass ends is noted when it is over
             if not await self._is_known(site, about):
-                await edit_stale(self._lent, about, channel, ts)
+                await edit_stale(self._deps, about, channel, ts)
 
     async def _is_known(self, site: Site, about: Pressed) -> bool:
         """Whether the store has it, or the Deployment carries it: then the next pass finds its card."""
-        store = self._lent.store
+        store = self._deps.store
         if await store.approvals.get(about.key) or await store.changes(site.cluster).known(about.key):
             return True
         namespace, _, name = about.target.partition("/")
@@ -88,7 +88,7 @@ def _offered(card: Keyed) -> Pressed | None:
     return about if about and key_of(about.key) == card.key else None
 
 
-async def edit_stale(lent: Lent, about: Pressed, channel: str, ts: str) -> None:
+async def edit_stale(deps: Deps, about: Pressed, channel: str, ts: str) -> None:
     """Takes the buttons off the card that is this message, and says why: what it offers is over, or not known here.
 
     A card that this store's outbox posted is left: it says what is so, or is about to.
@@ -96,9 +96,9 @@ async def edit_stale(lent: Lent, about: Pressed, channel: str, ts: str) -> None:
     if not ts:
         return
     try:
-        if await lent.store.outbox.posted(channel, ts):
+        if await deps.store.outbox.posted(channel, ts):
             return
-        message = render_over(about, lent.say)
-        await lent.outbox.put(f"{key_of(about.key)}:over:{ts}", channel, message, update_ts=ts, severity="warning")
+        message = render_over(about, deps.say)
+        await deps.outbox.put(f"{key_of(about.key)}:over:{ts}", channel, message, update_ts=ts, severity="warning")
     except StoreError as error:  # the person is answered all the same
         log.warning("a card that is out of date could not be edited: %s", error)

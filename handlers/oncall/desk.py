@@ -21,7 +21,7 @@ from bot.triage.state import Act, Deed, Incident, Step, act
 from bot.triage.summary import Happened
 from handlers.changes.terms import AccessDenied, Person, Refused
 from handlers.deeds import NotDone
-from handlers.lent import Lent
+from handlers.deps import Deps
 from handlers.oncall.afterwards import DAYS, oncall_report, summary_of
 from handlers.oncall.calling import call_to_come
 from handlers.oncall.causes import standing_of
@@ -51,12 +51,12 @@ class Once(NamedTuple):
 class TriageDesk:
     """Every method is safe to call with whatever a client made up, and raises only BotError."""
 
-    def __init__(self, lent: Lent, keeper: Keeper, responders: Collection[str]) -> None:
-        self._lent = lent
-        self._rows = lent.store.incidents
+    def __init__(self, deps: Deps, keeper: Keeper, responders: Collection[str]) -> None:
+        self._deps = deps
+        self._rows = deps.store.incidents
         self._keeper = keeper
         self._responders = frozenset(responders)
-        self._groups = Groups(lent.gateway, tuple(sorted(one for one in responders if one.startswith("S"))))
+        self._groups = Groups(deps.gateway, tuple(sorted(one for one in responders if one.startswith("S"))))
 
     async def find(self, who: Person, incident_id: str, thread_ts: str = "") -> Row:
         """The incident that is named, or whose thread that is. Raises Refused."""
@@ -68,7 +68,7 @@ class TriageDesk:
             else None
         )
         if row is None:
-            say = self._lent.say
+            say = self._deps.say
             raise Refused(say("triage.unknown" if incident_id else "triage.which"), hint=say("triage.which-hint"))
         return row
 
@@ -78,13 +78,13 @@ class TriageDesk:
 
     async def act(self, who: Person, row: Row, wanted: Wanted, once: Once | None = None) -> str:
         """Does it; what the person is told. The thread tells everybody. `once`: however often that deed is done."""
-        once = once or Once("", self._lent.now())
+        once = once or Once("", self._deps.now())
         await self._check(who, row, wanted.deed)
         self._check_complete(wanted)
         if wanted.node:
             await self._check_lost(row, wanted.node)
         until = Until(once.at + wanted.seconds if wanted.seconds else 0.0, wanted.node)
-        done = Act(wanted.deed, who.user, self._lent.now(), wanted.text, wanted.to, until)
+        done = Act(wanted.deed, who.user, self._deps.now(), wanted.text, wanted.to, until)
 
         def decide(incident: Incident, _: bool) -> Step | str:  # noqa: FBT001  # as the rows call it
             return _MOVED if once.is_again and _has_moved(incident, done, once.at) else act(incident, done)
@@ -96,27 +96,27 @@ class TriageDesk:
             once.key,
         )
         if step is None:
-            raise Refused(self._lent.say("triage.unknown"))
+            raise Refused(self._deps.say("triage.unknown"))
         if step == _MOVED:
             raise NotDone("not-done-moved")
         if step == BEFORE:
-            return self._lent.say("triage.done")
+            return self._deps.say("triage.done")
         if isinstance(step, str):
             if step == "same":
-                return self._lent.say("triage.same")
-            raise Refused(self._lent.say(f"triage.is-{step}"))
+                return self._deps.say("triage.same")
+            raise Refused(self._deps.say(f"triage.is-{step}"))
         self._keeper.soon()
         if wanted.deed == "close" and not step.incident.quiet_since:
-            return self._lent.say("triage.done-firing")
-        return self._lent.say("triage.done")
+            return self._deps.say("triage.done-firing")
+        return self._deps.say("triage.done")
 
     async def open_cause(self, who: Person, row: Row, named: str, *, is_again: bool = False) -> str:
         """Gives alerts that were gathered a thread of their cause; what the person is told. See `Keeper.open_cause`."""
         await self._check(who, row, "open")
         if not await self._keeper.open_cause(row, named) and not is_again:
-            raise Refused(self._lent.say("triage.storm-gone"))
-        await self._lent.store.audit.append(**_line(who, row, "open", "done")._asdict())
-        return self._lent.say("triage.storm-opened")
+            raise Refused(self._deps.say("triage.storm-gone"))
+        await self._deps.store.audit.append(**_line(who, row, "open", "done")._asdict())
+        return self._deps.say("triage.storm-opened")
 
     async def head(self, row: Row) -> Head:
         """What its head tells now."""
@@ -128,26 +128,26 @@ class TriageDesk:
         if who.channel != row.channel:
             raise self._elsewhere(row)
         happened = [Happened(one.at, one.news) for one in await self._rows.timeline(row.id)]
-        summary = await summary_of(self._lent.store, row.id, happened, self._lent.now())
-        file = render_timeline(await self.head(row), happened, summary, self._lent.say)
+        summary = await summary_of(self._deps.store, row.id, happened, self._deps.now())
+        file = render_timeline(await self.head(row), happened, summary, self._deps.say)
         return progress(file.title)._replace(files=(file,))
 
     async def listed(self) -> Message:
         """The incidents that are neither resolved nor closed, who is called, and how many alerts are ignored."""
         rota = await self._keeper.rota.now()
-        return render_open(await self._heads(rota), rota, await self._lent.store.ignored.count(), self._lent.say)
+        return render_open(await self._heads(rota), rota, await self._deps.store.ignored.count(), self._deps.say)
 
     async def report(self) -> Message:
         """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
-        found = await oncall_report(self._lent.store, self._lent.now())
-        return render_oncall_report(found, DAYS, await self.heads(), self._lent.say)
+        found = await oncall_report(self._deps.store, self._deps.now())
+        return render_oncall_report(found, DAYS, await self.heads(), self._deps.say)
 
     async def posted_report(self, due_at: float, late: str) -> Message:
         """The same up to that moment (seconds since 1970), for a channel, where it calls nobody. `late`: see
         `post_oncall_report`. Raises StoreError.
         """
-        found = await oncall_report(self._lent.store, due_at)
-        return post_oncall_report(found, DAYS, await self.heads(), self._lent.say, late)
+        found = await oncall_report(self._deps.store, due_at)
+        return post_oncall_report(found, DAYS, await self.heads(), self._deps.say, late)
 
     async def heads(self) -> list[Head]:
         """The same incidents, without asking anybody for the rota. Raises StoreError."""
@@ -159,7 +159,7 @@ class TriageDesk:
         shown: list[Head] = []
         for row in rows:
             some = counts.get(row.id, Counts())
-            link = self._lent.permalink(row.channel, row.thread_ts)
+            link = self._deps.permalink(row.channel, row.thread_ts)
             call = call_to_come(row, some, self._keeper.terms, rota)
             shown.append(head_of(row, some)._replace(call=call, link=link))
         return shown
@@ -167,13 +167,13 @@ class TriageDesk:
     async def refuse_forged(self, who: Person, name: str) -> BotError:
         """A button or form that is none of ours: written down, and what the person is told."""
         error = Refused("this button is not one of mine", hint="write in the thread: @hami-bot triage ack")
-        await self._lent.store.audit.append(
+        await self._deps.store.audit.append(
             actor=who.user, action=f"triage-{name[:20]}", target="", outcome="refused", detail={"why": error.message}
         )
         return error
 
     async def _check(self, who: Person, row: Row, deed: str) -> None:
-        append = self._lent.store.audit.append
+        append = self._deps.store.audit.append
         if who.channel != row.channel:
             await append(**_line(who, row, deed, "refused")._asdict())
             raise self._elsewhere(row)
@@ -182,14 +182,14 @@ class TriageDesk:
             raise AccessDenied(Denied("you may not act on incidents", tuple(sorted(self._responders))))
 
     def _elsewhere(self, row: Row) -> AccessDenied:
-        return AccessDenied(Denied(self._lent.say("triage.elsewhere"), where=(row.channel,)))
+        return AccessDenied(Denied(self._deps.say("triage.elsewhere"), where=(row.channel,)))
 
     def _check_complete(self, wanted: Wanted) -> None:
         """What a client sent need not be what its form asks for."""
         if wanted.deed == "handover" and not _PERSON.fullmatch(wanted.to):
             raise Refused("it can be handed over to a person or a user group", example="@hami-bot triage handover @ada")
-        if wanted.to == self._lent.bot_user:
-            raise Refused(self._lent.say("triage.not-me"), example="@hami-bot triage handover @ada")
+        if wanted.to == self._deps.bot_user:
+            raise Refused(self._deps.say("triage.not-me"), example="@hami-bot triage handover @ada")
         if wanted.deed == "note" and not wanted.text.strip():
             raise Refused(
                 "a note needs its text",
@@ -200,17 +200,17 @@ class TriageDesk:
     async def _check_lost(self, row: Row, node: str) -> None:
         """That there is something to wait for. Raises BotError where there is not, or the cluster cannot be read."""
         try:
-            async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(row.cluster) as sources:
-                standing = await standing_of(sources, node, self._lent.say)
+            async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(row.cluster) as sources:
+                standing = await standing_of(sources, node, self._deps.say)
         except TimeoutError as error:
             raise Refused(
                 f"node {node}: no answer within {PATIENCE_S:g} s", hint="Mute it for a time: @hami-bot triage mute 2h"
             ) from error
         if standing == "unknown":
-            raise Refused(self._lent.say("triage.no-node", node=node), hint="@hami-bot nodes --all shows their names")
+            raise Refused(self._deps.say("triage.no-node", node=node), hint="@hami-bot nodes --all shows their names")
         if standing == "registered":
             raise Refused(
-                self._lent.say("triage.is-registered", node=node), hint="Mute it for a time: @hami-bot triage mute 2h"
+                self._deps.say("triage.is-registered", node=node), hint="Mute it for a time: @hami-bot triage mute 2h"
             )
 
 

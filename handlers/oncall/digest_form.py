@@ -31,7 +31,7 @@ def register(app: App, desk: Desk, digests: Digests) -> None:
 
     async def show(taken: Taken[Place]) -> None:
         """Its key is the trigger."""
-        await desk.lent.gateway.open_view(taken.key, form(taken.details, desk.lent.say))
+        await desk.deps.gateway.open_view(taken.key, form(taken.details, desk.deps.say))
 
     async def add(taken: Taken[_Typed]) -> None:
         who = Person(taken.asked.user, taken.asked.channel)
@@ -89,8 +89,8 @@ def _value(view: dict[str, Any], block: str) -> str:
 def _cluster(value: str, desk: Desk) -> str:
     """The cluster that a value names; empty, for the usual one, where the settings have none of that name."""
     named = read_place(value).cluster
-    return named if named in desk.lent.clusters else ""
+    return named if named in desk.deps.clusters else ""
 
 
 def _question(desk: Desk, user: str, channel: str, words: str) -> Question:
-    return Question(words=words, user=user, channel=channel, asked_at=desk.lent.now(), beside=True)
+    return Question(words=words, user=user, channel=channel, asked_at=desk.deps.now(), beside=True)

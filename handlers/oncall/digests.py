@@ -25,7 +25,7 @@ from bot.store import StoreError
 from bot.store.audit import Line
 from bot.store.digests import Digest, Kind, Run
 from handlers.changes.terms import Person, Refused
-from handlers.lent import Lent
+from handlers.deps import Deps
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
 from handlers.understand import COMMAND
 from playbooks.playbook import find
@@ -116,10 +116,10 @@ class Digests:
     it was due if that is past; without it there are no incidents.
     """
 
-    def __init__(self, lent: Lent, *, report: Callable[[float, str], Awaitable[Message]] | None = None) -> None:
-        self._lent = lent
+    def __init__(self, deps: Deps, *, report: Callable[[float, str], Awaitable[Message]] | None = None) -> None:
+        self._deps = deps
         self._report = report
-        self._rows = lent.store.digests
+        self._rows = deps.store.digests
         self._failed: dict[str, str] = {}
 
     async def run(self, clock: Clock) -> None:
@@ -146,50 +146,50 @@ class Digests:
             log.warning("the digest %s of %s: %s", digest.id, digest.channel, error)
 
     async def _look_at(self, digest: Digest) -> None:
-        now = self._lent.now()
+        now = self._deps.now()
         found = due(digest.schedule, digest.since, now)
         newest = found.post or (found.skipped[-1] if found.skipped else None)
         if newest is None or not await self._rows.claim(digest, newest):
             return
         key = f"digest:{digest.id}:{newest.wall}"
         if found.post is None:
-            await self._lent.outbox.put(key, digest.channel, progress(self._missed(digest, newest)))
+            await self._deps.outbox.put(key, digest.channel, progress(self._missed(digest, newest)))
         await self._rows.skip(digest, found.skipped)
         if found.post is None:
             return
         message, figures = await self._made(digest, newest)
-        await self._lent.outbox.put(key, digest.channel, message)
+        await self._deps.outbox.put(key, digest.channel, message)
         await self._rows.posted(digest, newest, figures)
         self._failed.pop(digest.id, None)
 
     async def _made(self, digest: Digest, slot: Slot) -> tuple[Message, Figures]:
         """The message, and what the next one is compared with. Raises BotError."""
-        late = slot.wall if self._lent.now() - slot.at > _LATE_S else ""
+        late = slot.wall if self._deps.now() - slot.at > _LATE_S else ""
         if digest.kind == "digest":
             told, files = await self._told(digest.channel, digest.cluster, late)
-            return render_digest(told, self._lent.say, files), told.after
+            return render_digest(told, self._deps.say, files), told.after
         if self._report is None:
             raise BotError("the settings lack oncall, so there are no incidents")
         return await self._report(slot.at, late), {}
 
     def _missed(self, digest: Digest, slot: Slot) -> str:
         """What the channel is told in the place of a digest; why, if it was tried here."""
-        why = self._failed.pop(digest.id, "") or self._lent.say("digest.away")
+        why = self._failed.pop(digest.id, "") or self._deps.say("digest.away")
         if digest.kind == "oncall":
-            return self._lent.say("digest.report-missed", day=slot.wall, why=why)
-        return self._lent.say("digest.missed", day=slot.wall, cluster=self._cluster(digest.cluster), why=why)
+            return self._deps.say("digest.report-missed", day=slot.wall, why=why)
+        return self._deps.say("digest.missed", day=slot.wall, cluster=self._cluster(digest.cluster), why=why)
 
     # -------------------------------------------------------------------------------------------------- people
 
     async def do(self, key: str, who: Person, asked: Asked, cluster: str) -> str | Message:
         """What a person asked for, once for each `key`; what they are told."""
-        say = self._lent.say
+        say = self._deps.say
         if isinstance(asked, Post | Add):
             await self._check_room(who.channel)
         match asked:
             case Post():
                 told, files = await self._told(who.channel, cluster, "")
-                await self._lent.outbox.put(f"digest:now:{key}", who.channel, render_digest(told, say, files))
+                await self._deps.outbox.put(f"digest:now:{key}", who.channel, render_digest(told, say, files))
                 return say("digest.posted")
             case Add():
                 return await self._add(key, who, cluster, asked)
@@ -206,13 +206,13 @@ class Digests:
         """Of the channel, which has one at most."""
         found = next((one.id for one in await self._rows.wanted(who.channel) if one.kind == "oncall"), "")
         if not await self._rows.stop(found, who.channel, _line(who, "digest-stop", found), key):
-            raise Refused(self._lent.say("digest.no-report"), example=REPORT_EXAMPLE)
-        return self._lent.say("digest.report-stopped")
+            raise Refused(self._deps.say("digest.no-report"), example=REPORT_EXAMPLE)
+        return self._deps.say("digest.report-stopped")
 
     async def _check_room(self, channel: str) -> None:
         """Raises Refused where the bot may not post: a digest would be given up there, and nobody told."""
         try:
-            await self._lent.gateway.find(channel, "digest", oldest=self._lent.now())
+            await self._deps.gateway.find(channel, "digest", oldest=self._deps.now())
         except SlackFailure as failure:
             if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
                 hint = "/invite me to this channel, or ask where I am a member"
@@ -225,7 +225,7 @@ class Digests:
             if len(found) >= MOST:
                 raise Refused(f"there are {MOST} digests in this channel already", hint="digest stop ID ends one")
             if kind == "oncall" and (one := next((one for one in found if one.kind == kind), None)):
-                raise Refused(self._lent.say("digest.report-there", schedule=str(one.schedule)), hint=REPORT_OFF)
+                raise Refused(self._deps.say("digest.report-there", schedule=str(one.schedule)), hint=REPORT_OFF)
 
         def noted(added: Digest) -> Line:
             return _line(who, "digest-add", f"{added.id} {schedule}")
@@ -235,7 +235,7 @@ class Digests:
 
     async def _listed(self, channel: str, cluster: str) -> Message:
         """What is posted there and when next, how to have more, and the button of a form for it."""
-        say = self._lent.say
+        say = self._deps.say
         found = await self._rows.wanted(channel)
         told = [self._in_words("line", one) for one in found]
         words = (DIGEST_EXAMPLE, CRON_EXAMPLE, "digest now", f"digest stop {found[0].id if found else 'ID'}")
@@ -244,37 +244,37 @@ class Digests:
         return render_list(told, ways, cluster, say)
 
     def _in_words(self, what: Literal["added", "line"], one: Digest) -> str:
-        say, coming = self._lent.say, _moment(next_of(one.schedule, self._lent.now()))
+        say, coming = self._deps.say, _moment(next_of(one.schedule, self._deps.now()))
         if one.kind == "oncall":
             return say(f"digest.report-{what}", id=one.id, schedule=str(one.schedule), next=coming)
         about = self._cluster(one.cluster)
         return say(f"digest.{what}", id=one.id, schedule=str(one.schedule), cluster=about, next=coming)
 
     def _cluster(self, name: str) -> str:
-        return name or self._lent.say("digest.usual")
+        return name or self._deps.say("digest.usual")
 
     # ------------------------------------------------------------------------------------------------- telling
 
     async def _told(self, channel: str, cluster: str, late: str) -> tuple[Told, list[File]]:
         """Raises BotError when the cluster cannot be read."""
-        meant = self._lent.cluster_of(cluster)
+        meant = self._deps.cluster_of(cluster)
         try:
-            async with asyncio.timeout(READING_S), self._lent.open_sources(meant) as sources:
+            async with asyncio.timeout(READING_S), self._deps.open_sources(meant) as sources:
                 playbook = find("digest")
                 snapshot = await playbook.gather(playbook.request(), sources)
         except TimeoutError as error:
             raise BotError(f"the cluster was not read within {READING_S:g} s") from error
-        report: Report = await asyncio.to_thread(playbook.diagnose, snapshot, self._lent.say)
+        report: Report = await asyncio.to_thread(playbook.diagnose, snapshot, self._deps.say)
         earlier = await self._rows.last(channel, cluster, TREND - 1)
-        opened = [one.record for one in await self._lent.store.changes(meant).opened()]
+        opened = [one.record for one in await self._deps.store.changes(meant).opened()]
         after = {**_figures(report), **{f"changes/{one.target} {one.flag} {one.new}": "1" for one in opened}}
-        now = self._lent.now()
+        now = self._deps.now()
         files = await asyncio.to_thread(self._pictures, snapshot.parts.get("gpus"), [*earlier, Run(now, after)])
         before = earlier[-1].figures if earlier else None
         return Told(report, before, after, len(opened), late, report.typed(OwnerRow), rooms(after, now)), files
 
     def _pictures(self, gpus: object, runs: Sequence[Run]) -> list[File]:
-        say, files = self._lent.say, list[File]()
+        say, files = self._deps.say, list[File]()
         points = trends(runs)
         if trend := trend_picture(points):
             title = say("digest.trend", count=len(runs))

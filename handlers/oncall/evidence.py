@@ -19,8 +19,8 @@ from bot.slack.render import blocks
 from bot.slack.render.prose import render_error
 from bot.slack.render.report import render_report
 from bot.texts import Texts
+from handlers.deps import Deps
 from handlers.desk import with_picture
-from handlers.lent import Lent
 from handlers.oncall.causes import answer, cards_of
 from playbooks.playbook import Sources
 
@@ -54,11 +54,11 @@ class Asked(NamedTuple):
     severity: Severity = "warning"
 
 
-async def evidence(lent: Lent, cluster: str, asked: Asked, bounds: Bounds = _BOUNDS) -> Message:
+async def evidence(deps: Deps, cluster: str, asked: Asked, bounds: Bounds = _BOUNDS) -> Message:
     """The answer with its files. Raises nothing: what could not be found, or not be recorded, the message says."""
-    say = lent.say
+    say = deps.say
     try:
-        async with asyncio.timeout(ANSWERED_S), lent.open_sources(cluster) as sources:
+        async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
             found = await answer(sources, asked.verb, asked.subject, say)
     except TimeoutError:
         return render_error(BotError(f"{asked.verb} {asked.subject}: no answer within {ANSWERED_S:g} s"), say)
@@ -68,7 +68,7 @@ async def evidence(lent: Lent, cluster: str, asked: Asked, bounds: Bounds = _BOU
     words = f"{asked.verb} {asked.subject}"
     rendered = partial(render_report, report, say, channel_buttons=False, words=words)
     try:
-        async with asyncio.timeout(ANSWERED_S), lent.open_sources(cluster) as sources:
+        async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
             cards = await cards_of(sources, asked.nodes[0] if len(asked.nodes) == 1 else "", say)
         message = await asyncio.to_thread(with_picture, rendered, cards)
     except TimeoutError:
@@ -76,7 +76,7 @@ async def evidence(lent: Lent, cluster: str, asked: Asked, bounds: Bounds = _BOU
     except BotError as error:
         message = _noted(rendered(), say("triage.no-picture", why=error.message))
     try:
-        async with asyncio.timeout(RECORDED_S), lent.open_sources(cluster) as sources:
+        async with asyncio.timeout(RECORDED_S), deps.open_sources(cluster) as sources:
             recorded, unread = await _recording(sources, asked, bounds, say)
     except TimeoutError:
         return _noted(message, say("triage.no-recording", why=f"not finished within {RECORDED_S:g} s"))

@@ -104,7 +104,7 @@ class _Window:
         self._desk = desk
         self._given = triage
         self._digests = digests
-        self._say = desk.lent.say
+        self._say = desk.deps.say
         add = desk.kinds.add
         self._in_words = add(Kind("triage", _InWords, self._answer, may_be_question=True))
         self._of_head = add(Kind("triage-press", _Press, self._pressed, again=_words_of_press))
@@ -120,7 +120,7 @@ class _Window:
         return self._given
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._desk.lent.bot_user)
+        return mentioned_words(event, self._desk.deps.bot_user)
 
     def may_be_in_short(self, event: dict[str, Any]) -> bool:
         """Whether it acts on the incident of its thread without the word `triage`, should that be an incident's.
@@ -162,7 +162,7 @@ class _Window:
             cluster, words = _without_cluster(_words(question.words))
             if words and words[0].casefold() == "digest":
                 who = Person(question.user, question.channel)
-                about = self._desk.lent.the_cluster(cluster, question.channel)
+                about = self._desk.deps.the_cluster(cluster, question.channel)
                 return await self._digests.do(key, who, read_digest(words[1:]), about)
             return await self._said(taken, read_words(words))
 
@@ -195,7 +195,7 @@ class _Window:
     async def _exported(self, key: str, who: Person, row: Row) -> str:
         """Into the thread, where everybody concerned sees it; a file cannot be shown to one person alone."""
         message = await self._triage.export(who, row)
-        await self._desk.lent.outbox.put(
+        await self._desk.deps.outbox.put(
             f"{head_key(row.id)}:export:{key}", row.channel, message, thread_ts=row.thread_ts
         )
         return self._say("triage.done")
@@ -230,7 +230,7 @@ class _Window:
         who = Person(taken.asked.user, channel)
         row = await self._triage.find(who, press.incident) if deed == "mute" else None
         lost = row.cause.nodes if row and row.cause.code in LOSES_NODE else ()
-        await self._desk.lent.gateway.open_view(taken.key, form(deed, press.incident, channel, self._say, lost))
+        await self._desk.deps.gateway.open_view(taken.key, form(deed, press.incident, channel, self._say, lost))
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
         view: dict[str, Any] = body["view"]
@@ -239,7 +239,7 @@ class _Window:
         question = self._question(user, about[2] if about else user, "")
         state: dict[str, Any] = view.get("state") or {}
         values: dict[str, Any] = state.get("values") or {}
-        if str(_input(values, PERSON).get("selected_user") or "") == self._desk.lent.bot_user:
+        if str(_input(values, PERSON).get("selected_user") or "") == self._desk.deps.bot_user:
             await ack(response_action="errors", errors={PERSON: self._say("triage.not-me")})
             return
         await ack()
@@ -294,7 +294,7 @@ class _Window:
         await self._desk.reply(key, question).answer(message, mark=DONE)
 
     def _question(self, user: str, channel: str, words: str) -> Question:
-        return Question(words=words, user=user, channel=channel, asked_at=self._desk.lent.now(), beside=True)
+        return Question(words=words, user=user, channel=channel, asked_at=self._desk.deps.now(), beside=True)
 
     def _clicked(self, body: dict[str, Any]) -> Question:
         user: str = body["user"]["id"]

@@ -18,8 +18,8 @@ from bot.store.audit import Line
 from bot.store.page_rows import PageRow
 from bot.triage.pages import incident_of, key_of
 from bot.triage.state import Act, Incident, Step, act
+from handlers.deps import Deps
 from handlers.duty import Duty
-from handlers.lent import Lent
 from handlers.oncall.calling import extent_of
 
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
@@ -35,11 +35,11 @@ class Paging:
     """The pagers of the settings."""
 
     def __init__(
-        self, lent: Lent, settings: PagingSettings, owner: str, pace_s: float, soon: Callable[[], None]
+        self, deps: Deps, settings: PagingSettings, owner: str, pace_s: float, soon: Callable[[], None]
     ) -> None:
-        self._lent = lent
+        self._deps = deps
         self._settings = settings
-        self._duties = {one: Duty(lent, f"{DUTY}:{one}", owner, DUTY_S) for one in services_of(settings)}
+        self._duties = {one: Duty(deps, f"{DUTY}:{one}", owner, DUTY_S) for one in services_of(settings)}
         self._pace_s = pace_s
         self._soon = soon
         self._failing: set[str] = set()
@@ -60,20 +60,20 @@ class Paging:
 
         The duty is asked for only then: that writes, and every few seconds would wear a disk out.
         """
-        page = await self._lent.store.pages.next(service)
+        page = await self._deps.store.pages.next(service)
         if page is None:
             return None
-        if (wait := page.next_try_at - self._lent.now()) > 0:
+        if (wait := page.next_try_at - self._deps.now()) > 0:
             return min(wait, self._pace_s)
         if not await self._duties[service].is_mine():
             return None
-        page = await self._lent.store.pages.next(service)  # whoever had the duty may have told the first
+        page = await self._deps.store.pages.next(service)  # whoever had the duty may have told the first
         return await self._tell(page) if page else None
 
     async def _tell(self, page: PageRow) -> float:
         from bot.pager.post import post  # noqa: PLC0415  # httpx is slow to import
 
-        rows, now = self._lent.store.pages, self._lent.now()
+        rows, now = self._deps.store.pages, self._deps.now()
         told = await self._told(page)
         request = told and request_of(page.service, self._settings, told, now)
         if request is None:
@@ -99,19 +99,19 @@ class Paging:
         return min(wait, self._pace_s)
 
     async def _told(self, page: PageRow) -> Told | None:
-        row = await self._lent.store.incidents.get(page.incident)
+        row = await self._deps.store.incidents.get(page.incident)
         if row is None:
             return None
-        counts = (await self._lent.store.incidents.counts([row.id])).get(row.id, Counts())
+        counts = (await self._deps.store.incidents.counts([row.id])).get(row.id, Counts())
         extent = extent_of(row, counts)
-        link = self._lent.permalink(row.channel, row.thread_ts)
+        link = self._deps.permalink(row.channel, row.thread_ts)
         return Told(
             page.action, page.key, row.id, row.cause.claim, extent.severity, row.cluster, link, extent.pods, page.by
         )
 
     async def hear(self, heard: Heard) -> None:
         """Takes over what somebody did at a pager. Raises StoreError; what is none of ours, or old, is nothing."""
-        incident_id, at = incident_of(heard.key), self._lent.now()
+        incident_id, at = incident_of(heard.key), self._deps.now()
 
         def decide(incident: Incident, _firing: bool) -> Step | str:  # noqa: FBT001  # as the store calls it
             if not incident.is_open or key_of(incident_id, incident.page) != heard.key:
@@ -124,5 +124,5 @@ class Paging:
             outcome = step if isinstance(step, str) else "done"
             return Line(heard.by, f"triage-{heard.deed}", f"incident:{incident_id}", outcome, {"pager": heard.service})
 
-        await self._lent.store.incidents.change(incident_id, decide, noted, knows=heard.service)
+        await self._deps.store.incidents.change(incident_id, decide, noted, knows=heard.service)
         self._soon()

@@ -35,8 +35,8 @@ from bot.triage.mute import UNSEEN, Nodes
 from bot.triage.routes import Route
 from bot.triage.state import CALLS, Terms, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
+from handlers.deps import Deps
 from handlers.duty import Duty
-from handlers.lent import Lent
 from handlers.oncall.afterwards import reply_of
 from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
 from handlers.oncall.causes import Found, Sorted, find_causes, standing_of, told_alone
@@ -97,9 +97,9 @@ _NEVER = _Looked(-math.inf)
 class Keeper:
     """Looks after the incidents, each in its channel."""
 
-    def __init__(self, lent: Lent, plan: Plan) -> None:
-        self._lent = lent
-        self._rows = lent.store.incidents
+    def __init__(self, deps: Deps, plan: Plan) -> None:
+        self._deps = deps
+        self._rows = deps.store.incidents
         self._plan = plan
         self.terms = plan.terms
         self.rota = Rota(plan.terms.rota, plan.pagerduty, plan.clock)
@@ -107,7 +107,7 @@ class Keeper:
         self._wake = asyncio.Event()
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self._unread_since: dict[str, float] = {}
-        self._duty = Duty(lent, DUTY, plan.owner, DUTY_S)
+        self._duty = Duty(deps, DUTY, plan.owner, DUTY_S)
         self._began = plan.clock()
         self._has_reconsidered = False
 
@@ -150,12 +150,12 @@ class Keeper:
         """Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent."""
         longest = self._plan.terms.silent_s
         if longest and self._plan.clock() - self._began >= LISTENED_S:
-            await self._rows.silence(ALERTMANAGER, self._lent.now() - longest)
+            await self._rows.silence(ALERTMANAGER, self._deps.now() - longest)
 
     async def _reconsider(self) -> None:
         """What was ignored and fires is routed once more after a start, since the routes may be others now."""
         if not self._has_reconsidered:
-            await self._lent.store.ignored.reconsider()
+            await self._deps.store.ignored.reconsider()
             self._has_reconsidered = True
 
     async def _threads(self) -> list[Row]:
@@ -168,7 +168,7 @@ class Keeper:
             return rows
         counts = await self._rows.counts([row.id for row in rows])
         untold = await self._rows.untold()
-        if is_asked_for(rows, counts, self.terms, self.rota, self._lent.now()):
+        if is_asked_for(rows, counts, self.terms, self.rota, self._deps.now()):
             self._begin("the rota", "", self._ask_rota)
         terms = terms_now(self.terms, self.rota)
         for row in rows:
@@ -203,7 +203,7 @@ class Keeper:
         for cluster, these in unproven.items():
             self._begin("evidence", cluster, partial(self._prove, these))
         for cluster, nodes in lost.items():
-            if self._lent.now() - self._looked.get(cluster, _NEVER).at >= LOOKED_S:
+            if self._deps.now() - self._looked.get(cluster, _NEVER).at >= LOOKED_S:
                 self._begin("nodes", cluster, partial(self._look_for, cluster, nodes))
         return list(self._asking.values())
 
@@ -214,10 +214,10 @@ class Keeper:
 
     async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
         """Which of the nodes are registered by now, or gone; whether any is."""
-        began, say = self._lent.now(), self._lent.say
+        began, say = self._deps.now(), self._deps.say
         self._looked[cluster] = _Looked(began)
         try:
-            async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(cluster) as sources:
+            async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
                 found = {one: await standing_of(sources, one, say) for one in sorted(nodes)}
         except TimeoutError as error:
             raise SourceError(f"no answer within {PATIENCE_S:g} s") from error
@@ -244,7 +244,7 @@ class Keeper:
     async def _without_ignored(self, some: list[Alert]) -> list[Alert]:
         wanted, unwanted = without_ignored(some, self._plan.routes)
         if unwanted:
-            await self._lent.store.ignored.add(unwanted)
+            await self._deps.store.ignored.add(unwanted)
             names = ", ".join(
                 f"{name!r}: {count}" for name, count in Counter(one.name for one in unwanted).most_common(5)
             )
@@ -267,7 +267,7 @@ class Keeper:
 
     def _limit(self, channel: str) -> Limit | None:
         most = self._plan.threads_per_minute
-        claim = self._lent.say("triage.storm", most=most)
+        claim = self._deps.say("triage.storm", most=most)
         return Limit(most, gathering(channel, claim)) if most else None
 
     async def open_cause(self, row: Row, named: str) -> bool:
@@ -289,9 +289,9 @@ class Keeper:
         """None yet while the cluster cannot be read; after a while, what the alerts say themselves."""
         since = self._unread_since.setdefault(cluster, self._plan.clock())
         try:
-            async with asyncio.timeout(PATIENCE_S), self._lent.open_sources(cluster) as sources:
+            async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
                 with bugs_as_errors():
-                    found = await find_causes(sources, some, self._lent.say)
+                    found = await find_causes(sources, some, self._deps.say)
         except (BotError, TimeoutError) as error:
             why = error.message if isinstance(error, BotError) else f"no answer within {PATIENCE_S:g} s"
             log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)
@@ -304,7 +304,7 @@ class Keeper:
     # ----------------------------------------------------------------------------------------------- one incident
 
     async def _keep(self, row: Row, terms: Terms, counts: Counts, untold: Sequence[Event]) -> None:
-        now = self._lent.now()
+        now = self._deps.now()
         incident = row.incident
         looked = self._looked.get(row.cluster, _NEVER)
         seen = looked.nodes if looked.at >= incident.since else UNSEEN  # else it was before the mute
@@ -327,10 +327,10 @@ class Keeper:
         head = head_of(row, counts)
         if row.thread_ts:  # an edit calls nobody, as the first post would
             head = head._replace(call=call_to_come(row, counts, self.terms, self.rota.expected()))
-        message = render_head(head, self._lent.say)
+        message = render_head(head, self._deps.say)
         said = _digest([row.incident.state, row.incident.owner, row.incident.called, head.severity])
         looks = _digest([message.text, message.blocks])
-        waited = self._lent.now() - row.shown_at
+        waited = self._deps.now() - row.shown_at
         if row.shown.endswith(looks) and (row.thread_ts or waited < NOT_POSTED_S):
             return
         if waited < DEBOUNCE_S and row.shown.startswith(said):
@@ -355,7 +355,7 @@ class Keeper:
         A recording that is made again is another file. What was given before this was interrupted stays as it is.
         """
         if not await self._rows.has_evidence(row):
-            message, more = await self._found(row, head), details(head, self._lent.say)
+            message, more = await self._found(row, head), details(head, self._deps.say)
             if message.blocks or more:
                 message = message._replace(blocks=(*message.blocks, *more))
                 await self._put(row, evidence_key(row.id), message, severity=head.severity, thread_ts=row.thread_ts)
@@ -365,19 +365,19 @@ class Keeper:
     async def _found(self, row: Row, head: Head) -> Message:
         """What is known of the cause; without blocks where none was found."""
         if not (row.cause.code and row.cause.subject):
-            return progress(self._lent.say("triage.alerts-say"))
+            return progress(self._deps.say("triage.alerts-say"))
         verb = "why" if "/" in row.cause.subject else "nodes"
         asked = Asked(verb, row.cause.subject, f"incident-{row.id}.tar.gz", row.cause.nodes, head.severity)
-        return await evidence(self._lent, row.cluster, asked)
+        return await evidence(self._deps, row.cluster, asked)
 
     async def _reply(self, row: Row, counts: Counts, untold: Sequence[Event]) -> None:
         for event in untold:
             severity: Severity = "critical" if event.news.turn in CALLS else "warning"
-            message = await reply_of(self._lent.store, head_of(row, counts), event, self._lent.say)
+            message = await reply_of(self._deps.store, head_of(row, counts), event, self._deps.say)
             key = f"{head_key(row.id)}:{event.seq}"
-            link = self._lent.permalink(row.channel, row.thread_ts)
-            if elsewhere := told_elsewhere(row, event.news, link, self._lent.say):
-                await self._lent.outbox.put(key, *elsewhere, severity=severity)
+            link = self._deps.permalink(row.channel, row.thread_ts)
+            if elsewhere := told_elsewhere(row, event.news, link, self._deps.say):
+                await self._deps.outbox.put(key, *elsewhere, severity=severity)
             await self._put(row, key, message, severity=severity, thread_ts=row.thread_ts)
             await self._rows.told(row.id, event.seq)
 
@@ -391,7 +391,7 @@ class Keeper:
         thread_ts: str = "",
         update_ts: str = "",
     ) -> None:
-        put = self._lent.outbox.put
+        put = self._deps.outbox.put
         await put(key, row.channel, message, severity=severity, thread_ts=thread_ts, update_ts=update_ts)
 
 

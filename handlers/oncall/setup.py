@@ -13,8 +13,8 @@ from bot.pagerhooks import Hear, hooks_of
 from bot.settings.schema import OncallSettings, Settings
 from bot.triage.hours import read_hours
 from bot.triage.state import Terms
+from handlers.deps import Deps
 from handlers.desk import Desk
-from handlers.lent import Lent
 from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Digests
 from handlers.oncall.paging import Paging
@@ -46,10 +46,10 @@ async def oncall_desk(
 
     `identity` is this process's alone.
     """
-    lent, given = desk.lent, settings.oncall
-    reading = lent._replace(open_sources=desk.reading)  # whoever asks for digests waits as for other answers
-    async with incidents_kept(settings, lent, clock, identity=identity, pace=pace) as kept:
-        triage = TriageDesk(lent, kept.keeper, given.responders) if kept and given else None
+    deps, given = desk.deps, settings.oncall
+    reading = deps._replace(open_sources=desk.reading)  # whoever asks for digests waits as for other answers
+    async with incidents_kept(settings, deps, clock, identity=identity, pace=pace) as kept:
+        triage = TriageDesk(deps, kept.keeper, given.responders) if kept and given else None
         digests = Digests(reading, report=triage.posted_report) if triage else Digests(reading)
         async with in_background(digests.run(clock)):
             yield Oncall(digests, triage, kept and kept.ears)
@@ -57,7 +57,7 @@ async def oncall_desk(
 
 @asynccontextmanager
 async def incidents_kept(
-    settings: Settings, lent: Lent, clock: Clock, *, identity: str, pace: float
+    settings: Settings, deps: Deps, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[Kept | None]:
     """While it lasts, clusters are watched and incidents looked after, and pagers told; None without settings for that.
 
@@ -68,11 +68,11 @@ async def incidents_kept(
     if given is None:
         yield None
         return
-    keeper = Keeper(lent, plan(given, lent, identity, pace))
+    keeper = Keeper(deps, plan(given, deps, identity, pace))
     patience = Patience(given.pending_minutes, given.pending_minutes_in)
-    watcher = Watcher(lent, keeper, lent.clusters or (lent.usual,), patience, identity)
-    paging = Paging(lent, given.paging, identity, pace, keeper.soon)
-    take = hearing(keeper.take, lent.store.marks) if given.watchdog_minutes else keeper.take
+    watcher = Watcher(deps, keeper, deps.clusters or (deps.usual,), patience, identity)
+    paging = Paging(deps, given.paging, identity, pace, keeper.soon)
+    take = hearing(keeper.take, deps.store.marks) if given.watchdog_minutes else keeper.take
     async with in_background(keeper.run(clock), watcher.run(clock), paging.run(clock)):
         yield Kept(keeper, Ears(take, paging.hear))
 
@@ -83,7 +83,7 @@ def intake_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], h
     return Intake(take, stopping, token, given.user, password, hooks_of(given.paging, hear, stopping))
 
 
-def plan(given: OncallSettings, lent: Lent, identity: str, pass_s: float) -> Plan:
+def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> Plan:
     """How incidents are looked after. An alert whose label names no cluster of ours is about the usual one."""
     terms = Terms(
         given.settled_minutes * 60.0,
@@ -98,11 +98,11 @@ def plan(given: OncallSettings, lent: Lent, identity: str, pass_s: float) -> Pla
         given.critical_at_once,
         services_of(given.paging),
     )
-    usual = given.cluster or lent.usual
+    usual = given.cluster or deps.usual
     return Plan(
         given.channel,
         terms,
-        lent.clusters,
+        deps.clusters,
         usual,
         identity,
         pass_s,

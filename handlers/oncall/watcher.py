@@ -17,8 +17,8 @@ from bot.errors import BotError
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap
 from bot.triage.webhook import Alert
+from handlers.deps import Deps
 from handlers.duty import Duty
-from handlers.lent import Lent
 from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.passes import Keeper
 from playbooks.gather.waiting import gather_waiting
@@ -47,13 +47,13 @@ class Patience(NamedTuple):
 class Watcher:
     """Looks at clusters now and then."""
 
-    def __init__(self, lent: Lent, keeper: Keeper, clusters: Sequence[str], patience: Patience, owner: str) -> None:
-        self._lent = lent
-        self._rows = lent.store.incidents
+    def __init__(self, deps: Deps, keeper: Keeper, clusters: Sequence[str], patience: Patience, owner: str) -> None:
+        self._deps = deps
+        self._rows = deps.store.incidents
         self._keeper = keeper
         self._clusters = clusters
         self._patience = patience
-        self._duty = Duty(lent, DUTY, owner, patience.look_s * 2.5)
+        self._duty = Duty(deps, DUTY, owner, patience.look_s * 2.5)
         self._seen_before: dict[str, set[str]] = {}
 
     async def run(self, clock: Clock) -> None:
@@ -69,7 +69,7 @@ class Watcher:
         await self._rows.unwatch(SOURCE, self._clusters)
         for cluster in self._clusters:
             try:
-                async with asyncio.timeout(_READING_S), self._lent.open_sources(cluster) as sources:
+                async with asyncio.timeout(_READING_S), self._deps.open_sources(cluster) as sources:
                     with bugs_as_errors():
                         given = [*await self._pods(sources, cluster), *await self._trouble(sources, cluster)]
             except (BotError, TimeoutError) as error:  # the other clusters are looked at
@@ -99,7 +99,7 @@ class Watcher:
         given: list[Alert] = []
         known = [one for one in await self._rows.firing_of(SOURCE, cluster) if not one.pod]
         for verb, codes in WATCHED.items():
-            report = await all_findings(sources, verb, self._lent.say)
+            report = await all_findings(sources, verb, self._deps.say)
             now = sources.cluster.now()
             bad = (one for one in report.findings if one.code in codes)
             found = [alert for one in bad for alert in _of_finding(cluster, one, now, report.gaps)]

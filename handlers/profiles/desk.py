@@ -52,7 +52,7 @@ class ProfileDesk:
 
     def __init__(self, desk: Desk, settings: ProfileSettings) -> None:
         self._desk = desk
-        self._lent = desk.lent
+        self._deps = desk.deps
         self._settings = settings
         self._captures = Captures[Snapshot]()
         self._room = Room()
@@ -92,19 +92,19 @@ class ProfileDesk:
                 if await self._desk.was_answered(key, question):
                     return
                 raise NotDone("not-done-interrupted")
-            say = self._lent.texts(asked.options.get("lang"))
+            say = self._deps.texts(asked.options.get("lang"))
             message = await self._message(key, question, asked, reply, say)
         await reply.answer(message, mark=DONE)
 
     async def _message(self, key: str, question: Question, asked: ProfileAsked, reply: Reply, say: Texts) -> Message:
         if isinstance(asked.request, Request):
             return await self._capture(key, question, asked, reply, say)
-        rows = self._lent.store.profiles
+        rows = self._deps.store.profiles
         if isinstance(asked.request, ShowKept):
-            report = kept_report(await rows.listed(), self._lent.now(), say)
+            report = kept_report(await rows.listed(), self._deps.now(), say)
             return render_report(report, say, channel_buttons=False, words=question.words, everything=True)
         async with self._room.study():
-            return await study(asked.request.words, rows, self._lent.now(), say, self._room.run)
+            return await study(asked.request.words, rows, self._deps.now(), say, self._room.run)
 
     # ------------------------------------------------------------------------------------------------- taking one
 
@@ -114,7 +114,7 @@ class ProfileDesk:
         request = asked.request.within(
             longest_s=settings.longest_s, limit_bytes=settings.most_bytes, namespaces=settings.namespaces
         )
-        cluster = self._lent.cluster_of(asked.options.get("cluster") or await usual_cluster(self._lent, question))
+        cluster = self._deps.cluster_of(asked.options.get("cluster") or await usual_cluster(self._deps, question))
         wanted = Wanted(cluster, str(request.target or ""), request.kind, request.seconds)
         joined = say("profile.joined") if self._captures.is_running(wanted) else ""
         waiting = self._taken(wanted, request, question, say)
@@ -127,13 +127,13 @@ class ProfileDesk:
             taken = f"{request.kind} {answer.kept.target}"
             taken += f" {format_duration(request.seconds)}" if request.seconds else ""
             news = News("profile-taken", question.user, taken)
-            await note_done(self._lent, question.channel, question.thread_ts, news, key)
+            await note_done(self._deps, question.channel, question.thread_ts, news, key)
         return answer.message
 
     async def _taken(self, wanted: Wanted, request: Request, question: Question, say: Texts) -> Answer:
         """Who shares what is being taken needs no room for another one: asked last, since what is taken may end."""
         async with AsyncExitStack() as stack:
-            async with audited(self._lent.store.audit, question, wanted.cluster, request):
+            async with audited(self._deps.store.audit, question, wanted.cluster, request):
                 if not self._captures.is_running(wanted):
                     await stack.enter_async_context(self._room.capture())
                 snapshot = await self._captures.take(wanted, partial(self._gather, wanted.cluster, request))
@@ -154,7 +154,7 @@ class ProfileDesk:
             del self._waiting[key]
 
     async def _gather(self, cluster: str, request: Request) -> Snapshot:
-        async with self._lent.open_sources(cluster) as sources:
+        async with self._deps.open_sources(cluster) as sources:
             return await gather(request, sources)
 
     async def _keep(self, answer: Answer) -> None:
@@ -163,7 +163,7 @@ class ProfileDesk:
             return
         settings = self._settings
         try:
-            await self._lent.store.profiles.keep(
+            await self._deps.store.profiles.keep(
                 answer.kept,
                 answer.content,
                 most=settings.kept,

@@ -52,7 +52,7 @@ class _Window:
         self._of_cancel = desk.kinds.add(Kind("profile-cancel", Nothing, self._cancel))
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._desk.lent.bot_user)
+        return mentioned_words(event, self._desk.deps.bot_user)
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -77,7 +77,7 @@ class _Window:
         await ack()
         value = read_value(_action(body)["value"])
         words = as_delivered(value.words) if value else ""
-        if value and value.cluster in self._desk.lent.clusters and "--cluster" not in words:
+        if value and value.cluster in self._desk.deps.clusters and "--cluster" not in words:
             words = f"--cluster {value.cluster} {words}"
         await self._profiles.ask(body["trigger_id"], self._clicked(body, words))
 
@@ -89,7 +89,7 @@ class _Window:
 
     async def _cancel(self, taken: Taken[Nothing]) -> None:
         """What is taken here was cancelled by then; so it is taken elsewhere, or not at all."""
-        told = Message(self._desk.lent.say("profile.elsewhere"))
+        told = Message(self._desk.deps.say("profile.elsewhere"))
         await self._desk.reply(taken.key, taken.asked).answer(told, mark=DONE)
 
     def _clicked(self, body: dict[str, Any], words: str) -> Question:
@@ -104,7 +104,7 @@ class _Window:
         return self._question(user, room.get("id") or user, words, thread_ts=thread_ts, response_url=url, beside=True)
 
     def _question(self, user: str, channel: str, words: str, **about: Any) -> Question:
-        return Question(words=words, user=user, channel=channel, asked_at=self._desk.lent.now(), **about)
+        return Question(words=words, user=user, channel=channel, asked_at=self._desk.deps.now(), **about)
 
 
 def _action(body: dict[str, Any]) -> dict[str, Any]:

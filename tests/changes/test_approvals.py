@@ -23,7 +23,7 @@ from handlers.changes.journal import ChangeJournal
 from handlers.changes.making import Capture
 from handlers.changes.sites import Site, Sites
 from handlers.changes.terms import Pending, Person
-from handlers.lent import Lent
+from handlers.deps import Deps
 from tests.changes.deployments import NOW
 from tests.changes.memory import Cluster, Replica
 from tests.changes.test_journal import RECORD
@@ -33,9 +33,9 @@ UNUSED: Any = None
 LINUS = Person("U2", "C1")
 
 
-def lent_of(store: Store, now: Callable[[], float], clusters: tuple[str, ...]) -> Lent:
+def lent_of(store: Store, now: Callable[[], float], clusters: tuple[str, ...]) -> Deps:
     """What needs neither Slack nor what is read of a cluster."""
-    return Lent(
+    return Deps(
         gateway=UNUSED,
         outbox=Outbox(store, UNUSED),
         store=store,
@@ -57,7 +57,7 @@ class Clusters:
         self.cluster = Cluster()
         self.replicas = {name: Replica(self.cluster, UNUSED, skew_s) for name in ("a", "b")}
         self.hanging: set[str] = set()
-        lent = lent_of(store, self.replicas["a"].now, ("a", "b"))
+        deps = lent_of(store, self.replicas["a"].now, ("a", "b"))
         capture: Capture = UNUSED
 
         @asynccontextmanager
@@ -67,12 +67,12 @@ class Clusters:
             yield self.replicas[name].writer()
 
         def site(name: str, writer: Any) -> Site:
-            journal = ChangeJournal(name, lambda: lent, AccessSettings())
+            journal = ChangeJournal(name, lambda: deps, AccessSettings())
             changer = Changer(writer, journal, now=self.replicas[name].now)
             return Site(name, writer, changer, journal, asyncio.Lock())
 
         access = Access(frozenset({"U1"}), frozenset({"U2"}), two_person=True)
-        self.desk = ChangeDesk(lent, access, Groups(UNUSED, ()), Sites(opened, site), capture)
+        self.desk = ChangeDesk(deps, access, Groups(UNUSED, ()), Sites(opened, site), capture)
 
     async def asked(self, change_id: str, cluster: str, *, ago_s: float) -> None:
         """Ada asked for it so long ago."""

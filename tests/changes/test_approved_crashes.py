@@ -37,7 +37,7 @@ from handlers.changes.desk import ChangeDesk
 from handlers.changes.setup import Changing, LookedAfter
 from handlers.changes.terms import Person
 from handlers.changes.words import Raise
-from handlers.lent import Lent
+from handlers.deps import Deps
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
@@ -98,7 +98,7 @@ class Place:
 
         async with open_store(f"sqlite:///{self.database}", now=self.now) as store:
             outbox = Outbox(store, self.gateway)
-            lent = Lent(
+            deps = Deps(
                 gateway=self.gateway,
                 outbox=steps.of(outbox),
                 store=_SteppedStore(store, steps),
@@ -111,7 +111,7 @@ class Place:
                 now=self.now,
             )
             here = LookedAfter(Settings(access=access), (), sources, Changing(writing, capture), self.now)
-            yield here.begin(lent), here
+            yield here.begin(deps), here
 
     async def new_case(self) -> None:
         """A new store, and the Deployment as it was, rolled out."""

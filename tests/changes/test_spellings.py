@@ -309,9 +309,9 @@ def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_is_tol
             with pytest.raises(Killed):
                 await here.raise_(Steps(whole.names.index("set_verbosity"), "after"))
             assert set(here.cluster.levels.values()) == {"3", "6"}
-            lent: Any = SimpleNamespace(store=store)
+            deps: Any = SimpleNamespace(store=store)
             unused: Any = None
-            maker = Maker(lent, unused, unused, exact=False)
+            maker = Maker(deps, unused, unused, exact=False)
             site = Site("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
             assert await maker.became(site, "c1") == "raised"
             assert set(here.cluster.levels.values()) == {"6"}

@@ -37,9 +37,9 @@ from handlers.changes import listeners as changes
 from handlers.changes.desk import ChangeDesk
 from handlers.changes.setup import Changing, LookedAfter
 from handlers.deeds import Deed
+from handlers.deps import Deps
 from handlers.desk import Desk
 from handlers.leftovers import Leftovers
-from handlers.lent import Lent
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
 from handlers.oncall.desk import TriageDesk
@@ -125,7 +125,7 @@ class Bot(NamedTuple):
     leftovers: Leftovers
     change: ChangeDesk
     here: LookedAfter
-    lent: Lent
+    deps: Deps
     life: Life
 
     async def does(self, kind: str, asked: Question, details: Any = None, *, key: str = KEY) -> None:
@@ -137,7 +137,7 @@ class Bot(NamedTuple):
 
     async def ended(self) -> None:
         for _ in range(2):  # what ends may have asked something
-            assert (await self.lent.work.drain(60)).lost == 0 or self.life.dead
+            assert (await self.deps.work.drain(60)).lost == 0 or self.life.dead
 
     async def resumes(self) -> None:
         await self.leftovers.resume()
@@ -201,7 +201,7 @@ class Place:
         settings = Settings(access=access)
         async with open_store(f"sqlite:///{self.database}", alone=True, now=self.now) as opened:
             store = store_of(life.of(opened))
-            lent = Lent(
+            deps = Deps(
                 gateway=life.of(self.gateway),
                 outbox=life.of(Outbox(opened, self.gateway)),
                 store=store,
@@ -214,16 +214,16 @@ class Place:
                 now=self.now,
             )
             here = LookedAfter(settings, (), sources, Changing(writing, capture), self.now)
-            change, desk = here.begin(lent), Desk(lent)
-            digests, listening = Digests(lent), Grouped()
+            change, desk = here.begin(deps), Desk(deps)
+            digests, listening = Digests(deps), Grouped()
             profiling.register(listening, desk, ProfileDesk(desk, ProfileSettings()))
             changes.register(listening, desk, change)
-            keeper = Keeper(lent, Plan(self.room, Terms(), (), "", "test"))
-            triage.register(listening, desk, TriageDesk(lent, keeper, ()), digests)
+            keeper = Keeper(deps, Plan(self.room, Terms(), (), "", "test"))
+            triage.register(listening, desk, TriageDesk(deps, keeper, ()), digests)
             digest_form.register(listening, desk, digests)
             fit_form.FitForm(desk)
             home.register(listening, desk, change.access, None)
-            yield Bot(desk, Leftovers(desk), change, here, lent, life)
+            yield Bot(desk, Leftovers(desk), change, here, deps, life)
 
     async def new_case(self) -> None:
         """A new store, and the Deployment as it was, rolled out."""

@@ -33,7 +33,7 @@ async def _kept(place: Place, kind: str, words: str = "", details: Any = None) -
     """A process took the deed, and ended before it did anything."""
     deed = Deed(kind, place.asked(words), msgspec.Raw(msgspec.json.encode(details or {})))
     async with place.bot() as bot:
-        await bot.lent.store.claim(KEY, msgspec.json.encode(deed).decode())
+        await bot.deps.store.claim(KEY, msgspec.json.encode(deed).decode())
 
 
 async def _told_after_a_restart(place: Place) -> str:
@@ -171,7 +171,7 @@ def test_a_deed_that_may_take_long_stays_its_replica_s_as_long(tmp_path: Path) -
                 place.ahead_s = at
                 assert await other.leftovers.resume() == 0
             place.ahead_s = 370
-            assert [key for key, _ in await other.lent.store.unfinished()] == [KEY]
+            assert [key for key, _ in await other.deps.store.unfinished()] == [KEY]
             gate.set()
             await one.ended()
             assert await other.leftovers.resume() == 0
@@ -234,7 +234,7 @@ def test_a_form_in_progress_at_a_stop_is_carried_out_after_the_start(tmp_path: P
             assert known
             await bot.desk.do(KEY, known[0], asked, known[1].details)
             await hanging.reached.wait()
-            assert await bot.lent.work.drain(0) == (1, 0)
+            assert await bot.deps.work.drain(0) == (1, 0)
         assert place.told() == []
         async with place.bot() as bot:
             await bot.resumes()

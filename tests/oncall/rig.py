@@ -17,7 +17,7 @@ from bot.texts import Texts
 from bot.triage.routes import Route
 from bot.triage.state import Terms
 from bot.triage.webhook import Alert
-from handlers.lent import Lent
+from handlers.deps import Deps
 from handlers.oncall.passes import Keeper, Plan
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer, VirtualClock
@@ -55,8 +55,8 @@ class Rig:
             raise self.down
         yield Sources(RecordedCluster.open(self.recording))
 
-    def lent(self, store: Any = None, outbox: Any = None) -> Lent:
-        return Lent(
+    def deps(self, store: Any = None, outbox: Any = None) -> Deps:
+        return Deps(
             gateway=self.bot.gateway,
             outbox=outbox or self.outbox,
             store=store or self.store,
@@ -92,8 +92,8 @@ class Rig:
             routes=routes,
         )
         if steps is None:
-            return Keeper(self.lent(), plan)
-        return Keeper(self.lent(_Store(self.store, steps), steps.of(self.outbox)), plan)
+            return Keeper(self.deps(), plan)
+        return Keeper(self.deps(_Store(self.store, steps), steps.of(self.outbox)), plan)
 
     async def send(self) -> None:
         """Lets the outbox say what it has, as slowly as Slack wants it."""

@@ -11,7 +11,7 @@ from bot.clock import Clock
 from bot.errors import SourceError
 from bot.settings.schema import ClusterSettings, OncallSettings
 from bot.triage.state import Act, act
-from handlers.lent import Lent
+from handlers.deps import Deps
 from handlers.oncall.passes import PATIENCE_S, SORTED_AT_ONCE, Keeper
 from handlers.oncall.setup import plan
 from handlers.oncall.watcher import Patience, Watcher
@@ -25,15 +25,15 @@ from tests.stores import NewDatabase
 HERE = OncallSettings(channel=ONCALL, token=GIVEN.token)
 
 
-def one_cluster(rig: Rig) -> tuple[Lent, Keeper]:
-    lent = rig.lent()._replace(clusters=("prod",), usual="prod")
-    return lent, Keeper(lent, plan(HERE, lent, "one", 60.0)._replace(clock=rig.bot.clock.now))
+def one_cluster(rig: Rig) -> tuple[Deps, Keeper]:
+    deps = rig.deps()._replace(clusters=("prod",), usual="prod")
+    return deps, Keeper(deps, plan(HERE, deps, "one", 60.0)._replace(clock=rig.bot.clock.now))
 
 
 def test_alertmanager_and_the_watcher_mean_the_one_cluster_without_naming_it(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        lent, keeper = one_cluster(rig)
-        await Watcher(lent, keeper, lent.clusters, Patience(minutes=1), "one").look()
+        deps, keeper = one_cluster(rig)
+        await Watcher(deps, keeper, deps.clusters, Patience(minutes=1), "one").look()
         await keeper.take([pending(0), pending(3, cluster="a label of Prometheus")])
         await rig.passes(50, keeper, step_s=50)
         [head] = [one for one in rig.heads() if "card-insufficient-memory" in text(one)]
@@ -63,8 +63,8 @@ def test_where_the_settings_name_no_cluster_an_alert_that_names_one_is_about_the
     database: str, tmp_path: Path, given: OncallSettings
 ) -> None:
     async def scene(rig: Rig) -> None:
-        lent = rig.lent()
-        keeper = Keeper(lent, plan(given, lent, "one", 60.0)._replace(clock=rig.bot.clock.now))
+        deps = rig.deps()
+        keeper = Keeper(deps, plan(given, deps, "one", 60.0)._replace(clock=rig.bot.clock.now))
         await keeper.take([pending(0, cluster="prod"), pending(3), pending(6, cluster="another")])
         await rig.passes(50, keeper, step_s=50)
         [head] = rig.heads()
@@ -96,8 +96,8 @@ def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(databas
             async with rig.sources(cluster) as opened:
                 yield opened
 
-        lent = rig.lent()._replace(clusters=("hangs", "well"), open_sources=sources)
-        keeper = Keeper(lent, plan(HERE, lent, "one", 0.01)._replace(clock=rig.bot.clock.now))
+        deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
+        keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
         async with running(keeper):
             await keeper.take([pending(0, cluster="hangs"), pending(3, cluster="well")])
             await hanging.wait()
@@ -138,8 +138,8 @@ def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_held_u
             async with rig.sources(cluster) as opened:
                 yield opened
 
-        lent = rig.lent()._replace(clusters=("hangs", "well"), open_sources=sources)
-        keeper = Keeper(lent, plan(HERE, lent, "one", 0.01)._replace(clock=rig.bot.clock.now))
+        deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
+        keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
         crowd = [pending(pod=f"stuck-{number}", cluster="hangs") for number in range(SORTED_AT_ONCE)]
         await rig.store.incidents.take(crowd)
         async with running(keeper):
@@ -156,13 +156,13 @@ def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_ove
     database: str, tmp_path: Path
 ) -> None:
     async def scene(rig: Rig) -> None:
-        both = rig.lent()._replace(clusters=("prod", "old"))
+        both = rig.deps()._replace(clusters=("prod", "old"))
         before = Keeper(both, plan(HERE, both, "one", 60.0)._replace(clock=rig.bot.clock.now))
         await Watcher(both, before, both.clusters, Patience(minutes=1), "one").look()
         await rig.passes(10, before)
-        lent, keeper = one_cluster(rig)
+        deps, keeper = one_cluster(rig)
         assert len(await rig.store.incidents.firing_of("watch", "old")) == 1
-        await Watcher(lent, keeper, ("prod",), Patience(minutes=1), "one").look()
+        await Watcher(deps, keeper, ("prod",), Patience(minutes=1), "one").look()
         await rig.passes(400, keeper, step_s=100)
         assert await rig.store.incidents.firing_of("watch", "old") == []
         assert len(await rig.store.incidents.firing_of("watch", "prod")) == 1

@@ -41,7 +41,7 @@ class _Stepped:
 
 
 async def _act(rig: Rig, wanted: Wanted, once: Once, steps: Steps) -> None:
-    desk = TriageDesk(rig.lent(_Stepped(rig.store, steps)), rig.keeper(), ())
+    desk = TriageDesk(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
     [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
     found = await desk.find(ADA, row.id)
     await desk.act(ADA, found, wanted, once)
@@ -70,7 +70,7 @@ def test_killed_at_any_step_a_deed_is_done_once(
                     await _act(rig, wanted, Once("trigger", clicked), Steps(at, when))
                 await rig.bot.clock.advance(200)
                 steps = Steps()
-                desk = TriageDesk(rig.lent(_Stepped(rig.store, steps)), rig.keeper(), ())
+                desk = TriageDesk(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
                 await desk.act(ADA, row, wanted, Once("trigger", clicked, is_again=True))
                 turns = Counter(one.news.turn for one in await rig.store.incidents.timeline(row.id))
                 assert turns[turn] == 1, (at, when, turns)

@@ -36,8 +36,8 @@ TO_NINE = 17 * 3600.0
 
 def digests(rig: Rig, steps: Steps | None = None) -> Digests:
     if steps is None:
-        return Digests(rig.lent())
-    return Digests(rig.lent(_Digests(rig.store, steps), steps.of(rig.outbox)))
+        return Digests(rig.deps())
+    return Digests(rig.deps(_Digests(rig.store, steps), steps.of(rig.outbox)))
 
 
 class _Digests(_Store):
@@ -92,7 +92,7 @@ def test_several_clusters_are_read_at_once_but_not_all(database: str, tmp_path: 
             raise SourceError(f"{cluster} is down")
             yield
 
-        desk = Digests(rig.lent()._replace(open_sources=sources))
+        desk = Digests(rig.deps()._replace(open_sources=sources))
         for number in range(2 * TOGETHER):
             await desk.do(f"k{number}", WHO, Add(NINE), f"cluster-{number}")
         await after(rig, TO_NINE + 60, desk)
@@ -139,7 +139,7 @@ def test_a_temporary_change_that_was_begun_since_is_news(database: str, tmp_path
     async def scene(rig: Rig) -> None:
         await digests(rig).do("k", WHO, Add(NINE), "")
         await after(rig, TO_NINE + 60)
-        await rig.store.changes(rig.lent().cluster_of("")).planned(RECORD, "u-1")
+        await rig.store.changes(rig.deps().cluster_of("")).planned(RECORD, "u-1")
         await after(rig, DAY)
         told = text(rig.heads()[-1])
         assert f"Temporary changes: new: {RECORD.target} {RECORD.flag} {RECORD.new}" in told
@@ -240,7 +240,7 @@ def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(data
                 yield sources
             reading -= 1
 
-        desk, quiet = Desk(rig.lent()._replace(open_sources=crowded)), Settings()
+        desk, quiet = Desk(rig.deps()._replace(open_sources=crowded)), Settings()
         async with Clock() as clock, oncall_desk(quiet, desk, clock, identity="one", pace=60.0) as oncall:
             asked = (oncall.digests.do(str(number), WHO, Post(), "") for number in range(2 * AT_ONCE))
             await asyncio.gather(*asked)

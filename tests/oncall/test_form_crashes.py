@@ -40,11 +40,11 @@ FORMS: dict[str, tuple[dict[str, str], Turn]] = {
 async def _a_desk(rig: Rig, life: Life) -> AsyncGenerator[Desk]:
     """One process, of which every write is a step."""
     store = life.of(rig.store)
-    lent = rig.lent(store, life.of(rig.outbox))._replace(gateway=life.of(rig.bot.gateway), work=Work(store, deed_s=60))
-    desk = Desk(lent)
-    register(Grouped(), desk, TriageDesk(lent, rig.keeper(), ()), Digests(lent))
+    deps = rig.deps(store, life.of(rig.outbox))._replace(gateway=life.of(rig.bot.gateway), work=Work(store, deed_s=60))
+    desk = Desk(deps)
+    register(Grouped(), desk, TriageDesk(deps, rig.keeper(), ()), Digests(deps))
     yield desk
-    assert (await lent.work.drain(60)).lost == 0 or life.dead
+    assert (await deps.work.drain(60)).lost == 0 or life.dead
 
 
 async def _submitted(rig: Rig, deed: str, life: Life) -> str:

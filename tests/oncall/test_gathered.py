@@ -79,7 +79,7 @@ def test_a_name_that_is_opened_has_its_own_thread_and_leaves_the_one_that_gather
 ) -> None:
     async def scene(rig: Rig) -> None:
         keeper, ada = rig.keeper(threads_per_minute=3), Person("U0ADA00001", ONCALL)
-        desk = TriageDesk(rig.lent(), keeper, ())
+        desk = TriageDesk(rig.deps(), keeper, ())
         row = await rig.store.incidents.get(await gathering(rig, keeper, 10, 3))
         assert row
         await desk.open_cause(ada, row, digest_of("Disk0007"))

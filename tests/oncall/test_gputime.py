@@ -104,7 +104,7 @@ def test_the_summary_the_export_and_the_report_tell_gpu_hours_also_of_what_came_
 
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        desk = TriageDesk(rig.lent(), keeper, ())
+        desk = TriageDesk(rig.deps(), keeper, ())
         await at(rig, "08:00", keeper, pending(0), pending(0, name="PodStuck"), pending(3))
         await at(rig, "08:10", keeper, over(0, "08:10"), over(0, "08:10", "PodStuck"))
         await at(rig, "08:20", keeper, pending(0, starts_at="2027-01-15T08:20:00Z"))
@@ -123,7 +123,7 @@ def test_the_summary_the_export_and_the_report_tell_gpu_hours_also_of_what_came_
 def test_a_pod_that_is_gone_when_its_alert_comes_gets_no_invented_figure(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        desk = TriageDesk(rig.lent(), keeper, ())
+        desk = TriageDesk(rig.deps(), keeper, ())
         await at(rig, "08:00", keeper, pending(pod="gone-1"))
         await at(rig, "08:10", keeper)
         [row] = await rig.store.incidents.opened()

@@ -49,9 +49,9 @@ def test_the_ack_of_a_word_in_a_thread_does_not_wait_for_a_store_that_hangs(
 ) -> None:
     async def scene(rig: Rig) -> None:
         store = _Hanging(rig.store)
-        desk = Desk(rig.lent(store))
-        app = build_app(rig.bot.slack.api_url, "xoxb-1", await rig.bot.gateway.identity(), desk.lent.work.kept)
-        register(app, desk, TriageDesk(desk.lent, rig.keeper(), ()), Digests(desk.lent))
+        desk = Desk(rig.deps(store))
+        app = build_app(rig.bot.slack.api_url, "xoxb-1", await rig.bot.gateway.identity(), desk.deps.work.kept)
+        register(app, desk, TriageDesk(desk.deps, rig.keeper(), ()), Digests(desk.deps))
         mention.register(app, desk)
         await rig.bot.slack.say("ada", ONCALL, "look at this")
         [head] = [one for _, one in rig.bot.slack.workspace.everything(ONCALL) if one.get("text") == "look at this"]

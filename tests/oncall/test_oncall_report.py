@@ -45,7 +45,7 @@ def test_calls_are_those_of_the_period_also_for_incidents_that_opened_before() -
 def test_the_report_of_a_week_counts_what_happened_and_what_is_open(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        desk = TriageDesk(rig.lent(), keeper, ())
+        desk = TriageDesk(rig.deps(), keeper, ())
         assert "last 7 days: 0 incidents opened" in (await desk.report()).text
         await keeper.take([pending(number) for number in range(4)])
         await rig.passes(120, keeper, step_s=60)

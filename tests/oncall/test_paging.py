@@ -47,8 +47,8 @@ class Paged:
         self.keeper: Keeper = rig.keeper(terms=self.terms)
         self.paging = self.a_sender()
 
-    def a_sender(self, lent: Any = None) -> Paging:
-        return Paging(lent or self.rig.lent(), self.settings, "one", 5.0, lambda: None)
+    def a_sender(self, deps: Any = None) -> Paging:
+        return Paging(deps or self.rig.deps(), self.settings, "one", 5.0, lambda: None)
 
     async def passes(self, seconds: float, step_s: float = 100.0) -> None:
         end = self.rig.now + seconds
@@ -271,7 +271,7 @@ def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once(
             one = Paged(rig, pagers, (name,))
             await one.keeper.take([pending(0)])
             await rig.passes(950, one.keeper, step_s=100)
-            dying = one.a_sender(rig.lent(_Forgetful(rig.store)))
+            dying = one.a_sender(rig.deps(_Forgetful(rig.store)))
             with pytest.raises(KeyboardInterrupt):
                 await dying.step(NAMES[name])
             await one.passes(100)
@@ -290,7 +290,7 @@ def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idl
         pagers = Pagers()
         async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
             one = Paged(rig, pagers, ("pagerduty",))
-            other = Paging(rig.lent(), one.settings, "two", 5.0, lambda: None)
+            other = Paging(rig.deps(), one.settings, "two", 5.0, lambda: None)
             assert await other.step("PagerDuty") is None
             await one.keeper.take([pending(0)])
             await rig.passes(950, one.keeper, step_s=190)

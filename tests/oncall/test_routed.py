@@ -59,7 +59,7 @@ def test_one_cause_is_a_thread_in_each_channel_with_the_alerts_that_are_routed_t
 def test_a_thread_is_called_and_acted_on_and_resolves_in_its_own_channel(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper(routes=(ML,))
-        desk = TriageDesk(rig.lent(), keeper, ())
+        desk = TriageDesk(rig.deps(), keeper, ())
         await keeper.take([of_team(0, "ml")])
         await rig.passes(1000, keeper, step_s=100)
         [head] = rig.heads(OTHER)
@@ -99,7 +99,7 @@ def test_a_thread_stays_where_it_is_when_the_routes_change_over_a_restart(databa
 def test_what_a_route_ignores_opens_no_thread_and_is_counted_in_the_list(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper(routes=(NOISE,))
-        desk = TriageDesk(rig.lent(), keeper, ())
+        desk = TriageDesk(rig.deps(), keeper, ())
         await keeper.take([bare(number, name="Noise") for number in range(3)])
         await rig.passes(10, keeper)
         assert rig.heads() == []
@@ -170,7 +170,7 @@ def test_a_name_that_is_opened_out_of_a_storm_has_its_thread_in_that_channel(dat
         await rig.passes(10, keeper)
         [row] = [one for one in await rig.store.incidents.opened() if "gathered" in one.cause.claim]
         later = rig.keeper("two", threads_per_minute=1)
-        desk = TriageDesk(rig.lent(), later, ())
+        desk = TriageDesk(rig.deps(), later, ())
         await desk.open_cause(Person("U0ADA00001", OTHER), row, digest_of("Disk0002"))
         await rig.passes(10, later)
         assert len(rig.heads(OTHER)) == 3
@@ -185,7 +185,7 @@ def test_the_bots_own_findings_are_routed_by_the_labels_that_they_have(
     async def scene(rig: Rig) -> None:
         route = read_route(['alertname="HAMiPodWaiting"', 'namespace="ml"'], OTHER)
         keeper = rig.keeper(routes=(route,))
-        await Watcher(rig.lent(), keeper, ("",), Patience(), "one").look()
+        await Watcher(rig.deps(), keeper, ("",), Patience(), "one").look()
         await rig.passes(10, keeper)
         assert rig.heads(OTHER)
         assert rig.heads() == []

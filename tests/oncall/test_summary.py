@@ -60,7 +60,7 @@ def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_
 ) -> None:
     async def scene(rig: Rig) -> None:
         keeper, other = rig.keeper(), rig.keeper("two")
-        desk = TriageDesk(rig.lent(), keeper, ())
+        desk = TriageDesk(rig.deps(), keeper, ())
         await keeper.take([pending(0), pending(3)])
         await rig.passes(240, keeper, other, step_s=60)
         [row] = await rig.store.incidents.opened()
@@ -89,7 +89,7 @@ def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_
 def test_the_export_ends_with_the_summary(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        desk = TriageDesk(rig.lent(), keeper, ())
+        desk = TriageDesk(rig.deps(), keeper, ())
         await keeper.take([pending(0)])
         await rig.passes(120, keeper, step_s=60)
         [row] = await rig.store.incidents.opened()

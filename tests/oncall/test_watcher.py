@@ -25,7 +25,7 @@ def seen(folder: Path, *objects: Object, **more) -> Path:
 
 
 def watcher(rig: Rig, **patience) -> Watcher:
-    return Watcher(rig.lent(), rig.keeper(), ("",), Patience(**patience), "one")
+    return Watcher(rig.deps(), rig.keeper(), ("",), Patience(**patience), "one")
 
 
 async def looked(rig: Rig, *watchers: Watcher) -> None:

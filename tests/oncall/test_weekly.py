@@ -40,8 +40,8 @@ class SteppedDigests:
 
 def digests(rig: Rig, steps: Steps | None = None) -> Digests:
     """A process."""
-    lent = rig.lent() if steps is None else rig.lent(SteppedDigests(rig.store, steps), steps.of(rig.outbox))
-    return Digests(lent, report=TriageDesk(rig.lent(), rig.keeper(), ()).posted_report)
+    deps = rig.deps() if steps is None else rig.deps(SteppedDigests(rig.store, steps), steps.of(rig.outbox))
+    return Digests(deps, report=TriageDesk(rig.deps(), rig.keeper(), ()).posted_report)
 
 
 async def after(rig: Rig, seconds: float, *desks: Digests) -> list[str]:
@@ -204,7 +204,7 @@ def test_a_report_is_nothing_that_a_digest_is_compared_with(database: str, tmp_p
 def test_one_that_nobody_can_make_any_more_is_told_once_with_why(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         await digests(rig).do("k", WHO, MONDAYS, "")
-        without = Digests(rig.lent())
+        without = Digests(rig.deps())
         assert await after(rig, TO_MONDAY + 60, without) == []
         [missed] = await after(rig, 4 * 3600, without)
         assert "No on-call report of 2027-01-18 09:00" in missed

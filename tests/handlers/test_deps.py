@@ -3,14 +3,14 @@
 import pytest
 
 from bot.errors import NoSuchCluster, WhichCluster
-from handlers.lent import Lent
+from handlers.deps import Deps
 
-NOTHING = Lent(**dict.fromkeys(Lent._fields, None))  # type: ignore[arg-type]  # none of these is used here
+NOTHING = Deps(**dict.fromkeys(Deps._fields, None))  # type: ignore[arg-type]  # none of these is used here
 TWO = NOTHING._replace(clusters=("staging", "prod"), channels={"C1": "staging"}, usual="")
 
 
 @pytest.mark.parametrize(
-    ("lent", "named", "channel", "meant"),
+    ("deps", "named", "channel", "meant"),
     [
         (TWO, "prod", "C1", "prod"),
         (TWO, "", "C1", "staging"),
@@ -20,8 +20,8 @@ TWO = NOTHING._replace(clusters=("staging", "prod"), channels={"C1": "staging"},
     ],
     ids=["named", "the channel's", "the usual one", "the only one", "none has a name"],
 )
-def test_the_cluster_that_is_meant_is_found(lent: Lent, named: str, channel: str, meant: str) -> None:
-    assert lent.the_cluster(named, channel) == meant
+def test_the_cluster_that_is_meant_is_found(deps: Deps, named: str, channel: str, meant: str) -> None:
+    assert deps.the_cluster(named, channel) == meant
 
 
 def test_between_several_clusters_nothing_is_guessed() -> None:
@@ -30,10 +30,10 @@ def test_between_several_clusters_nothing_is_guessed() -> None:
     assert list(caught.value.clusters) == ["prod", "staging"]
 
 
-@pytest.mark.parametrize("lent", [TWO, TWO._replace(clusters=(), channels={})], ids=["of two", "without names"])
-def test_what_would_be_kept_or_changed_of_a_cluster_that_there_is_not_is_refused(lent: Lent) -> None:
+@pytest.mark.parametrize("deps", [TWO, TWO._replace(clusters=(), channels={})], ids=["of two", "without names"])
+def test_what_would_be_kept_or_changed_of_a_cluster_that_there_is_not_is_refused(deps: Deps) -> None:
     with pytest.raises(NoSuchCluster, match="there is no cluster 'prdo'"):
-        lent.the_cluster("prdo", "C1")
+        deps.the_cluster("prdo", "C1")
 
 
 @pytest.mark.parametrize(("clusters", "name"), [(("staging", "prod"), ""), (("prod",), "staging"), ((), "prod")])
@@ -47,6 +47,6 @@ def test_where_clusters_have_no_names_theirs_is_empty() -> None:
 
 
 def test_a_message_is_linked_to_as_slack_links_to_it() -> None:
-    lent = NOTHING._replace(workspace="https://acme.slack.com/")
-    assert lent.permalink("C1", "1795237200.000123") == "https://acme.slack.com/archives/C1/p1795237200000123"
-    assert lent.permalink("C1", "") == NOTHING._replace(workspace="").permalink("C1", "1.2") == ""
+    deps = NOTHING._replace(workspace="https://acme.slack.com/")
+    assert deps.permalink("C1", "1795237200.000123") == "https://acme.slack.com/archives/C1/p1795237200000123"
+    assert deps.permalink("C1", "") == NOTHING._replace(workspace="").permalink("C1", "1.2") == ""

@@ -1,4 +1,4 @@
-"""What the composition root lends to everything that listens to Slack."""
+"""The dependencies of everything that listens to Slack; the composition root puts them together."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -13,7 +13,7 @@ from bot.texts import Language, Texts
 from playbooks.playbook import Sources
 
 
-class Lent(NamedTuple):
+class Deps(NamedTuple):
     """`clusters` are those of the settings and `usual`. A question that names none is about the one that `channels` has
     for its channel, else about `usual`: the one that `serve` was started for, else the only one of the settings, else
     empty. `workspace` is the address of the workspace, such as `https://acme.slack.com/`, or empty.
