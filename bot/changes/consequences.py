@@ -4,17 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from bot.changes.flags import Object, containers, part_of
-from bot.hami.install import EXTENDER_CONTAINER, ROLE_LABEL, read_flags
+from bot.hami.install import EXTENDER_CONTAINER, METRICS_CLOSED_SINCE, PROFILING_SINCE, ROLE_LABEL, read_flags
 from bot.hami.version import Version
 from bot.kube.models import Node, Pod, Service, Webhook
 from bot.report import Severity
 
 LOUDEST_OF_HAMI = 5
 """HAMi logs nothing above V(5) (pkg/scheduler, pkg/device; 2.5 to 2.10)."""
-PROFILING_SINCE = Version(2, 6, 0)
-"""HAMi's --profiling (PR 963)."""
-PPROF_CLOSED_SINCE = Version(2, 10, 0)
-"""2.6 to 2.9 serve /debug/pprof on the metrics port as well, without the flag (cmd/scheduler/main.go)."""
 _OUTSIDE = ("NodePort", "LoadBalancer")
 
 
@@ -63,7 +59,7 @@ def loudness(setting: Setting, _: Around, tell: Tell) -> None:
 
 def exposure(setting: Setting, around: Around, tell: Tell) -> None:
     """Who can fetch profiles: the extender's own port serves them without authentication."""
-    if around.version is not None and PROFILING_SINCE <= around.version < PPROF_CLOSED_SINCE:
+    if around.version is not None and PROFILING_SINCE <= around.version < METRICS_CLOSED_SINCE:
         tell("profiles-served-already", "info", version=around.version)
     if around.services is None:
         tell("profiles-unseen", "warning")

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bot.changes.consequences import PROFILING_SINCE, Around, Setting, Tell, exposure, loudness, nothing_more
+from bot.changes.consequences import Around, Setting, Tell, exposure, loudness, nothing_more
 from bot.changes.flags import Flag
 from bot.changes.reasons import Reason
-from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, PROFILING_SINCE
 from bot.hami.version import Version
 
 USUAL_S, LONGEST_S = 600, 4 * 3600

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from bot.errors import SourceError
+from bot.hami.install import PROFILING_SINCE
 from bot.kube.times import format_time
 from bot.pprof.findings import explain
 from bot.pprof.quotes import Taken as Known
@@ -11,7 +12,6 @@ from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope
 from bot.texts import Texts
 from playbooks.profile.fetch import Off, Snapshot, Taken, Tried
 from playbooks.profile.request import Kind, name_of
-from playbooks.profile.target import PROFILING_SINCE
 from playbooks.profile.view import View, view
 from playbooks.quotes import kubectl
 

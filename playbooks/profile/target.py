@@ -2,17 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bot.hami.install import Install, is_ready
+from bot.hami.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, Install, is_ready
 from bot.hami.version import Version
 from bot.kube.models import Pod
 from bot.kube.podget import Scheme
 from playbooks.profile.request import Address
 from playbooks.rules.leadership import leading_pod
 
-PROFILING_SINCE = Version(2, 6, 0)
-"""HAMi has --profiling, which puts the profiles on its main port; and from here to the next they are besides on the
-metrics port, whatever the flag says: importing net/http/pprof puts them on Go's default mux, which served there."""
-METRICS_CLOSED_SINCE = Version(2, 10, 0)
 _MAIN, _METRICS = "127.0.0.1:8080", ":9395"  # pflag defaults (cmd/scheduler/main.go)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.changes.kinds import PROFILING
-from bot.hami.install import extender_of, verbosity_of
+from bot.hami.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, extender_of, verbosity_of
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Condition, Container, Pod, Resource, Service
 from bot.kube.redact import masked
@@ -20,8 +20,6 @@ from playbooks.rules.findings import finding
 from playbooks.rules.parts import Parts, of_object
 
 _JSON_SINCE = Version(2, 8, 0)
-_OPEN_SINCE, _OPEN_UNTIL = Version(2, 6, 0), Version(2, 10, 0)
-"""HAMi serves its metrics from Go's default mux there, on which importing net/http/pprof puts the profiles."""
 _METRICS_FLAG, _METRICS_PORT = "metrics-bind-address", ":9395"
 _LOUD, _TELLTALE = 5, 8
 _TRUE = ("true", "t", "1")
@@ -125,7 +123,7 @@ def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     told: list[Finding] = []
     if install.flags.get("profiling", "").lower() in _TRUE:
         told.append(_profiling(parts, pod, now, say))
-    if version is None or not _OPEN_SINCE <= version < _OPEN_UNTIL or install.version is None:
+    if version is None or not PROFILING_SINCE <= version < METRICS_CLOSED_SINCE or install.version is None:
         return told
     bind = install.flags.get(_METRICS_FLAG, _METRICS_PORT)
     port = bind.rpartition(":")[2]
