@@ -147,7 +147,7 @@ class Sheet(Generic[Row]):
         self.columns = tuple(names.get(field, field.replace("_", " ")) for field in fields or every)
         self.brief = brief
         self.tells_findings = tells_findings
-        self._places = [every.index(field) for field in fields or every]
+        self._places = [every.index(field) for field in fields]
 
     def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
         """The rows as text, in their order. `brief`: those that an overview shows, in its order."""
@@ -159,7 +159,9 @@ class Sheet(Generic[Row]):
 
     def cells(self, row: Row) -> tuple[str, ...]:
         """The row as text."""
-        return tuple([_cell(row[place]) for place in self._places])
+        picked = (row[place] for place in self._places) if self._places else row
+        # Most are texts: a large cluster has half a million cells.
+        return tuple([one if type(one) is str else str(one) if type(one) is int else _cell(one) for one in picked])
 
 
 def _cell(value: Any) -> str:
