@@ -51,7 +51,8 @@ def _asked(out: Path, pod: str | None, **options: Any) -> RecordAsked:
 
 async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | None) -> str:
     """Record the cluster; what was written and what could not be, for a person."""
-    from bot.kube.live import LiveCluster  # noqa: PLC0415  # see `handlers.where`
+    from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415  # see `handlers.where`
+    from bot.kube.live import LiveCluster  # noqa: PLC0415
     from bot.kube.record import record  # noqa: PLC0415
 
     cluster = sources.cluster
@@ -59,7 +60,8 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
         raise UsageError(
             "this cluster is itself a recording", hint="Name a live cluster with --kubeconfig or --context."
         )
-    summary = await record(cluster, out, pod=pod, server_version=await cluster.server_version())
+    server = await cluster.server_version()
+    summary = await record(cluster, out, pod=pod, server_version=server, annotations=ANNOTATIONS)
     lines = [f"wrote {summary.path}: {sum(summary.objects.values())} objects, {len(summary.logs)} logs"]
     lines += [f"left out {gap.source}: {gap.why}" for gap in summary.gaps]
     lines += [f"left out {one}" for one in cluster.undecodable]
@@ -70,12 +72,14 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
 
 async def write_capture(sources: Sources, found: "Seen", out: Path) -> str:
     """Record what ends with the scheduler's pods; what was written and what could not be, for a person."""
+    from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415
     from bot.kube.capture import capture  # noqa: PLC0415
     from bot.kube.live import LiveCluster  # noqa: PLC0415
 
     cluster = sources.cluster
     if not isinstance(cluster, LiveCluster):
         raise UsageError("only a live cluster can be captured")
-    summary = await capture(cluster, found.namespace, found.around.pods or found.install.pods, out)
+    pods = found.around.pods or found.install.pods
+    summary = await capture(cluster, found.namespace, pods, out, annotations=ANNOTATIONS)
     lines = [f"captured what the restart destroys: {summary.path}"]
     return "\n".join([*lines, *(f"left out {gap.source}: {gap.why}" for gap in summary.gaps)])

@@ -2,9 +2,12 @@
 
 import shlex
 
-from bot.hami.allocations import NVIDIA_ALLOCATED_KEY
+import msgspec
+
+from bot.hami.allocations import COUNTED_KEYS, given
 from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import LogLine
+from bot.hami.vendors import FIRST, vendor_of_register_key
 from bot.kube.models import Condition, Event, Holder, Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
@@ -104,20 +107,36 @@ def of_pod_annotation(pod: Pod, key: str) -> Evidence:
 
 def of_holder(pod: Pod | Holder) -> Evidence:
     """What HAMi gave the pod."""
+    key, text = given(pod.metadata) or (COUNTED_KEYS[0], pod.name)
     return Evidence(
         source="pod",
         object=f"Pod {pod.namespace}/{pod.name}",
         at=clock(pod.metadata.creation_timestamp),
-        quote=(pod.metadata.annotation(NVIDIA_ALLOCATED_KEY) or pod.name)[:_LONGEST],
-        command=kubectl(
-            "-n", pod.namespace, "get", "pod", pod.name, "-o", f"jsonpath={_annotation_path(NVIDIA_ALLOCATED_KEY)}"
-        ),
+        quote=(text or pod.name)[:_LONGEST],
+        command=kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", f"jsonpath={_annotation_path(key)}"),
     )
 
 
 def of_resource(pod: Pod, resource: str, value: str) -> Evidence:
     """What some container of the pod asks for, as written."""
     return of_amount(pod, value, f"{{.spec.containers[*].resources.limits.{_escape(resource)}}}")
+
+
+def of_card(node: Node, uuid: str, *, whole: bool = False) -> Evidence:
+    """A card by its UUID where the node registers it; `whole`: all that is registered of it."""
+    texts = node.metadata.annotations or {}
+    keys = (key for key, text in texts.items() if uuid in text and vendor_of_register_key(key))
+    key = next(keys, FIRST.names.register)
+    return of_node_annotation(node, key, entry_of(texts.get(key, ""), uuid) if whole else uuid)
+
+
+def entry_of(text: str, uuid: str) -> str:
+    """The part of a registration that is about one card, as written; the uuid where none can be told apart."""
+    if text.lstrip().startswith("["):
+        entries = (bytes(one).decode() for one in msgspec.json.decode(text.encode(), type=list[msgspec.Raw]))
+    else:
+        entries = (f"{one}:" for one in text.split(":"))
+    return next((one for one in entries if uuid in one), uuid)
 
 
 def of_node(node: Node, quote: str, path: str) -> Evidence:

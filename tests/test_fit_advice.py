@@ -15,8 +15,9 @@ import msgspec
 import pytest
 
 from bot.hami.advice import changed, smaller_requests
+from bot.hami.asked import PodRequest
 from bot.hami.blockers import pods_to_end
-from bot.hami.requests import DeviceConfig, PodRequest, pod_request
+from bot.hami.requests import DeviceConfig, pod_request
 from bot.hami.version import Version, parse_version
 from bot.hami.view import Facts, View
 from bot.kube.models import NODES, PODS, Pod

@@ -15,8 +15,8 @@ from typing import NamedTuple, get_args
 import pytest
 
 from bot.hami.advice import What
-from bot.hami.nodestate import Why
 from bot.hami.reasons import REASONS
+from bot.hami.registration import Why
 from bot.report import VERDICT_LIMIT
 from bot.texts import LANGUAGES, Texts
 

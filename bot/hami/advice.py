@@ -6,11 +6,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from bot.hami import fit, mig
+from bot.hami.asked import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest, PodRequest
 from bot.hami.blockers import pods_to_end
+from bot.hami.cards import CardState
 from bot.hami.fit import NodeCards
-from bot.hami.inventory import CardState
-from bot.hami.nodestate import Unregistered
-from bot.hami.requests import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest, PodRequest
+from bot.hami.registration import Unregistered
 from bot.hami.view import View
 
 What = Literal["memory", "share", "count", "cores", "drop-type", "drop-uuid", "drop-mode", "drop-numa", "end-pod"]

@@ -6,15 +6,17 @@ Encoding: containers end in `;`, cards in `:`, fields `uuid,type,memory MiB,core
 
 import re
 from functools import lru_cache
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
-from bot.hami.vendors import NVIDIA, is_allocated_key
+from bot.hami.vendors import VENDORS, is_allocated_key
 from bot.hami.version import Version
 from bot.kube.models import Holder, ObjectMeta, Pod
 
 NODE_KEY = "hami.io/vgpu-node"
 BIND_PHASE_KEY = "hami.io/bind-phase"
-NVIDIA_ALLOCATED_KEY = NVIDIA.allocated[0]
+COUNTED_KEYS = tuple(key for one in VENDORS for key in one.names.allocated)
+"""The annotations of the vendors whose cards are counted."""
 FINISHED_PHASES = ("Succeeded", "Failed")
 
 _FIELDS = 4
@@ -81,6 +83,26 @@ def reserved_node(metadata: ObjectMeta) -> str:
 def is_finished(pod: Pod | Holder) -> bool:
     """Whether the pod has given its cards back."""
     return pod.status.phase in FINISHED_PHASES
+
+
+def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | None:
+    """What the pod was given of the vendors whose cards are counted; None where it counts as nothing.
+
+    One annotation that the scheduler cannot read makes it ignore the others too.
+    """
+    texts = metadata.annotations or {}
+    found = [decode_allocations(texts[key], version) for key in COUNTED_KEYS if key in texts]
+    if len(found) < 2:
+        return found[0] if found else None
+    readable = [one for one in found if one is not None]
+    merged = (tuple(chain.from_iterable(parts)) for parts in zip_longest(*readable, fillvalue=()))
+    return tuple(merged) if len(readable) == len(found) else None
+
+
+def given(metadata: ObjectMeta) -> tuple[str, str] | None:
+    """The annotation that holds what HAMi gave the pod, its key and its text; None when it was given nothing."""
+    texts = metadata.annotations or {}
+    return next(((key, texts[key]) for key in COUNTED_KEYS if key in texts), None)
 
 
 def allocated_annotations(metadata: ObjectMeta) -> dict[str, str]:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from bot.hami.asked import ContainerRequest, PodRequest
+from bot.hami.cards import CardState
 from bot.hami.fit import EXCLUSIVE_CORES, QUOTA_NOT_FIT, NodeCards
-from bot.hami.inventory import CardState
 from bot.hami.ledger import Holding, Ledger
-from bot.hami.nodestate import Unregistered
-from bot.hami.requests import ContainerRequest, PodRequest
+from bot.hami.registration import Unregistered
 from bot.hami.stock import NodeStock
 from bot.hami.view import View
 

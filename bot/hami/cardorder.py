@@ -8,8 +8,8 @@ import re
 import struct
 from typing import NamedTuple
 
-from bot.hami.inventory import CardState
-from bot.hami.requests import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest
+from bot.hami.asked import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest
+from bot.hami.cards import CardState
 from bot.hami.rules import Rules
 
 _FLOAT32 = struct.Struct("f")
@@ -86,7 +86,7 @@ def score(state: CardState, request: ContainerRequest, rules: Rules, weights: We
         slots, cores = slots + request.count, cores + request.cores
         # An integer division, as HAMi has it: less than 100 % of a card counts as none of it.
         memory += card.memory_mib * (request.percentage // WHOLE_CARD) if by_share else request.memory_mib
-    elif rules.modern and card.type == "NVIDIA":
+    elif rules.modern and card.type == request.word:
         slots, cores = slots + 1, cores + request.cores
         memory += card.memory_mib * request.percentage // WHOLE_CARD if by_share else request.memory_mib
     parts = (

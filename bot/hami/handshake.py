@@ -71,16 +71,16 @@ def _moment(text: str) -> tuple[datetime | None, bool]:
         return None, False
 
 
-def judge_nvidia(
+def judge_by_guides(
     handshake: Handshake | None,
     version: Version,
     allocatable: int,
     now: datetime,
     threshold: timedelta = GUIDES_THRESHOLD,
 ) -> Judgement:
-    """Whether this version's scheduler trusts the NVIDIA cards of a node with that handshake.
+    """Whether this version's scheduler trusts the GPUs of a node with that handshake, by the guides too.
 
-    `allocatable` is the node's count of the NVIDIA count resource. A handshake days old is normal from 2.8 on, where
+    `allocatable` is what the node offers of the count resource. A handshake days old is normal from 2.8 on, where
     the plugin no longer answers; there the allocatable count decides. Where it is 0, 2.9 and later take the node in and
     drop it by turns: unknown, unless a request that went unanswered shows a node that was never taken in.
     """

@@ -2,34 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
+from bot.hami.cards import Card, CardState
 from bot.hami.ledger import Holding
-from bot.hami.registration import Card, MigPlacement
 from bot.hami.rules import Rules
-
-
-class CardState(msgspec.Struct, gc=False, eq=False):
-    """One card and what is used of it. Mutable: a filter run works on copies (`copy.copy`)."""
-
-    card: Card
-    slots: int = 0
-    memory_mib: int = 0
-    cores: int = 0
-    placements: tuple[MigPlacement, ...] = ()
-    healthy: bool = False
-
-    def __post_init__(self) -> None:
-        """As registered; records that contradict it are counted later."""
-        self.healthy = self.card.health
-
-    @property
-    def free_memory_mib(self) -> int:
-        return self.card.memory_mib - self.memory_mib
-
-    @property
-    def free_cores(self) -> int:
-        return self.card.cores - self.cores
 
 
 def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules) -> list[CardState]:

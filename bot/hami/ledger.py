@@ -14,9 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from bot.hami.allocations import (
-    NVIDIA_ALLOCATED_KEY,
     Containers,
-    decode_allocations,
+    counted_allocations,
     is_finished,
     reserved_node,
 )
@@ -139,10 +138,9 @@ def add_up(holdings: Iterable[Holding | None]) -> Ledger:
 def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:
     """What the pod holds; None when it counts against no card."""
     node = reserved_node(pod.metadata)
-    text = pod.metadata.annotation(NVIDIA_ALLOCATED_KEY)
-    if not node or text is None or is_finished(pod):
+    if not node or is_finished(pod):
         return None
-    containers = decode_allocations(text, version)
+    containers = counted_allocations(pod.metadata, version)
     if containers is None:
         return None
     mig_text = pod.metadata.annotation(MIG_ALLOCATIONS_KEY)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.hami.registration import MigPlacement, MigProfile
+from bot.hami.cards import MigPlacement, MigProfile
 
 MIG_ALLOCATIONS_KEY = "hami.io/vgpu-mig-allocations"
 _DESCENDING = ("1g.", "3g.")

@@ -1,111 +1,84 @@
-"""Whether a version's scheduler takes in the NVIDIA cards of a node, and if not, why not.
+"""What the scheduler has of a node's GPUs, over all vendors."""
 
-Rules: HAMi pkg/scheduler/scheduler.go register loop and pkg/device/nvidia/device.go GetNodeDevices, CheckHealth.
-"""
-
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
-import msgspec
-
-from bot.hami.handshake import Handshake, judge_as_scheduler, parse_handshake
-from bot.hami.registration import Registration, Unreadable, read_registration
-from bot.hami.vendors import NVIDIA
+from bot.hami.handshake import Handshake, parse_handshake
+from bot.hami.names import Names
+from bot.hami.registration import Registration, Unreadable, Unregistered, count_cards, kubelet_offers, read_registration
+from bot.hami.requests import DeviceConfig
+from bot.hami.vendors import FIRST, NAMES, VENDORS, vendor_of_register_key
+from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Node
 from bot.kube.quantities import whole
 
-JSON_SINCE = Version(2, 8, 0)
-SCORE_KEY = "hami.io/node-nvidia-score"
 CORDON_KEY = "hami.io/device-cordon"
-GPU_LABEL = ("gpu", "on")
+NODE_KEYS = (CORDON_KEY, *chain.from_iterable(one.node_keys for one in VENDORS))
+"""The annotations that bear on registered cards."""
+_CAPACITIES = frozenset(one.capacity for one in NAMES if one.capacity)
 
-Why = Literal["absent", "unreadable", "other-format", "stale", "deleted", "no-allocatable", "score-unreadable"]
+
+class Terms(NamedTuple):
+    """What decides which cards HAMi takes in, beside the nodes. `counts`: each vendor's count resource."""
+
+    version: Version
+    counts: tuple[str, ...]
+    node_selector: str
 
 
-class Unregistered(NamedTuple):
-    """Why the scheduler has no cards of the node. `key` and `quote` are the annotation that shows it, if one does.
+def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregistered:
+    """The node's cards as that version's scheduler takes them in, or why it has none.
 
-    `registration` is what would be there if the node were trusted.
+    The cards of several vendors come as one registration, under the first one's name.
     """
-
-    why: Why
-    key: str = ""
-    quote: str = ""
-    registration: Registration | None = None
-
-
-class _LinkScores(msgspec.Struct):
-    uuid: str = ""
-    score: dict[str, int] | None = None
+    pairs = zip(VENDORS, terms.counts, strict=True)
+    found = [vendor.registration(node, terms.version, now, count) for vendor, count in pairs]
+    if len(found) == 1:
+        return found[0]
+    of = [one for one in found if isinstance(one, Registration)]
+    if not of:
+        return next((one for one in found if isinstance(one, Unregistered) and one.key), found[0])
+    return of[0]._replace(cards=tuple(chain.from_iterable(one.cards for one in of)))
 
 
-_link_scores: msgspec.json.Decoder[list[_LinkScores] | None] = msgspec.json.Decoder(list[_LinkScores] | None)
+def is_taken_in_for_good(node: Node, terms: Terms) -> bool:
+    """Whether what is registered counts at any time, whatever the handshakes say."""
+    return all(vendor.is_taken_in_for_good(node, terms.version, count) for vendor, count in _registering(node, terms))
 
 
-def nvidia_cards(
-    node: Node,
-    version: Version,
-    now: datetime,
-    *,
-    count_resource: str = NVIDIA.count,
-) -> Registration | Unregistered:
-    """The node's NVIDIA registration as this version's scheduler would take it in at that moment."""
-    text = node.metadata.annotation(NVIDIA.register)
-    if text is None:
-        return Unregistered("absent")
-    read = read_registration(NVIDIA.register, text)
-    if not isinstance(read, Registration):
-        why = read.why if isinstance(read, Unreadable) else ""
-        return Unregistered("unreadable", NVIDIA.register, text[:200] or why)
-    if (read.encoding == "json") != (version >= JSON_SINCE):
-        return Unregistered("other-format", NVIDIA.register, text[:80], read)
-    score = node.metadata.annotation(SCORE_KEY)
-    if version >= JSON_SINCE and score is not None and read_link_scores(score) is None:
-        return Unregistered("score-unreadable", SCORE_KEY, score[:200], read)
-    if is_taken_in_for_good(node, version, count_resource):
-        return read
-    allocatable = nvidia_allocatable(node, count_resource)
-    judgement = judge_as_scheduler(nvidia_handshake(node), version, allocatable, now)
-    if judgement in ("alive", "unknown"):
-        return read
-    quote = node.metadata.annotation(NVIDIA.handshake) or ""
-    if version >= JSON_SINCE:  # the handshake is asked only where kubelet offers nothing
-        return Unregistered("no-allocatable", NVIDIA.handshake, quote, read)
-    return Unregistered("deleted" if judgement == "deleted" else "stale", NVIDIA.handshake, quote, read)
-
-
-def is_taken_in_for_good(node: Node, version: Version, count_resource: str = NVIDIA.count) -> bool:
-    """Whether what is registered counts at any time, whatever the handshake says: kubelet offers some of it."""
-    return version >= JSON_SINCE and nvidia_allocatable(node, count_resource) > 0
-
-
-def is_held_by_turns(node: Node, version: Version, now: datetime, *, count_resource: str = NVIDIA.count) -> bool:
+def is_held_by_turns(node: Node, terms: Terms, now: datetime) -> bool:
     """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
-    allocatable = nvidia_allocatable(node, count_resource)
-    return allocatable == 0 and judge_as_scheduler(nvidia_handshake(node), version, allocatable, now) == "unknown"
+    return any(vendor.is_held_by_turns(node, terms.version, now, count) for vendor, count in _registering(node, terms))
 
 
-def nvidia_handshake(node: Node) -> Handshake | None:
-    """The NVIDIA handshake of the node, None when it has none."""
-    text = node.metadata.annotation(NVIDIA.handshake)
+def _registering(node: Node, terms: Terms) -> list[tuple[Vendor, str]]:
+    """The vendors whose register annotation the node has; no other's cards come and go."""
+    texts = node.metadata.annotations or {}
+    pairs = zip(VENDORS, terms.counts, strict=True)
+    return [(vendor, count) for vendor, count in pairs if vendor.names.register in texts]
+
+
+def expects_gpus(node: Node, config: DeviceConfig) -> bool:
+    """Whether the node is meant to have GPUs; a node without is unregistered by right."""
+    for vendor, resources in zip(VENDORS, config.by_vendor, strict=True):
+        key, value = vendor.node_label
+        if (
+            node.metadata.annotation(vendor.names.register) is not None
+            or kubelet_offers(node, resources.count) > 0
+            or (whole((node.status.capacity or {}).get(resources.count)) or 0) > 0
+            or node.metadata.label(key) == value
+        ):
+            return True
+    return False
+
+
+def handshake_of(node: Node) -> Handshake | None:
+    """The node's handshake, None when it has none."""
+    text = node.metadata.annotation(FIRST.names.handshake)
     return None if text is None else parse_handshake(text)
-
-
-def nvidia_allocatable(node: Node, count_resource: str = NVIDIA.count) -> int:
-    """How many of the NVIDIA count resource kubelet offers; 0 when none."""
-    return whole((node.status.allocatable or {}).get(count_resource)) or 0
-
-
-def expects_gpus(node: Node, count_resource: str = NVIDIA.count) -> bool:
-    """Whether the node is meant to have NVIDIA cards; a node without is unregistered by right."""
-    key, value = GPU_LABEL
-    return (
-        node.metadata.annotation(NVIDIA.register) is not None
-        or nvidia_allocatable(node, count_resource) > 0
-        or (whole((node.status.capacity or {}).get(count_resource)) or 0) > 0
-        or node.metadata.label(key) == value
-    )
 
 
 def cordoned_uuids(node: Node) -> frozenset[str]:
@@ -114,10 +87,13 @@ def cordoned_uuids(node: Node) -> frozenset[str]:
     return frozenset(uuid.strip() for uuid in text.split(",") if uuid.strip())
 
 
-def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
-    """The pair scores for topology-aware by (uuid, uuid), None when the annotation is no such JSON."""
-    try:
-        listed = _link_scores.decode(text.encode()) or []
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return None
-    return {(one.uuid, other): score for one in listed for other, score in (one.score or {}).items()}
+def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registration | Unreadable]:
+    """Everything the node registers of these vendors, those without an annotation included (counted by capacity)."""
+    texts = node.metadata.annotations or {}
+    found = ((key, vendor_of_register_key(key)) for key in sorted(texts))
+    named = [read_registration(*who, texts[key]) for key, who in found if who is not None and who[0] in of]
+    if _CAPACITIES.isdisjoint(node.status.capacity or ()):
+        return named
+    words = {one.vendor.word for one in named}
+    counted = (count_cards(one, node) for one in of if one.capacity and one.word not in words)
+    return named + [one for one in counted if one is not None]

@@ -46,7 +46,7 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
             prefix, _, resource = key.partition(".")
             if f"{prefix}." in (LIMITS, REQUESTS) and config.manages(resource):
                 by = _by(key, config)
-                amount = _amount(value, config.memory_factor if resource == config.memory else 1, by)
+                amount = _amount(value, config.gpus.memory_factor if resource == config.gpus.memory else 1, by)
                 used = _used(one.status.used, key)
                 yield Limit(by, one.namespace, one.name, key, str(value), amount, used)
 
@@ -54,7 +54,7 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
 def _by(key: str, config: DeviceConfig) -> By:
     if key.startswith(REQUESTS):
         return "Kubernetes"
-    return "HAMi" if key in (LIMITS + config.memory, LIMITS + config.cores) else "nobody"
+    return "HAMi" if key in (LIMITS + config.gpus.memory, LIMITS + config.gpus.cores) else "nobody"
 
 
 def _amount(value: Quantity, factor: int, by: By) -> int | None:

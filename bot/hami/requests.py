@@ -1,101 +1,60 @@
-"""What a pod asks of HAMi: resource names from the device config, and the request of each container.
-
-Rules: HAMi pkg/device/nvidia/device.go GenerateResourceRequests at v2.7 to v2.10.
-"""
+"""What a pod asks of HAMi: the resources that the device config names, and every container's requests."""
 
 import re
-from typing import Literal, NamedTuple, cast
+from typing import cast
 
 import msgspec
 
-from bot.hami.vendors import NVIDIA, VENDORS
+from bot.hami.asked import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
+from bot.hami.names import Names
+from bot.hami.vendors import BY_WORD, FIRST, NAMES, VENDORS
 from bot.hami.version import Version
-from bot.kube.models import Container, Pod, Quantity
+from bot.kube.models import Container, Pod
 from bot.kube.quantities import parse_quantity
 from bot.safe_yaml import parse_documents
 
-INT32_MAX = 2**31 - 1
-WHOLE_CARD = 100
-UNSET_PERCENTAGE = 101
 DEVICE_CONFIG_FILE = "device-config.yaml"
-
-USE_TYPE_KEY = "nvidia.com/use-gputype"
-NO_USE_TYPE_KEY = "nvidia.com/nouse-gputype"
-USE_UUID_KEY = "nvidia.com/use-gpuuuid"
-NO_USE_UUID_KEY = "nvidia.com/nouse-gpuuuid"
-NUMA_BIND_KEY = "nvidia.com/numa-bind"
-MODE_KEY = "nvidia.com/vgpu-mode"
 POLICY_KEY = "hami.io/gpu-scheduler-policy"
 WEIGHTS_KEY = "hami.io/device-scoring-weights"
 
 _RESOURCE_KEY = re.compile(r"resource\w*Name\w*")
-_VENDOR_DOMAINS = frozenset(vendor.count.split("/")[0] for vendor in VENDORS) - {
-    "nvidia.com",
-    "amd.com",
-    "aws.amazon.com",
-}
+_VENDOR_DOMAINS = frozenset(one.domain for one in NAMES if not one.shares_domain)
 _EXACT_NAMES = frozenset(
-    name for vendor in VENDORS for name in (vendor.count, vendor.memory, vendor.cores, vendor.percentage) if "/" in name
+    name for one in NAMES for name in (one.count, one.memory, one.cores, one.percentage) if "/" in name
 )
 _MAX_DEPTH = 6
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class DeviceConfig(msgspec.Struct, frozen=True):
-    """The part of HAMi's device config that decides requests; the defaults are the chart's."""
+    """The part of HAMi's device config that decides requests; without one, what the chart sets."""
 
-    count: str = NVIDIA.count
-    memory: str = NVIDIA.memory
-    percentage: str = NVIDIA.percentage
-    cores: str = NVIDIA.cores
-    default_memory_mib: int = 0
-    default_cores: int = 0
-    memory_factor: int = 1
+    by_vendor: tuple[Resources, ...] = tuple(one.read_resources(None) for one in VENDORS)
+    """In the order of VENDORS."""
     other_resources: frozenset[str] = frozenset()
 
     @property
-    def nvidia_resources(self) -> tuple[str, str, str, str]:
-        """Count, memory, percentage, cores."""
-        return self.count, self.memory, self.percentage, self.cores
+    def gpus(self) -> Resources:
+        """The resources that a question means which names no vendor."""
+        return self.by_vendor[0]
 
     def manages(self, resource: str) -> bool:
         """Whether HAMi hands out this resource, of whatever vendor."""
-        if resource in self.nvidia_resources or resource in self.other_resources or resource in _EXACT_NAMES:
+        if resource in self.other_resources or resource in _EXACT_NAMES:
             return True
-        return resource.split("/", maxsplit=1)[0] in _VENDOR_DOMAINS
-
-
-class _NvidiaSection(msgspec.Struct, rename="camel"):
-    resource_count_name: str = NVIDIA.count
-    resource_memory_name: str = NVIDIA.memory
-    resource_memory_percentage_name: str = NVIDIA.percentage
-    resource_core_name: str = NVIDIA.cores
-    default_memory: int = 0
-    default_cores: int = 0
-    memory_factor: int = 1
-
-
-class _DeviceConfigFile(msgspec.Struct):
-    nvidia: _NvidiaSection | None = None
+        return resource.split("/", maxsplit=1)[0] in _VENDOR_DOMAINS or any(
+            resource in one.all for one in self.by_vendor
+        )
 
 
 def read_device_config(text: str) -> DeviceConfig | str:
     """The config in a `device-config.yaml`, or why it cannot be read, in a few words."""
     try:
         document: object = next(iter(parse_documents(text)), None)
-        nvidia = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _NvidiaSection()
+        resources = tuple(one.read_resources(document) for one in VENDORS)
     except (ValueError, RecursionError) as error:
         return " ".join(str(error).split())[:160]
-    return DeviceConfig(
-        count=nvidia.resource_count_name,
-        memory=nvidia.resource_memory_name,
-        percentage=nvidia.resource_memory_percentage_name,
-        cores=nvidia.resource_core_name,
-        default_memory_mib=nvidia.default_memory,
-        default_cores=nvidia.default_cores,
-        memory_factor=max(nvidia.memory_factor, 1),
-        other_resources=frozenset(_resource_names(document)),
-    )
+    return DeviceConfig(resources, frozenset(_resource_names(document)))
 
 
 def _resource_names(document: object, depth: int = 0) -> list[str]:
@@ -115,160 +74,63 @@ def _resource_names(document: object, depth: int = 0) -> list[str]:
     return names
 
 
-class ContainerRequest(msgspec.Struct, frozen=True):
-    """What one container asks for, per card. An amount of memory above 0 decides; without one the percentage does.
-
-    `percentage` is 101 when none was asked for, which is no memory at all where the amount overflowed to 0 or less.
-    """
-
-    container: str
-    count: int
-    memory_mib: int
-    percentage: int
-    cores: int
-    init: bool = False
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether it means the same memory on every card: an amount, or none at all."""
-        return self.memory_mib > 0 or self.percentage == UNSET_PERCENTAGE
-
-    def memory_on(self, card_memory_mib: int) -> int:
-        """The MiB that this request means on a card of that registered memory."""
-        if self.memory_mib > 0:
-            return self.memory_mib
-        return card_memory_mib * self.percentage // 100 if self.percentage != UNSET_PERCENTAGE else 0
-
-
-class Constraints(NamedTuple):
-    """What the pod's annotations rule out. Raw texts: versions read them differently. None = absent."""
-
-    use_type: str | None = None
-    no_use_type: str | None = None
-    use_uuid: str | None = None
-    no_use_uuid: str | None = None
-    mode: str | None = None
-    policy: str | None = None
-    weights: str | None = None
-    numa_bind: bool = False
-
-
-class PodRequest(NamedTuple):
-    """A pod as HAMi's filter sees it: only the containers that yield a request, init containers first."""
-
-    namespace: str
-    name: str
-    uid: str
-    containers: tuple[ContainerRequest, ...]
-    constraints: Constraints
-    init_count: int = 0
-
-
 def pod_request(pod: Pod, config: DeviceConfig, version: Version) -> PodRequest:
     """The request as this version computes it. Init containers are judged from 2.9 on."""
-    inits = [] if version < (2, 9) else [(one, True) for one in pod.spec.init_containers or ()]
-    apps = [(one, False) for one in pod.spec.containers]
-    requests = (container_request(one, config, version, init=init) for one, init in inits + apps)
+    inits = pod.spec.init_containers or ()
+    asked = [
+        msgspec.structs.replace(request, init=True) if init else request
+        for containers, init in ((inits if version >= (2, 9) else (), True), (pod.spec.containers, False))
+        for one in containers
+        for vendor, resources in zip(VENDORS, config.by_vendor, strict=True)
+        if (request := vendor.request(one, resources, version)) is not None
+    ]
+    names = BY_WORD[asked[0].word].names if asked else FIRST.names
     return PodRequest(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.metadata.uid,
-        containers=tuple(one for one in requests if one is not None),
-        constraints=read_constraints(pod),
-        init_count=len(pod.spec.init_containers or ()),
+        containers=tuple(asked),
+        constraints=read_constraints(pod, names),
+        init_count=len(inits),
     )
 
 
-def read_constraints(pod: Pod) -> Constraints:
+def read_constraints(pod: Pod, names: Names) -> Constraints:
     """The annotations that narrow the choice of cards."""
     get = pod.metadata.annotation
     return Constraints(
-        use_type=get(USE_TYPE_KEY),
-        no_use_type=get(NO_USE_TYPE_KEY),
-        use_uuid=get(USE_UUID_KEY),
-        no_use_uuid=get(NO_USE_UUID_KEY),
-        mode=get(MODE_KEY),
+        use_type=get(names.use_type),
+        no_use_type=get(names.no_use_type),
+        use_uuid=get(names.use_uuid),
+        no_use_uuid=get(names.no_use_uuid),
+        mode=get(names.mode),
         policy=get(POLICY_KEY),
         weights=get(WEIGHTS_KEY),
-        numa_bind=get(NUMA_BIND_KEY) in _GO_TRUE,
-    )
-
-
-def container_request(
-    container: Container, config: DeviceConfig, version: Version, *, init: bool = False
-) -> ContainerRequest | None:
-    """The NVIDIA request of one container, None when it asks for nothing."""
-    count = _as_int64(_asked(container, config.count))
-    if not isinstance(count, int) or count <= 0 or count > INT32_MAX:
-        return None
-    memory = _as_int64(_asked(container, config.memory))
-    percentage = _as_int64(_asked(container, config.percentage))
-    if version >= (2, 10):
-        if memory == "unusable" or (isinstance(memory, int) and not 0 <= memory * config.memory_factor <= INT32_MAX):
-            return None
-        percentage = min(percentage, WHOLE_CARD) if isinstance(percentage, int) and percentage > 0 else None
-    memory_mib = memory * config.memory_factor if isinstance(memory, int) else 0
-    percent = percentage if isinstance(percentage, int) else UNSET_PERCENTAGE
-    if percent == UNSET_PERCENTAGE and memory_mib == 0:
-        memory_mib, percent = (config.default_memory_mib, percent) if config.default_memory_mib else (0, WHOLE_CARD)
-    cores = _as_int64(_asked(container, config.cores))
-    return ContainerRequest(
-        container=container.name,
-        count=count,
-        memory_mib=_to_int32(memory_mib),
-        percentage=percent,
-        cores=min(cores if isinstance(cores, int) else config.default_cores, WHOLE_CARD),
-        init=init,
+        numa_bind=get(names.numa_bind) in _GO_TRUE,
     )
 
 
 def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
-    """How many NVIDIA GPUs the pod asks HAMi for at once: all its containers together, or one init container if that
+    """How many GPUs the pod asks HAMi for at once: all its containers together, or one init container if that
     asks for more.
 
     A container that asks for memory or cores and names no count means 1, as HAMi's webhook writes it. None for a pod
     that asks for another vendor's devices, or for a number of GPUs that is none.
     """
-    vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in config.nvidia_resources}
+    vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in config.gpus.all}
     apps = [_gpus_in(one, config) for one in pod.spec.containers]
     inits = [_gpus_in(one, config) for one in pod.spec.init_containers or ()]
     counts = [one for one in (*apps, *inits) if one is not None]
-    if vendors - {config.count.split("/")[0]} or len(counts) < len(apps) + len(inits):
+    if vendors - {config.gpus.count.split("/")[0]} or len(counts) < len(apps) + len(inits):
         return None
     return max(sum(counts[: len(apps)]), *counts[len(apps) :], 0)
 
 
 def _gpus_in(container: Container, config: DeviceConfig) -> int | None:
-    count = _as_int64(_asked(container, config.count))
+    count = amount_of(container, config.gpus.count)
     if count is None:
-        return int(any(_asked(container, one) is not None for one in config.nvidia_resources))
+        return int(any(written(container, one) is not None for one in config.gpus.all))
     return count if isinstance(count, int) and 0 <= count <= INT32_MAX else None
-
-
-def _asked(container: Container, resource: str) -> Quantity | None:
-    """The limit, else the request."""
-    resources = container.resources
-    if resources is None:
-        return None
-    for amounts in (resources.limits, resources.requests):
-        if amounts and resource in amounts:
-            return amounts[resource]
-    return None
-
-
-def _as_int64(value: Quantity | None) -> int | Literal["unusable"] | None:
-    """Quantity.AsInt64(): exact whole numbers only; None when absent."""
-    if value is None:
-        return None
-    number = parse_quantity(value)
-    if number is None or number != number.to_integral_value() or abs(number) >= 2**63:
-        return "unusable"
-    return int(number)
-
-
-def _to_int32(number: int) -> int:
-    """Go's conversion, which wraps around: before 2.10 `8Gi` of memory means 0 MiB."""
-    return (number + INT32_MAX + 1) % (2 * INT32_MAX + 2) - INT32_MAX - 1
 
 
 def asked_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:

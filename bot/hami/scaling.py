@@ -1,6 +1,6 @@
 """By how much a node promises more than its cards have: HAMi's deviceMemoryScaling and deviceCoreScaling.
 
-Settings: HAMi charts/hami values `devices.nvidia`, and `nodeconfig` of the device plugin's config.json.
+Settings: HAMi charts/hami values under `devices`, and `nodeconfig` of the device plugin's config.json.
 """
 
 import re
@@ -8,23 +8,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from bot.hami.registration import Card
-from bot.hami.requests import DEVICE_CONFIG_FILE
+from bot.hami.cards import Card
+from bot.hami.requests import DEVICE_CONFIG_FILE, read_device_config
 from bot.kube.models import ConfigMap
-from bot.safe_yaml import parse_documents
 
 PLUGIN_CONFIG_FILE = "config.json"
 FULL_CORES = 100
 
 _GIGABYTES = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,4}) ?GB(?![A-Za-z])")
-
-
-class _Nvidia(msgspec.Struct):
-    scaling: float | None = msgspec.field(default=None, name="deviceMemoryScaling")
-
-
-class _DeviceConfigFile(msgspec.Struct):
-    nvidia: _Nvidia | None = None
 
 
 class _NodeConfig(msgspec.Struct):
@@ -51,9 +42,9 @@ def read_memory_scaling(config_maps: Iterable[ConfigMap]) -> MemoryScaling:
         for name, text in (one.data or {}).items():
             try:
                 if name == DEVICE_CONFIG_FILE:
-                    document: object = next(iter(parse_documents(text)), None)
-                    nvidia = msgspec.convert(document or {}, _DeviceConfigFile).nvidia
-                    default = nvidia.scaling if nvidia else default
+                    config = read_device_config(text)
+                    scaling = None if isinstance(config, str) else config.gpus.memory_scaling
+                    default = default if scaling is None else scaling
                 elif name == PLUGIN_CONFIG_FILE:
                     nodes = msgspec.json.decode(text.encode(), type=_PluginConfigFile).nodeconfig or ()
                     by_node |= {node.name: node.scaling for node in nodes if node.scaling}

@@ -11,22 +11,15 @@ from itertools import count
 from operator import attrgetter
 from typing import NamedTuple
 
-from bot.hami.fit import Heed, NodeCards, Verdict
-from bot.hami.inventory import CardState, take_stock
+from bot.hami.cards import CardState
+from bot.hami.filter import Heed
+from bot.hami.fit import NodeCards, Verdict
+from bot.hami.inventory import take_stock
 from bot.hami.ledger import Holding, Ledger, add_up, read_holding
-from bot.hami.nodestate import (
-    CORDON_KEY,
-    SCORE_KEY,
-    Unregistered,
-    cordoned_uuids,
-    is_held_by_turns,
-    is_taken_in_for_good,
-    nvidia_cards,
-    read_link_scores,
-)
-from bot.hami.registration import Registration
+from bot.hami.nodestate import NODE_KEYS, Terms, cordoned_uuids, is_held_by_turns, is_taken_in_for_good, registered
+from bot.hami.registration import Registration, Unregistered
 from bot.hami.rules import rules_of
-from bot.hami.version import Version
+from bot.hami.vendors import VENDORS
 from bot.kube.models import Holder, Node, Pod
 from bot.kube.remembered import Kept, of_each
 from bot.kube.selectors import label_matcher
@@ -34,14 +27,6 @@ from bot.kube.selectors import label_matcher
 MOST_NUMBERED = 2**16
 MOST_VERDICTS = 2**15
 _NO_CARD = frozenset[str]()
-
-
-class Terms(NamedTuple):
-    """What decides which cards HAMi takes in, beside the nodes."""
-
-    version: Version
-    count_resource: str
-    node_selector: str
 
 
 class NodeStock(NamedTuple):
@@ -109,10 +94,10 @@ class Stock:
         return self._verdicts.setdefault(asked, {})
 
     def registration(self, node: Node, now: datetime) -> Registration | Unregistered:
-        """The node's NVIDIA cards as registered, or why the scheduler has none."""
+        """The node's cards as registered, or why the scheduler has none."""
         if not self._selects(node.metadata.labels):
             return Unregistered("absent", "--node-label-selector", self.terms.node_selector)
-        return nvidia_cards(node, self.terms.version, now, count_resource=self.terms.count_resource)
+        return registered(node, self.terms, now)
 
     def on_each(self, nodes: Iterable[tuple[Node, Sequence[Holding]]], now: datetime) -> list[NodeStock]:
         """Several nodes, each with what these holders have of its cards."""
@@ -129,7 +114,7 @@ class Stock:
         """The node with what these holders have of its cards, read anew."""
         kept = self._nodes.get(node.name)
         found = self.registration(node, now)
-        for_good = is_taken_in_for_good(node, self.terms.version, self.terms.count_resource)
+        for_good = is_taken_in_for_good(node, self.terms)
         if kept and kept.registration == found and kept.holdings == holdings and _says_same(kept.node, node):
             stock = kept.stock
         else:
@@ -137,16 +122,15 @@ class Stock:
         self._nodes[node.name] = _Kept(node, for_good, found, holdings, stock)
         if for_good or isinstance(found, Unregistered):
             return stock
-        by_turns = is_held_by_turns(node, self.terms.version, now, count_resource=self.terms.count_resource)
+        by_turns = is_held_by_turns(node, self.terms, now)
         return stock._replace(by_turns=True, amounts=None, order=None) if by_turns else stock
 
     def cards_of(self, node: Node, registration: Registration, holdings: Iterable[Holding]) -> NodeCards:
         """The cards of a registration with what these holders have of them."""
-        scores = node.metadata.annotation(SCORE_KEY)
         return NodeCards(
             take_stock(registration.cards, holdings, self.rules),
             cordoned_uuids(node) if self.rules.modern else _NO_CARD,
-            read_link_scores(scores) if scores else None,
+            {one.names.word: one.node_facts(node) for one in VENDORS},
         )
 
     def _take(self, node: Node, found: Registration | Unregistered, holdings: Sequence[Holding]) -> NodeStock:
@@ -200,4 +184,4 @@ def sizes(registration: Registration) -> tuple[tuple[str, int, int, int], ...]:
 
 def _says_same(one: Node, other: Node) -> bool:
     """Whether the annotations agree that bear on registered cards."""
-    return all(one.metadata.annotation(key) == other.metadata.annotation(key) for key in (CORDON_KEY, SCORE_KEY))
+    return all(one.metadata.annotation(key) == other.metadata.annotation(key) for key in NODE_KEYS)

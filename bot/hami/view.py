@@ -10,13 +10,17 @@ from itertools import product
 from typing import NamedTuple
 
 from bot.hami import fit
+from bot.hami.asked import PodRequest
+from bot.hami.cards import CardState
+from bot.hami.filter import DEFAULT_POLICY, heeds, judge
 from bot.hami.fit import NodeCards, QuotaRoom, Verdict
-from bot.hami.inventory import CardState, take_stock
+from bot.hami.inventory import take_stock
 from bot.hami.ledger import Holding, Ledger
-from bot.hami.nodestate import Unregistered
-from bot.hami.registration import Registration
-from bot.hami.requests import DeviceConfig, PodRequest
-from bot.hami.stock import ALIKE, NodeStock, Stock, Terms
+from bot.hami.nodestate import Terms
+from bot.hami.registration import Registration, Unregistered
+from bot.hami.requests import DeviceConfig
+from bot.hami.stock import ALIKE, NodeStock, Stock
+from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import Holder, Node, Pod, Quantity, ResourceQuota
 from bot.kube.quantities import parse_quantity
@@ -36,7 +40,7 @@ class Facts(NamedTuple):
     quotas: Iterable[ResourceQuota] | None
     config: DeviceConfig
     now: datetime
-    policy: str = fit.DEFAULT_POLICY
+    policy: str = DEFAULT_POLICY
     node_selector: str = ""
 
 
@@ -70,7 +74,7 @@ class View:
         return view
 
     def registration(self, name: str) -> Registration | Unregistered:
-        """The node's NVIDIA cards as registered, or why the scheduler has none."""
+        """The node's cards as registered, or why the scheduler has none."""
         return self._stock.registration(self.facts.nodes[name], self.facts.now)
 
     def state(self, name: str) -> NodeCards | Unregistered:
@@ -134,7 +138,7 @@ class View:
     def _alike(self, names: Iterable[str], request: PodRequest) -> Iterable[tuple[str, NodeStock, int | None]]:
         """Each node with what is equal for those that are alike in all that this request heeds."""
         limited = any(room is not None for room in self._quota_rooms(request.namespace))
-        heed = fit.heeds(request, limited=limited, default_policy=self.facts.policy)
+        heed = heeds(request, limited=limited, default_policy=self.facts.policy)
         names = list(names)
         seen = self.seen(names)
         return zip(names, seen, map(ALIKE[heed], seen), strict=True)
@@ -151,7 +155,7 @@ class View:
 
         That is so for one container that asks for the same on every GPU, and takes no more GPUs than it asks for.
         """
-        heed = fit.heeds(request, limited=True, default_policy=self.facts.policy)
+        heed = heeds(request, limited=True, default_policy=self.facts.policy)
         if room is None or len(request.containers) != 1 or heed == "identity" or not request.containers[0].is_fixed:
             return room
         asked, modern = request.containers[0], self.rules.modern
@@ -214,7 +218,7 @@ class View:
         if any(freed):
             rooms = tuple(room and room.after(*freed) for room in rooms)
         verdicts = [
-            fit.judge(cards, request, self.rules, quota=room, default_policy=self.facts.policy, relax=relax)
+            judge(cards, request, self.rules, quota=room, default_policy=self.facts.policy, relax=relax)
             for room in rooms
         ]
         if len({verdict.fits for verdict in verdicts}) > 1:
@@ -241,15 +245,15 @@ class View:
         return self._rooms[namespace]
 
     def _read_quotas(self, namespace: str) -> Iterator[QuotaRoom]:
-        config = self.facts.config
+        gpus = self.facts.config.gpus
         hard = [quota.spec.hard or {} for quota in self.facts.quotas or () if quota.namespace == namespace]
-        memory_limits = _limits(hard, config.memory)
-        cores_limits = _limits(hard, config.cores)
+        memory_limits = _limits(hard, gpus.memory)
+        cores_limits = _limits(hard, gpus.cores)
         if not memory_limits and not cores_limits:
             return
         memory, cores = self.ledger.by_namespace.get(namespace, (0, 0)) if self.ledger else (0, 0)
         for memory_limit, cores_limit in product(memory_limits or [None], cores_limits or [None]):
-            factored = None if memory_limit is None else memory_limit * config.memory_factor
+            factored = None if memory_limit is None else memory_limit * gpus.memory_factor
             yield QuotaRoom(factored, cores_limit, memory, cores)
 
     def cards(self, name: str) -> list[CardState]:
@@ -269,7 +273,7 @@ def _most(limit: int | None, free: int, each: int, count: int, *, modern: bool) 
 
 def terms(facts: Facts, version: Version) -> Terms:
     """What a stock of these facts has to be of."""
-    return Terms(version, facts.config.count, facts.node_selector)
+    return Terms(version, tuple(one.count for one in facts.config.by_vendor), facts.node_selector)
 
 
 def _limits(hard: Iterable[Mapping[str, Quantity]], resource: str) -> list[int]:
@@ -312,4 +316,4 @@ def versions_to_try(version: Version | None, nodes: Iterable[Node]) -> tuple[Ver
 
 
 def _register_text(node: Node) -> str | None:
-    return node.metadata.annotation("hami.io/node-nvidia-register")
+    return node.metadata.annotation(FIRST.names.register)

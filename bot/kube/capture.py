@@ -36,8 +36,10 @@ _REASONS = ("FilteringFailed", "BindingFailed")
 """HAMi's own events, which stand where the pods are that they are about (pkg/scheduler/event.go)."""
 
 
-async def capture(cluster: LiveCluster, namespace: str, pods: Sequence[Pod], out: Path) -> RecordSummary:
-    """Writes the recording to `out`; `pods` are the scheduler's, in HAMi's `namespace`.
+async def capture(
+    cluster: LiveCluster, namespace: str, pods: Sequence[Pod], out: Path, *, annotations: tuple[str, ...]
+) -> RecordSummary:
+    """Writes the recording to `out`; `pods` are the scheduler's, in HAMi's `namespace`; `annotations` as for `record`.
 
     Metrics that may not be fetched are a gap. Raises SourceError when no log of theirs could be read, UsageError when
     `out` cannot be written.
@@ -55,7 +57,9 @@ async def capture(cluster: LiveCluster, namespace: str, pods: Sequence[Pod], out
         return await cluster.list(kind, namespace) if kind.plural in _PLURALS else []
 
     version = await cluster.server_version()
-    summary = await write_recording(cluster, out, objects_of, server_version=version, more=metrics)
+    summary = await write_recording(
+        cluster, out, objects_of, server_version=version, annotations=annotations, more=metrics
+    )
     if pods and not summary.logs:
         why = next((one.why for one in summary.gaps if one.source.startswith("log of")), "they have none")
         raise SourceError(f"no log of the pods that would end could be read: {why}", hint=f"what there is: {out}")

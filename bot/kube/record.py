@@ -40,15 +40,25 @@ class RecordSummary(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-async def record(cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, server_version: str) -> RecordSummary:
+async def record(
+    cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, server_version: str, annotations: tuple[str, ...]
+) -> RecordSummary:
     """Writes a recording of the cluster to `out`: a `.tar.gz` where the name ends so, else a folder.
 
     `pod` (namespace and name) limits the logs to the lines that name it; objects are always all of them, since what a
     node has left depends on every pod. An existing archive is replaced, a folder must be new or empty (UsageError).
+    `annotations`: what the keys of annotations begin with that are kept beside HAMi's and Kubernetes' own.
     Raises SourceError when nothing could be read at all.
     """
     needle = pod[1].encode() if pod else b""
-    return await write_recording(cluster, out, partial(_all_of, cluster), needle=needle, server_version=server_version)
+    return await write_recording(
+        cluster,
+        out,
+        partial(_all_of, cluster),
+        needle=needle,
+        server_version=server_version,
+        annotations=annotations,
+    )
 
 
 async def write_recording(
@@ -58,6 +68,7 @@ async def write_recording(
     *,
     needle: bytes = b"",
     server_version: str,
+    annotations: tuple[str, ...],
     more: Mapping[str, bytes] | None = None,
 ) -> RecordSummary:
     """Writes what `objects_of` gives of each kind, the logs of HAMi's scheduler pods among them, and `more` files.
@@ -80,7 +91,7 @@ async def write_recording(
         objects[kind.plural] = len(items)
         shown += [time for item in items for time in _times(item)]
         # In a thread, as the logs are masked: a bot that records meanwhile answers others.
-        files[f"objects/{kind.file_name}"] = await asyncio.to_thread(_encoded, kind, items)
+        files[f"objects/{kind.file_name}"] = await asyncio.to_thread(_encoded, kind, items, annotations)
         if kind.plural == PODS.plural:
             pods = [one for one in items if isinstance(one, Pod)]
     if not objects:
@@ -96,8 +107,8 @@ async def write_recording(
     return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *log_gaps))
 
 
-def _encoded(kind: Kind[Resource], items: list[Resource]) -> bytes:
-    return encode_list(kind, map(redacted, items))
+def _encoded(kind: Kind[Resource], items: list[Resource], annotations: tuple[str, ...]) -> bytes:
+    return encode_list(kind, (redacted(one, annotations) for one in items))
 
 
 async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:

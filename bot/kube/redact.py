@@ -27,25 +27,6 @@ _OUR_RECORDS = "hami-bot.io/"
 _KEPT_ANNOTATIONS = (
     "hami.io/",
     _OUR_RECORDS,
-    "nvidia.com/",
-    "amd.com/",
-    "huawei.com/",
-    "cambricon.com/",
-    "hygon.com/",
-    "iluvatar.ai/",
-    "mthreads.com/",
-    "mthreads.ai/",
-    "metax-tech.com/",
-    "enflame.com/",
-    "kunlunxin.com/",
-    "baidu.com/",
-    "aws.amazon.com/",
-    "vastaitech.com/",
-    "birentech.com/",
-    "CAMBRICON_",
-    "BAIDU_",
-    "AWS_NEURON_",
-    "NEURON_",
     "predicate-time",
     "predicate-node",
     "assigned-containers",
@@ -129,9 +110,12 @@ def masked_log(lines: Iterable[str]) -> str:
     return "".join(map(masked, text.splitlines(keepends=True)))
 
 
-def redacted(item: Resource) -> dict[str, Any]:
-    """The object as JSON builtins under the API's names, fit to leave the cluster."""
-    value = _redacted(msgspec.to_builtins(item), of_hami=False)
+def redacted(item: Resource, annotations: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The object as JSON builtins under the API's names, fit to leave the cluster.
+
+    `annotations`: what the keys of further annotations begin with that are kept.
+    """
+    value = _redacted(msgspec.to_builtins(item), (*_KEPT_ANNOTATIONS, *annotations), of_hami=False)
     if isinstance(item, ConfigMap) and item.data is not None:
         kept = _CONFIG_KEYS if item.metadata.label(COMPONENT_LABEL) in HAMI_COMPONENTS else frozenset({DEVICE_CONFIG})
         value["data"] = {key: masked(text) for key, text in item.data.items() if key in kept}
@@ -143,10 +127,10 @@ def is_pod_of_hami(labels: dict[str, str] | None, containers: Iterable[str]) -> 
     return (labels or {}).get(COMPONENT_LABEL) in HAMI_COMPONENTS or EXTENDER in containers
 
 
-def _redacted(value: Any, *, of_hami: bool) -> Any:
+def _redacted(value: Any, annotations: tuple[str, ...], *, of_hami: bool) -> Any:
     """`of_hami`: the value is in a pod, or a pod template, of HAMi's own; only those show their command lines."""
     if isinstance(value, list):
-        return [_redacted(one, of_hami=of_hami) for one in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_redacted(one, annotations, of_hami=of_hami) for one in value]  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(value, dict):
         return value
     fields = cast("dict[str, Any]", value)
@@ -159,7 +143,7 @@ def _redacted(value: Any, *, of_hami: bool) -> Any:
             kept[key] = {
                 name: masked_record(text) if name.startswith(_OUR_RECORDS) else masked(text)
                 for name, text in one.items()
-                if name.startswith(_KEPT_ANNOTATIONS)
+                if name.startswith(annotations)
             }
         elif key in ("command", "args"):
             if of_hami and fields.get("name") in _HAMI_CONTAINERS:
@@ -174,7 +158,7 @@ def _redacted(value: Any, *, of_hami: bool) -> Any:
         elif key == "labels":
             kept[key] = one
         else:
-            kept[key] = _redacted(one, of_hami=of_hami)
+            kept[key] = _redacted(one, annotations, of_hami=of_hami)
     return kept
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bot.errors import BotError, SourceError
+from bot.hami.vendors import ANNOTATIONS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Kind
 from bot.kube.record import record
@@ -99,7 +100,8 @@ async def _recording(sources: Sources, asked: Asked, bounds: Bounds, say: Texts)
     namespace, _, pod = asked.subject.rpartition("/")
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         out = Path(folder) / asked.recording
-        summary = await record(sources.cluster, out, pod=(namespace, pod) if namespace else None, server_version="")
+        of = (namespace, pod) if namespace else None
+        summary = await record(sources.cluster, out, pod=of, server_version="", annotations=ANNOTATIONS)
         content = await asyncio.to_thread(out.read_bytes)
     if len(content) > bounds.largest:
         raise SourceError(f"it has {len(content):,} bytes")

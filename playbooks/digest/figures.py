@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bot.gpu_rows import TypeRow
-from bot.hami.registration import Registration, read_registrations
+from bot.hami.nodestate import read_registrations
+from bot.hami.registration import Registration
 from bot.hami.scaling import core_factor, memory_factor, read_memory_scaling
-from bot.hami.vendors import NVIDIA
+from bot.hami.vendors import MODELLED
 from bot.kube.models import Pod
 from bot.report import Finding, Gap, Report
 from playbooks.pending.rows import CauseRow, PendingRow
@@ -86,7 +87,7 @@ def _promised(part: Any) -> dict[str, str]:
     settings = read_memory_scaling(part.install.config_maps)
     have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
     for node in part.capacity.nodes:
-        found = (one for one in read_registrations(node) if isinstance(one, Registration) and one.vendor is NVIDIA)
+        found = (one for one in read_registrations(node, MODELLED) if isinstance(one, Registration))
         for card in (card for one in found for card in one.cards if card.mode != "mig"):
             cores.setdefault(card.type, []).append(core_factor(card))
             if factor := memory_factor(card, node.name, settings):

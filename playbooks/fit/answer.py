@@ -11,9 +11,9 @@ from msgspec import structs
 from bot.hami import fit
 from bot.hami.advice import Change, smaller_requests
 from bot.hami.blockers import Ending, Search, pods_to_end
-from bot.hami.nodestate import Unregistered
+from bot.hami.registration import Unregistered
 from bot.hami.requests import asked_resources
-from bot.hami.vendors import NVIDIA
+from bot.hami.vendors import FIRST
 from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction, one_line
 from bot.texts import Texts
 from playbooks import quotes
@@ -195,10 +195,10 @@ def _action(asked: Asked, change: Change, say: Texts) -> NextAction:
     in_words = asked.words is not None and change.what == "drop-type"
     key = "change.drop-option" if in_words else f"change.{change.what}"
     label = say(key, node=change.node, amount=amount, pod=change.pod)
-    again = _changed(asked.words, change, asked.case.config.memory_factor) if asked.words else None
+    again = _changed(asked.words, change, asked.case.config.gpus.memory_factor) if asked.words else None
     if again is not None:
         return NextAction(label, prose.command("fit", *words_of(again, asked.case.pod.namespace)))
-    look = quotes.of_node_annotation(asked.case.nodes[change.node], NVIDIA.register, "x").command
+    look = quotes.of_node_annotation(asked.case.nodes[change.node], FIRST.names.register, "x").command
     return elsewhere.ask_again(asked.case.pod, label, look, say)
 
 
@@ -322,5 +322,5 @@ def _card(case: Case, name: str) -> Evidence:
     cards = case.view.cards(name)
     node = case.nodes[name]
     if cards:
-        return quotes.of_node_annotation(node, NVIDIA.register, cards[0].card.uuid)
+        return quotes.of_card(node, cards[0].card.uuid)
     return quotes.of_node(node, node.name, "{.metadata.name}")

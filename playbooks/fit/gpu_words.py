@@ -6,8 +6,10 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from bot.errors import UsageError
+from bot.hami.asked import INT32_MAX, WHOLE_CARD
 from bot.hami.fit import EXCLUSIVE_CORES
-from bot.hami.requests import INT32_MAX, USE_TYPE_KEY, WHOLE_CARD, DeviceConfig
+from bot.hami.requests import DeviceConfig
+from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec, Quantity, ResourceRequirements
 
@@ -104,17 +106,17 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
 
 def pod_of(words: CardWords, namespace: str, config: DeviceConfig, version: Version | None) -> Pod:
     """A pod of one container that asks for this, as that version's webhook would admit it; its name is the words."""
-    limits: dict[str, Quantity] = {config.count: words.cards}
+    limits: dict[str, Quantity] = {config.gpus.count: words.cards}
     if words.memory_mib:
-        limits[config.memory] = -(-words.memory_mib // config.memory_factor)
+        limits[config.gpus.memory] = -(-words.memory_mib // config.gpus.memory_factor)
     if words.percentage:
-        limits[config.percentage] = words.percentage
+        limits[config.gpus.percentage] = words.percentage
     whole = words.percentage == WHOLE_CARD or not (words.percentage or words.memory_mib)
     if words.cores is not None:
-        limits[config.cores] = words.cores
+        limits[config.gpus.cores] = words.cores
     elif whole and (version is None or version >= EXCLUSIVE_BY_DEFAULT):
-        limits[config.cores] = EXCLUSIVE_CORES
-    annotations = {USE_TYPE_KEY: words.type} if words.type else None
+        limits[config.gpus.cores] = EXCLUSIVE_CORES
+    annotations = {FIRST.names.use_type: words.type} if words.type else None
     container = Container(name="main", resources=ResourceRequirements(limits=limits, requests=limits))
     return Pod(
         metadata=ObjectMeta(name=words.text, namespace=namespace, annotations=annotations),

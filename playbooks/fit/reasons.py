@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import structs
 
 from bot.hami import fit
+from bot.hami.cards import CardState
 from bot.hami.fit import type_allows
-from bot.hami.inventory import CardState
-from bot.hami.nodestate import Unregistered
+from bot.hami.registration import Unregistered
 from bot.texts import Texts
 from playbooks.rules import prose
 from playbooks.rules.case import Case

@@ -4,15 +4,14 @@ import difflib
 from functools import cached_property
 
 from bot.hami.requests import DeviceConfig
-from bot.hami.vendors import VENDORS
+from bot.hami.vendors import NAMES
 from bot.kube.models import Pod, Quantity
 from bot.kube.nodefilter import Obstacle, effective_request
 from bot.kube.quantities import parse_quantity
 from playbooks.rules.case import Case
 
 _NATIVE = "kubernetes.io"
-_PRIORITY = "nvidia.com/priority"
-"""HAMi's webhook reads it; its scheduler is told to pass over it [charts/hami/templates/scheduler/configmap.yaml]."""
+_PASSED_OVER = {resource for one in NAMES for resource in one.passed_over}
 
 
 class ManifestCase(Case):
@@ -38,7 +37,12 @@ def beside(pod: Pod, config: DeviceConfig) -> dict[str, Quantity]:
         resources = container.resources
         for amounts in (resources.limits, resources.requests) if resources else ():
             for name, amount in (amounts or {}).items():
-                if _is_extended(name) and name != _PRIORITY and not config.manages(name) and parse_quantity(amount):
+                if (
+                    _is_extended(name)
+                    and name not in _PASSED_OVER
+                    and not config.manages(name)
+                    and parse_quantity(amount)
+                ):
                     asked.setdefault(name, amount)
     return asked
 
@@ -57,5 +61,5 @@ def unoffered(case: Case) -> str:
 def meant(case: Case, resource: str) -> str:
     """The resource of HAMi's, or of a node's, that is spelled most alike; empty where none is."""
     known = {name for node in case.nodes.values() for name in node.status.allocatable or {} if "/" in name}
-    known |= {*case.config.nvidia_resources, *case.config.other_resources, *(one.count for one in VENDORS)}
+    known |= {*case.config.gpus.all, *case.config.other_resources, *(one.count for one in NAMES)}
     return next(iter(difflib.get_close_matches(resource, sorted(known), n=1, cutoff=0.8)), "")

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from bot.hami.asked import PodRequest
 from bot.hami.fit import type_allows, uuid_allows
-from bot.hami.requests import PodRequest
 from bot.texts import Texts
 from playbooks.quota.rules import Effect, effects
 from playbooks.rules import prose
@@ -27,7 +27,7 @@ def _memory(request: PodRequest, of_card: int) -> int:
 
 def is_share(case: Case, effect: Effect) -> bool:
     """Whether what is asked of the limit depends on the card."""
-    return effect.by == "HAMi" and effect.asked is None and effect.of.resource == case.config.memory
+    return effect.by == "HAMi" and effect.asked is None and effect.of.resource == case.config.gpus.memory
 
 
 def amounts(figures: Mapping[int, list[str]], say: Texts, form: str = ",") -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from bot.hami.asked import ContainerRequest
 from bot.hami.blockers import Ending
-from bot.hami.requests import ContainerRequest
 from bot.report import Sheet, Table
 from bot.texts import Texts
 from playbooks.fit.answer import Asked

@@ -18,7 +18,7 @@ from bot.hami.install import (
     read_install,
 )
 from bot.hami.requests import DeviceConfig
-from bot.hami.vendors import NVIDIA
+from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import (
     CONFIG_MAPS,
@@ -218,7 +218,7 @@ def _newest_time(node: Node) -> datetime | None:
     """Of the heartbeats and the handshake."""
     texts = {one.last_heartbeat_time for one in node.status.conditions or ()}
     moments = [moment for moment in map(parse_time, texts) if moment]
-    handshake = node.metadata.annotation(NVIDIA.handshake)
+    handshake = node.metadata.annotation(FIRST.names.handshake)
     if handshake and not handshake.startswith(_UNZONED):
         told = parse_handshake(handshake)
         moments += [told.at] if told.at and told.zoned else []

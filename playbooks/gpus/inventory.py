@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED
 from bot.hami import fit, mig
+from bot.hami.asked import Constraints, ContainerRequest, PodRequest
+from bot.hami.cards import Card, CardState
 from bot.hami.fit import NodeCards
-from bot.hami.inventory import CardState
-from bot.hami.nodestate import Unregistered, is_held_by_turns
-from bot.hami.registration import Card
-from bot.hami.requests import Constraints, ContainerRequest, PodRequest
+from bot.hami.registration import Unregistered
+from bot.hami.vendors import FIRST
 from bot.hami.view import View
 from bot.kube.models import Node
 from bot.kube.readiness import is_cordoned, not_ready
@@ -27,13 +27,13 @@ _STATES = {
     fit.COMPUTE_UNITS_EXHAUSTED: "no-cores",
     fit.EXCLUSIVE_CONFLICT: "exclusive",
     fit.MIG_INFEASIBLE: "no-mig-placement",
-    fit.TYPE_MISMATCH: "not-nvidia",
-    fit.NODE_INSUFFICIENT: "not-nvidia",
+    fit.TYPE_MISMATCH: "other-type",
+    fit.NODE_INSUFFICIENT: "other-type",
 }
-_WITHOUT_HOLDERS = ("unhealthy", "cordoned", "not-nvidia")
+_WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
 """States that a card is in whatever is given of it."""
 
-_SMALLEST = PodRequest("", "", "", (ContainerRequest("", 1, 1, 0, 0),), Constraints())
+_SMALLEST = PodRequest("", "", "", (ContainerRequest(FIRST.names.word, "", 1, 1, 0, 0),), Constraints())
 
 
 class Used(NamedTuple):
@@ -106,9 +106,7 @@ def _blocked(view: View, node: Node) -> str:
         return "node-cordoned"
     if not_ready(node):
         return "node-not-ready"
-    facts = view.facts
-    by_turns = is_held_by_turns(node, view.version, facts.now, count_resource=facts.config.count)
-    return "no-allocatable" if by_turns else ""
+    return "no-allocatable" if view.see(node.name).by_turns else ""
 
 
 def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from bot.hami.cycles import ALLOCATING, CARD_TRIED, Cycle
 from bot.hami.logs import LogLine, read_line
-from bot.hami.registration import Registration, read_registrations
+from bot.hami.nodestate import read_registrations
+from bot.hami.registration import Registration
 from bot.kube.models import Node, Pod
 from bot.report import Gap, Sheet, Table
 from playbooks.rules.logged import Logged, OneLog

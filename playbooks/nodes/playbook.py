@@ -182,9 +182,8 @@ def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
 def _gaps(snapshot: Snapshot, sweep: Sweep, say: Texts) -> list[Gap]:
     gaps = capacity_gaps(snapshot.install, Capacity([], [], []), snapshot.undecodable, say)
     gaps += [one for one in (snapshot.plugins, *snapshot.owners.values()) if isinstance(one, Gap)]
-    count = snapshot.install.config.count
     unknown = not isinstance(snapshot.plugins, Gap) and not sweep.plugins_known
-    if unknown and any(expects_gpus(node, count) for node in snapshot.nodes):
+    if unknown and any(expects_gpus(node, snapshot.install.config) for node in snapshot.nodes):
         gaps.append(Gap(PLUGIN_SOURCE, say("nodes.plugins-unknown"), say("nodes.plugins-hint")))
     return gaps
 

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from bot.hami.cards import Card
 from bot.hami.handshake import READS_LOCAL_TIME, scheduler_zone
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.nodelock import (
     CAMBRICON_EXPIRY,
     CAMBRICON_LOCK_KEY,
@@ -14,17 +14,9 @@ from bot.hami.nodelock import (
     LockState,
     judge_lock,
 )
-from bot.hami.nodestate import (
-    CORDON_KEY,
-    GPU_LABEL,
-    JSON_SINCE,
-    SCORE_KEY,
-    Unregistered,
-    expects_gpus,
-    nvidia_allocatable,
-)
-from bot.hami.registration import Card, Registration, Unreadable, digest, read_registrations
-from bot.hami.vendors import NVIDIA, vendor_of_register_key
+from bot.hami.nodestate import NODE_KEYS, expects_gpus, read_registrations
+from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregistered, digest, kubelet_offers
+from bot.hami.vendors import FIRST, OTHERS, vendor_of_register_key
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import DAEMON_PODS, DaemonPod, Node, Quantity
 from bot.kube.quantities import whole
@@ -53,16 +45,17 @@ class Plugin(NamedTuple):
 
 
 class NodeSeen(NamedTuple):
-    """One node. `nvidia` is None where HAMi's possible versions disagree about it.
+    """One node. `state` is None where HAMi's possible versions disagree about it.
 
-    `registrations` is what can be read of them, also where HAMi does not take the cards in.
+    `own` is what can be read of its registration, also where HAMi does not take the cards in; `others` is of vendors
+    whose fit is not modelled.
     """
 
     node: Node
-    nvidia: Registration | Unregistered | None
+    state: Registration | Unregistered | None
+    own: Registration | None
     others: tuple[Registration | Unreadable, ...]
-    registrations: tuple[Registration, ...]
-    expects_nvidia: bool
+    expects_gpus: bool
     allocatable: int
     plugin: Plugin
     lock: LockState | None
@@ -73,13 +66,17 @@ class NodeSeen(NamedTuple):
         return self.node.name
 
     @property
+    def registrations(self) -> tuple[Registration, ...]:
+        return tuple([one for one in (self.own, *self.others) if isinstance(one, Registration)])
+
+    @property
     def cards(self) -> tuple[Card, ...]:
         return tuple(card for one in self.registrations for card in one.cards)
 
     @property
     def concerns(self) -> bool:
         """Whether the node has cards, or should have some."""
-        return self.expects_nvidia or bool(self.registrations) or bool(self.unreadable)
+        return self.expects_gpus or bool(self.registrations) or bool(self.unreadable)
 
     @property
     def unreadable(self) -> list[Unreadable]:
@@ -104,7 +101,7 @@ class Sweep:
         self.now = now
         version = install.install.version
         self.version = version.version if version else None
-        handshakes = (text for node in nodes if (text := node.metadata.annotation(NVIDIA.handshake)))
+        handshakes = (text for node in nodes if (text := node.metadata.annotation(FIRST.names.handshake)))
         self.zone = scheduler_zone(handshakes, self.version, now) if self.version else timedelta()
         self.judged_at = now + self.zone if self.version and self.version >= READS_LOCAL_TIME else now
         world = World(Capacity(list(nodes), [], []), install.install, install.config, self.judged_at)
@@ -118,36 +115,35 @@ class Sweep:
     def see(self, name: str) -> NodeSeen:
         """The node, read anew: what was read of thousands of nodes would be most of the memory."""
         node = self._nodes[name]
-        others = tuple(read_registrations(node, but=NVIDIA))
-        nvidia = self._nvidia(name)
-        readable = nvidia.registration if isinstance(nvidia, Unregistered) else nvidia
+        others = tuple(read_registrations(node, OTHERS))
+        state = self._state(name)
         return NodeSeen(
             node=node,
-            nvidia=nvidia,
+            state=state,
+            own=state.registration if isinstance(state, Unregistered) else state,
             others=others,
-            registrations=tuple(one for one in (readable, *others) if isinstance(one, Registration)),
-            expects_nvidia=expects_gpus(node, self.config.count) and not self._is_of_others(node, others),
-            allocatable=nvidia_allocatable(node, self.config.count),
+            expects_gpus=expects_gpus(node, self.config) and not self._is_of_others(node, others),
+            allocatable=kubelet_offers(node, self.config.gpus.count),
             plugin=self._plugins.get(name) or Plugin("missing" if self.plugins_known else "unseen"),
             lock=lock_on(node, self.install, self.now, self.owners),
             cambricon_lock=self._cambricon_lock(node),
         )
 
     def alike(self, name: str) -> tuple[Hashable, Sequence[str]] | None:
-        """What is equal for nodes that have the same faults, and the UUIDs of the node's NVIDIA cards.
+        """What is equal for nodes that have the same faults, and the UUIDs of its cards.
 
         None for a node that has to be looked at by itself: one that anything but its cards and what Kubernetes and
         the device plugin say of it bears on.
         """
         node, status = self._nodes[name], self._nodes[name].status
         texts = node.metadata.annotations or {}
-        text, handshake = texts.get(NVIDIA.register), texts.get(NVIDIA.handshake, "")
+        text, handshake = texts.get(FIRST.names.register), texts.get(FIRST.names.handshake, "")
         allocatable = _devices(status.allocatable)
         # From 2.8 on the handshake is asked only where kubelet offers nothing; unix seconds are the guides' matter.
         by_itself = self.version is None or self.version < JSON_SINCE or handshake[:1].isdigit()
-        if by_itself or text is None or not nvidia_allocatable(node, self.config.count) or any(map(_speaks, texts)):
+        if by_itself or text is None or not kubelet_offers(node, self.config.gpus.count) or any(map(_speaks, texts)):
             return None
-        cards = digest(NVIDIA.register, text)
+        cards = digest(FIRST.names, text)
         if cards is None:
             return None
         plugin = self._plugins.get(name)
@@ -159,13 +155,13 @@ class Sweep:
             tuple([one.status for one in status.conditions or () if one.type == "Ready"]),
             node.spec.unschedulable,
             tuple(node.spec.taints or ()),
-            node.metadata.label(GPU_LABEL[0]),
+            node.metadata.label(FIRST.node_label[0]),
             self._selects(node.metadata.labels),
             plugin and (plugin.health, plugin.why),
         )
         return key, cards.uuids
 
-    def _nvidia(self, name: str) -> Registration | Unregistered | None:
+    def _state(self, name: str) -> Registration | Unregistered | None:
         """What every possible version makes of the node, where they agree."""
         *rest, newest = (view.registration(name) for view in self._views)
         why = newest.why if isinstance(newest, Unregistered) else None
@@ -173,11 +169,11 @@ class Sweep:
         return newest if agreed else None
 
     def _is_of_others(self, node: Node, others: Sequence[Registration | Unreadable]) -> bool:
-        """Whether only the label says NVIDIA, and another vendor's cards are there: some vendors use it too."""
+        """Whether only the label says that GPUs are there, as some other vendors' plugins want it."""
         return (
             any(isinstance(one, Registration) for one in others)
-            and node.metadata.annotation(NVIDIA.register) is None
-            and not whole((node.status.capacity or {}).get(self.config.count))
+            and node.metadata.annotation(FIRST.names.register) is None
+            and not whole((node.status.capacity or {}).get(self.config.gpus.count))
         )
 
     def _cambricon_lock(self, node: Node) -> LockState | None:
@@ -191,9 +187,9 @@ class Sweep:
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
 def _speaks(key: str) -> bool:
-    """Whether the annotation bears on a node's faults, beside NVIDIA's registration and handshake."""
-    ours = (LOCK_KEY, CAMBRICON_LOCK_KEY, CORDON_KEY, SCORE_KEY)
-    return key in ours or (key != NVIDIA.register and vendor_of_register_key(key) is not None)
+    """Whether the annotation bears on a node's faults, beside its registration and handshake."""
+    ours = (LOCK_KEY, CAMBRICON_LOCK_KEY, *NODE_KEYS)
+    return key in ours or (key != FIRST.names.register and vendor_of_register_key(key) is not None)
 
 
 def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:
@@ -235,5 +231,5 @@ def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
 
 async def gather_plugins(cluster: Cluster, node: str = "") -> list[DaemonPod] | Gap:
     """The device plugin's pods, of all nodes or of one."""
-    labels, fields = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}", f"spec.nodeName={node}" if node else ""
+    labels, fields = FIRST.plugin_labels, f"spec.nodeName={node}" if node else ""
     return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=labels, fields=fields))

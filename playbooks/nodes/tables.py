@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
-from bot.hami.handshake import judge_nvidia, parse_handshake
+from bot.hami.cards import Card
+from bot.hami.handshake import judge_by_guides, parse_handshake
 from bot.hami.nodelock import CAMBRICON_LOCK_KEY, LOCK_KEY, LockState
-from bot.hami.nodestate import JSON_SINCE, Unregistered, cordoned_uuids
-from bot.hami.registration import Card, Unreadable
+from bot.hami.nodestate import cordoned_uuids
+from bot.hami.registration import JSON_SINCE, Unreadable, Unregistered
 from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
-from bot.hami.vendors import NVIDIA
+from bot.hami.vendors import BY_WORD, FIRST
 from bot.kube.models import Pod
 from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
@@ -167,7 +168,7 @@ class Rows:
         )
 
     def _factors(self, one: NodeSeen) -> str:
-        cards = [card for found in one.registrations if found.vendor is NVIDIA for card in found.cards]
+        cards = one.own.cards if one.own else ()
         memory = {memory_factor(card, one.name, self._scaling) for card in cards if card.mode != "mig"} - {None}
         cores = {core_factor(card) for card in cards}
         parts = [f"memory x{_each(f'{one:g}' for one in memory if one)}" if memory else ""]
@@ -176,7 +177,7 @@ class Rows:
 
     def _format(self, one: NodeSeen) -> str:
         text = _each(found.encoding for found in one.registrations)
-        state = one.nvidia
+        state = one.state
         if isinstance(state, Unregistered) and state.why == "other-format" and self._sweep.version:
             return f"{text}, HAMi {self._sweep.version} reads {'json' if self._sweep.version >= JSON_SINCE else 'text'}"
         unreadable = state is not None and isinstance(state, Unregistered) and state.why == "unreadable"
@@ -185,18 +186,18 @@ class Rows:
     def _handshake(self, one: NodeSeen) -> str:
         """What this version makes of it; 2.8 asks kubelet's count instead. Of several vendors each one's."""
         version, parts = self._sweep.version, list[str]()
-        text = one.node.metadata.annotation(NVIDIA.handshake)
-        if one.expects_nvidia and text is not None:
+        text = one.node.metadata.annotation(FIRST.names.handshake)
+        if one.expects_gpus and text is not None:
             judged = "?"
             if version is not None and (2, 8) <= version < (2, 9):
                 judged = "not used"
             elif version is not None:
-                judged = judge_nvidia(parse_handshake(text), version, one.allocatable, self._sweep.judged_at)
+                judged = judge_by_guides(parse_handshake(text), version, one.allocatable, self._sweep.judged_at)
             parts.append(f"{judged} ({self._stamp(text)})")
-        elif one.expects_nvidia:
+        elif one.expects_gpus:
             parts.append("none")
         for found in one.registrations:
-            if found.vendor is not NVIDIA and (judged := other_handshake(self._sweep, one, found)):
+            if found.vendor.word not in BY_WORD and (judged := other_handshake(self._sweep, one, found)):
                 parts.append(f"{found.word} {judged}")
         return ", ".join(parts)
 
@@ -238,7 +239,7 @@ def _kubernetes(one: NodeSeen) -> tuple[str, ...]:
 
 def _slots(one: NodeSeen) -> str:
     """What is registered, and what kubelet offers where that is another number."""
-    if not one.expects_nvidia:
+    if not one.expects_gpus:
         return ""
     registered = slots(one)[0]
     return str(registered) if registered == one.allocatable else f"{registered}, kubelet offers {one.allocatable}"
@@ -246,7 +247,7 @@ def _slots(one: NodeSeen) -> str:
 
 def _plugin(one: NodeSeen) -> str:
     plugin = one.plugin
-    if not one.expects_nvidia:
+    if not one.expects_gpus:
         return ""
     if plugin.health == "unseen":
         return "?"

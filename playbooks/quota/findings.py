@@ -70,7 +70,7 @@ def findings(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
         else:
             yield _not_enforced(limit, around, say)
     yield from _ambiguous(space, around, say)
-    for resource in (around.config.memory, around.config.cores):
+    for resource in (around.config.gpus.memory, around.config.gpus.cores):
         yield from _differs(space, resource, around, say)
 
 
@@ -109,7 +109,7 @@ def _not_enforced(limit: Limit, around: Around, say: Texts) -> Finding:
 
 def _ambiguous(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
     """Of several quotas with one key HAMi keeps the one that it read last."""
-    for resource in (around.config.memory, around.config.cores):
+    for resource in (around.config.gpus.memory, around.config.gpus.cores):
         limits = [one for one in space.of(resource, "HAMi") if enforced(one, around.rules)]
         if len({one.amount for one in limits}) > 1:
             names = prose.names(say, [f"{one.quota} ({one.written})" for one in limits])
@@ -149,7 +149,7 @@ def _why_different(space: Space, resource: str, around: Around, say: Texts) -> s
     for pod in space.pods:
         holding = given.pop(pod.metadata.uid, None)
         asked = int(effective_request(pod, resource))
-        held = 0 if holding is None else holding.amounts[resource == around.config.cores]
+        held = 0 if holding is None else holding.amounts[resource == around.config.gpus.cores]
         if asked == held:
             continue
         if holding is None:
@@ -157,10 +157,10 @@ def _why_different(space: Space, resource: str, around: Around, say: Texts) -> s
         elif not asked:
             why = "share"
         else:
-            why = "cards" if effective_request(pod, around.config.count) > 1 else "other"
+            why = "cards" if effective_request(pod, around.config.gpus.count) > 1 else "other"
         count, amount = sums.get(why, (0, 0))
         sums[why] = count + 1, amount + held - asked
     if given:
-        sums["gone"] = len(given), sum(one.amounts[resource == around.config.cores] for one in given.values())
+        sums["gone"] = len(given), sum(one.amounts[resource == around.config.gpus.cores] for one in given.values())
     parts = [say(f"quota-differs.{why}", count=count, amount=f"{amount:+,}") for why, (count, amount) in sums.items()]
     return "; ".join(parts) or say("quota-differs.late")

@@ -188,7 +188,7 @@ def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
         (one for one in {*limited, *by_namespace} if wanted in ("", one)), key=lambda one: (one not in limited, one)
     ):
         memory, cores = ledger.by_namespace.get(name, (0, 0)) if ledger else (0, 0)
-        used = None if ledger is None else {config.memory: memory, config.cores: cores}
+        used = None if ledger is None else {config.gpus.memory: memory, config.gpus.cores: cores}
         pods = snapshot.pods.get(name)
         own = tuple(limited.get(name, ()))
         holders = tuple(by_namespace.get(name, ()))
@@ -213,7 +213,7 @@ def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: T
         return finding("quota", say("quota.none-seen"), "suspected", (), (), severity="info")
     if wanted and not spaces:
         return _nothing_there(snapshot, wanted, around, say)
-    memory = sum((one.used or {}).get(around.config.memory, 0) for one in spaces)
+    memory = sum((one.used or {}).get(around.config.gpus.memory, 0) for one in spaces)
     if not limited:
         claim = say(
             "quota.none-there" if wanted else "quota.none",

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from bot.hami.asked import PodRequest
 from bot.hami.quotas import Limit, limits_of
-from bot.hami.requests import DeviceConfig, PodRequest
+from bot.hami.requests import DeviceConfig
 from bot.hami.rules import Rules
 from bot.kube.models import ResourceQuota
 from bot.kube.nodefilter import effective_request
@@ -64,7 +65,7 @@ def effect_by_hami(
     limit: Limit, request: PodRequest, used: tuple[int, int] | None, config: DeviceConfig, rules: Rules
 ) -> Effect:
     """The effect on a limit of HAMi's. `used` are the namespace's MiB and cores, None where they were not seen."""
-    of_memory = limit.resource == config.memory
+    of_memory = limit.resource == config.gpus.memory
     memory, cores = used or (None, None)
     taken = memory if of_memory else cores
     asked = asked_memory(request) if of_memory else sum(one.count * one.cores for one in request.containers)

@@ -64,11 +64,11 @@ def rows_of(space: Space, around: Around, say: Texts) -> list[QuotaRow]:
     """Memory and cores always, for HAMi counts them; other resources where a quota names them."""
     config = around.config
     named = {one.resource for one in space.limits}
-    order = [config.memory, config.cores, *sorted(named - {config.memory, config.cores})]
+    order = [config.gpus.memory, config.gpus.cores, *sorted(named - {config.gpus.memory, config.gpus.cores})]
     return [
         _row(space, resource, around, say)
         for resource in order
-        if resource in named or not space.limits or resource == config.memory
+        if resource in named or not space.limits or resource == config.gpus.memory
     ]
 
 
@@ -88,7 +88,7 @@ def _row(space: Space, resource: str, around: Around, say: Texts) -> QuotaRow:
         kubernetes_limit=_limits(kube, say),
         kubernetes_counts=kube[0].used if kube else "",
         pods_ask_for="" if asked is None else asked,
-        most_used_by=_top(space, cores=resource == around.config.cores, say=say) if used else "",
+        most_used_by=_top(space, cores=resource == around.config.gpus.cores, say=say) if used else "",
         uses=(*_use("HAMi", hami if holds else (), used), *_use("Kubernetes", kube, kube[0].used if kube else None)),
     )
 

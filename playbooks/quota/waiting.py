@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from bot.hami.asked import PodRequest
 from bot.hami.fit import QUOTA_NOT_FIT
 from bot.hami.ledger import Ledger
 from bot.hami.quotas import Limit
 from bot.hami.reasons import finding_code
-from bot.hami.requests import PodRequest, pod_request
+from bot.hami.requests import pod_request
 from bot.hami.rules import NEWEST_READ, rules_of
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
@@ -150,7 +151,7 @@ def _raise(case: Case, say: Texts) -> Iterator[NextAction]:
             continue
         if sum(other.key == one.key for other in own) > 1:
             continue
-        factor = case.config.memory_factor if one.of.resource == case.config.memory else 1
+        factor = case.config.gpus.memory_factor if one.of.resource == case.config.gpus.memory else 1
         amount = -(-(one.used + one.asked) // factor)
         label = say(
             "quota.raise",

@@ -149,14 +149,14 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
     if not asked:
         return _finding(
             "no-device-request",
-            say("no-device-request.claim", resource=config.count),
+            say("no-device-request.claim", resource=config.gpus.count),
             [
                 quotes.of_pod(
                     pod, pod.spec.containers[0].name if pod.spec.containers else pod.name, "{.spec.containers[*].name}"
                 )
             ],
             NextAction(
-                say("no-device-request.fix", resource=config.count),
+                say("no-device-request.fix", resource=config.gpus.count),
                 kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
             ),
         )
@@ -168,7 +168,7 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
         say("no-device-request.unread", version=str(case.version or ""), asked=one_line(amounts, 80)),
         [quotes.of_resource(pod, name, value) for name, value in asked.items()],
         NextAction(
-            say("no-device-request.whole", resource=config.memory),
+            say("no-device-request.whole", resource=config.gpus.memory),
             kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
         ),
     )

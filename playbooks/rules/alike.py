@@ -5,10 +5,11 @@ from datetime import datetime
 
 import msgspec
 
-from bot.hami.allocations import NODE_KEY, NVIDIA_ALLOCATED_KEY
+from bot.hami.allocations import COUNTED_KEYS, NODE_KEY
 from bot.hami.messages import chosen_node
 from bot.hami.mig import MIG_ALLOCATIONS_KEY
 from bot.hami.requests import read_constraints
+from bot.hami.vendors import MODELLED
 from bot.kube import models
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
@@ -16,7 +17,7 @@ from playbooks.rules.admission import WEBHOOK_LABEL
 from playbooks.rules.binding import FILTERED_GRACE, UNSCHEDULABLE_FLUSH
 from playbooks.rules.said import Said
 
-_RESERVATION = (NODE_KEY, NVIDIA_ALLOCATED_KEY, MIG_ALLOCATIONS_KEY)
+_RESERVATION = (NODE_KEY, *COUNTED_KEYS, MIG_ALLOCATIONS_KEY)
 _STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
 
 
@@ -37,7 +38,7 @@ def request_key(pod: Pod, quotas: Container[str]) -> bytes:
         spec.scheduler_name,
         spec.scheduling_gates,
         pod.metadata.label(WEBHOOK_LABEL),
-        read_constraints(pod),
+        [read_constraints(pod, names) for names in MODELLED],
         [pod.metadata.annotation(key) for key in _RESERVATION],
     )
     return msgspec.msgpack.encode(wanted)

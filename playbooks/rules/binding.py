@@ -8,7 +8,6 @@ from msgspec import structs
 from bot.hami.allocations import reserved_node
 from bot.hami.messages import chosen_node
 from bot.hami.nodelock import LOCK_KEY
-from bot.hami.vendors import NVIDIA
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
@@ -152,7 +151,7 @@ def waits_for_retry(case: Case, said: Said, say: Texts) -> Finding | None:
     node = case.nodes[case.fitting[0]]
     cards = case.view.cards(node.name)
     if cards:
-        proofs.append(quotes.of_node_annotation(node, NVIDIA.register, cards[0].card.uuid))
+        proofs.append(quotes.of_card(node, cards[0].card.uuid))
     return finding(
         "waiting-for-retry",
         claim,

@@ -6,12 +6,13 @@ from datetime import datetime
 from functools import cached_property
 
 from bot.hami import fit
+from bot.hami.asked import PodRequest
 from bot.hami.fit import Verdict
 from bot.hami.install import Install
-from bot.hami.nodestate import Unregistered, expects_gpus
-from bot.hami.registration import Registration
-from bot.hami.requests import DeviceConfig, PodRequest, pod_request
-from bot.hami.stock import Stock, Terms, sizes
+from bot.hami.nodestate import Terms, expects_gpus
+from bot.hami.registration import Registration, Unregistered
+from bot.hami.requests import DeviceConfig, pod_request
+from bot.hami.stock import Stock, sizes
 from bot.hami.version import Version
 from bot.hami.view import Facts, View, terms, versions_to_try
 from bot.kube.models import Node, Pod, ResourceQuota
@@ -94,7 +95,7 @@ class World:
                     found.setdefault((view.version, sizes(cards)), (view.version, name, cards))
                 if seen.shape is not None:
                     known.add(seen.shape)
-                if view is self.views[-1] and expects_gpus(self.facts.nodes[name], self.config.count):
+                if view is self.views[-1] and expects_gpus(self.facts.nodes[name], self.config):
                     expected, unread = expected + 1, unread + (cards is None)
         return [] if 2 * unread >= expected else list(found.values())
 
@@ -192,7 +193,7 @@ class Case:
         return self.view.run(self.view.cards_of(name, state.registration), self.request)
 
     def expects_gpus(self, name: str) -> bool:
-        return expects_gpus(self.nodes[name], self.config.count)
+        return expects_gpus(self.nodes[name], self.config)
 
     @cached_property
     def too_large(self) -> bool:

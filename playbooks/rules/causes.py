@@ -13,8 +13,8 @@ from bot.codes import Code
 from bot.hami import fit
 from bot.hami.fit import Verdict
 from bot.hami.messages import CardCount
-from bot.hami.nodestate import Unregistered
 from bot.hami.reasons import REASONS, finding_code, reason_of
+from bot.hami.registration import Unregistered
 from bot.kube.nodefilter import SELECTOR_TEXT
 from playbooks.rules.case import Case
 from playbooks.rules.said import Said

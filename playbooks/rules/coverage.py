@@ -8,7 +8,7 @@ from msgspec import structs
 
 from bot.hami.install import is_ready
 from bot.hami.nodestate import expects_gpus
-from bot.hami.vendors import NVIDIA
+from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Toleration, Workload
 from bot.kube.nodefilter import NodeFilter
 from bot.kube.times import parse_time
@@ -58,11 +58,10 @@ def _absent(
 ) -> list[Finding]:
     """Nodes with GPUs and no plugin pod, by what keeps it away. What HAMi has nothing to do with is only told."""
     covered = {one.spec.node_name for one in pods}
-    count = parts.seen.config.count
-    without = {one.name: one for one in nodes if one.name not in covered and expects_gpus(one, count)}
+    without = {one.name: one for one in nodes if one.name not in covered and expects_gpus(one, parts.seen.config)}
     if not without:
         return []
-    known = {name: node for name, node in without.items() if node.metadata.annotation(NVIDIA.register) is not None}
+    known = {name: node for name, node in without.items() if node.metadata.annotation(FIRST.names.register) is not None}
     reasons = {name: _why(daemon_sets, node, say) for name, node in without.items()}
     meant = {name for name, why in reasons.items() if not why or name in known}
     groups: list[tuple[set[str], Severity]] = [(meant, "warning"), (set(without) - meant, "info")]

@@ -50,7 +50,7 @@ def _faults(parts: Parts, config: SchedulerConfig, say: Texts) -> Iterator[Fault
     name = parts.install.scheduler_name
     if config.names and name not in config.names:
         yield say("extender-misconfigured.profile", name=name, names=", ".join(config.names)), "schedulerName"
-    extender = config.extender(parts.seen.config.count)
+    extender = config.extender(parts.seen.config.gpus.count)
     if extender is None:
         yield say("extender-misconfigured.none"), "kind"
         return
@@ -91,7 +91,7 @@ def _unmanaged(parts: Parts, extender: Extender) -> Sequence[str]:
     if not parts.components.resources_known:
         return ()
     ignored = {one.name for one in extender.managed_resources or () if one.ignored_by_scheduler}
-    return [name for name in parts.seen.config.nvidia_resources if name not in ignored]
+    return [name for name in parts.seen.config.gpus.all if name not in ignored]
 
 
 def _timeout(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:

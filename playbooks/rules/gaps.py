@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from bot.hami.requests import asked_resources
+from bot.hami.vendors import MODELLED
 from bot.report import Confidence, Gap
 from bot.texts import Texts
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.rules.case import Case
 
-_NVIDIA_DOMAIN = "nvidia.com/"
+_MODELLED = tuple(f"{one.domain}/" for one in MODELLED)
+"""The domains of the vendors whose fit is modelled."""
 
 
 def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str], say: Texts) -> list[Gap]:
@@ -35,6 +37,6 @@ def fit_gaps(case: Case, say: Texts) -> list[Gap]:
 
 def other_vendors(case: Case) -> list[str]:
     """The resources of vendors whose fit is not modelled that the pod asks for."""
-    nvidia = set(case.config.nvidia_resources)
+    modelled = {name for one in case.config.by_vendor for name in one.all}
     asked = asked_resources(case.pod, case.config)
-    return [name for name in asked if name not in nvidia and not name.startswith(_NVIDIA_DOMAIN)]
+    return [name for name in asked if name not in modelled and not name.startswith(_MODELLED)]

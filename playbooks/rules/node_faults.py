@@ -8,9 +8,9 @@ from typing import NamedTuple
 from bot.codes import Code, as_code
 from bot.hami.handshake import SCHEDULER_PATIENCE, Judgement, judge_other_vendor, parse_handshake
 from bot.hami.nodelock import USUAL_ALLOCATION, LockState
-from bot.hami.nodestate import Unregistered, cordoned_uuids, nvidia_handshake
-from bot.hami.registration import Registration
-from bot.hami.vendors import NVIDIA
+from bot.hami.nodestate import cordoned_uuids, handshake_of
+from bot.hami.registration import Registration, Unregistered
+from bot.hami.vendors import BY_WORD
 from bot.kube.quantities import whole
 from bot.kube.readiness import is_cordoned, not_ready, pressures
 from bot.report import SEVERITIES, Severity
@@ -91,7 +91,7 @@ def look_at(sweep: Sweep, only: str = "") -> Found:
             one = sweep.see(name)
             registered = sum(len(found.cards) for found in one.registrations)
             looked = _Looked(one.concerns, list(_faults_of_node(sweep, one)), bool(one.registrations), registered)
-            own = set(_nvidia_uuids(one))
+            own = set(_uuids(one))
         else:
             own = alike[1] if alike else ()
         if alike:
@@ -117,7 +117,7 @@ def look_at(sweep: Sweep, only: str = "") -> Found:
 
 
 class _Uuids:
-    """Which UUIDs several nodes register. NVIDIA's alone: other vendors number their cards."""
+    """Which UUIDs several nodes register. Other vendors number their cards."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -134,11 +134,11 @@ class _Uuids:
         if not self._twice:
             return {}
         nodes = (one for one in map(sweep.see, sweep.names) if one.concerns)
-        return shared_uuids(one for one in nodes if not self._twice.isdisjoint(_nvidia_uuids(one)))
+        return shared_uuids(one for one in nodes if not self._twice.isdisjoint(_uuids(one)))
 
 
-def _nvidia_uuids(one: NodeSeen) -> Iterator[str]:
-    return (card.uuid for found in one.registrations if found.vendor is NVIDIA for card in found.cards if card.uuid)
+def _uuids(one: NodeSeen) -> Iterator[str]:
+    return (card.uuid for card in (one.own.cards if one.own else ()) if card.uuid)
 
 
 def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
@@ -155,10 +155,10 @@ def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
 
 
 def shared_uuids(nodes: Iterable[NodeSeen]) -> dict[tuple[str, ...], list[str]]:
-    """The UUIDs that several nodes register, by those nodes. NVIDIA's alone: other vendors number their cards."""
+    """The UUIDs that several nodes register, by those nodes. Other vendors number their cards."""
     holders: dict[str, set[str]] = defaultdict(set)
     for one in nodes:
-        for uuid in _nvidia_uuids(one):
+        for uuid in _uuids(one):
             holders[uuid].add(one.name)
     several = {uuid: names for uuid, names in holders.items() if len(names) > 1}
     found: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -195,9 +195,9 @@ def _registration(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
     for other in one.others:
         if isinstance(other, Registration) and (judged := other_handshake(sweep, one, other)) in ("stale", "deleted"):
             yield Fault(as_code(f"handshake-{judged}"), judged, one.name, about=other.vendor.handshake)
-    if not one.expects_nvidia:
+    if not one.expects_gpus:
         return
-    state = one.nvidia
+    state = one.state
     if isinstance(state, Unregistered):
         code, why = code_and_why(one.node, state)
         if why == "claim":
@@ -238,7 +238,7 @@ def never_noticed(sweep: Sweep, one: NodeSeen) -> bool:
 
 
 def _overdue(sweep: Sweep, one: NodeSeen) -> bool:
-    handshake = nvidia_handshake(one.node)
+    handshake = handshake_of(one.node)
     if handshake is None or handshake.at is None or handshake.state != "requesting":
         return False
     return sweep.now + sweep.zone - handshake.at > SCHEDULER_PATIENCE
@@ -246,20 +246,20 @@ def _overdue(sweep: Sweep, one: NodeSeen) -> bool:
 
 def _plugin(one: NodeSeen) -> Iterator[Fault]:
     """Only HAMi's own device plugin is known; other vendors' come from elsewhere."""
-    if one.expects_nvidia and one.plugin.health not in ("ready", "unseen"):
+    if one.expects_gpus and one.plugin.health not in ("ready", "unseen"):
         about = one.plugin.why if one.plugin.health != "missing" else ""
         yield Fault(as_code(f"device-plugin-{one.plugin.health}"), "claim", one.name, about=about)
 
 
 def slots(one: NodeSeen) -> tuple[int, int]:
-    """The slots of the node's NVIDIA cards, and those of the healthy ones."""
-    cards = [card for found in one.registrations if found.vendor is NVIDIA for card in found.cards]
+    """The slots of the node's cards, and those of the healthy ones."""
+    cards = one.own.cards if one.own else ()
     return sum(card.slots for card in cards), sum(card.slots for card in cards if card.health)
 
 
 def _slots(one: NodeSeen) -> Iterator[Fault]:
     """Kubelet offers the slots of the healthy cards, some plugins those of all. MIG cards are counted otherwise."""
-    if not isinstance(one.nvidia, Registration) or any(card.mode not in ("", "hami-core") for card in one.nvidia.cards):
+    if not isinstance(one.state, Registration) or any(card.mode not in ("", "hami-core") for card in one.state.cards):
         return
     most, least = slots(one)
     if least <= one.allocatable <= most:
@@ -283,7 +283,7 @@ def _lock(one: NodeSeen, state: LockState, why: str) -> Iterator[Fault]:
 
 def _cards(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
     for vendor in sorted(unhealthy(one)):
-        if vendor != NVIDIA.word or sweep.version is None:
+        if vendor not in BY_WORD or sweep.version is None:
             yield Fault("card-not-healthy", "seen", one.name)
         else:
             yield Fault("card-not-healthy", "kept" if sweep.version >= _HEEDS_HEALTH else "used", one.name)

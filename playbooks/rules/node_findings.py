@@ -6,14 +6,13 @@ from msgspec import structs
 
 from bot.hami.handshake import GUIDES_THRESHOLD
 from bot.hami.nodelock import CAMBRICON_EXPIRY, CAMBRICON_LOCK_KEY, LOCK_KEY
-from bot.hami.nodestate import CORDON_KEY, Unregistered, cordoned_uuids
-from bot.hami.registration import Registration
-from bot.hami.vendors import NVIDIA
+from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
+from bot.hami.registration import Unregistered
+from bot.hami.vendors import FIRST
 from bot.kube.models import DaemonPod, Node
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gpus.evidence import entry_of
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
@@ -88,11 +87,11 @@ class Wording:
         if fault.why == "guides":
             return (
                 claim,
-                [_annotation(one.node, NVIDIA.handshake) for one in shown],
+                [_annotation(one.node, FIRST.names.handshake) for one in shown],
                 plugin_actions(names[0], None, say),
             )
         proofs = [
-            registration_proof(one.node, one.nvidia if isinstance(one.nvidia, Unregistered) else None, self._count)
+            registration_proof(one.node, one.state if isinstance(one.state, Unregistered) else None, self._count)
             for one in shown
         ]
         if fault.why == "no-allocatable" and self._count in (first.node.status.allocatable or {}):
@@ -117,7 +116,7 @@ class Wording:
             if deployment
             else plugin_actions(names[0], None, self.say)[0]
         )
-        return claim, [_annotation(one.node, NVIDIA.handshake) for one in shown], [look]
+        return claim, [_annotation(one.node, FIRST.names.handshake) for one in shown], [look]
 
     def _plugin(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         first = shown[0]
@@ -135,7 +134,7 @@ class Wording:
     def _duplicates(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         uuids = shared_uuids(self.sweep.see(name) for name in names)[tuple(names)]
         claim = self.say("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(self.say, names))
-        proofs = [_card(one.node, _nvidia(one), uuids[0]) for one in shown]
+        proofs = [quotes.of_card(one.node, uuids[0], whole=True) for one in shown]
         return claim, proofs, [NextAction(self.say("duplicate-card-uuid.look"), prose.command("nodes", names[0]))]
 
     def _slots(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
@@ -143,7 +142,9 @@ class Wording:
         values = {"node": first.name, "slots": slots(first)[0], "offered": first.allocatable}
         nodes = prose.names(self.say, names)
         claim = self.say(f"allocatable-mismatch.{fault.why}", nodes=nodes, resource=self._count, **values)
-        proofs = [_card(first.node, _nvidia(first), _nvidia(first).cards[0].uuid)]
+        proofs = [
+            quotes.of_card(first.node, one.uuid, whole=True) for one in (first.own.cards if first.own else ())[:1]
+        ]
         proofs += [quotes.of_allocatable(one.node, self._count) for one in shown]
         pod = first.plugin.pod
         return claim, proofs, plugin_actions(names[0], [pod] if pod else None, self.say)
@@ -154,8 +155,8 @@ class Wording:
         claim = self.say(f"card-not-healthy.{fault.why}", count=count, nodes=nodes, version=self._version)
         proofs: list[Evidence] = []
         for one in shown:
-            bad = next((f, card) for f in one.registrations for card in f.cards if not card.health)
-            proofs.append(_card(one.node, bad[0], bad[1].uuid))
+            bad = next(card for card in one.cards if not card.health)
+            proofs.append(quotes.of_card(one.node, bad.uuid, whole=True))
         pod = shown[0].plugin.pod
         action = plugin_log(pod, self.say) if pod else prose.see_cards(names[0], self.say)[0]
         return claim, proofs, [action]
@@ -205,18 +206,7 @@ class Wording:
 
     @property
     def _count(self) -> str:
-        return self.sweep.config.count
-
-
-def _nvidia(one: NodeSeen) -> Registration:
-    return next(found for found in one.registrations if found.vendor is NVIDIA)
-
-
-def _card(node: Node, registered: Registration, uuid: str) -> Evidence:
-    """What one card is registered as."""
-    text = node.metadata.annotation(registered.key) or ""
-    plain = registered.vendor is NVIDIA
-    return quotes.of_node_annotation(node, registered.key, entry_of(text, uuid) if plain else uuid)
+        return self.sweep.config.gpus.count
 
 
 def _annotation(node: Node, key: str) -> Evidence:

@@ -4,22 +4,12 @@ from msgspec import structs
 
 from bot.hami import fit
 from bot.hami.advice import Change, largest_slice, smallest_changes
-from bot.hami.inventory import CardState
+from bot.hami.asked import UNSET_PERCENTAGE, ContainerRequest
+from bot.hami.cards import CardState
 from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
 from bot.hami.reasons import reason_of
-from bot.hami.requests import (
-    MODE_KEY,
-    NO_USE_TYPE_KEY,
-    NO_USE_UUID_KEY,
-    NUMA_BIND_KEY,
-    POLICY_KEY,
-    UNSET_PERCENTAGE,
-    USE_TYPE_KEY,
-    USE_UUID_KEY,
-    ContainerRequest,
-    asked_resources,
-)
-from bot.hami.vendors import NVIDIA
+from bot.hami.requests import POLICY_KEY, asked_resources
+from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.kube.nodefilter import SELECTOR_TEXT, TAINT_TEXT
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line
@@ -37,9 +27,9 @@ from playbooks.rules.shortage import shortage
 _MAX_TRIED = 20
 
 _POD_KEYS: dict[str, tuple[str, ...]] = {
-    fit.TYPE_MISMATCH: (USE_TYPE_KEY, NO_USE_TYPE_KEY, MODE_KEY),
-    fit.UUID_MISMATCH: (USE_UUID_KEY, NO_USE_UUID_KEY),
-    fit.NUMA_NOT_FIT: (NUMA_BIND_KEY,),
+    fit.TYPE_MISMATCH: (FIRST.names.use_type, FIRST.names.no_use_type, FIRST.names.mode),
+    fit.UUID_MISMATCH: (FIRST.names.use_uuid, FIRST.names.no_use_uuid),
+    fit.NUMA_NOT_FIT: (FIRST.names.numa_bind,),
     fit.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
 }
 _OF_CARDS = frozenset(
@@ -290,15 +280,15 @@ def _quota(case: Case, say: Texts) -> dict[str, str]:
     """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
     room = case.view.quota_room(case.pod.namespace)
     if room is None:
-        return {"resource": case.config.memory, "limit": "?", "used": "?"}
+        return {"resource": case.config.gpus.memory, "limit": "?", "used": "?"}
     cores = sum(one.cores * one.count for one in case.request.containers)
     memory = sum(one.memory_mib * one.count for one in case.request.containers)
     if _over_cores_only(case):
         limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
-        return {"resource": case.config.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
+        return {"resource": case.config.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
     limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
     asked = prose.mib(memory) if len(case.request.containers) > 1 else _asked(case, say)
-    return {"resource": case.config.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
+    return {"resource": case.config.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
 
 
 def _over_cores_only(case: Case) -> bool:
@@ -336,7 +326,7 @@ def _asked(case: Case, say: Texts) -> str:
 
 def _request_proofs(case: Case) -> list[Evidence]:
     asked = asked_resources(case.pod, case.config)
-    order = (case.config.memory, case.config.percentage, case.config.count)
+    order = (case.config.gpus.memory, case.config.gpus.percentage, case.config.gpus.count)
     return [quotes.of_resource(case.pod, name, asked[name]) for name in order if name in asked][:2]
 
 
@@ -348,13 +338,13 @@ def _object_proofs(case: Case, cause: Cause, largest: sizes.Largest | None) -> l
     ]
     asked = asked_resources(pod, case.config)
     wanted = {
-        fit.INSUFFICIENT_MEMORY: (case.config.memory, case.config.percentage),
-        fit.MIG_INFEASIBLE: (case.config.memory, case.config.percentage),
-        fit.INSUFFICIENT_CORE: (case.config.cores,),
-        fit.EXCLUSIVE_CONFLICT: (case.config.cores,),
-        fit.NODE_INSUFFICIENT: (case.config.count,),
+        fit.INSUFFICIENT_MEMORY: (case.config.gpus.memory, case.config.gpus.percentage),
+        fit.MIG_INFEASIBLE: (case.config.gpus.memory, case.config.gpus.percentage),
+        fit.INSUFFICIENT_CORE: (case.config.gpus.cores,),
+        fit.EXCLUSIVE_CONFLICT: (case.config.gpus.cores,),
+        fit.NODE_INSUFFICIENT: (case.config.gpus.count,),
         fit.QUOTA_NOT_FIT: _quota_order(case),
-    }.get(cause.text, (case.config.count,))
+    }.get(cause.text, (case.config.gpus.count,))
     proofs += [quotes.of_resource(pod, name, asked[name]) for name in wanted if name in asked][:1]
     if cause.text == fit.QUOTA_NOT_FIT:
         proofs += _quota_proofs(case)
@@ -367,7 +357,7 @@ def _object_proofs(case: Case, cause: Cause, largest: sizes.Largest | None) -> l
 
 def _quota_order(case: Case) -> tuple[str, str]:
     """The resource whose quota is exceeded, then the other."""
-    memory, cores = case.config.memory, case.config.cores
+    memory, cores = case.config.gpus.memory, case.config.gpus.cores
     return (cores, memory) if _over_cores_only(case) else (memory, cores)
 
 
@@ -392,7 +382,7 @@ def _card_proof(case: Case, node: Node, text: str) -> list[Evidence]:
     if text == fit.CORDONED and (cordon := node.metadata.annotation(CORDON_KEY)):
         return [quotes.of_node_annotation(node, CORDON_KEY, cordon)]
     cards = case.view.cards(node.name)
-    return [quotes.of_node_annotation(node, NVIDIA.register, cards[0].card.uuid)] if cards else []
+    return [quotes.of_card(node, cards[0].card.uuid)] if cards else []
 
 
 def _registered(case: Case, name: str) -> list[CardState]:

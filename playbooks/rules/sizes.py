@@ -2,15 +2,12 @@
 
 from typing import NamedTuple
 
+from bot.hami.cards import Card, CardState
 from bot.hami.fit import type_allows, uuid_allows
-from bot.hami.inventory import CardState
-from bot.hami.nodestate import Unregistered
-from bot.hami.registration import Card
-from bot.hami.vendors import NVIDIA
+from bot.hami.registration import Unregistered
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gpus.evidence import entry_of
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.case import Case
 from playbooks.rules.selection import loosen
@@ -63,8 +60,7 @@ def admits(case: Case, card: Card) -> bool:
 def proof_of(case: Case, largest: Largest) -> Evidence:
     """The card as it is registered."""
     node = case.nodes[largest.node]
-    entry = entry_of(node.metadata.annotation(NVIDIA.register) or "", largest.card.uuid)
-    return quotes.of_node_annotation(node, NVIDIA.register, entry)
+    return quotes.of_card(node, largest.card.uuid, whole=True)
 
 
 def loosen_selection(case: Case, say: Texts) -> list[NextAction]:

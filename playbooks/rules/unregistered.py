@@ -9,8 +9,8 @@ from bot.codes import Code, as_code
 from bot.hami import fit
 from bot.hami.handshake import GUIDES_THRESHOLD, parse_handshake
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
-from bot.hami.nodestate import GPU_LABEL, Unregistered
-from bot.hami.vendors import NVIDIA
+from bot.hami.registration import Unregistered
+from bot.hami.vendors import FIRST
 from bot.kube.models import DaemonPod, Node, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
@@ -44,7 +44,7 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda one: (-len(one[1]), one[0])):
         claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
-        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.config.count)
+        shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.config.gpus.count)
         found.append(
             finding(
                 code,
@@ -90,13 +90,13 @@ def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
     names = blamed if explains else stale
     proofs = said.evidence_for(fit.NODE_UNREGISTERED)
     threshold = int(GUIDES_THRESHOLD.total_seconds())
-    text = case.nodes[names[0]].metadata.annotation(NVIDIA.handshake) or ""
+    text = case.nodes[names[0]].metadata.annotation(FIRST.names.handshake) or ""
     told = finding(
         "handshake-stale",
         say("handshake-stale.guides", nodes=prose.names(say, names), threshold=threshold),
         "confirmed" if proofs and explains else "suspected",
         names,
-        [*(proofs or words(said)), quotes.of_node_annotation(case.nodes[names[0]], NVIDIA.handshake, text)],
+        [*(proofs or words(said)), quotes.of_node_annotation(case.nodes[names[0]], FIRST.names.handshake, text)],
         severity="warning" if explains else "info",
     )
     return structs.replace(told, next_actions=plugin_actions(names[0], None, say) if explains else ())
@@ -104,7 +104,7 @@ def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
 
 def is_untrusted(node: Node, now: datetime) -> bool:
     """Whether the node has a unix-seconds handshake that is too old by the guides' rule."""
-    text = node.metadata.annotation(NVIDIA.handshake)
+    text = node.metadata.annotation(FIRST.names.handshake)
     if not text or not text[0].isdigit():
         return False
     handshake = parse_handshake(text)
@@ -119,7 +119,7 @@ def code_and_why(node: Node, state: Unregistered) -> tuple[Code, str]:
         return as_code(f"handshake-{state.why}"), "claim"
     if state.key.startswith("--"):
         return "node-unregistered", "outside"
-    register = node.metadata.annotation(NVIDIA.register) or ""
+    register = node.metadata.annotation(FIRST.names.register) or ""
     if state.why == "unreadable" and register.strip() in _EMPTY:
         return "node-unregistered", "empty"
     return "node-unregistered", state.why
@@ -132,8 +132,8 @@ def registration_proof(node: Node, state: Unregistered | None, count_resource: s
         return quotes.of_node_annotation(node, state.key, state.quote)
     if count_resource in (node.status.allocatable or {}):
         return quotes.of_allocatable(node, count_resource)
-    if node.metadata.label(GPU_LABEL[0]):
-        return quotes.of_label(node, GPU_LABEL[0])
+    if node.metadata.label(FIRST.node_label[0]):
+        return quotes.of_label(node, FIRST.node_label[0])
     return quotes.of_node(node, node.name, "{.metadata.name}")
 
 

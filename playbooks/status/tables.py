@@ -90,7 +90,7 @@ def _components(parts: Parts, now: datetime) -> Iterator[ComponentRow]:
     config = parts.components.scheduler_config
     if kube is not None:
         name = _name(config.config_map) if config else ""
-        details = _asks(config, parts.seen.config.count) if config else ""
+        details = _asks(config, parts.seen.config.gpus.count) if config else ""
         yield ComponentRow(_KUBE_SCHEDULER, name, "", _tag(kube), details)
     yield from _lease(parts, now)
     yield from _webhook(parts)
@@ -184,7 +184,7 @@ def _covered(parts: Parts) -> Iterator[ComponentRow]:
     nodes, pods = components.nodes, components.plugin_pods
     if isinstance(components.plugins, Gap) or not components.plugins or isinstance(nodes, Gap) or isinstance(pods, Gap):
         return
-    with_gpus = {one.name for one in nodes if expects_gpus(one, parts.seen.config.count)}
+    with_gpus = {one.name for one in nodes if expects_gpus(one, parts.seen.config)}
     covered = with_gpus & {one.spec.node_name for one in pods}
     yield ComponentRow(_PLUGIN, "nodes with GPUs", f"{len(covered)} of {len(with_gpus)} have a plugin pod", "", "")
 

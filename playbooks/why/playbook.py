@@ -15,10 +15,11 @@ import click
 
 from bot.errors import SourceError, Troubled, Unusable
 from bot.hami.fit import Verdict
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.logs import lines_about
-from bot.hami.nodestate import expects_gpus, nvidia_allocatable
-from bot.hami.vendors import NVIDIA
+from bot.hami.nodestate import expects_gpus
+from bot.hami.registration import kubelet_offers
+from bot.hami.requests import DeviceConfig
+from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.kube.nodefilter import obstacle
@@ -58,6 +59,7 @@ class CandidateRow(NamedTuple):
 
 
 CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
+_USUAL = DeviceConfig()
 _MAX_PLUGIN_NODES = 3
 _MAX_ROWS = 50
 
@@ -142,10 +144,9 @@ async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dic
     """The device plugin's pods on candidate nodes that should have cards and seem to have none registered."""
     both = zip(nodes, of_each(cluster.kept, _is_silent, nodes), strict=True)
     silent = [node.name for node, is_silent in both if is_silent and obstacle(pod, node) is None][:_MAX_PLUGIN_NODES]
-    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     found = await asyncio.gather(
         *(
-            seen("device plugin pods", cluster.list(PODS, labels=labels, fields=f"spec.nodeName={name}"))
+            seen("device plugin pods", cluster.list(PODS, labels=FIRST.plugin_labels, fields=f"spec.nodeName={name}"))
             for name in silent
         )
     )
@@ -153,7 +154,8 @@ async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dic
 
 
 def _is_silent(node: Node) -> bool:
-    return (node.metadata.annotation(NVIDIA.register) is None or not nvidia_allocatable(node)) and expects_gpus(node)
+    silent = node.metadata.annotation(FIRST.names.register) is None or not kubelet_offers(node, FIRST.names.count)
+    return silent and expects_gpus(node, _USUAL)
 
 
 # ---------------------------------------------------------------------------------------------------- diagnosis

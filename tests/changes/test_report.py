@@ -14,6 +14,7 @@ import pytest
 
 from bot.changes.kinds import Kind
 from bot.changes.record import KEY
+from bot.hami.vendors import ANNOTATIONS
 from bot.kube.record import record
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
@@ -178,7 +179,7 @@ def test_a_rollout_that_is_under_way_is_not_disturbed(tmp_path: Path) -> None:
 def test_what_record_writes_can_be_planned_on_as_the_cluster_itself(tmp_path: Path, version: str) -> None:
     original = RecordedCluster.open(CASES / version / "recording.tar.gz")
     out = tmp_path / "again.tar.gz"
-    asyncio.run(record(original, out, pod=None, server_version="v1.34.1"))
+    asyncio.run(record(original, out, pod=None, server_version="v1.34.1", annotations=ANNOTATIONS))
     request = Raise("verbosity", "5", EXTENDER, 600)
     plans = [asked(seen(cluster), request).change for cluster in (original, RecordedCluster.open(out))]
     assert plans[0]

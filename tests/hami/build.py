@@ -7,11 +7,15 @@ from typing import Any
 
 import msgspec
 
-from bot.hami.fit import NodeCards, judge
-from bot.hami.inventory import CardState
-from bot.hami.registration import Card, MigPlacement, MigProfile
-from bot.hami.requests import UNSET_PERCENTAGE, WHOLE_CARD, Constraints, ContainerRequest, DeviceConfig, PodRequest
+from bot.hami.asked import UNSET_PERCENTAGE, WHOLE_CARD, Constraints, ContainerRequest, PodRequest
+from bot.hami.cards import Card, CardState, MigPlacement, MigProfile
+from bot.hami.filter import judge
+from bot.hami.fit import NodeCards
+from bot.hami.registration import Registration, Unreadable, read_registration
+from bot.hami.requests import DeviceConfig
 from bot.hami.rules import rules_of
+from bot.hami.vendors import vendor_of_register_key
+from bot.hami.vendors.nvidia import NVIDIA
 from bot.hami.version import Version
 from bot.hami.view import Facts, View
 from bot.kube.models import Container, Node, Pod, ResourceQuota
@@ -52,7 +56,7 @@ def wants(
     """One container's request; neither memory nor percentage is a whole card, as HAMi defaults it."""
     if percentage is None:
         percentage = UNSET_PERCENTAGE if memory else WHOLE_CARD
-    return ContainerRequest("main", count, memory, percentage, cores, init)
+    return ContainerRequest("NVIDIA", "main", count, memory, percentage, cores, init)
 
 
 def request(*containers: ContainerRequest, inits: int = 0, **constraints: Any) -> PodRequest:
@@ -63,11 +67,16 @@ def request(*containers: ContainerRequest, inits: int = 0, **constraints: Any) -
 def verdict(cards: Iterable[Card | CardState], pod: PodRequest, version: Version = V210, **more: Any) -> str:
     """The verdict in words: `fit`, HAMi's reason, or `unknown: …`."""
     states = [state(one) if isinstance(one, Card) else one for one in cards]
-    node = NodeCards(states, more.pop("cordoned", frozenset()), more.pop("link_scores", None))
+    node = NodeCards(states, more.pop("cordoned", frozenset()), {"NVIDIA": more.pop("link_scores", None)})
     judged = judge(node, pod, rules_of(version), **more)
     if judged.fits is None:
         return f"unknown: {judged.unknown}"
     return "fit" if judged.fits else judged.text()
+
+
+def config(**fields: Any) -> DeviceConfig:
+    """The chart's device config, but for these of NVIDIA's resources."""
+    return DeviceConfig((msgspec.structs.replace(NVIDIA.read_resources(None), **fields),))
 
 
 def container(limits: dict[str, Any] | None = None, requests: dict[str, Any] | None = None) -> Container:
@@ -117,6 +126,12 @@ def holder(name: str, node: str, text: str, **fields: Any) -> Pod:
     """A pod that HAMi gave cards: `text` is its `hami.io/vgpu-devices-allocated`."""
     given = {"hami.io/vgpu-node": node, "hami.io/vgpu-devices-allocated": text, **fields.pop("annotations", {})}
     return pod(name, annotations=given, node=node, phase=fields.pop("phase", "Running"), **fields)
+
+
+def registered_under(key: str, text: str) -> Registration | Unreadable | None:
+    """What a node annotation registers, None for a key that registers nothing."""
+    who = vendor_of_register_key(key)
+    return who and read_registration(*who, text)
 
 
 def register_json(*cards: Card) -> str:

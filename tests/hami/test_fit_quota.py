@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from bot.hami.fit import QuotaRoom
 from bot.hami.requests import DeviceConfig
 from bot.hami.version import Version
+from tests.hami import build
 from tests.hami.build import (
     V25,
     V26,
@@ -154,13 +155,13 @@ def test_holders_of_the_namespace_count_on_whatever_node():
 
 
 def test_the_memory_factor_scales_the_limit():
-    config = DeviceConfig(memory_factor=256)
+    config = build.config(memory_factor=256)
     assert judged([quota(gpumem="4")], asks=1024, config=config) == "fit"
     assert judged([quota(gpumem="4")], asks=1025, config=config) == "1/1 ResourceQuotaNotFit"
 
 
 def test_renamed_resources_have_their_own_quota_keys():
-    config = DeviceConfig(memory="example.com/mem")
+    config = build.config(memory="example.com/mem")
     assert judged([quota(gpumem="1")], config=config) == "fit"
 
 

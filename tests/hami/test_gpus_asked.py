@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bot.hami.requests import DeviceConfig, gpus_of
+from tests.hami import build
 from tests.hami.build import gpu, pod
 
 Limits = dict[str, Any]
@@ -25,7 +26,7 @@ def test_an_init_container_that_asks_for_more_counts_alone() -> None:
 
 def test_memory_or_cores_without_a_count_mean_one_gpu_as_the_webhook_writes_it() -> None:
     assert gpus(gpu(None, 1000), gpu(None, percentage=50)) == 2
-    assert gpus({"example.com/gpu": 3}, config=DeviceConfig(count="example.com/gpu")) == 3
+    assert gpus({"example.com/gpu": 3}, config=build.config(count="example.com/gpu")) == 3
 
 
 def test_of_another_vendors_devices_and_of_no_number_it_is_not_known() -> None:

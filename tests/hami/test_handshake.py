@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.hami.handshake import Handshake, judge_nvidia, parse_handshake
+from bot.hami.handshake import Handshake, judge_by_guides, parse_handshake
 from tests.hami.build import NOW, V25, V26, V27, V28, V29, V210, VERSIONS
 
 
@@ -62,7 +62,7 @@ def test_the_scheduler_s_times_have_no_zone_and_are_taken_as_utc():
 @pytest.mark.parametrize("allocatable", [0, 80])
 def test_up_to_2_7_a_request_may_go_unanswered_for_a_minute_whatever_kubelet_offers(version, allocatable):
     def judged(handshake):
-        return judge_nvidia(handshake, version, allocatable, NOW)
+        return judge_by_guides(handshake, version, allocatable, NOW)
 
     assert judged(None) == "alive"
     assert judged(parse_handshake("Reported 2020-01-01 00:00:00 +0000 UTC")) == "alive"
@@ -76,7 +76,7 @@ def test_up_to_2_7_a_request_may_go_unanswered_for_a_minute_whatever_kubelet_off
 
 @pytest.mark.parametrize("version", [V25, V26, V27])
 def test_a_request_whose_time_cannot_be_read_is_overdue(version):
-    assert judge_nvidia(parse_handshake("Requesting_soon"), version, 80, NOW) == "stale"
+    assert judge_by_guides(parse_handshake("Requesting_soon"), version, 80, NOW) == "stale"
 
 
 # ------------------------------------------------------------------ from 2.8: what kubelet offers
@@ -85,27 +85,27 @@ def test_a_request_whose_time_cannot_be_read_is_overdue(version):
 @pytest.mark.parametrize("version", [V28, V29, V210])
 def test_from_2_8_a_node_with_allocatable_cards_is_alive_however_old_its_handshake(version):
     for text in ("Requesting_2020-01-01 00:00:00", "Deleted_2020-01-01 00:00:00", "Reported 2020", "x"):
-        assert judge_nvidia(parse_handshake(text), version, 1, NOW) == "alive"
-    assert judge_nvidia(None, version, 1, NOW) == "alive"
+        assert judge_by_guides(parse_handshake(text), version, 1, NOW) == "alive"
+    assert judge_by_guides(None, version, 1, NOW) == "alive"
 
 
 def test_2_8_never_takes_in_a_node_without_allocatable_cards():
     for handshake in (None, written("Requesting", 1), written("Deleted", 1), parse_handshake("Reported 2026")):
-        assert judge_nvidia(handshake, V28, 0, NOW) == "stale"
+        assert judge_by_guides(handshake, V28, 0, NOW) == "stale"
 
 
 @pytest.mark.parametrize("version", [V29, V210])
 def test_without_allocatable_cards_2_9_and_2_10_give_up_after_a_minute_and_start_anew_without_a_request(version):
-    assert judge_nvidia(written("Requesting", 61), version, 0, NOW) == "stale"
-    assert judge_nvidia(written("Requesting", 30), version, 0, NOW) == "unknown"
-    assert judge_nvidia(None, version, 0, NOW) == "unknown"
-    assert judge_nvidia(parse_handshake("Requesting_soon"), version, 0, NOW) == "unknown"
+    assert judge_by_guides(written("Requesting", 61), version, 0, NOW) == "stale"
+    assert judge_by_guides(written("Requesting", 30), version, 0, NOW) == "unknown"
+    assert judge_by_guides(None, version, 0, NOW) == "unknown"
+    assert judge_by_guides(parse_handshake("Requesting_soon"), version, 0, NOW) == "unknown"
 
 
 def test_deleted_stands_for_a_minute_in_2_9_and_means_nothing_in_2_10():
-    assert judge_nvidia(written("Deleted", 30), V29, 0, NOW) == "deleted"
-    assert judge_nvidia(written("Deleted", 61), V29, 0, NOW) == "unknown"
-    assert judge_nvidia(written("Deleted", 30), V210, 0, NOW) == "unknown"
+    assert judge_by_guides(written("Deleted", 30), V29, 0, NOW) == "deleted"
+    assert judge_by_guides(written("Deleted", 61), V29, 0, NOW) == "unknown"
+    assert judge_by_guides(written("Deleted", 30), V210, 0, NOW) == "unknown"
 
 
 # ------------------------------------------------------------------ the guides' form
@@ -114,6 +114,6 @@ def test_deleted_stands_for_a_minute_in_2_9_and_means_nothing_in_2_10():
 @pytest.mark.parametrize("version", VERSIONS)
 def test_plain_unix_seconds_are_judged_by_the_guides_five_minutes(version):
     now = int(NOW.timestamp())
-    assert judge_nvidia(parse_handshake(str(now - 300)), version, 80, NOW) == "alive"
-    assert judge_nvidia(parse_handshake(str(now - 301)), version, 80, NOW) == "stale"
-    assert judge_nvidia(parse_handshake(str(now - 301)), version, 80, NOW, timedelta(minutes=10)) == "alive"
+    assert judge_by_guides(parse_handshake(str(now - 300)), version, 80, NOW) == "alive"
+    assert judge_by_guides(parse_handshake(str(now - 301)), version, 80, NOW) == "stale"
+    assert judge_by_guides(parse_handshake(str(now - 301)), version, 80, NOW, timedelta(minutes=10)) == "alive"

@@ -141,7 +141,7 @@ def test_the_device_config_is_found_by_its_file_name():
     ]
     found = find_device_config(maps)
     assert isinstance(found, DeviceConfig)
-    assert found.memory_factor == 2
+    assert found.gpus.memory_factor == 2
     assert find_device_config(maps[:2]) is None
     broken = find_device_config([msgspec.convert({"data": {"device-config.yaml": "["}}, ConfigMap)])
     assert isinstance(broken, str)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from bot.hami.cards import MigPlacement, MigProfile
 from bot.hami.inventory import take_stock
 from bot.hami.ledger import Holding, Share
 from bot.hami.mig import MigReservation, choose, read_mig_allocations
-from bot.hami.registration import MigPlacement, MigProfile
 from bot.hami.rules import rules_of
 from tests.hami.build import A30, V27, V28, V29, V210, card, mig_card, request, state, verdict, wants
 

@@ -2,35 +2,35 @@
 
 import pytest
 
-from bot.hami.nodestate import (
-    Unregistered,
-    cordoned_uuids,
-    expects_gpus,
-    is_held_by_turns,
-    nvidia_allocatable,
-    nvidia_cards,
-    read_link_scores,
-)
-from bot.hami.registration import Registration
+from bot.hami.nodestate import cordoned_uuids, expects_gpus
+from bot.hami.registration import Registration, Unregistered, kubelet_offers
+from bot.hami.requests import DeviceConfig
+from bot.hami.vendors.nvidia import NVIDIA
+from bot.hami.vendors.nvidia.registration import read_link_scores
 from tests.hami.build import NOW, V25, V26, V27, V28, V29, V210, VERSIONS, card, gpu_node, node, register_json
 
 KEY = "hami.io/node-nvidia-register"
+COUNT = "nvidia.com/gpu"
 TEXT = "GPU-0,10,16384,100,NVIDIA-Tesla T4,0,true,0,hami-core:"
 JSON = register_json(card())
 TEXTUAL, IN_JSON = (V25, V26, V27), (V28, V29, V210)
+
+
+def registration(subject, version):
+    return NVIDIA.registration(subject, version, NOW, COUNT)
 
 
 def why(version, text=None, allocatable=10, **annotations):
     """`registered`, or why not, for a node with that register annotation in the version's own format by default."""
     own = (JSON if version in IN_JSON else TEXT) if text is None else text
     given = {KEY: own, **{f"hami.io/{key.replace('_', '-')}": value for key, value in annotations.items()}}
-    read = nvidia_cards(node("n1", given, allocatable={"nvidia.com/gpu": str(allocatable)}), version, NOW)
+    read = registration(node("n1", given, allocatable={"nvidia.com/gpu": str(allocatable)}), version)
     return read.why if isinstance(read, Unregistered) else "registered"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_node_without_the_annotation_is_absent(version):
-    read = nvidia_cards(node("n1", {"hami.io/node-handshake": "x"}), version, NOW)
+    read = registration(node("n1", {"hami.io/node-handshake": "x"}), version)
     assert isinstance(read, Unregistered)
     assert read.why == "absent"
 
@@ -38,7 +38,7 @@ def test_a_node_without_the_annotation_is_absent(version):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("text", ["", "  ", "[]", "null", "nonsense", "[{]", '[{"id":1}]', "GPU-0,10,1:"])
 def test_an_unusable_annotation_is_unreadable_and_quoted(version, text):
-    read = nvidia_cards(node("n1", {KEY: text}), version, NOW)
+    read = registration(node("n1", {KEY: text}), version)
     assert isinstance(read, Unregistered)
     assert (read.why, read.key, read.quote) == ("unreadable", KEY, text or "empty")
 
@@ -46,7 +46,7 @@ def test_an_unusable_annotation_is_unreadable_and_quoted(version, text):
 def test_each_generation_reads_only_its_own_format_and_the_other_s_cards_are_still_told():
     assert [why(version, TEXT) for version in VERSIONS] == ["registered"] * 3 + ["other-format"] * 3
     assert [why(version, JSON) for version in VERSIONS] == ["other-format"] * 3 + ["registered"] * 3
-    read = nvidia_cards(node("n1", {KEY: TEXT}), V210, NOW)
+    read = registration(node("n1", {KEY: TEXT}), V210)
     assert isinstance(read, Unregistered)
     assert read.registration is not None
     assert read.registration.cards[0].uuid == "GPU-0"
@@ -105,13 +105,13 @@ def test_2_9_and_2_10_take_in_and_drop_a_node_without_allocatable_cards_by_turns
     given = {} if handshake is None else {"node_handshake": handshake}
     assert why(version, allocatable=0, **given) == "registered"
     annotations = {"hami.io/node-handshake": handshake} if handshake else {}
-    assert is_held_by_turns(gpu_node("n1", card(), annotations=annotations, allocatable=0), version, NOW)
+    assert NVIDIA.is_held_by_turns(gpu_node("n1", card(), annotations=annotations, allocatable=0), version, NOW, COUNT)
 
 
 def test_a_node_with_allocatable_cards_is_held():
     for version in VERSIONS:
-        assert not is_held_by_turns(gpu_node("n1", card()), version, NOW)
-    assert not is_held_by_turns(gpu_node("n1", card(), allocatable=0), V28, NOW)
+        assert not NVIDIA.is_held_by_turns(gpu_node("n1", card()), version, NOW, COUNT)
+    assert not NVIDIA.is_held_by_turns(gpu_node("n1", card(), allocatable=0), V28, NOW, COUNT)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -121,10 +121,10 @@ def test_the_guides_unix_seconds_are_a_value_like_any_other_to_hami(version):
 
 def test_a_renamed_count_resource_is_asked_for():
     offering = node("n1", {KEY: JSON}, allocatable={"example.com/gpu": "8"})
-    assert isinstance(nvidia_cards(offering, V28, NOW, count_resource="example.com/gpu"), Registration)
-    assert isinstance(nvidia_cards(offering, V28, NOW), Unregistered)
-    assert nvidia_allocatable(offering, "example.com/gpu") == 8
-    assert nvidia_allocatable(node()) == 0
+    assert isinstance(NVIDIA.registration(offering, V28, NOW, "example.com/gpu"), Registration)
+    assert isinstance(registration(offering, V28), Unregistered)
+    assert kubelet_offers(offering, "example.com/gpu") == 8
+    assert kubelet_offers(node(), COUNT) == 0
 
 
 # ------------------------------------------------------------------ the rest
@@ -159,4 +159,4 @@ def test_cordoned_cards_are_a_trimmed_list(text, uuids):
     ],
 )
 def test_which_nodes_are_meant_to_have_cards(subject, expected):
-    assert expects_gpus(subject) is expected
+    assert expects_gpus(subject, DeviceConfig()) is expected

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from bot.hami.advice import Change, smallest_changes
 from bot.hami.allocations import decode_allocations
+from bot.hami.asked import UNSET_PERCENTAGE, PodRequest
 from bot.hami.cardorder import read_weights
-from bot.hami.fit import ALLOCATED_INSUFFICIENT, NodeCards, Verdict, judge
-from bot.hami.handshake import judge_nvidia, parse_handshake
-from bot.hami.inventory import CardState
+from bot.hami.cards import CardState
+from bot.hami.filter import judge
+from bot.hami.fit import ALLOCATED_INSUFFICIENT, NodeCards, Verdict
+from bot.hami.handshake import judge_by_guides, parse_handshake
 from bot.hami.logs import last_refusals, lines_about, parse_line
 from bot.hami.messages import (
     chosen_node,
@@ -25,12 +27,11 @@ from bot.hami.messages import (
 )
 from bot.hami.mig import read_mig_allocations
 from bot.hami.nodelock import lock_complaint, parse_lock
-from bot.hami.nodestate import read_link_scores
 from bot.hami.reasons import REASONS, finding_code
-from bot.hami.registration import read_registration
-from bot.hami.requests import UNSET_PERCENTAGE, PodRequest, read_device_config
+from bot.hami.requests import read_device_config
 from bot.hami.rules import rules_of
 from bot.hami.vendors import is_allocated_key, vendor_of_register_key
+from bot.hami.vendors.nvidia.registration import read_link_scores
 from bot.hami.version import parse_version
 from bot.kube.models import Pod
 from tests.hami.build import (
@@ -44,6 +45,7 @@ from tests.hami.build import (
     holder,
     mig_card,
     register_json,
+    registered_under,
     request,
     state,
     view,
@@ -62,11 +64,11 @@ HEAD = "I1121 04:59:58.123456   15866 score.go:1] "
 Parser = Callable[[str], object]
 PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     "registration": (
-        lambda text: [read_registration(key, text) for key in REGISTER_KEYS],
+        lambda text: [registered_under(key, text) for key in REGISTER_KEYS],
         (register_json(card(), mig_card()), "GPU-1,10,15360,100,NVIDIA-Tesla T4,0,true,0,hami-core:", "[]"),
     ),
     "handshake": (
-        lambda text: [judge_nvidia(parse_handshake(text), version, 0, NOW) for version in VERSIONS],
+        lambda text: [judge_by_guides(parse_handshake(text), version, 0, NOW) for version in VERSIONS],
         (
             "Reported 2024-11-10 11:05:48.756620661 +0000 UTC m=+2976.676870749",
             "Requesting_2025-08-07 11:28:25",

@@ -9,8 +9,9 @@ import pytest
 from bot.hami.logs import NODE_UNFIT, parse_line, pod_key_of
 from bot.hami.messages import chosen_node, parse_code_event, parse_unschedulable, read_reason, says_none_fit
 from bot.hami.nodelock import lock_complaint
+from bot.hami.nodestate import read_registrations
 from bot.hami.reasons import reason_of
-from bot.hami.registration import Registration, Unreadable, read_registrations
+from bot.hami.registration import Registration, Unreadable
 from bot.kube.models import Node
 from bot.kube.times import parse_time
 from tests.cases_support import VERSIONS, files_of

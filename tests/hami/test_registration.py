@@ -4,17 +4,12 @@ import json
 
 import pytest
 
-from bot.hami.registration import (
-    Card,
-    MigPlacement,
-    MigProfile,
-    Registration,
-    Unreadable,
-    read_registration,
-    read_registrations,
-)
-from bot.hami.vendors import NVIDIA
-from tests.hami.build import A30, card, mig_card, node, register_json
+from bot.hami.cards import Card, MigPlacement, MigProfile
+from bot.hami.nodestate import read_registrations
+from bot.hami.registration import Registration, Unreadable
+from bot.hami.vendors import vendor_of_register_key
+from bot.hami.vendors.nvidia import NVIDIA
+from tests.hami.build import A30, card, mig_card, node, register_json, registered_under
 
 KEY = "hami.io/node-nvidia-register"
 SEVEN = "GPU-a02b30b8-5b20-131c-0e47-6bc99948e264,10,15360,100,NVIDIA-Tesla T4,0,true:"
@@ -26,13 +21,13 @@ JSON = (
 
 
 def cards(text: str, key: str = KEY) -> tuple[Card, ...]:
-    read = read_registration(key, text)
+    read = registered_under(key, text)
     assert isinstance(read, Registration), read
     return read.cards
 
 
 def why(text: str, key: str = KEY) -> str:
-    read = read_registration(key, text)
+    read = registered_under(key, text)
     assert isinstance(read, Unreadable), read
     return read.why
 
@@ -141,12 +136,12 @@ def test_a_registration_without_cards_says_so(text):
 
 
 def test_no_register_key_no_registration():
-    assert read_registration("hami.io/node-handshake", JSON) is None
+    assert vendor_of_register_key("hami.io/node-handshake") is None
 
 
 def test_the_encoding_is_told():
-    assert read_registration(KEY, JSON).encoding == "json"  # type: ignore[union-attr]
-    assert read_registration(KEY, NINE).encoding == "text"  # type: ignore[union-attr]
+    assert registered_under(KEY, JSON).encoding == "json"  # type: ignore[union-attr]
+    assert registered_under(KEY, NINE).encoding == "text"  # type: ignore[union-attr]
 
 
 # ------------------------------------------------------------------ other vendors
@@ -221,7 +216,7 @@ def test_an_absurd_capacity_makes_no_absurd_list():
 
 def test_a_node_without_anything_registers_nothing():
     assert read_registrations(node()) == []
-    assert read_registrations(node("n", {KEY: ""})) == [Unreadable(NVIDIA, "NVIDIA", KEY, "empty")]
+    assert read_registrations(node("n", {KEY: ""})) == [Unreadable(NVIDIA.names, "NVIDIA", KEY, "empty")]
 
 
 def test_a_megabyte_of_cards_is_read():

@@ -2,14 +2,10 @@
 
 import pytest
 
-from bot.hami.requests import (
-    UNSET_PERCENTAGE,
-    DeviceConfig,
-    asked_resources,
-    container_request,
-    pod_request,
-    read_device_config,
-)
+from bot.hami.asked import UNSET_PERCENTAGE
+from bot.hami.requests import DeviceConfig, asked_resources, pod_request, read_device_config
+from bot.hami.vendors.nvidia import NVIDIA
+from tests.hami import build
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, container, gpu, pod
 
 OLD = [version for version in VERSIONS if version < V210]
@@ -17,7 +13,7 @@ OLD = [version for version in VERSIONS if version < V210]
 
 def asked(limits, version=V210, config=None):
     """(count, memory, percentage, cores) of one container, None when it asks for nothing."""
-    found = container_request(container(limits), config or DeviceConfig(), version)
+    found = NVIDIA.request(container(limits), (config or DeviceConfig()).gpus, version)
     return found and (found.count, found.memory_mib, found.percentage, found.cores)
 
 
@@ -38,10 +34,10 @@ def test_counts_are_kubernetes_quantities(count, number, version):
 
 def test_a_limit_is_taken_before_a_request():
     limits, requests = gpu(2, 1000), gpu(1, 500, 30)
-    both = container_request(container(limits, requests), DeviceConfig(), V210)
+    both = NVIDIA.request(container(limits, requests), DeviceConfig().gpus, V210)
     assert both is not None
     assert (both.count, both.memory_mib, both.cores) == (2, 1000, 30)
-    only = container_request(container(None, requests), DeviceConfig(), V210)
+    only = NVIDIA.request(container(None, requests), DeviceConfig().gpus, V210)
     assert only is not None
     assert only.count == 1
 
@@ -72,7 +68,7 @@ def test_in_2_10_a_memory_that_is_no_int32_makes_the_container_ask_for_nothing(m
 
 
 def test_in_2_10_the_factor_counts_towards_the_int32():
-    config = DeviceConfig(memory_factor=1024)
+    config = build.config(memory_factor=1024)
     assert asked(gpu(1, "2097151"), config=config) == (1, 2097151 * 1024, UNSET_PERCENTAGE, 0)
     assert asked(gpu(1, "2097152"), config=config) is None
 
@@ -83,7 +79,7 @@ def test_in_2_10_the_factor_counts_towards_the_int32():
 )
 def test_before_2_10_an_amount_in_bytes_overflows_and_may_mean_no_memory_at_all(memory, left):
     for version in OLD:
-        request = container_request(container(gpu(1, memory)), DeviceConfig(), version)
+        request = NVIDIA.request(container(gpu(1, memory)), DeviceConfig().gpus, version)
         assert request is not None
         assert (request.memory_mib, request.percentage) == (left, UNSET_PERCENTAGE)
         assert request.memory_on(16384) == max(left, 0)
@@ -109,7 +105,7 @@ def test_a_percentage_beside_a_memory_that_is_not_positive_is_absent_in_2_10():
 
 
 def test_the_default_memory_is_for_containers_that_name_neither():
-    config = DeviceConfig(default_memory_mib=5000)
+    config = build.config(default_memory_mib=5000)
     assert asked(gpu(1), config=config) == (1, 5000, UNSET_PERCENTAGE, 0)
     assert asked(gpu(1, percentage="50"), config=config) == (1, 0, 50, 0)
     assert asked(gpu(1, "7"), config=config) == (1, 7, UNSET_PERCENTAGE, 0)
@@ -117,7 +113,7 @@ def test_the_default_memory_is_for_containers_that_name_neither():
 
 def test_what_a_request_means_on_a_card():
     def on(limits, card_memory, version=V210):
-        found = container_request(container(limits), DeviceConfig(), version)
+        found = NVIDIA.request(container(limits), DeviceConfig().gpus, version)
         assert found is not None
         return found.memory_on(card_memory)
 
@@ -135,9 +131,9 @@ def test_what_a_request_means_on_a_card():
 def test_cores(version):
     assert asked(gpu(1, 1, "30"), version) == (1, 1, UNSET_PERCENTAGE, 30)
     assert asked(gpu(1, 1, "250"), version) == (1, 1, UNSET_PERCENTAGE, 100)
-    assert asked(gpu(1, 1), version, DeviceConfig(default_cores=20)) == (1, 1, UNSET_PERCENTAGE, 20)
-    assert asked(gpu(1, 1, "0"), version, DeviceConfig(default_cores=20)) == (1, 1, UNSET_PERCENTAGE, 0)
-    assert asked(gpu(1, 1, "1500m"), version, DeviceConfig(default_cores=20)) == (1, 1, UNSET_PERCENTAGE, 20)
+    assert asked(gpu(1, 1), version, build.config(default_cores=20)) == (1, 1, UNSET_PERCENTAGE, 20)
+    assert asked(gpu(1, 1, "0"), version, build.config(default_cores=20)) == (1, 1, UNSET_PERCENTAGE, 0)
+    assert asked(gpu(1, 1, "1500m"), version, build.config(default_cores=20)) == (1, 1, UNSET_PERCENTAGE, 20)
 
 
 # ------------------------------------------------------------------ pods
@@ -223,13 +219,13 @@ iluvatars:
 def test_a_chart_s_device_config_is_read():
     config = read_device_config(CHART)
     assert isinstance(config, DeviceConfig)
-    assert config.nvidia_resources == (
+    assert config.gpus.all == (
         "nvidia.com/gpu",
         "nvidia.com/gpumem",
         "nvidia.com/gpumem-percentage",
         "nvidia.com/gpucores",
     )
-    assert (config.default_memory_mib, config.default_cores, config.memory_factor) == (4000, 10, 4)
+    assert (config.gpus.default_memory_mib, config.gpus.default_cores, config.gpus.memory_factor) == (4000, 10, 4)
     assert {"example.com/BI", "huawei.com/Ascend910A-memory"} <= config.other_resources
     assert config.manages("example.com/BI")
     assert not config.manages("example.com/other")
@@ -246,8 +242,8 @@ def test_renamed_resources_are_asked_for_by_their_new_names():
 def test_what_is_left_out_is_the_chart_s_default(text):
     config = read_device_config(text)
     assert isinstance(config, DeviceConfig)
-    assert config.count == "nvidia.com/gpu"
-    assert config.memory_factor == 1
+    assert config.gpus.count == "nvidia.com/gpu"
+    assert config.gpus.memory_factor == 1
 
 
 @pytest.mark.parametrize(

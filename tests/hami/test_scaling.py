@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bot.hami.registration import Card
+from bot.hami.cards import Card
 from bot.hami.scaling import MemoryScaling, core_factor, memory_factor, read_memory_scaling
 from bot.kube.models import ConfigMap
 

@@ -1,6 +1,6 @@
 """One cluster as one version sees it."""
 
-from bot.hami.nodestate import Unregistered
+from bot.hami.registration import Unregistered
 from bot.hami.view import versions_to_try
 from bot.kube.models import Node
 from tests.hami.build import V27, V28, V29, V210, VERSIONS, card, gpu_node, holder, node, request, view, wants

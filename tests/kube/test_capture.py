@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError
+from bot.hami.vendors import ANNOTATIONS
 from bot.kube.capture import capture
 from bot.kube.connect import open_cluster
 from bot.kube.models import PODS
@@ -32,7 +33,7 @@ def captured(folder: Path, *faults: Fault) -> tuple[RecordSummary, list[str]]:
             config.write_text(server.kubeconfig())
             async with await open_cluster(kubeconfig=config) as cluster:
                 pods = [await cluster.get(PODS, pod["metadata"]["name"], NAMESPACE)]
-                summary = await capture(cluster, NAMESPACE, pods, folder / "capture.tar.gz")
+                summary = await capture(cluster, NAMESPACE, pods, folder / "capture.tar.gz", annotations=ANNOTATIONS)
             return summary, [one.path for one in server.requests]
 
     return asyncio.run(run())

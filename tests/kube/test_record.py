@@ -5,6 +5,7 @@ import tarfile
 import pytest
 
 from bot.errors import SourceError, UsageError
+from bot.hami.vendors import ANNOTATIONS
 from bot.kube.models import ALL_KINDS, CONFIG_MAPS, DEPLOYMENTS, EVENTS, NODES, PODS
 from bot.kube.record import record
 from bot.kube.recording import RecordedCluster
@@ -120,7 +121,7 @@ def cluster(tmp_path):
 
 
 def written(cluster, out, pod=None):
-    return asyncio.run(record(cluster, out, pod=pod, server_version="v1.34.1"))
+    return asyncio.run(record(cluster, out, pod=pod, server_version="v1.34.1", annotations=ANNOTATIONS))
 
 
 @pytest.fixture(params=["case.tar.gz", "case.tgz", "case"])

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.hami.vendors import ANNOTATIONS
 from bot.kube.models import (
     ConfigMap,
     Container,
@@ -153,7 +154,7 @@ def test_annotations_are_kept_by_name():
         "team.example.com/note": "x",
         "x-hami.io/": "x",
     }
-    value = redacted(Pod(ObjectMeta(annotations=kept | dropped)))
+    value = redacted(Pod(ObjectMeta(annotations=kept | dropped)), ANNOTATIONS)
     assert value["metadata"]["annotations"] == kept
 
 

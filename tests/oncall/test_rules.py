@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from bot.hami.vendors import VENDORS
+from bot.hami.vendors import NAMES
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus-rules.yaml"
 KNOWN = {
@@ -35,5 +35,5 @@ def test_every_rule_says_how_bad_it_is_and_what_it_means() -> None:
 
 def test_a_pod_of_any_vendor_is_noticed() -> None:
     pattern = next(found[1] for one in rules() if (found := re.search(r'resource=~"([^"]+)"', one["expr"])))
-    counts = [vendor.count.replace("{word}", "Ascend910B") for vendor in VENDORS]
+    counts = [vendor.count.replace("{word}", "Ascend910B") for vendor in NAMES]
     assert all(re.fullmatch(pattern, re.sub(r"[^A-Za-z0-9]", "_", count)) for count in counts)

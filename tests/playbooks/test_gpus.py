@@ -98,7 +98,7 @@ def test_a_finished_pod_holds_nothing(tmp_path: Path) -> None:
         ("no-slots", (1000, 10), {"count": 1}),
         ("unhealthy", (0, 0), {"health": False}),
         ("no-mig-placement", (0, 0), {"mode": "mig", "migProfiles": []}),
-        ("not-nvidia", (0, 0), {"type": "Tesla T4"}),
+        ("other-type", (0, 0), {"type": "Tesla T4"}),
     ],
 )
 def test_a_card_s_state_is_why_it_takes_no_pod(

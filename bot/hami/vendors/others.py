@@ -1,50 +1,71 @@
-"""The keys and resource names of every vendor that HAMi knows: one table, read by everything else.
+"""Vendors of which the names are known and the nodes are read, and whose fit is not modelled yet.
 
 Sources: HAMi v2.4 to v2.10, pkg/device/*/device.go and charts/hami/templates/scheduler/device-configmap.yaml.
-The resource names are the chart's defaults; a cluster's device config may rename them (`bot.hami.requests`).
 """
-
-import re
-from functools import lru_cache
 
 import msgspec
 
-
-class Vendor(msgspec.Struct, frozen=True):
-    """One device backend.
-
-    `register`, `handshake` and `allocated` are annotation keys; `{word}` stands for a chip's name where one backend
-    serves several. `capacity` is the node resource that a backend without a register annotation counts cards by, and
-    `capacity_unit` how many of it make one card.
-    """
-
-    word: str
-    count: str
-    memory: str = ""
-    cores: str = ""
-    percentage: str = ""
-    register: str = ""
-    handshake: str = ""
-    allocated: tuple[str, ...] = ()
-    capacity: str = ""
-    capacity_unit: int = 1
+from bot.hami.cards import Card
+from bot.hami.names import Names
 
 
-NVIDIA = Vendor(
-    word="NVIDIA",
-    count="nvidia.com/gpu",
-    memory="nvidia.com/gpumem",
-    cores="nvidia.com/gpucores",
-    percentage="nvidia.com/gpumem-percentage",
-    register="hami.io/node-nvidia-register",
-    handshake="hami.io/node-handshake",
-    allocated=("hami.io/vgpu-devices-allocated",),
-)
+class _MetaxCard(msgspec.Struct, rename="camel"):
+    uuid: str = ""
+    model: str = ""
+    total_dev_count: int = 0
+    total_compute: int = 0
+    total_v_ram: int = msgspec.field(default=0, name="totalVRam")
+    numa: int = 0
+    healthy: bool = False
 
-VENDORS: tuple[Vendor, ...] = (
-    NVIDIA,
-    Vendor(
+
+class _EnflameDevice(msgspec.Struct):
+    index: str | int = 0
+    minor: str | int = 0
+    capacity: int = 0
+
+
+class _EnflameCapacity(msgspec.Struct):
+    devices: list[_EnflameDevice] = []
+
+
+_metax_cards = msgspec.json.Decoder(list[_MetaxCard])
+_enflame = msgspec.json.Decoder(_EnflameCapacity)
+
+
+def _read_metax(text: str) -> tuple[Card, ...]:
+    return tuple(
+        Card(
+            uuid=card.uuid,
+            slots=card.total_dev_count,
+            memory_mib=card.total_v_ram,
+            cores=card.total_compute,
+            type=card.model,
+            numa=card.numa,
+            health=card.healthy,
+        )
+        for card in _metax_cards.decode(text.encode())
+    )
+
+
+def _read_enflame(text: str) -> tuple[Card, ...]:
+    return tuple(
+        Card(
+            uuid=f"enflame-drs-{device.index}",
+            slots=device.capacity,
+            memory_mib=0,
+            cores=0,
+            type="Enflame",
+            health=True,
+        )
+        for device in _enflame.decode(text.encode()).devices
+    )
+
+
+OTHERS: tuple[Names, ...] = (
+    Names(
         word="MLU",
+        more_annotations=("CAMBRICON_",),
         count="cambricon.com/vmlu",
         memory="cambricon.com/mlu.smlu.vmemory",
         cores="cambricon.com/mlu.smlu.vcore",
@@ -52,7 +73,7 @@ VENDORS: tuple[Vendor, ...] = (
         capacity="cambricon.com/mlu.smlu.vcore",
         capacity_unit=100,
     ),
-    Vendor(
+    Names(
         word="DCU",
         count="hygon.com/dcunum",
         memory="hygon.com/dcumem",
@@ -61,7 +82,7 @@ VENDORS: tuple[Vendor, ...] = (
         handshake="hami.io/node-handshake-dcu",
         allocated=("hami.io/dcu-devices-allocated",),
     ),
-    Vendor(
+    Names(
         word="Ascend",
         count="huawei.com/{word}",
         memory="huawei.com/{word}-memory",
@@ -70,7 +91,7 @@ VENDORS: tuple[Vendor, ...] = (
         handshake="hami.io/node-handshake-{word}",
         allocated=("hami.io/{word}-devices-allocated",),
     ),
-    Vendor(
+    Names(
         word="Iluvatar",
         count="iluvatar.ai/{word}-vgpu",
         memory="iluvatar.ai/{word}.vMem",
@@ -81,8 +102,9 @@ VENDORS: tuple[Vendor, ...] = (
         capacity="iluvatar.ai/vcuda-core",
         capacity_unit=100,
     ),
-    Vendor(
+    Names(
         word="Mthreads",
+        more_annotations=("mthreads.ai/",),
         count="mthreads.com/vgpu",
         memory="mthreads.com/sgpu-memory",
         cores="mthreads.com/sgpu-core",
@@ -90,41 +112,44 @@ VENDORS: tuple[Vendor, ...] = (
         capacity="mthreads.com/sgpu-core",
         capacity_unit=16,
     ),
-    Vendor(
+    Names(
         word="Metax-GPU",
         count="metax-tech.com/gpu",
         allocated=("hami.io/metax-gpu-devices-allocated",),
         capacity="metax-tech.com/gpu",
     ),
-    Vendor(
+    Names(
         word="Metax-SGPU",
         count="metax-tech.com/sgpu",
         memory="metax-tech.com/vmemory",
         cores="metax-tech.com/vcore",
         register="metax-tech.com/node-gpu-devices",
+        read=_read_metax,
         allocated=("hami.io/metax-sgpu-devices-allocated",),
     ),
-    Vendor(
+    Names(
         word="Enflame",
         count="enflame.com/drs-gcu",
         memory="enflame.com/gcu-memory",
         cores="enflame.com/gcu-core",
         register="enflame.com/gcu-drs-capacity",
+        read=_read_enflame,
         allocated=("hami.io/enflame-vgpu-devices-allocated",),
     ),
-    Vendor(
+    Names(
         word="GCU",
         count="enflame.com/gcu",
         allocated=("hami.io/enflame-gcu-devices-allocated",),
         capacity="enflame.com/gcu",
     ),
-    Vendor(
+    Names(
         word="kunlun",
+        more_annotations=("baidu.com/", "BAIDU_"),
         count="kunlunxin.com/xpu",
         allocated=("hami.io/kunlun-allocated",),
         capacity="kunlunxin.com/xpu",
     ),
-    Vendor(
+    Names(
         word="XPU",
         count="kunlunxin.com/vxpu",
         memory="kunlunxin.com/vxpu-memory",
@@ -132,22 +157,23 @@ VENDORS: tuple[Vendor, ...] = (
         handshake="hami.io/node-handshake-xpu",
         allocated=("hami.io/xpu-devices-allocated",),
     ),
-    Vendor(
+    Names(
         word="Vastai",
         count="vastaitech.com/va",
         register="hami.io/node-va-register",
         handshake="hami.io/node-handshake-va",
         allocated=("hami.io/Vastai-devices-allocated",),
     ),
-    Vendor(
+    Names(
         word="Biren",
         count="birentech.com/gpu",
         register="hami.io/node-biren-register",
         handshake="hami.io/node-handshake-biren",
         allocated=("hami.io/Biren-devices-allocated",),
     ),
-    Vendor(
+    Names(
         word="AMD",
+        shares_domain=True,
         count="amd.com/gpu",
         memory="amd.com/gpumem",
         cores="amd.com/gpucores",
@@ -155,35 +181,13 @@ VENDORS: tuple[Vendor, ...] = (
         allocated=("hami.io/amd-devices-allocated",),
         capacity="amd.com/gpu",
     ),
-    Vendor(
+    Names(
         word="AWSNeuron",
+        more_annotations=("AWS_NEURON_", "NEURON_"),
+        shares_domain=True,
         count="aws.amazon.com/neuron",
         cores="aws.amazon.com/neuroncore",
         allocated=("hami.io/aws-neuron-devices-allocated",),
         capacity="aws.amazon.com/neuron",
     ),
 )
-
-_EXACT = {vendor.register: vendor for vendor in VENDORS if vendor.register and "{" not in vendor.register}
-_ASCEND = next(vendor for vendor in VENDORS if vendor.word == "Ascend")
-_ILUVATAR = next(vendor for vendor in VENDORS if vendor.word == "Iluvatar")
-_REGISTER_BEFORE = re.compile(r"hami\.io/node-register-(.+)")
-_REGISTER_AFTER = re.compile(r"hami\.io/node-(.+)-register")
-_ALLOCATED = re.compile(r"hami\.io/.+-(?:devices-)?allocated")
-
-
-@lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
-def vendor_of_register_key(key: str) -> tuple[Vendor, str] | None:
-    """The vendor and the chip's word that a node annotation key registers cards for; None for any other key."""
-    if vendor := _EXACT.get(key):
-        return vendor, vendor.word
-    if found := _REGISTER_BEFORE.fullmatch(key):
-        return _ASCEND, found[1]
-    if found := _REGISTER_AFTER.fullmatch(key):
-        return _ILUVATAR, found[1]
-    return None
-
-
-def is_allocated_key(key: str) -> bool:
-    """Whether a pod annotation key holds devices that HAMi gave to the pod, of whatever vendor."""
-    return _ALLOCATED.fullmatch(key) is not None

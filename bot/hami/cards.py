@@ -1,0 +1,121 @@
+"""One GPU as a device plugin registers it and as a filter run sees it, and the two encodings that vendors share.
+
+Text with 7 fields (up to 2.4) or 9 (2.5 to 2.7), JSON from 2.8 [HAMi pkg/device/devices.go DecodeNodeDevices,
+UnMarshalNodeDevices at each tag].
+"""
+
+import re
+from typing import Annotated
+
+import msgspec
+
+_INT32 = 2**31 - 1
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_NO_PROFILES = re.compile(r',\s*"migProfiles"\s*:\s*null|"migProfiles"\s*:\s*null\s*,?')
+"""What Go writes for a card without any: as good as nothing."""
+_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+_TEXT_SIZES = (7, 9)
+
+
+class MigPlacement(msgspec.Struct, frozen=True):
+    start: int = 0
+    size: int = 0
+
+
+class MigProfile(msgspec.Struct, frozen=True):
+    """One allowed MIG profile of a card (2.10): what it gives, and where it may lie."""
+
+    name: str = ""
+    memory_mib: int = msgspec.field(default=0, name="memoryMB")
+    cores: int = msgspec.field(default=0, name="core")
+    slices: int = msgspec.field(default=0, name="sliceCount")
+    placements: tuple[MigPlacement, ...] | None = ()
+    """None where Go wrote an empty list as `null`."""
+
+
+Int32 = Annotated[int, msgspec.Meta(ge=-_INT32, le=_INT32)]
+
+
+class Card(msgspec.Struct, frozen=True, gc=False):
+    """One registered card. `memory_mib` and `cores` are as registered: scaled by the plugin's settings.
+
+    The names are those of the JSON. Go's omitempty leaves zero values out: a missing `health` is false.
+    """
+
+    uuid: str = msgspec.field(default="", name="id")
+    slots: Int32 = msgspec.field(default=0, name="count")
+    memory_mib: Int32 = msgspec.field(default=0, name="devmem")
+    cores: Int32 = msgspec.field(default=0, name="devcore")
+    type: str = ""
+    numa: Int32 = 0
+    health: bool = False
+    index: Annotated[int, msgspec.Meta(ge=0, le=_INT32)] = 0
+    mode: str = ""
+    mig_profiles: tuple[MigProfile, ...] = msgspec.field(default=(), name="migProfiles")
+
+
+class CardState(msgspec.Struct, gc=False, eq=False):
+    """One card and what is used of it. Mutable: a filter run works on copies (`copy.copy`)."""
+
+    card: Card
+    slots: int = 0
+    memory_mib: int = 0
+    cores: int = 0
+    placements: tuple[MigPlacement, ...] = ()
+    healthy: bool = False
+
+    def __post_init__(self) -> None:
+        """As registered; records that contradict it are counted later."""
+        self.healthy = self.card.health
+
+    @property
+    def free_memory_mib(self) -> int:
+        return self.card.memory_mib - self.memory_mib
+
+    @property
+    def free_cores(self) -> int:
+        return self.card.cores - self.cores
+
+
+_json_cards: msgspec.json.Decoder[tuple[Card, ...] | None] = msgspec.json.Decoder(tuple[Card, ...] | None)
+
+
+def read_cards(text: str) -> tuple[Card, ...]:
+    """The GPUs of a register annotation, whichever of the two encodings it has. Raises ValueError where it has none."""
+    if not text.lstrip().startswith(("[", "{", "null")):
+        return _read_text(text)
+    text = _NO_PROFILES.sub("", text) if "null" in text else text
+    return _json_cards.decode(text.encode()) or ()
+
+
+def _read_text(text: str) -> tuple[Card, ...]:
+    if ":" not in text:
+        raise ValueError("neither a JSON list nor cards that end in a colon")
+    cards: list[Card] = []
+    for piece in text.split(":"):
+        if "," not in piece:
+            continue
+        fields = piece.split(",")
+        if len(fields) not in _TEXT_SIZES:
+            raise ValueError(f"a card has {len(fields)} fields, not 7 or 9")
+        uuid, slots, memory, cores, kind, numa, health = fields[:7]
+        index, mode = fields[7:] if len(fields) == _TEXT_SIZES[1] else ("0", "hami-core")
+        cards.append(
+            Card(
+                uuid=uuid,
+                slots=_integer(slots),
+                memory_mib=_integer(memory),
+                cores=_integer(cores),
+                type=kind,
+                numa=_integer(numa),
+                health=health in _TRUE,
+                index=_integer(index),
+                mode=mode,
+            )
+        )
+    return tuple(cards)
+
+
+def _integer(text: str) -> int:
+    """Go's ParseInt to 32 bits with the error thrown away: what is no integer is 0, what is too large the largest."""
+    return max(-_INT32 - 1, min(int(text), _INT32)) if _INTEGER.fullmatch(text) else 0

@@ -1,0 +1,42 @@
+"""Every vendor that HAMi hands out devices of: those whose fit is modelled, and those that are known by name."""
+
+import re
+from functools import lru_cache
+from itertools import chain
+
+from bot.hami.names import Names
+from bot.hami.vendors.nvidia import NVIDIA
+from bot.hami.vendors.others import OTHERS
+from bot.hami.vendors.vendor import Vendor
+
+VENDORS: tuple[Vendor, ...] = (
+    NVIDIA,
+)  # fmt: skip  # a line for each
+"""The first is meant where a question names no vendor."""
+
+FIRST = VENDORS[0]
+BY_WORD = {one.names.word: one for one in VENDORS}
+MODELLED = tuple(one.names for one in VENDORS)
+NAMES: tuple[Names, ...] = (*MODELLED, *OTHERS)
+
+ANNOTATIONS = tuple(dict.fromkeys(chain.from_iterable(one.annotations for one in NAMES)))
+"""What the keys of vendors' annotations begin with, beside `hami.io/`: what a recording keeps of objects."""
+
+_EXACT = {one.register: one for one in NAMES if one.register and "{" not in one.register}
+_PATTERNS = [
+    (re.compile(re.escape(one.register).replace(r"\{word\}", "(.+)")), one) for one in NAMES if "{" in one.register
+]
+_ALLOCATED = re.compile(r"hami\.io/.+-(?:devices-)?allocated")
+
+
+@lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
+def vendor_of_register_key(key: str) -> tuple[Names, str] | None:
+    """The vendor and the chip's word that a node annotation key registers cards for; None for any other key."""
+    if names := _EXACT.get(key):
+        return names, names.word
+    return next(((names, found[1]) for pattern, names in _PATTERNS if (found := pattern.fullmatch(key))), None)
+
+
+def is_allocated_key(key: str) -> bool:
+    """Whether a pod annotation key holds devices that HAMi gave to the pod, of whatever vendor."""
+    return _ALLOCATED.fullmatch(key) is not None

@@ -1,0 +1,20 @@
+"""NVIDIA's GPUs, as HAMi hands them out."""
+
+from bot.hami.vendors.nvidia import fit, registration, requests
+from bot.hami.vendors.nvidia.names import NAMES
+from bot.hami.vendors.vendor import Vendor
+
+NVIDIA = Vendor(
+    names=NAMES,
+    plugin_labels="app.kubernetes.io/component=hami-device-plugin",
+    node_label=("gpu", "on"),
+    node_keys=(registration.SCORE_KEY,),
+    read_resources=requests.read_resources,
+    request=requests.container_request,
+    registration=registration.registration,
+    is_taken_in_for_good=registration.is_taken_in_for_good,
+    is_held_by_turns=registration.is_held_by_turns,
+    node_facts=registration.link_scores,
+    may_split=fit.may_split,
+    scan=fit.scan,
+)
