@@ -38,6 +38,10 @@ class DeviceConfig(msgspec.Struct, frozen=True):
         """The resources that a question means which names no vendor."""
         return self.by_vendor[0]
 
+    def of(self, word: str) -> Resources:
+        """One vendor's resources."""
+        return self.by_vendor[list(BY_WORD).index(word)]
+
     def manages(self, resource: str) -> bool:
         """Whether HAMi hands out this resource, of whatever vendor."""
         if resource in self.other_resources or resource in _EXACT_NAMES:

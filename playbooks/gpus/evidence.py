@@ -18,7 +18,8 @@ def registered(world: World, card: CardSeen) -> Evidence:
 def holding(world: World, card: CardSeen) -> list[Evidence]:
     """What one of its holders was given."""
     first = next((name for name, _ in card.holders), "")
-    return [quotes.of_holder(one) for one in world.facts.pods or () if f"{one.namespace}/{one.name}" == first][:1]
+    pod = next((one for one in world.facts.pods or () if f"{one.namespace}/{one.name}" == first), None)
+    return [quotes.of_holder(pod)] if pod else []
 
 
 def obstacle(world: World, card: CardSeen) -> list[Evidence]:

@@ -56,6 +56,8 @@ class NodeSeen(NamedTuple):
     own: Registration | None
     others: tuple[Registration | Unreadable, ...]
     expects_gpus: bool
+    count_resource: str
+    """The resource that its cards are counted by; kubelet offers so many of it."""
     allocatable: int
     plugin: Plugin
     lock: LockState | None
@@ -117,13 +119,16 @@ class Sweep:
         node = self._nodes[name]
         others = tuple(read_registrations(node, OTHERS))
         state = self._state(name)
+        own = state.registration if isinstance(state, Unregistered) else state
+        count = (self.config.of(own.vendor.word) if own else self.config.gpus).count
         return NodeSeen(
             node=node,
             state=state,
-            own=state.registration if isinstance(state, Unregistered) else state,
+            own=own,
             others=others,
             expects_gpus=expects_gpus(node, self.config) and not self._is_of_others(node, others),
-            allocatable=kubelet_offers(node, self.config.gpus.count),
+            count_resource=count,
+            allocatable=kubelet_offers(node, count),
             plugin=self._plugins.get(name) or Plugin("missing" if self.plugins_known else "unseen"),
             lock=lock_on(node, self.install, self.now, self.owners),
             cambricon_lock=self._cambricon_lock(node),

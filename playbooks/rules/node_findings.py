@@ -91,11 +91,11 @@ class Wording:
                 plugin_actions(names[0], None, say),
             )
         proofs = [
-            registration_proof(one.node, one.state if isinstance(one.state, Unregistered) else None, self._count)
+            registration_proof(one.node, one.state if isinstance(one.state, Unregistered) else None, one.count_resource)
             for one in shown
         ]
-        if fault.why == "no-allocatable" and self._count in (first.node.status.allocatable or {}):
-            proofs.append(quotes.of_allocatable(first.node, self._count))
+        if fault.why == "no-allocatable" and first.count_resource in (first.node.status.allocatable or {}):
+            proofs.append(quotes.of_allocatable(first.node, first.count_resource))
         pod = first.plugin.pod
         if fault.about == "missing" or (pod is not None and fault.about in ("not-ready", "restarting")):
             claim = say("nodes.and", claim=claim, why=say(f"nodes.plugin-{fault.about}", why=first.plugin.why))
@@ -123,7 +123,11 @@ class Wording:
         nodes, pod = prose.names(self.say, names), first.plugin.pod
         if pod is None:
             claim = self.say("device-plugin-missing.claim", nodes=nodes)
-            return claim, [_why_expected(one, self._count) for one in shown], plugin_actions(names[0], None, self.say)
+            return (
+                claim,
+                [_why_expected(one, one.count_resource) for one in shown],
+                plugin_actions(names[0], None, self.say),
+            )
         values = {"nodes": nodes, "why": first.plugin.why, "count": first.plugin.restarts}
         claim = self.say(f"{fault.code}.claim", **values)
         proofs = [_of_plugin(one.plugin.pod, one.plugin.why) for one in shown if one.plugin.pod]
@@ -141,11 +145,11 @@ class Wording:
         first = shown[0]
         values = {"node": first.name, "slots": slots(first)[0], "offered": first.allocatable}
         nodes = prose.names(self.say, names)
-        claim = self.say(f"allocatable-mismatch.{fault.why}", nodes=nodes, resource=self._count, **values)
+        claim = self.say(f"allocatable-mismatch.{fault.why}", nodes=nodes, resource=first.count_resource, **values)
         proofs = [
             quotes.of_card(first.node, one.uuid, whole=True) for one in (first.own.cards if first.own else ())[:1]
         ]
-        proofs += [quotes.of_allocatable(one.node, self._count) for one in shown]
+        proofs += [quotes.of_allocatable(one.node, one.count_resource) for one in shown]
         pod = first.plugin.pod
         return claim, proofs, plugin_actions(names[0], [pod] if pod else None, self.say)
 
@@ -203,10 +207,6 @@ class Wording:
         proofs = [_of_kubernetes(one.node, fault) for one in shown]
         look = kubectl("describe", "node", names[0])
         return claim, proofs, [NextAction(self.say("nodes.describe", node=names[0]), look)]
-
-    @property
-    def _count(self) -> str:
-        return self.sweep.config.gpus.count
 
 
 def _annotation(node: Node, key: str) -> Evidence:

@@ -37,6 +37,12 @@ def vendor_of_register_key(key: str) -> tuple[Names, str] | None:
     return next(((names, found[1]) for pattern, names in _PATTERNS if (found := pattern.fullmatch(key))), None)
 
 
+@lru_cache(maxsize=1024)
+def word_of(type_: str) -> str:
+    """The word of the vendor that a GPU of that type is of; the first one's where it is of none."""
+    return next((word for word in BY_WORD if word.upper() in type_.upper()), FIRST.names.word)
+
+
 def is_allocated_key(key: str) -> bool:
     """Whether a pod annotation key holds devices that HAMi gave to the pod, of whatever vendor."""
     return _ALLOCATED.fullmatch(key) is not None
