@@ -1,30 +1,32 @@
-"""When a digest is due: a time of day in a time zone on some days, or a cron expression; each wall-clock time once.
+"""When a digest is due: a time of day in a time zone on some days, or a cron expression of five fields.
 
-What a zone's clock does is its own: where it skips the time, the digest comes at the moment after the gap; where it
-shows the time twice, it comes the first time; a date that the zone leaves out has none.
+cronsim finds the times, as Debian's cron does. Where the zone's clock skips a time of day, the digest comes at the
+moment after the gap; where the clock shows it twice, it comes the first time.
 """
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from bot.digest.cron import first_wall, unusable, walls
+from cronsim import CronSim, CronSimError
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _ALL_DAYS = "*"
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
 _PLAIN = re.compile(r"(\d\d?) (\d\d?) \* \* (\*|[a-z,]+)", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,2}")
-_DAY = timedelta(days=1)
+_LONGEST = 120
+"""Characters: the store has room for twice as many."""
+_SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001  # a wall clock's
 _LATE_S = 4 * 3600.0
 """A digest that is later than this is of no use: it is skipped, and the next one tells more."""
 
 
 class Schedule(NamedTuple):
-    """`cron` is one that `bot.digest.cron` can use; `zone` is a name of the tz database."""
+    """`cron` is one that `read_cron` gives; `zone` is a name of the tz database."""
 
     cron: str
     zone: str
@@ -73,7 +75,7 @@ def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
 def read_cron(cron: str, zone: str) -> Schedule | str:
     """From the five fields of a crontab (`0 9 * * 1-5`) and a zone; a text says what is wrong with them."""
     cron = " ".join(cron.casefold().split())
-    if why := unusable(cron):
+    if why := _unusable(cron):
         return why
     if not is_zone(zone):
         return f"{zone!r} is no time zone, such as Asia/Shanghai or Europe/Berlin"
@@ -85,52 +87,14 @@ def is_zone(name: str) -> bool:
     if not _ZONE.fullmatch(name):
         return False
     try:
-        return bool(_zone(name))
+        return bool(ZoneInfo(name))
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return False
 
 
-def slots_of(schedule: Schedule, day: date) -> Iterator[Slot]:
-    """The slots of a local date in order; none for a date that the zone leaves out."""
-    zone = _zone(schedule.zone)
-    for wall in walls(schedule.cron, day) if _has(zone, day) else ():
-        yield Slot(f"{wall:%Y-%m-%d %H:%M}", _moment(wall, zone))
-
-
-def _moment(wall: datetime, zone: ZoneInfo) -> float:
-    """When the zone's clock shows that time (a naive one) first, or else has just skipped it."""
-    later, earlier = (wall.replace(tzinfo=zone, fold=fold).timestamp() for fold in (0, 1))
-    if later <= earlier:  # shown once, or twice: the first time
-        return later
-    offset = datetime.fromtimestamp(later, zone).utcoffset()
-    while later - earlier > 1:  # in a gap: the transition lies between the two readings
-        middle = (later + earlier) // 2
-        if datetime.fromtimestamp(middle, zone).utcoffset() == offset:
-            later = middle
-        else:
-            earlier = middle
-    return later
-
-
-def _has(zone: ZoneInfo, day: date) -> bool:
-    """Whether the zone's clock shows that date, if only for some of its hours."""
-    midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
-    ends = (midnight, midnight.replace(hour=23, minute=59))
-    return any(one.astimezone(UTC).astimezone(zone).date() == day for one in ends)
-
-
 def slots(schedule: Schedule, after: float, until: float) -> list[Slot]:
-    """Every slot later than `after` and not later than `until`, in order; of those that a gap brings together one."""
-    zone = _zone(schedule.zone)
-    day = datetime.fromtimestamp(after, zone).date() - _DAY
-    last = datetime.fromtimestamp(until, zone).date() + _DAY
-    found: dict[float, Slot] = {}
-    while day <= last:
-        for slot in slots_of(schedule, day):
-            if after < slot.at <= until:
-                found.setdefault(slot.at, slot)
-        day += _DAY
-    return list(found.values())
+    """Every slot later than `after` and not later than `until`, in order."""
+    return list(takewhile(lambda slot: slot.at <= until, _slots(schedule, after)))
 
 
 def due(schedule: Schedule, after: float, now: float, *, late_s: float = _LATE_S) -> Due:
@@ -145,16 +109,41 @@ def due(schedule: Schedule, after: float, now: float, *, late_s: float = _LATE_S
 
 
 def next_of(schedule: Schedule, now: float) -> Slot | None:
-    """The slot that comes next; None where there is none in this century."""
-    zone = _zone(schedule.zone)
-    wall = first_wall(schedule.cron, datetime.fromtimestamp(now, zone).replace(tzinfo=None) - _DAY)
-    while wall is not None:
-        if found := [slot for slot in slots_of(schedule, wall.date()) if slot.at > now]:
-            return found[0]
-        wall = first_wall(schedule.cron, datetime(wall.year, wall.month, wall.day) + _DAY)  # noqa: DTZ001  # a wall's
-    return None
+    """The slot that comes next; None where there is none in the next 50 years."""
+    return next(_slots(schedule, now), None)
 
 
-@lru_cache(maxsize=64)
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
+def previous_of(schedule: Schedule, at: float) -> Slot | None:
+    """The slot before a moment; None where there was none in the last 50 years."""
+    return next(_slots(schedule, at, backwards=True), None)
+
+
+def _slots(schedule: Schedule, since: float, *, backwards: bool = False) -> Iterator[Slot]:
+    """Those beyond a moment, in order. Where an expression comes every hour, the hour that comes again has none."""
+    begin = datetime.fromtimestamp(since, ZoneInfo(schedule.zone))
+    for found in _times(schedule.cron, begin, backwards=backwards):
+        slot = Slot(f"{found:%Y-%m-%d %H:%M}", found.timestamp())
+        is_beyond = slot.at < since if backwards else slot.at > since
+        if is_beyond and not found.fold:
+            yield slot
+
+
+def _times(cron: str, since: datetime, *, backwards: bool = False) -> CronSim:
+    """Raises CronSimError. Schedules in older stores may say `last` for the last day of a month, or end in `-sun`."""
+    return CronSim(cron.replace("last", "l").replace("-sun", "-7"), since, reverse=backwards)
+
+
+def _unusable(cron: str) -> str:
+    """Why the expression is none, or none for a digest; empty for one that is. It is in lower case."""
+    if len(cron) > _LONGEST:
+        return f"a cron expression of more than {_LONGEST} characters is not kept"
+    if len(cron.split()) != 5:
+        return f"{cron!r} is no cron expression: it needs minute, hour, day of the month, month and day of the week"
+    try:
+        first_two = list(islice(_times(cron, _SOME_DAY), 2))
+    except CronSimError as error:
+        return f"{cron!r} is no cron expression: {str(error).lower()}"
+    if not first_two:
+        return f"{cron!r} never comes"
+    often = first_two[-1] - first_two[0] < timedelta(hours=1) and len(first_two) > 1
+    return f"{cron!r} comes more than once an hour: give one minute, such as 0" if often else ""

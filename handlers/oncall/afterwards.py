@@ -17,6 +17,7 @@ from bot.triage.oncall_report import Case, OncallReport, report_on
 from bot.triage.summary import ENDS, Happened, Summary, summarize
 
 DAYS = 7
+"""What a report covers; a scheduled one begins where the last one ended, also where a clock change lies between."""
 
 
 async def reply_of(store: Store, head: Head, event: Event, say: Texts) -> Message:
@@ -41,9 +42,8 @@ async def summary_of(store: Store, incident_id: str, happened: Sequence[Happened
     return summary._replace(affected=await asyncio.to_thread(gpu_time, spells, ended_at))
 
 
-async def oncall_report(store: Store, until: float) -> OncallReport:
-    """How the 7 days before that went, in seconds since 1970. Raises StoreError."""
-    since = until - DAYS * 86400.0
+async def oncall_report(store: Store, since: float, until: float) -> OncallReport:
+    """How the time between two moments went, in seconds since 1970. Raises StoreError."""
     found = await store.incidents.lately(since)
     ids = [row.id for row, _ in found]
     counts, spells = await store.incidents.counts(ids), await store.spells.of(ids)

@@ -139,14 +139,15 @@ class TriageDesk:
 
     async def report(self) -> Message:
         """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
-        found = await oncall_report(self._deps.store, self._deps.now())
+        now = self._deps.now()
+        found = await oncall_report(self._deps.store, now - DAYS * 86400.0, now)
         return render_oncall_report(found, DAYS, await self.heads(), self._deps.say)
 
-    async def posted_report(self, due_at: float, late: str) -> Message:
-        """The same up to that moment (seconds since 1970), for a channel, where it calls nobody. `late`: see
+    async def posted_report(self, since: float, until: float, late: str) -> Message:
+        """The same between two moments (seconds since 1970), for a channel, where it calls nobody. `late`: see
         `post_oncall_report`. Raises StoreError.
         """
-        found = await oncall_report(self._deps.store, due_at)
+        found = await oncall_report(self._deps.store, since, until)
         return post_oncall_report(found, DAYS, await self.heads(), self._deps.say, late)
 
     async def heads(self) -> list[Head]:

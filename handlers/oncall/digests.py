@@ -10,7 +10,7 @@ from bot.bugs import bugs_as_errors
 from bot.clock import Clock
 from bot.digest.figures import Figures
 from bot.digest.rows import FigureRow, OwnerRow
-from bot.digest.schedule import Schedule, Slot, due, next_of, read_cron, read_schedule
+from bot.digest.schedule import Schedule, Slot, due, next_of, previous_of, read_cron, read_schedule
 from bot.digest.trend import rooms, trends
 from bot.errors import BotError, UsageError
 from bot.render.picture import alt_text, picture
@@ -72,6 +72,8 @@ class StopReport(NamedTuple):
     """`oncall report off`."""
 
 
+MakeReport = Callable[[float, float, str], Awaitable[Message]]
+
 Asked = Post | Add | ListAll | Stop | StopReport
 
 
@@ -112,11 +114,11 @@ def _without_zone(schedule: Schedule | str, example: str) -> UsageError:
 
 
 class Digests:
-    """The digests of all channels. `report` makes the on-call report up to a moment (seconds since 1970), with the time
-    it was due if that is past; without it there are no incidents.
+    """The digests of all channels. `report` makes the on-call report between two moments (seconds since 1970), with the
+    time it was due if that is past; without it there are no incidents.
     """
 
-    def __init__(self, deps: Deps, *, report: Callable[[float, str], Awaitable[Message]] | None = None) -> None:
+    def __init__(self, deps: Deps, *, report: MakeReport | None = None) -> None:
         self._deps = deps
         self._report = report
         self._rows = deps.store.digests
@@ -170,7 +172,8 @@ class Digests:
             return render_digest(told, self._deps.say, files), told.after
         if self._report is None:
             raise BotError("the settings lack oncall, so there are no incidents")
-        return await self._report(slot.at, late), {}
+        before = previous_of(digest.schedule, slot.at)
+        return await self._report(before.at if before else 0.0, slot.at, late), {}
 
     def _missed(self, digest: Digest, slot: Slot) -> str:
         """What the channel is told in the place of a digest; why, if it was tried here."""

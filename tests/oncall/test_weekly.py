@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from bot.digest.schedule import Schedule
 from bot.errors import UsageError
+from bot.slack.message import Message
 from bot.store import Store
 from bot.triage.state import Act, act
 from handlers.changes.terms import Person, Refused
@@ -101,6 +103,26 @@ def test_a_late_report_is_of_the_week_before_it_was_due_and_says_that_it_is_late
         assert "posted late" not in next_one
 
     with_rig(database, busy_cluster(tmp_path, 2), scene)
+
+
+def test_a_week_in_which_the_clocks_change_is_covered_once_and_whole(database: str, tmp_path: Path) -> None:
+    spans: list[tuple[str, str]] = []
+
+    async def report(since: float, until: float, _: str) -> Message:
+        spans.append(
+            (f"{datetime.fromtimestamp(since, UTC):%m-%d %H}", f"{datetime.fromtimestamp(until, UTC):%m-%d %H}")
+        )
+        return Message("a report")
+
+    async def scene(rig: Rig) -> None:
+        desk = Digests(rig.deps(), report=report)
+        await desk.do("k", WHO, Add(Schedule("0 9 * * mon", "Europe/Berlin"), "oncall"), "")
+        for monday in ("2027-03-22T08:00:01", "2027-03-29T07:00:01", "2027-04-05T07:00:01"):
+            await rig.bot.clock.advance(datetime.fromisoformat(f"{monday}+00:00").timestamp() - rig.now)
+            await desk.look()
+        assert spans == [("03-15 08", "03-22 08"), ("03-22 08", "03-29 07"), ("03-29 07", "04-05 07")]
+
+    with_rig(database, busy_cluster(tmp_path, 1), scene)
 
 
 def test_two_replicas_post_the_report_once_a_week(new_database: NewDatabase, tmp_path: Path) -> None:
