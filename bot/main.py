@@ -38,19 +38,19 @@ from bot.texts import Texts
 from bot.troubles import Facts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unheard
 from handlers.changes import listeners
-from handlers.changes.desk import ChangeDesk
 from handlers.changes.lead import Pace
 from handlers.changes.request import Seen
+from handlers.changes.service import ChangeService
 from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
 from handlers.deps import Deps
-from handlers.desk import Desk
+from handlers.inbox import Inbox
 from handlers.kept_open import KeptOpen, Opener
 from handlers.leftovers import Leftovers
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
 from handlers.oncall.setup import Oncall, incidents_kept, intake_of, oncall_desk
 from handlers.profiles import listeners as profiling
-from handlers.profiles.desk import ProfileDesk
+from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture
 from handlers.troubles import PACE_S, Lookout, watched
 from handlers.where import Where, open_sources, open_writing
@@ -237,15 +237,15 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
     """The bot once Slack and the store are reached; what it had taken is done, or kept, when it returns."""
     settings, slack, limits, clock, front, looked_after, deps, who, oncall_id = parts
     async with AsyncExitStack() as stack:
-        desk = Desk(deps)
+        inbox = Inbox(deps)
         change = looked_after.begin(deps)
         stack.push_async_callback(looked_after.stop)  # before its dependencies are closed
-        keeping = oncall_desk(settings, desk, clock, identity=oncall_id, pace=limits.oncall)
+        keeping = oncall_desk(settings, inbox, clock, identity=oncall_id, pace=limits.oncall)
         oncall = await stack.enter_async_context(keeping)
         front.ears = oncall.ears
         app = build_app(slack.api_url, slack.bot_token.get_secret_value(), who.identity, deps.work.kept)
-        profiling.register(app, desk, ProfileDesk(desk, settings.profiles))
-        listen(app, desk, change, oncall)
+        profiling.register(app, inbox, ProfileService(inbox, settings.profiles))
+        listen(app, inbox, change, oncall)
         (sending,) = await stack.enter_async_context(in_background(deps.outbox.run()))
         sockets: Sockets | None = None
         if slack.mode == "socket":
@@ -268,7 +268,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         )
         front.why_not_ready, front.notes = lookout.why_not_ready, lookout.notes
         front.app = app
-        async with lookout.looking(clock), in_background(Leftovers(desk).run(clock)) as (resuming,):
+        async with lookout.looking(clock), in_background(Leftovers(inbox).run(clock)) as (resuming,):
             try:
                 if sockets:
                     await sockets.connected()
@@ -304,15 +304,15 @@ def _port(
     )
 
 
-def listen(app: App, desk: Desk, change: ChangeDesk, oncall: Oncall) -> None:
+def listen(app: App, inbox: Inbox, change: ChangeService, oncall: Oncall) -> None:
     """Registers every feature. The order counts: bolt takes the first listener that matches."""
     features = Grouped()
-    listeners.register(features, desk, change)
-    triage.register(features, desk, oncall.triage, oncall.digests)
-    digest_form.register(features, desk, oncall.digests)
+    listeners.register(features, inbox, change)
+    triage.register(features, inbox, oncall.triage, oncall.digests)
+    digest_form.register(features, inbox, oncall.digests)
     for feature in (command, mention, buttons, diagnose, fit_form):
-        feature.register(features, desk)
-    home.register(features, desk, change.access, oncall.triage)
+        feature.register(features, inbox)
+    home.register(features, inbox, change.access, oncall.triage)
     unheard.register(features)
     features.register(app)
 

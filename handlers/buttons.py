@@ -9,32 +9,32 @@ from typing import Any
 
 from bot.slack.app import App
 from bot.slack.render.buttons import ASK, EVERYTHING, POST, read_value
-from handlers.desk import Desk
+from handlers.inbox import Inbox
 from handlers.question import Question
 from handlers.words import as_delivered, join_words, split_words
 
 
-def register(app: App, desk: Desk) -> None:
+def register(app: App, inbox: Inbox) -> None:
     """Listens to the buttons that `bot.slack.render.buttons` makes."""
 
     async def asked(ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        _ask(desk, body, public=not _is_ephemeral(body), beside=True)
+        _ask(inbox, body, public=not _is_ephemeral(body), beside=True)
 
     async def wants_everything(ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        _ask(desk, body, public=False, beside=False, everything=True)
+        _ask(inbox, body, public=False, beside=False, everything=True)
 
     async def posted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        _ask(desk, body, public=True, beside=False)
+        _ask(inbox, body, public=True, beside=False)
 
     app.action(re.compile(f"^{re.escape(ASK)}"))(asked)
     app.action(EVERYTHING)(wants_everything)
     app.action(POST)(posted)
 
 
-def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool, everything: bool = False) -> None:
+def _ask(inbox: Inbox, body: dict[str, Any], *, public: bool, beside: bool, everything: bool = False) -> None:
     container, channel = _part(body, "container"), _part(body, "channel")
     message = _part(body, "message")
     # A reply to a message of everyone's belongs into its thread; an ephemeral one may itself stand in a thread.
@@ -43,15 +43,15 @@ def _ask(desk: Desk, body: dict[str, Any], *, public: bool, beside: bool, everyt
         thread_ts = container.get("message_ts", "")
     value = read_value(body["actions"][0].get("value", ""))
     words = as_delivered(value.words) if value else ""
-    if value and value.cluster in desk.deps.clusters and len(desk.deps.clusters) > 1 and "--cluster" not in words:
+    if value and value.cluster in inbox.deps.clusters and len(inbox.deps.clusters) > 1 and "--cluster" not in words:
         words = as_delivered(join_words([*split_words(words), "--cluster", value.cluster]))
-    desk.ask(
+    inbox.ask(
         body["trigger_id"],
         Question(
             words=words,
             user=body["user"]["id"],
             channel=channel.get("id") or body["user"]["id"],
-            asked_at=desk.deps.now(),
+            asked_at=inbox.deps.now(),
             thread_ts=thread_ts,
             public=public,
             response_url=body.get("response_url", ""),

@@ -4,16 +4,16 @@ from typing import Any
 
 from bot.errors import UsageError
 from bot.slack.app import App
-from handlers.desk import Desk
 from handlers.fit_form import FitForm
+from handlers.inbox import Inbox
 from handlers.question import Question
 from handlers.understand import COMMAND, ManifestWanted, understand
 from handlers.words import command_words, split_words
 
 
-def register(app: App, desk: Desk) -> None:
+def register(app: App, inbox: Inbox) -> None:
     """Listens to the slash command."""
-    fit_form = FitForm(desk)
+    fit_form = FitForm(inbox)
 
     async def asked(ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -21,14 +21,14 @@ def register(app: App, desk: Desk) -> None:
             words=command_words(body),
             user=body["user_id"],
             channel=body["channel_id"],
-            asked_at=desk.deps.now(),
+            asked_at=inbox.deps.now(),
             response_url=body.get("response_url", ""),
             beside=True,
         )
         if _wants_form(question.words):
             await fit_form.open(body["trigger_id"], question)
         else:
-            desk.ask(body["trigger_id"], question)
+            inbox.ask(body["trigger_id"], question)
 
     app.command(COMMAND)(asked)
 

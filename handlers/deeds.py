@@ -70,7 +70,7 @@ class Kind(Generic[D]):
 
     `is_live`: what it takes is gone after a restart, such as the trigger that lets a form be opened. `again` gives the
     exact words that repeat a deed, or nothing where only the button does. `may_be_question`: `carry_out` itself finds
-    that out, and asks `Desk.is_asked`.
+    that out, and asks `Inbox.is_asked`.
     """
 
     def __init__(

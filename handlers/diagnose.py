@@ -4,25 +4,25 @@ from typing import Any
 
 from bot.slack.app import App
 from bot.slack.strangers import said_in
-from handlers.desk import Desk
+from handlers.inbox import Inbox
 from handlers.question import Question
 
 CALLBACK = "diagnose"
 
 
-def register(app: App, desk: Desk) -> None:
+def register(app: App, inbox: Inbox) -> None:
     """Listens to the shortcut in a message's menu."""
 
     async def diagnose(ack: Any, body: dict[str, Any]) -> None:
         await ack()
         message = body["message"]
-        desk.ask(
+        inbox.ask(
             body["trigger_id"],
             Question(
                 words="",
                 user=body["user"]["id"],
                 channel=body["channel"]["id"],
-                asked_at=desk.deps.now(),
+                asked_at=inbox.deps.now(),
                 thread_ts=_thread_of(message),
                 response_url=body.get("response_url", ""),
                 beside=True,

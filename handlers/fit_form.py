@@ -9,7 +9,7 @@ from bot.slack.app import App
 from bot.slack.render import blocks
 from bot.texts import Texts
 from handlers.deeds import NOTHING, Kind, Nothing, Taken
-from handlers.desk import Desk
+from handlers.inbox import Inbox
 from handlers.question import Question
 from playbooks.fit.manifest import Manifest, read_pods
 
@@ -21,17 +21,17 @@ _LONGEST_ERROR = 500
 class FitForm:
     """The form as it is opened."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._to_open = desk.kinds.add(Kind("fit-open", Nothing, self._open, is_live=True))
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._to_open = inbox.kinds.add(Kind("fit-open", Nothing, self._open, is_live=True))
 
     async def open(self, trigger_id: str, question: Question) -> None:
         """Opens the form; a trigger is good for three seconds, so nothing is read before."""
-        await self._desk.do(trigger_id, self._to_open, question, NOTHING)
+        await self._inbox.do(trigger_id, self._to_open, question, NOTHING)
 
     async def _open(self, taken: Taken[Nothing]) -> None:
         """Its key is the trigger."""
-        await self._desk.deps.gateway.open_view(taken.key, _form(taken.asked, self._desk.deps.say))
+        await self._inbox.deps.gateway.open_view(taken.key, _form(taken.asked, self._inbox.deps.say))
 
 
 def _form(question: Question, say: Texts) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def _form(question: Question, say: Texts) -> dict[str, Any]:
     )
 
 
-def register(app: App, desk: Desk) -> None:
+def register(app: App, inbox: Inbox) -> None:
     """Listens to the form."""
 
     async def submitted(ack: Any, body: dict[str, Any]) -> None:
@@ -66,6 +66,6 @@ def register(app: App, desk: Desk) -> None:
         await ack()
         question = msgspec.json.decode(view["private_metadata"], type=Question)
         question = msgspec.structs.replace(question, user=body["user"]["id"], manifest=text)
-        await desk.ask_typed(f"{view['id']}:{view['hash']}", question)
+        await inbox.ask_typed(f"{view['id']}:{view['hash']}", question)
 
     app.view(CALLBACK)(submitted)

@@ -18,8 +18,8 @@ from bot.slack.render.triage_head import Head
 from bot.store import StoreError
 from handlers.deeds import NOTHING, Kind, Nothing, Taken
 from handlers.deps import Deps
-from handlers.desk import Desk
-from handlers.oncall.desk import TriageDesk
+from handlers.inbox import Inbox
+from handlers.oncall.service import TriageService
 from handlers.question import Question
 from handlers.typed import normalise
 from handlers.understand import example
@@ -32,30 +32,30 @@ _BLOCK, _INPUT = "question", "text"
 log = logging.getLogger(__name__)
 
 
-def register(app: App, desk: Desk, access: Access, triage: TriageDesk | None) -> None:
+def register(app: App, inbox: Inbox, access: Access, triage: TriageService | None) -> None:
     """Listens to the tab, its button and its form; incidents are shown where there is a `triage`."""
-    groups = Groups(desk.deps.gateway, groups_in(access))
+    groups = Groups(inbox.deps.gateway, groups_in(access))
 
     async def open_form(taken: Taken[Nothing]) -> None:
-        await _open_form(desk, taken.key)
+        await _open_form(inbox, taken.key)
 
-    to_open = desk.kinds.add(Kind("ask-open", Nothing, open_form, is_live=True))
+    to_open = inbox.kinds.add(Kind("ask-open", Nothing, open_form, is_live=True))
 
     async def opened(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("tab") == "home":
-            publish = partial(_publish, desk, access, groups, triage, event["user"])
-            desk.deps.work.start(body["event_id"], publish, _unshown, regardless=True)
+            publish = partial(_publish, inbox, access, groups, triage, event["user"])
+            inbox.deps.work.start(body["event_id"], publish, _unshown, regardless=True)
 
     async def form_wanted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        await desk.do(body["trigger_id"], to_open, _question(desk, body["user"]["id"]), NOTHING)
+        await inbox.do(body["trigger_id"], to_open, _question(inbox, body["user"]["id"]), NOTHING)
 
     async def submitted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
         view = body["view"]
         words = view["state"]["values"][_BLOCK][_INPUT].get("value") or ""
-        question = _question(desk, body["user"]["id"], normalise(as_delivered(words)))
-        await desk.ask_typed(f"{view['id']}:{view['hash']}", question)
+        question = _question(inbox, body["user"]["id"], normalise(as_delivered(words)))
+        await inbox.ask_typed(f"{view['id']}:{view['hash']}", question)
 
     app.event("app_home_opened")(opened)
     app.action(OPEN_FORM)(form_wanted)
@@ -67,13 +67,13 @@ async def _unshown(error: BotError) -> None:
     log.warning("the Home tab was not shown: %s", error)
 
 
-def _question(desk: Desk, user: str, words: str = "") -> Question:
+def _question(inbox: Inbox, user: str, words: str = "") -> Question:
     """One that is answered in the person's direct messages with the bot: a user's id is a channel there."""
-    return Question(words=words, user=user, channel=user, asked_at=desk.deps.now(), public=True)
+    return Question(words=words, user=user, channel=user, asked_at=inbox.deps.now(), public=True)
 
 
-async def _publish(desk: Desk, access: Access, groups: Groups, triage: TriageDesk | None, user: str) -> None:
-    deps = desk.deps
+async def _publish(inbox: Inbox, access: Access, groups: Groups, triage: TriageService | None, user: str) -> None:
+    deps = inbox.deps
     opened: list[str] = []
     incidents: list[Head] = []
     unread = ""
@@ -116,8 +116,8 @@ async def _opened(deps: Deps, user: str) -> list[str]:
     ]
 
 
-async def _open_form(desk: Desk, trigger_id: str) -> None:
-    say = desk.deps.say
+async def _open_form(inbox: Inbox, trigger_id: str) -> None:
+    say = inbox.deps.say
     view = blocks.modal(
         say("desk.ask-title"),
         [
@@ -132,4 +132,4 @@ async def _open_form(desk: Desk, trigger_id: str) -> None:
         submit=say("desk.ask-submit"),
         callback_id=FORM,
     )
-    await desk.deps.gateway.open_view(trigger_id, view)
+    await inbox.deps.gateway.open_view(trigger_id, view)

@@ -9,7 +9,7 @@ from bot.report import one_line
 from bot.slack.work import Tell
 from bot.store.store import DROPPED
 from handlers.deeds import TOO_LATE_S, Deed, NotDone, Why, read_deed
-from handlers.desk import AT_ONCE, SHOWN_WORDS, Desk, GaveUp
+from handlers.inbox import AT_ONCE, SHOWN_WORDS, GaveUp, Inbox
 from handlers.question import Question, read_question
 from handlers.words import plain_text
 
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 class Leftovers:
     """The questions and deeds that the store has, and no living process is at."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._deps = desk.deps
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._deps = inbox.deps
 
     async def run(self, clock: Clock) -> None:
         """Takes them up now and then, and has the store forget what is of no use any more."""
@@ -59,11 +59,11 @@ class Leftovers:
         if question is None or self._deps.now() - question.asked_at > TOO_LATE_S:
             self._drop(key, payload, "not-done-late")
             return False
-        self._desk.ask(key, question)
+        self._inbox.ask(key, question)
         return True
 
     def _resume_deed(self, key: str, payload: str, deed: Deed) -> bool:
-        known = self._desk.kinds.read(key, deed)
+        known = self._inbox.kinds.read(key, deed)
         if known is None:
             self._drop(key, payload, "not-done-version")
         elif self._deps.now() - deed.asked.asked_at > deed.lasts_s:
@@ -72,7 +72,7 @@ class Leftovers:
             self._drop(key, payload, "not-done-live")
         else:
             kind, taken = known
-            self._desk.carry_out(taken, kind, payload)
+            self._inbox.carry_out(taken, kind, payload)
             return True
         return False
 
@@ -85,22 +85,22 @@ class Leftovers:
             self._deps.work.start(key, _nothing, _untold, payload=payload)
             return
         log.warning("%s is dropped: %s", key, why)
-        desk, tell = self._desk, self._tell(key, question)
-        if deed and (known := desk.kinds.read(key, deed)):
-            tell, error = partial(desk.tell_of, *known), NotDone(why)
+        inbox, tell = self._inbox, self._tell(key, question)
+        if deed and (known := inbox.kinds.read(key, deed)):
+            tell, error = partial(inbox.tell_of, *known), NotDone(why)
         elif deed:
-            error = NotDone(why).with_words(desk.again(question.words))
+            error = NotDone(why).with_words(inbox.again(question.words))
         else:
             error = _unanswered(question, why)
         of_asked = key.removesuffix(DROPPED)
         self._deps.work.start(key, partial(self._told, of_asked, question, tell, error), tell, payload=payload)
 
     async def _told(self, key: str, question: Question, tell: Tell, error: BotError) -> None:
-        if not await self._desk.was_answered(key, question):
+        if not await self._inbox.was_answered(key, question):
             await tell(error)
 
     def _tell(self, key: str, question: Question) -> Tell:
-        return partial(self._desk.tell, key, question.for_who_asked())
+        return partial(self._inbox.tell, key, question.for_who_asked())
 
 
 def _unanswered(question: Question, why: Why) -> GaveUp:

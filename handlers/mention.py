@@ -3,34 +3,34 @@
 from typing import Any
 
 from bot.slack.app import App
-from handlers.desk import Desk
 from handlers.heard import edited_ts, heard, is_direct, key_of
+from handlers.inbox import Inbox
 from handlers.question import Question
 from handlers.words import mentioned_words
 
 
-def register(app: App, desk: Desk) -> None:
+def register(app: App, inbox: Inbox) -> None:
     """Listens to mentions and direct messages. Both are acked by bolt before these run."""
 
     async def mentioned(event: dict[str, Any]) -> None:
         if message := heard(event):
-            desk.ask(key_of(message), question_of(desk, message, message.get("thread_ts") or message["ts"]))
+            inbox.ask(key_of(message), question_of(inbox, message, message.get("thread_ts") or message["ts"]))
 
     async def told(event: dict[str, Any]) -> None:
         if is_direct(event) and (message := heard(event)):
-            desk.ask(key_of(message), question_of(desk, message, message.get("thread_ts", "")))
+            inbox.ask(key_of(message), question_of(inbox, message, message.get("thread_ts", "")))
 
     app.event("app_mention")(mentioned)
     app.event("message")(told)
 
 
-def question_of(desk: Desk, message: dict[str, Any], thread_ts: str) -> Question:
+def question_of(inbox: Inbox, message: dict[str, Any], thread_ts: str) -> Question:
     """What a mention or a direct message asks."""
     return Question(
-        words=mentioned_words(message, desk.deps.bot_user),
+        words=mentioned_words(message, inbox.deps.bot_user),
         user=message["user"],
         channel=message["channel"],
-        asked_at=desk.deps.now(),
+        asked_at=inbox.deps.now(),
         thread_ts=thread_ts,
         public=True,
         asked_ts=message["ts"],

@@ -31,17 +31,17 @@ from bot.slack.render.change_offer import (
 from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
 from bot.store.approvals import EXPIRES_S
-from handlers.changes.desk import LONGER_S, ChangeDesk
 from handlers.changes.draft import FRESH_S, Draft, read_draft, write_draft
 from handlers.changes.report import open_one, planned_report, shown_report
 from handlers.changes.request import Asker, look, prepare
+from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale import edit_stale
 from handlers.changes.terms import AccessDenied, Over, Person, Refused
 from handlers.changes.typed import as_typed, draft_words, is_change, is_reverting, split_change
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
-from handlers.desk import DONE, Desk
 from handlers.heard import edited_ts, heard, is_direct, key_of
+from handlers.inbox import DONE, Inbox
 from handlers.question import Question
 from handlers.typed import without_invisible
 from handlers.understand import COMMAND, Help, example, understand
@@ -51,9 +51,9 @@ Said = Callable[[], Awaitable[str | Message | None]]
 """What is to be told; None when it is shown elsewhere."""
 
 
-def register(app: App, desk: Desk, changes: ChangeDesk) -> None:
+def register(app: App, inbox: Inbox, changes: ChangeService) -> None:
     """To be registered before what listens to all commands, mentions and buttons."""
-    window = _Window(desk, changes)
+    window = _Window(inbox, changes)
 
     async def commanded(body: dict[str, Any]) -> bool:
         return is_change(command_words(body))
@@ -103,18 +103,18 @@ class _Press(msgspec.Struct, frozen=True):
 class _Window:
     """Where changes are asked for: its listeners, and how what they take is carried out."""
 
-    def __init__(self, desk: Desk, changes: ChangeDesk) -> None:
-        self._desk = desk
+    def __init__(self, inbox: Inbox, changes: ChangeService) -> None:
+        self._inbox = inbox
         self._changes = changes
-        self._say = desk.deps.say
-        add = desk.kinds.add
+        self._say = inbox.deps.say
+        add = inbox.kinds.add
         self._in_words = add(Kind("change", _InWords, self._answer))
         self._of_draft = add(Kind("change-confirm", _Confirmed, self._confirm, again=_words_of_draft))
         self._of_offer = add(Kind("change-cancel", Nothing, self._cancel))
         self._of_card = add(Kind("change-press", _Press, self._pressed))
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._desk.deps.bot_user)
+        return mentioned_words(event, self._inbox.deps.bot_user)
 
     # ----------------------------------------------------------------------------------------------- in words
 
@@ -135,19 +135,19 @@ class _Window:
         await ack()
         value = read_value(_action(body)["value"])
         words = as_delivered(as_typed(value.words)) if value else ""
-        if value and value.cluster in self._desk.deps.clusters:
+        if value and value.cluster in self._inbox.deps.clusters:
             words = f"--cluster {value.cluster} {words}"
         await self._ask(body["trigger_id"], self._clicked(body, words), body["trigger_id"])
 
     async def _ask(self, key: str, question: Question, trigger_id: str) -> None:
         undoes = is_reverting(question.words)
-        await self._desk.do(key, self._in_words, question, _InWords(trigger_id), regardless=undoes)
+        await self._inbox.do(key, self._in_words, question, _InWords(trigger_id), regardless=undoes)
 
     async def _answer(self, taken: Taken[_InWords]) -> None:
         question, trigger_id = taken.asked, taken.details.trigger_id
         asked = understand(split_change(question.words))
         if isinstance(asked, Help):
-            await self._desk.reply(taken.key, question).answer(render_help(asked.text), mark=DONE)
+            await self._inbox.reply(taken.key, question).answer(render_help(asked.text), mark=DONE)
             return
         if not isinstance(asked, ChangeAsked):
             raise UsageError("that is no change", example=example(("verbosity",)))
@@ -169,7 +169,7 @@ class _Window:
     ) -> str | Message:
         if isinstance(request, Raise) and not request.dry_run:
             return await self._offered(who, cluster, request)
-        async with self._desk.deps.open_sources(cluster) as sources:
+        async with self._inbox.deps.open_sources(cluster) as sources:
             found = await look(sources, request)
         if isinstance(request, Raise):
             planned = prepare(found, request, Asker(who.user, who.channel), "dry-run", self._say)
@@ -189,7 +189,7 @@ class _Window:
 
     async def _form(self, who: Person, cluster: str, request: Raise, trigger_id: str) -> None:
         """A form if the person may ask at all; what is wrong then stands in it."""
-        gateway = self._desk.deps.gateway
+        gateway = self._inbox.deps.gateway
         if denied := await self._changes.guard.denied(who, "raise", cluster):
             raise denied
         view = await gateway.open_view(trigger_id, waiting_form(self._say))
@@ -221,7 +221,7 @@ class _Window:
         channel = draft.channel if draft else body["user"]["id"]
         key = f"{view['id']}:{view['hash']}"
         question = self._question(body["user"]["id"], channel)
-        await self._desk.do(key, self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
+        await self._inbox.do(key, self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
 
     async def confirmed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -229,7 +229,7 @@ class _Window:
         question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
         if draft and draft.channel != question.channel:
             draft = None
-        await self._desk.do(body["trigger_id"], self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
+        await self._inbox.do(body["trigger_id"], self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
 
     async def _confirm(self, taken: Taken[_Confirmed]) -> None:
         who, draft = Person(taken.asked.user, taken.asked.channel), taken.details.draft
@@ -244,10 +244,10 @@ class _Window:
     async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
-        await self._desk.do(body["trigger_id"], self._of_offer, question, NOTHING)
+        await self._inbox.do(body["trigger_id"], self._of_offer, question, NOTHING)
 
     async def _cancel(self, taken: Taken[Nothing]) -> None:
-        await self._desk.reply(taken.key, taken.asked).answer(progress(self._say("card.cancelled")), mark=DONE)
+        await self._inbox.reply(taken.key, taken.asked).answer(progress(self._say("card.cancelled")), mark=DONE)
 
     # ------------------------------------------------------------------------------------------ cards' buttons
 
@@ -259,7 +259,7 @@ class _Window:
         press = _Press(str(action.get("action_id")), str(action.get("value", "")), ts)
         lasts_s = EXPIRES_S if press.name in (APPROVE, REFUSE) else TOO_LATE_S
         question, undoes = self._clicked(body, ""), press.name == REVERT
-        await self._desk.do(body["trigger_id"], self._of_card, question, press, regardless=undoes, lasts_s=lasts_s)
+        await self._inbox.do(body["trigger_id"], self._of_card, question, press, regardless=undoes, lasts_s=lasts_s)
 
     async def _pressed(self, taken: Taken[_Press]) -> None:
         who, name = Person(taken.asked.user, taken.asked.channel), taken.details.name
@@ -271,7 +271,7 @@ class _Window:
             try:
                 return await self._press(taken, name, who, about)
             except Over:
-                await edit_stale(self._desk.deps, about, who.channel, taken.details.ts)
+                await edit_stale(self._inbox.deps, about, who.channel, taken.details.ts)
                 raise
 
         await self._reply(taken.key, taken.asked, said)
@@ -307,10 +307,10 @@ class _Window:
             if told is None:
                 return
             message = progress(told) if isinstance(told, str) else told
-        await self._desk.reply(key, question).answer(message, mark=DONE)
+        await self._inbox.reply(key, question).answer(message, mark=DONE)
 
     def _question(self, user: str, channel: str, words: str = "", url: str = "") -> Question:
-        now = self._desk.deps.now()
+        now = self._inbox.deps.now()
         return Question(words=words, user=user, channel=channel, asked_at=now, response_url=url, beside=True)
 
     def _clicked(self, body: dict[str, Any], words: str) -> Question:

@@ -19,12 +19,12 @@ from bot.slack.gateway import Gateway
 from bot.slack.groups import Groups
 from bot.store import StoreError
 from bot.texts import Texts
-from handlers.changes.desk import ChangeDesk
 from handlers.changes.endings import Endings
 from handlers.changes.journal import ChangeJournal
 from handlers.changes.lead import Pace, Standing, Watch, lead
 from handlers.changes.making import Capture
 from handlers.changes.request import Seen
+from handlers.changes.service import ChangeService
 from handlers.changes.sites import NothingToChange, OpenWriter, Site, Sites
 from handlers.changes.stale import StaleCards
 from handlers.changes.storeless import Storeless
@@ -76,7 +76,7 @@ class LookedAfter:
         self._now = now
         self._access = _access(settings.access)
         self._deps: Deps | None = None
-        self._desk: ChangeDesk | None = None
+        self._service: ChangeService | None = None
         self._standings = [Standing(cluster) for cluster in (clusters or ("",))]
         self._sites = Sites(changing.open_writer, self._site)
         self._looking: asyncio.Task[list[str]] | None = None
@@ -106,12 +106,12 @@ class LookedAfter:
         """Where changes of the cluster are made. Raises BotError when it cannot be written to."""
         return await self._sites.of(cluster)
 
-    def begin(self, deps: Deps) -> ChangeDesk:
+    def begin(self, deps: Deps) -> ChangeService:
         """Slack and the database have answered: what happens is told from now on, and changes are taken."""
         groups = Groups(deps.gateway, groups_in(self._access))
         self._deps = deps
-        self._desk = ChangeDesk(deps, self._access, groups, self._sites, self._changing.capture)
-        return self._desk
+        self._service = ChangeService(deps, self._access, groups, self._sites, self._changing.capture)
+        return self._service
 
     def trouble(self) -> str:
         """What is not looked after, could not be reverted, or is not raised for a wrong clock, each a line; empty when
@@ -140,12 +140,12 @@ class LookedAfter:
             await self._storeless.tell(gateway, await self.site(one.cluster), namespace, why)
 
     async def _beside(self) -> None:
-        if self._desk and self._deps:
+        if self._service and self._deps:
             if self._looking is None:  # once in every channel, and not within the time of a pass
                 self._looking = asyncio.create_task(self._look_for_cards(self._deps))
             elif self._looking.done() and (missed := self._looking.result()):
                 self._looking = asyncio.create_task(StaleCards(self._deps, self._sites, missed).look())
-            await self._desk.approving.look_after()
+            await self._service.approving.look_after()
 
     async def _look_for_cards(self, deps: Deps) -> list[str]:
         channels = list(channels_of(self._settings))

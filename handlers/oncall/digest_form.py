@@ -11,7 +11,7 @@ from bot.slack.render.digest_form import FORM, INPUT, OPEN, WHEN, ZONE, Place, f
 from bot.slack.render.prose import progress
 from handlers.changes.terms import Person
 from handlers.deeds import Kind, Taken
-from handlers.desk import DONE, Desk
+from handlers.inbox import DONE, Inbox
 from handlers.oncall.digests import Add, Digests, read_digest
 from handlers.oncall.words import DIGEST_EXAMPLE
 from handlers.question import Question
@@ -26,29 +26,29 @@ class _Typed(msgspec.Struct, frozen=True):
     cluster: str
 
 
-def register(app: App, desk: Desk, digests: Digests) -> None:
+def register(app: App, inbox: Inbox, digests: Digests) -> None:
     """Listens to the button and to the form."""
 
     async def show(taken: Taken[Place]) -> None:
         """Its key is the trigger."""
-        await desk.deps.gateway.open_view(taken.key, form(taken.details, desk.deps.say))
+        await inbox.deps.gateway.open_view(taken.key, form(taken.details, inbox.deps.say))
 
     async def add(taken: Taken[_Typed]) -> None:
         who = Person(taken.asked.user, taken.asked.channel)
         asked = read_digest(split_words(taken.asked.words)[1:])
         told = await digests.do(taken.key, who, asked, taken.details.cluster)
-        await desk.reply(taken.key, taken.asked).answer(progress(told) if isinstance(told, str) else told, mark=DONE)
+        await inbox.reply(taken.key, taken.asked).answer(progress(told) if isinstance(told, str) else told, mark=DONE)
 
-    to_open = desk.kinds.add(Kind("digest-open", Place, show, is_live=True))
-    of_form = desk.kinds.add(Kind("digest-form", _Typed, add))
+    to_open = inbox.kinds.add(Kind("digest-open", Place, show, is_live=True))
+    of_form = inbox.kinds.add(Kind("digest-form", _Typed, add))
 
     async def pressed(ack: Any, body: dict[str, Any]) -> None:
         await ack()
         user: str = body["user"]["id"]
         room: dict[str, Any] = body.get("channel") or {}
         actions: list[dict[str, Any]] = body["actions"]
-        place = Place(_cluster(str(actions[0].get("value", "")), desk), room.get("id") or user)
-        await desk.do(body["trigger_id"], to_open, _question(desk, user, place.channel, DIGEST_EXAMPLE), place)
+        place = Place(_cluster(str(actions[0].get("value", "")), inbox), room.get("id") or user)
+        await inbox.do(body["trigger_id"], to_open, _question(inbox, user, place.channel, DIGEST_EXAMPLE), place)
 
     async def submitted(ack: Any, body: dict[str, Any]) -> None:
         view: dict[str, Any] = body["view"]
@@ -61,8 +61,8 @@ def register(app: App, desk: Desk, digests: Digests) -> None:
         await ack()
         user: str = body["user"]["id"]
         metadata: str = view.get("private_metadata") or ""
-        question = _question(desk, user, read_place(metadata).channel or user, words)
-        await desk.do(f"{view['id']}:{view['hash']}", of_form, question, _Typed(_cluster(metadata, desk)))
+        question = _question(inbox, user, read_place(metadata).channel or user, words)
+        await inbox.do(f"{view['id']}:{view['hash']}", of_form, question, _Typed(_cluster(metadata, inbox)))
 
     app.action(OPEN)(pressed)
     app.view(FORM)(submitted)
@@ -86,11 +86,11 @@ def _value(view: dict[str, Any], block: str) -> str:
     return str(view["state"]["values"][block][INPUT].get("value") or "").strip()
 
 
-def _cluster(value: str, desk: Desk) -> str:
+def _cluster(value: str, inbox: Inbox) -> str:
     """The cluster that a value names; empty, for the usual one, where the settings have none of that name."""
     named = read_place(value).cluster
-    return named if named in desk.deps.clusters else ""
+    return named if named in inbox.deps.clusters else ""
 
 
-def _question(desk: Desk, user: str, channel: str, words: str) -> Question:
-    return Question(words=words, user=user, channel=channel, asked_at=desk.deps.now(), beside=True)
+def _question(inbox: Inbox, user: str, channel: str, words: str) -> Question:
+    return Question(words=words, user=user, channel=channel, asked_at=inbox.deps.now(), beside=True)

@@ -21,7 +21,7 @@ from bot.slack.render.prose import render_error
 from bot.slack.render.report import render_report
 from bot.texts import Texts
 from handlers.deps import Deps
-from handlers.desk import with_picture
+from handlers.inbox import with_picture
 from handlers.oncall.causes import answer, cards_of
 from playbooks.playbook import Sources
 

@@ -20,10 +20,10 @@ from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, Nothing, Taken
-from handlers.desk import DONE, Desk
 from handlers.heard import edited_ts, heard, is_direct, key_of
-from handlers.oncall.desk import Once, TriageDesk, Wanted
+from handlers.inbox import DONE, Inbox
 from handlers.oncall.digests import Add, Digests, StopReport, read_digest
+from handlers.oncall.service import Once, TriageService, Wanted
 from handlers.oncall.words import DEEDS, Asked, read_mute, read_words
 from handlers.question import Question
 from handlers.typed import without_invisible
@@ -43,9 +43,9 @@ NOTE_LASTS_S = 7 * 86400.0
 Said = Callable[[], Awaitable[str | Message]]
 
 
-def register(app: App, desk: Desk, triage: TriageDesk | None, digests: Digests) -> None:
+def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> None:
     """To be registered before what listens to all commands, mentions and buttons."""
-    window = _Window(desk, triage, digests)
+    window = _Window(inbox, triage, digests)
 
     async def commanded(body: dict[str, Any]) -> bool:
         return bool(_OURS.match(command_words(body)))
@@ -100,12 +100,12 @@ class _Window:
     is carried out.
     """
 
-    def __init__(self, desk: Desk, triage: TriageDesk | None, digests: Digests) -> None:
-        self._desk = desk
+    def __init__(self, inbox: Inbox, triage: TriageService | None, digests: Digests) -> None:
+        self._inbox = inbox
         self._given = triage
         self._digests = digests
-        self._say = desk.deps.say
-        add = desk.kinds.add
+        self._say = inbox.deps.say
+        add = inbox.kinds.add
         self._in_words = add(Kind("triage", _InWords, self._answer, may_be_question=True))
         self._of_head = add(Kind("triage-press", _Press, self._pressed, again=_words_of_press))
         self._to_open = add(Kind("triage-open", _Press, self._open, is_live=True, again=_words_of_press))
@@ -114,13 +114,13 @@ class _Window:
         self._of_no_form = add(Kind("triage-forged", Nothing, self._forged))
 
     @property
-    def _triage(self) -> TriageDesk:
+    def _triage(self) -> TriageService:
         if self._given is None:
             raise UsageError("this bot opens no triage threads", hint="its settings lack oncall: see docs/oncall.md")
         return self._given
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._desk.deps.bot_user)
+        return mentioned_words(event, self._inbox.deps.bot_user)
 
     def may_be_in_short(self, event: dict[str, Any]) -> bool:
         """Whether it acts on the incident of its thread without the word `triage`, should that be an incident's.
@@ -145,7 +145,7 @@ class _Window:
 
     async def _do(self, key: str, question: Question, details: _InWords) -> None:
         lasts_s = NOTE_LASTS_S if _NOTE.match(question.words) else TOO_LATE_S
-        await self._desk.do(key, self._in_words, question, details, lasts_s=lasts_s)
+        await self._inbox.do(key, self._in_words, question, details, lasts_s=lasts_s)
 
     async def _answer(self, taken: Taken[_InWords]) -> None:
         key, question = taken.key, taken.asked
@@ -153,16 +153,16 @@ class _Window:
         if not in_thread:  # there it means nothing of ours
             words = question.words.removeprefix("triage ")
             public = msgspec.structs.replace(question, words=words, public=True, beside=False)
-            await self._desk.ask_typed(f"{key}/asked", public)
+            await self._inbox.ask_typed(f"{key}/asked", public)
             return
-        if not await self._desk.is_asked(taken):
+        if not await self._inbox.is_asked(taken):
             return
 
         async def said() -> str | Message:
             cluster, words = _without_cluster(_words(question.words))
             if words and words[0].casefold() == "digest":
                 who = Person(question.user, question.channel)
-                about = self._desk.deps.the_cluster(cluster, question.channel)
+                about = self._inbox.deps.the_cluster(cluster, question.channel)
                 return await self._digests.do(key, who, read_digest(words[1:]), about)
             return await self._said(taken, read_words(words))
 
@@ -195,7 +195,7 @@ class _Window:
     async def _exported(self, key: str, who: Person, row: Row) -> str:
         """Into the thread, where everybody concerned sees it; a file cannot be shown to one person alone."""
         message = await self._triage.export(who, row)
-        await self._desk.deps.outbox.put(
+        await self._inbox.deps.outbox.put(
             f"{head_key(row.id)}:export:{key}", row.channel, message, thread_ts=row.thread_ts
         )
         return self._say("triage.done")
@@ -209,7 +209,7 @@ class _Window:
         press = _Press(deed, read_button(str(action.get("value", ""))))
         wants_form = deed in ("note", "handover", "mute") and bool(press.incident)
         kind = self._to_open if wants_form else self._of_head
-        await self._desk.do(body["trigger_id"], kind, self._clicked(body), press)
+        await self._inbox.do(body["trigger_id"], kind, self._clicked(body), press)
 
     async def _pressed(self, taken: Taken[_Press]) -> None:
         who, press = Person(taken.asked.user, taken.asked.channel), taken.details
@@ -230,7 +230,7 @@ class _Window:
         who = Person(taken.asked.user, channel)
         row = await self._triage.find(who, press.incident) if deed == "mute" else None
         lost = row.cause.nodes if row and row.cause.code in LOSES_NODE else ()
-        await self._desk.deps.gateway.open_view(taken.key, form(deed, press.incident, channel, self._say, lost))
+        await self._inbox.deps.gateway.open_view(taken.key, form(deed, press.incident, channel, self._say, lost))
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
         view: dict[str, Any] = body["view"]
@@ -239,17 +239,17 @@ class _Window:
         question = self._question(user, about[2] if about else user, "")
         state: dict[str, Any] = view.get("state") or {}
         values: dict[str, Any] = state.get("values") or {}
-        if str(_input(values, PERSON).get("selected_user") or "") == self._desk.deps.bot_user:
+        if str(_input(values, PERSON).get("selected_user") or "") == self._inbox.deps.bot_user:
             await ack(response_action="errors", errors={PERSON: self._say("triage.not-me")})
             return
         await ack()
         key = f"{view['id']}:{view['hash']}"
         if about is None:
-            await self._desk.do(key, self._of_no_form, question, NOTHING)
+            await self._inbox.do(key, self._of_no_form, question, NOTHING)
             return
         typed = _typed(about[0], about[1], values)
         lasts_s = NOTE_LASTS_S if typed.deed == "note" else TOO_LATE_S
-        await self._desk.do(key, self._of_form, question, typed, lasts_s=lasts_s)
+        await self._inbox.do(key, self._of_form, question, typed, lasts_s=lasts_s)
 
     async def _submitted(self, taken: Taken[_Form]) -> None:
         who, typed = Person(taken.asked.user, taken.asked.channel), taken.details
@@ -268,7 +268,7 @@ class _Window:
         await ack()
         option: dict[str, Any] = _action(body).get("selected_option") or {}
         choice = _Choice(*read_choice(str(option.get("value") or "")))
-        await self._desk.do(body["trigger_id"], self._of_menu, self._clicked(body), choice)
+        await self._inbox.do(body["trigger_id"], self._of_menu, self._clicked(body), choice)
 
     async def _chosen(self, taken: Taken[_Choice]) -> None:
         who, choice = Person(taken.asked.user, taken.asked.channel), taken.details
@@ -291,10 +291,10 @@ class _Window:
             denied = error.denied
             told = render_denied(denied.why, denied.who, denied.where, self._say)
         message = progress(told) if isinstance(told, str) else told
-        await self._desk.reply(key, question).answer(message, mark=DONE)
+        await self._inbox.reply(key, question).answer(message, mark=DONE)
 
     def _question(self, user: str, channel: str, words: str) -> Question:
-        return Question(words=words, user=user, channel=channel, asked_at=self._desk.deps.now(), beside=True)
+        return Question(words=words, user=user, channel=channel, asked_at=self._inbox.deps.now(), beside=True)
 
     def _clicked(self, body: dict[str, Any]) -> Question:
         user: str = body["user"]["id"]

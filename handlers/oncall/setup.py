@@ -14,11 +14,11 @@ from bot.settings.schema import OncallSettings, Settings
 from bot.triage.hours import read_hours
 from bot.triage.state import Terms
 from handlers.deps import Deps
-from handlers.desk import Desk
-from handlers.oncall.desk import TriageDesk
+from handlers.inbox import Inbox
 from handlers.oncall.digests import Digests
 from handlers.oncall.paging import Paging
 from handlers.oncall.passes import Keeper, Plan
+from handlers.oncall.service import TriageService
 from handlers.oncall.watcher import Patience, Watcher
 from handlers.troubles import hearing
 
@@ -27,7 +27,7 @@ class Oncall(NamedTuple):
     """What listens for people, and what keeps alerts. Without settings for alerts there are digests only."""
 
     digests: Digests
-    triage: TriageDesk | None = None
+    triage: TriageService | None = None
     ears: Ears | None = None
 
 
@@ -40,16 +40,16 @@ class Kept(NamedTuple):
 
 @asynccontextmanager
 async def oncall_desk(
-    settings: Settings, desk: Desk, clock: Clock, *, identity: str, pace: float
+    settings: Settings, inbox: Inbox, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[Oncall]:
     """While it lasts, digests are posted and incidents looked after, these every `pace` seconds.
 
     `identity` is this process's alone.
     """
-    deps, given = desk.deps, settings.oncall
-    reading = deps._replace(open_sources=desk.reading)  # whoever asks for digests waits as for other answers
+    deps, given = inbox.deps, settings.oncall
+    reading = deps._replace(open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
     async with incidents_kept(settings, deps, clock, identity=identity, pace=pace) as kept:
-        triage = TriageDesk(deps, kept.keeper, given.responders) if kept and given else None
+        triage = TriageService(deps, kept.keeper, given.responders) if kept and given else None
         digests = Digests(reading, report=triage.posted_report) if triage else Digests(reading)
         async with in_background(digests.run(clock)):
             yield Oncall(digests, triage, kept and kept.ears)

@@ -8,9 +8,9 @@ from bot.slack.message import Message
 from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.profile import CANCEL
 from handlers.deeds import NOTHING, Kind, Nothing, Taken
-from handlers.desk import DONE, Desk
 from handlers.heard import edited_ts, heard, is_direct, key_of
-from handlers.profiles.desk import ProfileDesk
+from handlers.inbox import DONE, Inbox
+from handlers.profiles.service import ProfileService
 from handlers.question import Question
 from handlers.understand import COMMAND
 from handlers.words import as_delivered, command_words, mentioned_words
@@ -18,9 +18,9 @@ from handlers.words import as_delivered, command_words, mentioned_words
 _ASKING = re.compile(r"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*profile\b")
 
 
-def register(app: App, desk: Desk, profiles: ProfileDesk) -> None:
+def register(app: App, inbox: Inbox, profiles: ProfileService) -> None:
     """To be registered before what listens to all commands, mentions and buttons."""
-    window = _Window(desk, profiles)
+    window = _Window(inbox, profiles)
 
     async def commanded(body: dict[str, Any]) -> bool:
         return bool(_ASKING.match(command_words(body)))
@@ -46,13 +46,13 @@ def register(app: App, desk: Desk, profiles: ProfileDesk) -> None:
 class _Window:
     """Its listeners, and what they need."""
 
-    def __init__(self, desk: Desk, profiles: ProfileDesk) -> None:
-        self._desk = desk
+    def __init__(self, inbox: Inbox, profiles: ProfileService) -> None:
+        self._inbox = inbox
         self._profiles = profiles
-        self._of_cancel = desk.kinds.add(Kind("profile-cancel", Nothing, self._cancel))
+        self._of_cancel = inbox.kinds.add(Kind("profile-cancel", Nothing, self._cancel))
 
     def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._desk.deps.bot_user)
+        return mentioned_words(event, self._inbox.deps.bot_user)
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -77,7 +77,7 @@ class _Window:
         await ack()
         value = read_value(_action(body)["value"])
         words = as_delivered(value.words) if value else ""
-        if value and value.cluster in self._desk.deps.clusters and "--cluster" not in words:
+        if value and value.cluster in self._inbox.deps.clusters and "--cluster" not in words:
             words = f"--cluster {value.cluster} {words}"
         await self._profiles.ask(body["trigger_id"], self._clicked(body, words))
 
@@ -85,12 +85,12 @@ class _Window:
         await ack()
         if self._profiles.cancel(str(_action(body).get("value", "")), body["user"]["id"]):
             return
-        await self._desk.do(body["trigger_id"], self._of_cancel, self._clicked(body, ""), NOTHING)
+        await self._inbox.do(body["trigger_id"], self._of_cancel, self._clicked(body, ""), NOTHING)
 
     async def _cancel(self, taken: Taken[Nothing]) -> None:
         """What is taken here was cancelled by then; so it is taken elsewhere, or not at all."""
-        told = Message(self._desk.deps.say("profile.elsewhere"))
-        await self._desk.reply(taken.key, taken.asked).answer(told, mark=DONE)
+        told = Message(self._inbox.deps.say("profile.elsewhere"))
+        await self._inbox.reply(taken.key, taken.asked).answer(told, mark=DONE)
 
     def _clicked(self, body: dict[str, Any], words: str) -> Question:
         user: str = body["user"]["id"]
@@ -104,7 +104,7 @@ class _Window:
         return self._question(user, room.get("id") or user, words, thread_ts=thread_ts, response_url=url, beside=True)
 
     def _question(self, user: str, channel: str, words: str, **about: Any) -> Question:
-        return Question(words=words, user=user, channel=channel, asked_at=self._desk.deps.now(), **about)
+        return Question(words=words, user=user, channel=channel, asked_at=self._inbox.deps.now(), **about)
 
 
 def _action(body: dict[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from bot.slack.outbox import Outbox
 from bot.store import Store, open_store
 from bot.store.approvals import State
 from bot.texts import Texts
-from handlers.changes.desk import ChangeDesk
 from handlers.changes.journal import ChangeJournal
 from handlers.changes.making import Capture
+from handlers.changes.service import ChangeService
 from handlers.changes.sites import Site, Sites
 from handlers.changes.terms import Pending, Person
 from handlers.deps import Deps
@@ -72,7 +72,7 @@ class Clusters:
             return Site(name, writer, changer, journal, asyncio.Lock())
 
         access = Access(frozenset({"U1"}), frozenset({"U2"}), two_person=True)
-        self.desk = ChangeDesk(deps, access, Groups(UNUSED, ()), Sites(opened, site), capture)
+        self.service = ChangeService(deps, access, Groups(UNUSED, ()), Sites(opened, site), capture)
 
     async def asked(self, change_id: str, cluster: str, *, ago_s: float) -> None:
         """Ada asked for it so long ago."""
@@ -108,10 +108,10 @@ def test_an_approval_waits_while_the_time_of_its_cluster_is_not_known(skew_s: fl
         await here.asked("c1", "b", ago_s=60)
         await here.asked("c2", "b", ago_s=601)
         here.replicas["b"].way.down = True
-        await here.desk.approving.look_after()
+        await here.service.approving.look_after()
         assert (await here.state("c1"), await here.state("c2")) == ("pending", "pending")
         here.replicas["b"].way.down = False
-        await here.desk.approving.look_after()
+        await here.service.approving.look_after()
         assert (await here.state("c1"), await here.state("c2")) == ("pending", "expired")
 
     played(tmp_path, scene, skew_s)
@@ -123,7 +123,7 @@ def test_a_click_decides_nothing_while_the_time_is_not_known(decide: str, tmp_pa
         await here.asked("c1", "b", ago_s=60)
         here.replicas["b"].way.down = True
         with pytest.raises(SourceError):
-            await getattr(here.desk.approving, decide)(LINUS, "c1", "d")
+            await getattr(here.service.approving, decide)(LINUS, "c1", "d")
         assert await here.state("c1") == "pending"
 
     played(tmp_path, scene, 10_800)
@@ -132,7 +132,7 @@ def test_a_click_decides_nothing_while_the_time_is_not_known(decide: str, tmp_pa
 def test_a_confirm_that_is_resumed_is_told_to_wait_by_the_time_of_its_cluster(tmp_path: Path) -> None:
     async def scene(here: Clusters) -> None:
         await here.asked("c1", "b", ago_s=60)
-        begun_before = here.desk._begun_before  # what a resumed deed asks first
+        begun_before = here.service._begun_before  # what a resumed deed asks first
         draft: Any = type("Draft", (), {"id": "c1", "cluster": "b"})
         assert "approve" in await begun_before(draft)
 
@@ -145,7 +145,7 @@ def test_a_cluster_whose_login_hangs_keeps_no_other_waiting(tmp_path: Path) -> N
         await here.asked("c1", "a", ago_s=601)
         await here.asked("c2", "b", ago_s=601)
         async with asyncio.timeout(180), asyncio.TaskGroup() as tasks:
-            looking = tasks.create_task(here.desk.approving.look_after())
+            looking = tasks.create_task(here.service.approving.look_after())
             while await here.state("c2") != "expired":  # noqa: ASYNC110  # the store alone tells
                 await asyncio.sleep(0.001)
             looking.cancel()
@@ -159,7 +159,7 @@ def test_a_cluster_where_nothing_waits_is_not_opened(tmp_path: Path) -> None:
         here.hanging = {"a"}
         await here.asked("c2", "b", ago_s=601)
         async with asyncio.timeout(180):
-            await here.desk.approving.look_after()
+            await here.service.approving.look_after()
         assert await here.state("c2") == "expired"
 
     played(tmp_path, scene)
@@ -172,7 +172,7 @@ def test_a_click_on_an_expired_approval_ends_that_one_and_waits_for_no_other_clu
         await here.asked("c2", "b", ago_s=601)
         async with asyncio.timeout(180):
             with pytest.raises(BotError, match="expired"):
-                await here.desk.approving.approve(LINUS, "c2", "d")
+                await here.service.approving.approve(LINUS, "c2", "d")
         assert (await here.state("c1"), await here.state("c2")) == ("pending", "expired")
 
     played(tmp_path, scene)

@@ -33,7 +33,7 @@ from bot.slack.gateway import Gateway, open_client
 from bot.slack.outbox import Outbox
 from bot.store import open_store
 from bot.texts import Texts
-from handlers.changes.desk import ChangeDesk
+from handlers.changes.service import ChangeService
 from handlers.changes.setup import Changing, LookedAfter
 from handlers.changes.terms import Person
 from handlers.changes.words import Raise
@@ -77,7 +77,7 @@ class Place:
     @asynccontextmanager
     async def process(
         self, access: AccessSettings, steps: Steps | None = None
-    ) -> AsyncGenerator[tuple[ChangeDesk, LookedAfter]]:
+    ) -> AsyncGenerator[tuple[ChangeService, LookedAfter]]:
         """A bot, all but its listeners and its clock; with `steps` one that may be killed."""
         steps = steps or Steps()
 
@@ -163,22 +163,22 @@ class _SteppedStore:
 
 async def _asked(place: Place) -> str:
     """A raise that waits for its approval; its key."""
-    async with place.process(BY_TWO) as (desk, _):
+    async with place.process(BY_TWO) as (service, _):
         who = Person(ADA, place.room)
-        _, draft = await desk.offer(who, "", TEN_MINUTES)
-        await desk.confirm(who, draft)
+        _, draft = await service.offer(who, "", TEN_MINUTES)
+        await service.confirm(who, draft)
         return draft.id
 
 
 async def _longer_asked(place: Place) -> str:
     """An extension that waits for its approval, of a change that is made; its key."""
-    async with place.process(BY_ONE) as (desk, _):
+    async with place.process(BY_ONE) as (service, _):
         who = Person(ADA, place.room)
-        _, draft = await desk.offer(who, "", TEN_MINUTES)
-        await desk.confirm(who, draft)
+        _, draft = await service.offer(who, "", TEN_MINUTES)
+        await service.confirm(who, draft)
     await place.rolled_out()  # which changes the object, and an approval is for the object as it is
-    async with place.process(BY_TWO) as (desk, _):
-        await desk.extend(who, "", f"{NAMESPACE}/{NAME}", draft.id, 1200, key="asked")
+    async with place.process(BY_TWO) as (service, _):
+        await service.extend(who, "", f"{NAMESPACE}/{NAME}", draft.id, 1200, key="asked")
     [(key,)] = place.rows("select id from approvals")
     return key
 
@@ -188,18 +188,18 @@ ASKED: dict[str, Callable[[Place], Awaitable[str]]] = {"a raise": _asked, "an ex
 
 async def _approve(place: Place, key: str, steps: Steps | None = None) -> None:
     [(digest,)] = place.rows(f"select digest from approvals where id = '{key}'")  # our own
-    async with place.process(BY_TWO, steps) as (desk, _):
-        await desk.approving.approve(Person(LINUS, place.room), key, digest)
+    async with place.process(BY_TWO, steps) as (service, _):
+        await service.approving.approve(Person(LINUS, place.room), key, digest)
 
 
 async def _goes_on(place: Place, *at: float) -> None:
     """Another process makes its passes so many seconds after the beginning."""
-    async with place.process(BY_TWO) as (desk, here):
+    async with place.process(BY_TWO) as (service, here):
         site = await here.site("")
         for moment in at:
             place.ahead_s = moment
             await site.changer.passes.reconcile()
-            await desk.approving.look_after()
+            await service.approving.look_after()
 
 
 async def _one_case(place: Place, asked: str, at: int, when: When) -> None:
@@ -322,11 +322,11 @@ def test_killed_while_it_is_refused_the_card_tells_what_was_decided(
 
 async def _refuse(place: Place, key: str, steps: Steps) -> None:
     [(digest,)] = place.rows(f"select digest from approvals where id = '{key}'")  # our own
-    async with place.process(BY_TWO, steps) as (desk, _):
-        await desk.approving.refuse(Person(LINUS, place.room), key, digest)
+    async with place.process(BY_TWO, steps) as (service, _):
+        await service.approving.refuse(Person(LINUS, place.room), key, digest)
 
 
 async def _late(place: Place, steps: Steps) -> None:
-    async with place.process(BY_TWO, steps) as (desk, _):
+    async with place.process(BY_TWO, steps) as (service, _):
         place.ahead_s = 601
-        await desk.approving.look_after()
+        await service.approving.look_after()

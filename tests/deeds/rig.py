@@ -34,19 +34,19 @@ from bot.texts import Texts
 from bot.triage.state import Terms
 from handlers import fit_form, home
 from handlers.changes import listeners as changes
-from handlers.changes.desk import ChangeDesk
+from handlers.changes.service import ChangeService
 from handlers.changes.setup import Changing, LookedAfter
 from handlers.deeds import Deed
 from handlers.deps import Deps
-from handlers.desk import Desk
+from handlers.inbox import Inbox
 from handlers.leftovers import Leftovers
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
-from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Digests
 from handlers.oncall.passes import Keeper, Plan
+from handlers.oncall.service import TriageService
 from handlers.profiles import listeners as profiling
-from handlers.profiles.desk import ProfileDesk
+from handlers.profiles.service import ProfileService
 from handlers.question import Question
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
@@ -121,18 +121,18 @@ class _Stepped:
 class Bot(NamedTuple):
     """One process."""
 
-    desk: Desk
+    inbox: Inbox
     leftovers: Leftovers
-    change: ChangeDesk
+    change: ChangeService
     here: LookedAfter
     deps: Deps
     life: Life
 
     async def does(self, kind: str, asked: Question, details: Any = None, *, key: str = KEY) -> None:
         """What Slack delivered is taken and carried out, as far as this process gets."""
-        known = self.desk.kinds.read(key, Deed(kind, asked, msgspec.Raw(msgspec.json.encode(details or {}))))
+        known = self.inbox.kinds.read(key, Deed(kind, asked, msgspec.Raw(msgspec.json.encode(details or {}))))
         assert known is not None
-        await self.desk.do(key, known[0], asked, known[1].details)
+        await self.inbox.do(key, known[0], asked, known[1].details)
         await self.ended()
 
     async def ended(self) -> None:
@@ -214,16 +214,16 @@ class Place:
                 now=self.now,
             )
             here = LookedAfter(settings, (), sources, Changing(writing, capture), self.now)
-            change, desk = here.begin(deps), Desk(deps)
+            change, inbox = here.begin(deps), Inbox(deps)
             digests, listening = Digests(deps), Grouped()
-            profiling.register(listening, desk, ProfileDesk(desk, ProfileSettings()))
-            changes.register(listening, desk, change)
+            profiling.register(listening, inbox, ProfileService(inbox, ProfileSettings()))
+            changes.register(listening, inbox, change)
             keeper = Keeper(deps, Plan(self.room, Terms(), (), "", "test"))
-            triage.register(listening, desk, TriageDesk(deps, keeper, ()), digests)
-            digest_form.register(listening, desk, digests)
-            fit_form.FitForm(desk)
-            home.register(listening, desk, change.access, None)
-            yield Bot(desk, Leftovers(desk), change, here, deps, life)
+            triage.register(listening, inbox, TriageService(deps, keeper, ()), digests)
+            digest_form.register(listening, inbox, digests)
+            fit_form.FitForm(inbox)
+            home.register(listening, inbox, change.access, None)
+            yield Bot(inbox, Leftovers(inbox), change, here, deps, life)
 
     async def new_case(self) -> None:
         """A new store, and the Deployment as it was, rolled out."""

@@ -80,7 +80,7 @@ async def _does(bot: Bot, case: Case, asked: Question) -> None:
     if case.kind:
         await bot.does(case.kind, asked, dict(case.details))
         return
-    await bot.desk.ask_typed(KEY, asked)
+    await bot.inbox.ask_typed(KEY, asked)
     await bot.ended()
 
 

@@ -164,8 +164,8 @@ def test_a_deed_that_may_take_long_stays_its_replica_s_as_long(tmp_path: Path) -
 
         asked = place.asked("profile cpu 200s")
         async with place.bot() as one, place.bot() as other:
-            kind, _ = [bot.desk.kinds.add(Kind("takes-long", Nothing, take_long)) for bot in (one, other)]
-            await one.desk.do(KEY, kind, asked, NOTHING, longest_s=330)
+            kind, _ = [bot.inbox.kinds.add(Kind("takes-long", Nothing, take_long)) for bot in (one, other)]
+            await one.inbox.do(KEY, kind, asked, NOTHING, longest_s=330)
             await begun.wait()
             for at in (RUNNING + 1, 331):
                 place.ahead_s = at
@@ -203,9 +203,9 @@ def test_what_a_slow_store_has_not_kept_in_time_is_told_with_its_words_and_never
         gate, words = asyncio.Event(), "digest daily 09:00 UTC"
         asked = place.asked(words)
         async with place.bot(store_of=lambda store: _Slow(store, gate), deed_s=0.01) as bot:
-            known = bot.desk.kinds.read(KEY, Deed("triage", asked))
+            known = bot.inbox.kinds.read(KEY, Deed("triage", asked))
             assert known
-            await bot.desk.do(KEY, known[0], asked, known[1].details)
+            await bot.inbox.do(KEY, known[0], asked, known[1].details)
             await place.slack.wait_for(place.told)
             gate.set()
             await bot.ended()
@@ -230,9 +230,9 @@ def test_a_form_in_progress_at_a_stop_is_carried_out_after_the_start(tmp_path: P
         asked = place.asked("digest daily 09:00 UTC")
         hanging = Hanging()
         async with place.bot(life=hanging) as bot:
-            known = bot.desk.kinds.read(KEY, Deed("digest-form", asked, msgspec.Raw(b'{"cluster":""}')))
+            known = bot.inbox.kinds.read(KEY, Deed("digest-form", asked, msgspec.Raw(b'{"cluster":""}')))
             assert known
-            await bot.desk.do(KEY, known[0], asked, known[1].details)
+            await bot.inbox.do(KEY, known[0], asked, known[1].details)
             await hanging.reached.wait()
             assert await bot.deps.work.drain(0) == (1, 0)
         assert place.told() == []

@@ -10,7 +10,7 @@ import pytest
 
 from bot.triage.state import Turn
 from handlers.changes.terms import Person
-from handlers.oncall.desk import Once, TriageDesk, Wanted
+from handlers.oncall.service import Once, TriageService, Wanted
 from tests.changes.rig import Killed, Steps
 from tests.changes.test_crashes import crash_points
 from tests.oncall.rig import Rig, a_rig, pending
@@ -41,10 +41,10 @@ class _Stepped:
 
 
 async def _act(rig: Rig, wanted: Wanted, once: Once, steps: Steps) -> None:
-    desk = TriageDesk(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
+    service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
     [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
-    found = await desk.find(ADA, row.id)
-    await desk.act(ADA, found, wanted, once)
+    found = await service.find(ADA, row.id)
+    await service.act(ADA, found, wanted, once)
 
 
 @pytest.mark.parametrize("deed", DEEDS)
@@ -70,8 +70,8 @@ def test_killed_at_any_step_a_deed_is_done_once(
                     await _act(rig, wanted, Once("trigger", clicked), Steps(at, when))
                 await rig.bot.clock.advance(200)
                 steps = Steps()
-                desk = TriageDesk(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
-                await desk.act(ADA, row, wanted, Once("trigger", clicked, is_again=True))
+                service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
+                await service.act(ADA, row, wanted, Once("trigger", clicked, is_again=True))
                 turns = Counter(one.news.turn for one in await rig.store.incidents.timeline(row.id))
                 assert turns[turn] == 1, (at, when, turns)
                 done = [one for one in await rig.store.audit.read(9) if one.outcome == "done"]

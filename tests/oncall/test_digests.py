@@ -16,7 +16,7 @@ from bot.errors import SourceError, UsageError
 from bot.settings.schema import Settings
 from bot.store.tables import digest_runs
 from handlers.changes.terms import Person
-from handlers.desk import AT_ONCE, Desk
+from handlers.inbox import AT_ONCE, Inbox
 from handlers.oncall.digests import AT_ONCE as TOGETHER
 from handlers.oncall.digests import Add, Digests, ListAll, Post, Stop, read_digest
 from handlers.oncall.setup import oncall_desk
@@ -55,7 +55,7 @@ async def runs(rig: Rig, digest_id: str) -> list[tuple[str, str]]:
 
 async def after(rig: Rig, seconds: float, *desks: Digests) -> None:
     await rig.bot.clock.advance(seconds)
-    await asyncio.gather(*(desk.look() for desk in desks or (digests(rig),)))
+    await asyncio.gather(*(inbox.look() for inbox in desks or (digests(rig),)))
     await rig.send()
 
 
@@ -92,10 +92,10 @@ def test_several_clusters_are_read_at_once_but_not_all(database: str, tmp_path: 
             raise SourceError(f"{cluster} is down")
             yield
 
-        desk = Digests(rig.deps()._replace(open_sources=sources))
+        inbox = Digests(rig.deps()._replace(open_sources=sources))
         for number in range(2 * TOGETHER):
-            await desk.do(f"k{number}", WHO, Add(NINE), f"cluster-{number}")
-        await after(rig, TO_NINE + 60, desk)
+            await inbox.do(f"k{number}", WHO, Add(NINE), f"cluster-{number}")
+        await after(rig, TO_NINE + 60, inbox)
         assert most == TOGETHER
 
     with_rig(database, tmp_path, scene)
@@ -240,8 +240,8 @@ def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(data
                 yield sources
             reading -= 1
 
-        desk, quiet = Desk(rig.deps()._replace(open_sources=crowded)), Settings()
-        async with Clock() as clock, oncall_desk(quiet, desk, clock, identity="one", pace=60.0) as oncall:
+        inbox, quiet = Inbox(rig.deps()._replace(open_sources=crowded)), Settings()
+        async with Clock() as clock, oncall_desk(quiet, inbox, clock, identity="one", pace=60.0) as oncall:
             asked = (oncall.digests.do(str(number), WHO, Post(), "") for number in range(2 * AT_ONCE))
             await asyncio.gather(*asked)
         assert most == AT_ONCE
@@ -296,9 +296,9 @@ def test_killed_at_any_step_there_is_one(
 
 def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        desk = digests(rig)
-        assert await desk.do("k", WHO, Post(), "") == "The digest stands in the channel."
-        await desk.do("k", WHO, Post(), "")
+        inbox = digests(rig)
+        assert await inbox.do("k", WHO, Post(), "") == "The digest stands in the channel."
+        await inbox.do("k", WHO, Post(), "")
         await rig.send()
         assert len(rig.heads()) == 1
         assert await rig.store.digests.last(ONCALL, "", 1) == []
@@ -308,16 +308,16 @@ def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(database: s
 
 def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        desk = digests(rig)
-        await desk.do("k1", WHO, Add(NINE), "")
+        inbox = digests(rig)
+        await inbox.do("k1", WHO, Add(NINE), "")
         [one] = await rig.store.digests.wanted()
         elsewhere = Person(WHO.user, "C0GENERAL1")
         with pytest.raises(Exception, match="no digest"):
-            await desk.do("k2", elsewhere, Stop(one.id), "")
-        listed = str(await desk.do("k3", WHO, ListAll(), ""))
+            await inbox.do("k2", elsewhere, Stop(one.id), "")
+        listed = str(await inbox.do("k3", WHO, ListAll(), ""))
         assert f"{one.id}: daily 09:00 Asia/Shanghai, about the usual cluster; next 2027-01-16 01:00 UTC" in listed
         assert f"digest stop {one.id}" in listed
-        assert one.id in str(await desk.do("k4", WHO, Stop(one.id), ""))
+        assert one.id in str(await inbox.do("k4", WHO, Stop(one.id), ""))
         await after(rig, TO_NINE + DAY)
         assert rig.heads() == []
 

@@ -14,7 +14,7 @@ from bot.store import open_store
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
 from bot.triage.summary import Happened, summarize
-from handlers.oncall.desk import TriageDesk
+from handlers.oncall.service import TriageService
 from tests.oncall.bot import CHANNEL, TOKEN
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
@@ -41,7 +41,7 @@ def test_it_is_in_the_summary_and_the_export_of_that_thread_once(database: str, 
         await rig.store.incidents.note_in_thread("C0GENERAL1", row.thread_ts, MADE, "elsewhere")
         await rig.store.incidents.note_in_thread(ONCALL, "", MADE, "nowhere")
         await rig.passes(5, keeper)
-        [file] = (await TriageDesk(rig.deps(), keeper, ()).export(ADA, row)).files
+        [file] = (await TriageService(rig.deps(), keeper, ()).export(ADA, row)).files
         _, _, summary = file.content.decode().partition("\n## Summary\n\n")
         assert [one for one in summary.splitlines() if ADA.user in one] == [
             f"- Change asked for: verbosity 5 for 30m because it hangs ({ADA.user})",

@@ -14,11 +14,11 @@ from bot.slack.app import Grouped
 from bot.slack.work import Work
 from bot.triage.state import Turn
 from handlers.deeds import Deed
-from handlers.desk import Desk
+from handlers.inbox import Inbox
 from handlers.leftovers import Leftovers
-from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Digests
 from handlers.oncall.listeners import register
+from handlers.oncall.service import TriageService
 from handlers.question import Question
 from tests.changes.rig import When
 from tests.deeds.rig import KEY, Life, crash_points
@@ -37,13 +37,13 @@ FORMS: dict[str, tuple[dict[str, str], Turn]] = {
 
 
 @asynccontextmanager
-async def _a_desk(rig: Rig, life: Life) -> AsyncGenerator[Desk]:
+async def _a_desk(rig: Rig, life: Life) -> AsyncGenerator[Inbox]:
     """One process, of which every write is a step."""
     store = life.of(rig.store)
     deps = rig.deps(store, life.of(rig.outbox))._replace(gateway=life.of(rig.bot.gateway), work=Work(store, deed_s=60))
-    desk = Desk(deps)
-    register(Grouped(), desk, TriageDesk(deps, rig.keeper(), ()), Digests(deps))
-    yield desk
+    inbox = Inbox(deps)
+    register(Grouped(), inbox, TriageService(deps, rig.keeper(), ()), Digests(deps))
+    yield inbox
     assert (await deps.work.drain(60)).lost == 0 or life.dead
 
 
@@ -54,10 +54,10 @@ async def _submitted(rig: Rig, deed: str, life: Life) -> str:
     [row] = await rig.store.incidents.opened()
     details: Any = {"deed": deed, "incident": row.id, **FORMS[deed][0]}
     asked = Question("", ADA, ONCALL, rig.now, beside=True)
-    async with _a_desk(rig, life) as desk:
-        known = desk.kinds.read(KEY, Deed("triage-form", asked, msgspec.Raw(msgspec.json.encode(details))))
+    async with _a_desk(rig, life) as inbox:
+        known = inbox.kinds.read(KEY, Deed("triage-form", asked, msgspec.Raw(msgspec.json.encode(details))))
         assert known
-        await desk.do(KEY, known[0], asked, known[1].details)
+        await inbox.do(KEY, known[0], asked, known[1].details)
     return row.id
 
 
@@ -71,8 +71,8 @@ async def _killed(rig: Rig, deed: str, at: int, when: When) -> None:
     assert life.dead
     await rig.bot.clock.advance(200)
     kept = bool(await rig.store.unfinished())
-    async with _a_desk(rig, Life()) as desk:
-        await Leftovers(desk).resume()
+    async with _a_desk(rig, Life()) as inbox:
+        await Leftovers(inbox).resume()
     place, was_told = (deed, at, when), "ephemeral" in life.names[: at + (when == "after")]
     turns = Counter(one.news.turn for one in await rig.store.incidents.timeline(incident))
     audited = Counter((one.action, one.outcome) for one in await rig.store.audit.read(9))

@@ -11,8 +11,8 @@ from bot.slack.render.triage_head import render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.webhook import Alert
 from handlers.changes.terms import Person, Refused
-from handlers.oncall.desk import TriageDesk
 from handlers.oncall.passes import Keeper, head_of
+from handlers.oncall.service import TriageService
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played
 from tests.oncall.rig import Rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
@@ -79,13 +79,13 @@ def test_a_name_that_is_opened_has_its_own_thread_and_leaves_the_one_that_gather
 ) -> None:
     async def scene(rig: Rig) -> None:
         keeper, ada = rig.keeper(threads_per_minute=3), Person("U0ADA00001", ONCALL)
-        desk = TriageDesk(rig.deps(), keeper, ())
+        service = TriageService(rig.deps(), keeper, ())
         row = await rig.store.incidents.get(await gathering(rig, keeper, 10, 3))
         assert row
-        await desk.open_cause(ada, row, digest_of("Disk0007"))
+        await service.open_cause(ada, row, digest_of("Disk0007"))
         with pytest.raises(Refused, match="has its own thread"):
-            await desk.open_cause(ada, row, digest_of("Disk0007"))
-        await desk.open_cause(ada, row, digest_of("Disk0007"), is_again=True)
+            await service.open_cause(ada, row, digest_of("Disk0007"))
+        await service.open_cause(ada, row, digest_of("Disk0007"), is_again=True)
         await rig.passes(60, keeper, step_s=30)
         assert len(rig.heads()) == 5
         [head] = [one for one in rig.heads() if GATHERS in text(one)]

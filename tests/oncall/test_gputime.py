@@ -10,8 +10,8 @@ from bot.slack.render.summary import gpu_hours
 from bot.texts import LANGUAGES, Texts
 from bot.triage.gputime import GpuTime, Spell, gpu_time
 from bot.triage.webhook import Alert
-from handlers.oncall.desk import TriageDesk
 from handlers.oncall.passes import Keeper
+from handlers.oncall.service import TriageService
 from sandbox.slack.content import strings_of
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
@@ -104,7 +104,7 @@ def test_the_summary_the_export_and_the_report_tell_gpu_hours_also_of_what_came_
 
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        desk = TriageDesk(rig.deps(), keeper, ())
+        service = TriageService(rig.deps(), keeper, ())
         await at(rig, "08:00", keeper, pending(0), pending(0, name="PodStuck"), pending(3))
         await at(rig, "08:10", keeper, over(0, "08:10"), over(0, "08:10", "PodStuck"))
         await at(rig, "08:20", keeper, pending(0, starts_at="2027-01-15T08:20:00Z"))
@@ -113,9 +113,9 @@ def test_the_summary_the_export_and_the_report_tell_gpu_hours_also_of_what_came_
         await rig.passes(400, keeper, step_s=50)
         [head] = rig.heads()
         assert told in rig.replies(head)[-1]
-        [file] = (await desk.export(ADA, row)).files
+        [file] = (await service.export(ADA, row)).files
         assert file.content.decode().splitlines()[-1] == "- " + told
-        assert told in list(strings_of({"blocks": list((await desk.report()).blocks)}))
+        assert told in list(strings_of({"blocks": list((await service.report()).blocks)}))
 
     with_rig(database, crowded(tmp_path), scene)
 
@@ -123,11 +123,11 @@ def test_the_summary_the_export_and_the_report_tell_gpu_hours_also_of_what_came_
 def test_a_pod_that_is_gone_when_its_alert_comes_gets_no_invented_figure(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        desk = TriageDesk(rig.deps(), keeper, ())
+        service = TriageService(rig.deps(), keeper, ())
         await at(rig, "08:00", keeper, pending(pod="gone-1"))
         await at(rig, "08:10", keeper)
         [row] = await rig.store.incidents.opened()
-        [file] = (await desk.export(ADA, row)).files
+        [file] = (await service.export(ADA, row)).files
         assert file.content.decode().splitlines()[-1].endswith("unknown (requests known of 0 of 1 pod)")
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)

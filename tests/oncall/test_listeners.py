@@ -11,10 +11,10 @@ from slack_bolt.async_app import AsyncBoltRequest
 from bot.slack.app import build_app
 from bot.store import Store
 from handlers import mention
-from handlers.desk import Desk
-from handlers.oncall.desk import TriageDesk
+from handlers.inbox import Inbox
 from handlers.oncall.digests import Digests
 from handlers.oncall.listeners import register
+from handlers.oncall.service import TriageService
 from tests.oncall.rig import Rig, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
@@ -49,10 +49,10 @@ def test_the_ack_of_a_word_in_a_thread_does_not_wait_for_a_store_that_hangs(
 ) -> None:
     async def scene(rig: Rig) -> None:
         store = _Hanging(rig.store)
-        desk = Desk(rig.deps(store))
-        app = build_app(rig.bot.slack.api_url, "xoxb-1", await rig.bot.gateway.identity(), desk.deps.work.kept)
-        register(app, desk, TriageDesk(desk.deps, rig.keeper(), ()), Digests(desk.deps))
-        mention.register(app, desk)
+        inbox = Inbox(rig.deps(store))
+        app = build_app(rig.bot.slack.api_url, "xoxb-1", await rig.bot.gateway.identity(), inbox.deps.work.kept)
+        register(app, inbox, TriageService(inbox.deps, rig.keeper(), ()), Digests(inbox.deps))
+        mention.register(app, inbox)
         await rig.bot.slack.say("ada", ONCALL, "look at this")
         [head] = [one for _, one in rig.bot.slack.workspace.everything(ONCALL) if one.get("text") == "look at this"]
         assert (await app.async_dispatch(mentioned_below(head))).status == 200

@@ -11,7 +11,7 @@ from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.oncall_report import Case, OncallReport, report_on
 from bot.triage.state import News, Turn
 from bot.triage.summary import Happened
-from handlers.oncall.desk import TriageDesk, Wanted
+from handlers.oncall.service import TriageService, Wanted
 from handlers.oncall.words import read_words
 from sandbox.slack.content import strings_of
 from tests.oncall.rig import Rig, pending, with_rig
@@ -45,16 +45,16 @@ def test_calls_are_those_of_the_period_also_for_incidents_that_opened_before() -
 def test_the_report_of_a_week_counts_what_happened_and_what_is_open(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        desk = TriageDesk(rig.deps(), keeper, ())
-        assert "last 7 days: 0 incidents opened" in (await desk.report()).text
+        service = TriageService(rig.deps(), keeper, ())
+        assert "last 7 days: 0 incidents opened" in (await service.report()).text
         await keeper.take([pending(number) for number in range(4)])
         await rig.passes(120, keeper, step_s=60)
         rows = await rig.store.incidents.opened()
         acked = next(row for row in rows if row.cause.code == "card-insufficient-memory")
-        await desk.act(ADA, acked, Wanted("ack"))
+        await service.act(ADA, acked, Wanted("ack"))
         await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
         await rig.passes(400, keeper, step_s=50)
-        told = list(strings_of({"blocks": list((await desk.report()).blocks)}))
+        told = list(strings_of({"blocks": list((await service.report()).blocks)}))
         assert "On-call report, last 7 days: 3 incidents opened" in told
         assert "card-insufficient-memory (warning): 1" in told
         assert "until somebody acknowledged: 2m" in told
@@ -63,7 +63,7 @@ def test_the_report_of_a_week_counts_what_happened_and_what_is_open(database: st
         assert told.index("Still open") < min(told.index(row.id) for row in rows if row.id != acked.id)
         assert acked.id not in told
         await rig.bot.clock.advance(8 * 86400)
-        assert "last 7 days: 0 incidents opened" in (await desk.report()).text
+        assert "last 7 days: 0 incidents opened" in (await service.report()).text
 
     with_rig(database, busy_cluster(tmp_path, 6), scene)
 

@@ -12,8 +12,8 @@ from bot.triage.cause import Cause
 from bot.triage.routes import Ignored, Route, read_route
 from bot.triage.webhook import Alert
 from handlers.changes.terms import AccessDenied, Person
-from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.routing import routed
+from handlers.oncall.service import TriageService, Wanted
 from handlers.oncall.watcher import Patience, Watcher
 from handlers.troubles import watched
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook
@@ -59,16 +59,16 @@ def test_one_cause_is_a_thread_in_each_channel_with_the_alerts_that_are_routed_t
 def test_a_thread_is_called_and_acted_on_and_resolves_in_its_own_channel(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper(routes=(ML,))
-        desk = TriageDesk(rig.deps(), keeper, ())
+        service = TriageService(rig.deps(), keeper, ())
         await keeper.take([of_team(0, "ml")])
         await rig.passes(1000, keeper, step_s=100)
         [head] = rig.heads(OTHER)
         assert any("U0ADA00001" in one for one in rig.replies(head, OTHER))
         [row] = await rig.store.incidents.opened()
         with pytest.raises(AccessDenied):
-            await desk.act(Person("U0ADA00001", ONCALL), row, Wanted("ack"))
-        await desk.act(Person("U0ADA00001", OTHER), row, Wanted("ack"))
-        assert (await desk.export(Person("U0ADA00001", OTHER), row)).files
+            await service.act(Person("U0ADA00001", ONCALL), row, Wanted("ack"))
+        await service.act(Person("U0ADA00001", OTHER), row, Wanted("ack"))
+        assert (await service.export(Person("U0ADA00001", OTHER), row)).files
         await keeper.take([of_team(0, "ml", status="resolved")])
         await rig.passes(600, keeper, step_s=100)
         [head] = rig.heads(OTHER)
@@ -99,12 +99,12 @@ def test_a_thread_stays_where_it_is_when_the_routes_change_over_a_restart(databa
 def test_what_a_route_ignores_opens_no_thread_and_is_counted_in_the_list(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper(routes=(NOISE,))
-        desk = TriageDesk(rig.deps(), keeper, ())
+        service = TriageService(rig.deps(), keeper, ())
         await keeper.take([bare(number, name="Noise") for number in range(3)])
         await rig.passes(10, keeper)
         assert rig.heads() == []
         assert rig.read == 0
-        told = text({"blocks": list((await desk.listed()).blocks)})
+        told = text({"blocks": list((await service.listed()).blocks)})
         assert "Ignored by oncall.routes: 3 alerts, of which 3 are firing: Noise" in told
         await keeper.take([bare(0, name="Noise", status="resolved", ends_at="2027-01-15T09:00:00Z")])
         again = {"starts_at": "2027-01-15T09:30:00Z"}
@@ -170,8 +170,8 @@ def test_a_name_that_is_opened_out_of_a_storm_has_its_thread_in_that_channel(dat
         await rig.passes(10, keeper)
         [row] = [one for one in await rig.store.incidents.opened() if "gathered" in one.cause.claim]
         later = rig.keeper("two", threads_per_minute=1)
-        desk = TriageDesk(rig.deps(), later, ())
-        await desk.open_cause(Person("U0ADA00001", OTHER), row, digest_of("Disk0002"))
+        service = TriageService(rig.deps(), later, ())
+        await service.open_cause(Person("U0ADA00001", OTHER), row, digest_of("Disk0002"))
         await rig.passes(10, later)
         assert len(rig.heads(OTHER)) == 3
         assert rig.heads() == []

@@ -10,7 +10,7 @@ from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
 from bot.triage.summary import Happened, Summary, summarize
 from handlers.changes.terms import Person
-from handlers.oncall.desk import TriageDesk, Wanted
+from handlers.oncall.service import TriageService, Wanted
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.test_render import HOSTILE, head
@@ -60,12 +60,12 @@ def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_
 ) -> None:
     async def scene(rig: Rig) -> None:
         keeper, other = rig.keeper(), rig.keeper("two")
-        desk = TriageDesk(rig.deps(), keeper, ())
+        service = TriageService(rig.deps(), keeper, ())
         await keeper.take([pending(0), pending(3)])
         await rig.passes(240, keeper, other, step_s=60)
         [row] = await rig.store.incidents.opened()
-        await desk.act(ADA, row, Wanted("ack"))
-        await desk.act(ADA, row, Wanted("note", "rebooted gpu-7"))
+        await service.act(ADA, row, Wanted("ack"))
+        await service.act(ADA, row, Wanted("note", "rebooted gpu-7"))
         await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
         await rig.passes(400, keeper, other, step_s=50)
         [shown] = rig.heads()
@@ -89,13 +89,13 @@ def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_
 def test_the_export_ends_with_the_summary(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        desk = TriageDesk(rig.deps(), keeper, ())
+        service = TriageService(rig.deps(), keeper, ())
         await keeper.take([pending(0)])
         await rig.passes(120, keeper, step_s=60)
         [row] = await rig.store.incidents.opened()
-        await desk.act(ADA, row, Wanted("handover", to=GRACE.user))
-        await desk.act(GRACE, row, Wanted("close", "false *alarm*"))
-        [file] = (await desk.export(ADA, row)).files
+        await service.act(ADA, row, Wanted("handover", to=GRACE.user))
+        await service.act(GRACE, row, Wanted("close", "false *alarm*"))
+        [file] = (await service.export(ADA, row)).files
         _, _, end = file.content.decode().partition("\n## Summary\n\n")
         assert end.splitlines() == [
             "- Acknowledged after 2m (U0ADA00001)",

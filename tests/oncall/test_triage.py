@@ -8,8 +8,8 @@ from bot.errors import SourceError
 from bot.triage.state import Act, Terms, act
 from handlers.changes.terms import AccessDenied, Person
 from handlers.oncall.causes import told_alone
-from handlers.oncall.desk import TriageDesk, Wanted
 from handlers.oncall.passes import Keeper
+from handlers.oncall.service import TriageService, Wanted
 from sandbox.slack import Fault
 from tests.oncall.rig import TERMS, Rig, pending, text, with_rig
 from tests.oncall.scenes import CAUSES, busy_cluster
@@ -280,7 +280,7 @@ def test_who_acts_in_another_channel_is_told_which_one_it_is(database: str, tmp_
         await rig.passes(5, keeper)
         [row] = await rig.store.incidents.opened()
         with pytest.raises(AccessDenied, match="another channel") as caught:
-            await TriageDesk(rig.deps(), keeper, ()).act(Person("U0ADA00001", "C0GENERAL1"), row, Wanted("ack"))
+            await TriageService(rig.deps(), keeper, ()).act(Person("U0ADA00001", "C0GENERAL1"), row, Wanted("ack"))
         assert caught.value.denied.where == (ONCALL,)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
@@ -298,8 +298,8 @@ def test_an_alert_that_comes_again_with_nothing_but_a_higher_severity_opens_what
         await keeper.take([low])
         await rig.passes(60, keeper)
         [row] = await rig.store.incidents.opened()
-        desk = TriageDesk(rig.deps(), keeper, ())
-        await desk.act(Person("U0ADA00001", ONCALL), row, Wanted("close"))
+        service = TriageService(rig.deps(), keeper, ())
+        await service.act(Person("U0ADA00001", ONCALL), row, Wanted("close"))
         await rig.passes(60, keeper)
         await keeper.take([low, low._replace(status="resolved"), high])
         await rig.passes(60, keeper)
@@ -316,14 +316,14 @@ def test_who_closes_what_still_fires_is_told_so_also_in_words_where_nothing_asks
 ) -> None:
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
-        desk, ada = TriageDesk(rig.deps(), keeper, ()), Person("U0ADA00001", ONCALL)
+        service, ada = TriageService(rig.deps(), keeper, ()), Person("U0ADA00001", ONCALL)
         for status, told in (("firing", "its cause is still there"), ("resolved", "Done")):
             await keeper.take([pending(0)])
             await rig.passes(5, keeper)
             [row] = [one for one in await rig.store.incidents.opened() if one.incident.is_open]
             await keeper.take([pending(0, status=status)])
             await rig.passes(5, keeper)
-            assert told in await desk.act(ada, row, Wanted("close"))
+            assert told in await service.act(ada, row, Wanted("close"))
             await keeper.take([pending(0, status="resolved")])
             await rig.passes(2 * 3600, keeper, step_s=600)
 

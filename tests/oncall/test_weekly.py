@@ -14,8 +14,8 @@ from bot.slack.message import Message
 from bot.store import Store
 from bot.triage.state import Act, act
 from handlers.changes.terms import Person, Refused
-from handlers.oncall.desk import TriageDesk
 from handlers.oncall.digests import Add, Digests, ListAll, Stop, StopReport
+from handlers.oncall.service import TriageService
 from handlers.oncall.words import Asked, read_words
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.bot import ROOM, World, played
@@ -43,13 +43,13 @@ class SteppedDigests:
 def digests(rig: Rig, steps: Steps | None = None) -> Digests:
     """A process."""
     deps = rig.deps() if steps is None else rig.deps(SteppedDigests(rig.store, steps), steps.of(rig.outbox))
-    return Digests(deps, report=TriageDesk(rig.deps(), rig.keeper(), ()).posted_report)
+    return Digests(deps, report=TriageService(rig.deps(), rig.keeper(), ()).posted_report)
 
 
 async def after(rig: Rig, seconds: float, *desks: Digests) -> list[str]:
     """What the channel has of reports by then."""
     await rig.bot.clock.advance(seconds)
-    await asyncio.gather(*(desk.look() for desk in desks or (digests(rig),)))
+    await asyncio.gather(*(service.look() for service in desks or (digests(rig),)))
     await rig.send()
     return [one for one in map(text, rig.heads()) if "n-call report" in one]
 
@@ -90,15 +90,15 @@ def test_it_is_ended_by_a_word(word: str) -> None:
 
 def test_a_late_report_is_of_the_week_before_it_was_due_and_says_that_it_is_late(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        desk, keeper = digests(rig), rig.keeper()
-        await desk.do("k", WHO, MONDAYS, "")
+        service, keeper = digests(rig), rig.keeper()
+        await service.do("k", WHO, MONDAYS, "")
         await rig.bot.clock.advance(TO_MONDAY + 3 * 3600)
         await keeper.take([pending(0)])
         await rig.passes(5, keeper)
-        [late] = await after(rig, 60, desk)
+        [late] = await after(rig, 60, service)
         assert "0 incidents opened" in late
         assert "posted late, it was due 2027-01-18 09:00" in late
-        [_, next_one] = await after(rig, WEEK - 3 * 3600, desk)
+        [_, next_one] = await after(rig, WEEK - 3 * 3600, service)
         assert "1 incident opened" in next_one
         assert "posted late" not in next_one
 
@@ -195,21 +195,23 @@ def test_killed_at_any_step_the_report_comes_once(
 
 def test_a_channel_has_one_which_is_listed_with_its_digests_and_ended(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        desk = digests(rig)
-        await desk.do("k1", WHO, MONDAYS, "")
-        await desk.do("k1", WHO, MONDAYS, "")  # the same deed, done again after a crash
+        service = digests(rig)
+        await service.do("k1", WHO, MONDAYS, "")
+        await service.do("k1", WHO, MONDAYS, "")  # the same deed, done again after a crash
         with pytest.raises(Refused, match="posted here already: mon 09:00 UTC"):
-            await desk.do("k2", WHO, Add(Schedule("0 9 * * fri", "UTC"), "oncall"), "")
-        assert "mon 09:00 UTC, the on-call report; next 2027-01-18" in str(await desk.do("k3", WHO, ListAll(), ""))
+            await service.do("k2", WHO, Add(Schedule("0 9 * * fri", "UTC"), "oncall"), "")
+        assert "mon 09:00 UTC, the on-call report; next 2027-01-18" in str(await service.do("k3", WHO, ListAll(), ""))
         elsewhere = Person(WHO.user, "C0GENERAL1")
         with pytest.raises(Refused, match="no on-call report is posted in this channel"):
-            await desk.do("k4", elsewhere, StopReport(), "")
-        ended = await desk.do("k5", WHO, StopReport(), "")
-        assert ended == await desk.do("k5", WHO, StopReport(), "") == "The on-call report is not posted here any more."
+            await service.do("k4", elsewhere, StopReport(), "")
+        ended = await service.do("k5", WHO, StopReport(), "")
+        assert (
+            ended == await service.do("k5", WHO, StopReport(), "") == "The on-call report is not posted here any more."
+        )
         assert await after(rig, TO_MONDAY + 60) == []
-        await desk.do("k6", WHO, MONDAYS, "")
+        await service.do("k6", WHO, MONDAYS, "")
         [one] = await rig.store.digests.wanted()
-        assert one.id in str(await desk.do("k7", WHO, Stop(one.id), ""))
+        assert one.id in str(await service.do("k7", WHO, Stop(one.id), ""))
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 

@@ -15,7 +15,7 @@ from bot.errors import SourceError
 from bot.main import AS_USUAL, Limits, running
 from bot.settings.schema import ClusterSettings
 from bot.slack.render.buttons import EVERYTHING
-from handlers.desk import AT_ONCE
+from handlers.inbox import AT_ONCE
 from playbooks.playbook import Sources
 from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
 from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded, settings

@@ -38,7 +38,7 @@ _ROUNDED_S = 2.0
 """The API server tells its time, and a record its own, in whole seconds."""
 
 
-class ChangeDesk:
+class ChangeService:
     """Every method raises BotError with what to tell; it is in the audit log by then.
 
     `guard` knows who may; `approving` is for what somebody else has to approve.

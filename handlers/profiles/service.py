@@ -21,7 +21,7 @@ from bot.texts import Texts
 from bot.triage.state import News
 from handlers.deeds import NOTHING, Kind, NotDone, Nothing
 from handlers.deeds import Taken as TakenDeed
-from handlers.desk import DONE, Desk
+from handlers.inbox import DONE, Inbox
 from handlers.profiles.answer import Answer, answer_to
 from handlers.profiles.audited import audited
 from handlers.profiles.kept_report import kept_report
@@ -47,18 +47,18 @@ and for another large profile."""
 log = logging.getLogger(__name__)
 
 
-class ProfileDesk:
+class ProfileService:
     """Takes questions about profiles from all surfaces of Slack."""
 
-    def __init__(self, desk: Desk, settings: ProfileSettings) -> None:
-        self._desk = desk
-        self._deps = desk.deps
+    def __init__(self, inbox: Inbox, settings: ProfileSettings) -> None:
+        self._inbox = inbox
+        self._deps = inbox.deps
         self._settings = settings
         self._captures = Captures[Snapshot]()
         self._room = Room()
         self._waiting: dict[str, asyncio.Task[Answer]] = {}
         self._cancelled_by: dict[str, str] = {}
-        self._kind = desk.kinds.add(Kind("profile", Nothing, self._answer))
+        self._kind = inbox.kinds.add(Kind("profile", Nothing, self._answer))
 
     async def ask(self, key: str, question: Question) -> None:
         """Answers once. A profile that is taken is for everyone; lists and looks at kept ones are for who asks."""
@@ -68,7 +68,7 @@ class ProfileDesk:
             question = msgspec.structs.replace(question, public=True, beside=True)
             seconds = min(capture.seconds, self._settings.longest_s)
         longest_s = seconds + 2 * ROOM_S + _AFTERWARDS_S
-        await self._desk.do(key, self._kind, question, NOTHING, longest_s=longest_s)
+        await self._inbox.do(key, self._kind, question, NOTHING, longest_s=longest_s)
 
     def cancel(self, key: str, user: str) -> bool:
         """Whether that capture was waited for here, and is not any more."""
@@ -82,14 +82,14 @@ class ProfileDesk:
     async def _answer(self, taken: TakenDeed[Nothing]) -> None:
         key, question = taken.key, taken.asked
         asked = understand(split_words(question.words))
-        reply = self._desk.reply(key, question)
+        reply = self._inbox.reply(key, question)
         if isinstance(asked, Help):
             message = render_help(asked.text)
         elif not isinstance(asked, ProfileAsked):
             raise UsageError("that is no profile", example=example(("profile",)))
         else:
             if taken.resumed and isinstance(asked.request, Request):  # nobody waits through it twice
-                if await self._desk.was_answered(key, question):
+                if await self._inbox.was_answered(key, question):
                     return
                 raise NotDone("not-done-interrupted")
             say = self._deps.texts(asked.options.get("lang"))

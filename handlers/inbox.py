@@ -67,7 +67,7 @@ class NoPodNamed(BotError):  # noqa: N818  # what the person is told
     """A message names no pod of the cluster."""
 
 
-class Desk:
+class Inbox:
     """Takes questions from all surfaces of Slack."""
 
     def __init__(self, deps: Deps) -> None:

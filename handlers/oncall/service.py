@@ -48,7 +48,7 @@ class Once(NamedTuple):
     is_again: bool = False
 
 
-class TriageDesk:
+class TriageService:
     """Every method is safe to call with whatever a client made up, and raises only BotError."""
 
     def __init__(self, deps: Deps, keeper: Keeper, responders: Collection[str]) -> None:
