@@ -234,7 +234,7 @@ def test_every_change_that_can_be_advised_has_a_text(what):
 
 def test_words_go_with_their_number():
     one, two = (ENGLISH("card-not-healthy.kept", count=count, nodes="gpu-1", version="2.10") for count in (1, "2"))
-    assert one.startswith("1 card on gpu-1 is registered")
+    assert one.startswith("1 GPU on gpu-1 is registered")
     assert "gives it to" in one
-    assert two.startswith("2 cards on gpu-1 are registered")
+    assert two.startswith("2 GPUs on gpu-1 are registered")
     assert "gives them to" in two

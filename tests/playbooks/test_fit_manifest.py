@@ -101,10 +101,10 @@ def test_a_proposal_names_the_file_to_edit_and_the_command_that_tries_it(tmp_pat
 def test_more_cpu_than_a_node_has_is_told_with_both_figures(tmp_path: Path) -> None:
     path = written(tmp_path, pod(limits=gpu() | {"cpu": "200"}))
     report = ask(tmp_path, cluster(gpu_node(allocatable={"cpu": "96"})), path)
-    assert "Insufficient cpu (the pod asks for 200, at most 96 there)" in cause(report).claim
-    assert report.verdict.endswith("Kubernetes drops it: Insufficient cpu (the pod asks for 200, at most 96 there).")
+    assert "Insufficient cpu (the pod requests 200, these nodes have at most 96)" in cause(report).claim
+    assert report.verdict.endswith("Kubernetes drops it: Insufficient cpu (the pod requests 200, these nodes have at most 96).")
     assert {"200", "96"} <= {one.quote for one in cause(report).evidence}
-    assert cause(report).next_actions[0].label.startswith("Ask for at most 96 of cpu")
+    assert cause(report).next_actions[0].label.startswith("Request at most 96 of cpu")
 
 
 def test_a_resource_that_some_nodes_offer_drops_the_others(tmp_path: Path) -> None:

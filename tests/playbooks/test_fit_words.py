@@ -316,7 +316,7 @@ def test_a_quota_that_alone_refuses_it_is_the_cause_and_less_is_proposed(tmp_pat
     objects = cluster(gpu_node(), quota(namespace="dev", gpumem=9000), used(5000, namespace="dev"))
     report = ask(tmp_path, objects, "1x8Gi", namespace="dev")
     assert codes(report) == ["resource-quota-not-fit"]
-    assert "5,000 of 9,000 limits.nvidia.com/gpumem used, 8,192 asked" in report.verdict
+    assert "5,000 of 9,000 limits.nvidia.com/gpumem used, 8,192 requested" in report.verdict
     assert commands(report)[0] == "fit 1x4000Mi -n dev"
     assert table(report, "quota")[0]["verdict"] == "refused"
     assert [row["pods to end"] for row in table(report, "pods to end")] == ["dev/holder-gpu-1"]
@@ -327,12 +327,12 @@ def test_a_share_of_a_card_is_held_against_the_quota_with_its_figure_on_each_typ
     large = gpu_node("gpu-2", card("GPU-gpu-2", 81920, type="NVIDIA A100"))
     objects = cluster(gpu_node(), large, quota(namespace="dev", gpumem=9000), used(5000, namespace="dev"))
     report = ask(tmp_path / "both", objects, "1x50%", namespace="dev")
-    assert "8,192 (NVIDIA-Tesla T4), 40,960 (NVIDIA A100) asked" in cause(report).claim
-    assert "8,192 to 40,960 asked" in report.verdict
+    assert "8,192 (NVIDIA-Tesla T4), 40,960 (NVIDIA A100) requested" in cause(report).claim
+    assert "8,192 to 40,960 requested" in report.verdict
     (row,) = table(report, "quota")
     assert (row["asked"], row["verdict"]) == ("8192 to 40960", "refused")
     report = ask(tmp_path / "one", objects, "1x50%", namespace="dev", type="T4")
-    assert "5,000 of 9,000 limits.nvidia.com/gpumem used, 8,192 asked" in report.verdict
+    assert "5,000 of 9,000 limits.nvidia.com/gpumem used, 8,192 requested" in report.verdict
     assert table(report, "quota")[0]["asked"] == "8192"
 
 
@@ -385,7 +385,7 @@ def test_the_quota_that_refuses_is_quoted_with_what_counts_against_it_and_no_oth
     elsewhere = used(3000, "gpu-2", namespace="dev", holder="small")
     objects = cluster(gpu_node(), gpu_node("gpu-2"), limits, used(4000, namespace="dev"), elsewhere)
     report = ask(tmp_path, objects, "1x6Gi", namespace="dev", cores=20, type="T4")
-    assert report.verdict.endswith("cards are free.")
+    assert report.verdict.endswith("GPUs are free.")
     assert quotes(report)[:2] == ["9000", "GPU-gpu-1,NVIDIA,4000,0:;"]
     assert "77" not in quotes(report)
 
@@ -415,7 +415,7 @@ def test_kubernetes_own_quota_refuses_a_pod_when_it_is_created(tmp_path: Path) -
     objects = cluster(gpu_node("gpu-1", card("a"), card("b")), own)
     report = ask(tmp_path / "two", objects, "2x4Gi", namespace="dev")
     assert codes(report) == ["resource-quota-not-fit"]
-    assert "when created: 2 of 3 requests.nvidia.com/gpu used, 2 asked" in report.verdict
+    assert "at creation: 2 of 3 requests.nvidia.com/gpu used, 2 requested" in report.verdict
     assert codes(ask(tmp_path / "one", objects, "1x4Gi", namespace="dev")) == ["fits"]
 
 

@@ -154,7 +154,7 @@ def test_unhealthy_cards_are_counted_and_quoted(tmp_path: Path) -> None:
     sick = {key: value for key, value in card("GPU-b").items() if key != "health"}
     report = ask(tmp_path, gpu_node("gpu-1", card("GPU-a"), sick), plugin("gpu-1"))
     assert faults(report) == ["card-not-healthy"]
-    assert cause(report).claim.startswith("1 card on gpu-1")
+    assert cause(report).claim.startswith("1 GPU on gpu-1")
     assert quotes(report) == [json.dumps(sick)]
     assert rows(report)["gpu-1"]["healthy"] == "1/2"
 

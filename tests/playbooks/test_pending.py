@@ -211,11 +211,11 @@ def test_a_namespace_in_which_nothing_was_seen_is_no_all_clear(tmp_path: Path) -
     report = ask(tmp_path, *full(), too_large("a", namespace="training"), namespace="trainnig")
     assert (codes(report), report.severity) == (["not-found"], "warning")
     assert report.verdict == (
-        "No pod and no quota was seen in namespace trainnig: it is empty, or there is none; did you mean training?"
+        "Namespace trainnig has no pod and no quota, or does not exist; did you mean training?"
     )
     assert commands(report) == ["pending -n training"]
     assert codes(ask(tmp_path, *full(), quota(namespace="new", gpumem=1000), namespace="new")) == ["nothing-pending"]
-    assert cause(ask(tmp_path, *full(), namespace="qqq")).claim.endswith("it is empty, or there is none of that name.")
+    assert cause(ask(tmp_path, *full(), namespace="qqq")).claim.startswith("Namespace qqq has no pod and no quota")
 
 
 def test_whether_a_namespace_is_one_is_not_told_where_its_quotas_could_not_be_read(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_namespace_where_nothing_is_gets_a_near_name(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, holds("a", 500, namespace="training")), "trainnig")
     assert (codes(report), report.severity) == (["not-found"], "warning")
     assert report.verdict == (
-        "No pod and no quota was seen in namespace trainnig: it is empty, or there is none; did you mean training?"
+        "Namespace trainnig has no pod and no quota, or does not exist; did you mean training?"
     )
     assert commands(report) == ["quota training"]
 

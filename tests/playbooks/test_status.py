@@ -31,7 +31,7 @@ def test_a_healthy_installation_is_one_finding_without_gaps(tmp_path: Path) -> N
     assert report.severity == "info"
     assert report.gaps == ()
     assert report.verdict == (
-        "HAMi 2.10.0 is well: 1 of 1 scheduler pods ready, hami-scheduler-0 leads, 2 of 2 device plugins ready."
+        "HAMi 2.10.0 is healthy: 1 of 1 scheduler pods ready, hami-scheduler-0 leads, 2 of 2 device plugins ready."
     )
 
 

@@ -89,7 +89,7 @@ def test_endpoints_of_a_replica_that_does_not_lead_are_found(tmp_path: Path) -> 
     objects = healthy(statuses=(READY, READY), replicas=2)
     report = ask(tmp_path, [*without(objects, "EndpointSlice"), endpoints("hami-scheduler-1")])
     assert codes(report) == ["scheduler-leader-mismatch"]
-    assert "sends to hami-scheduler-1" in report.verdict
+    assert "points to hami-scheduler-1" in report.verdict
 
 
 def test_a_lease_that_a_stranger_renews_is_suspected(tmp_path: Path) -> None:
@@ -128,14 +128,14 @@ def test_a_pod_that_a_quota_forbids_is_no_fault_of_the_roles(tmp_path: Path) -> 
         ("schedulerName: hami-scheduler", "schedulerName: other", "no profile is called hami-scheduler"),
         ("filterVerb: filter", "filterVerb: predicates", "filterVerb is 'predicates'"),
         ("bindVerb: bind", "", "bindVerb is ''"),
-        ("127.0.0.1:443", "127.0.0.1:8443", "asks https://127.0.0.1:8443"),
-        ("https://127", "http://127", "asks http://127.0.0.1:443"),
+        ("127.0.0.1:443", "127.0.0.1:8443", "calls https://127.0.0.1:8443"),
+        ("https://127", "http://127", "calls http://127.0.0.1:443"),
         ("nodeCacheCapable: true", "nodeCacheCapable: false", "nodeCacheCapable is not true"),
         ("  bindVerb: bind", "  bindVerb: bind\n  ignorable: true", "ignorable"),
         ("httpTimeout: 30s", "httpTimeout: 10s", "httpTimeout 10s"),
         ("  httpTimeout: 30s\n", "", "httpTimeout 5s"),
         ("  - name: nvidia.com/gpumem\n    ignoredByScheduler: true\n", "", "nvidia.com/gpumem"),
-        (CONFIG[CONFIG.index("extenders:") :], "", "no extender"),
+        (CONFIG[CONFIG.index("extenders:") :], "", "does not name HAMi's extender"),
     ],
 )
 def test_a_configuration_that_keeps_hami_from_deciding_is_found(

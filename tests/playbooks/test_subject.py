@@ -85,7 +85,7 @@ def test_the_part_that_a_generated_name_begins_with_is_enough_and_told_to_be_one
     report = ask(tmp_path, cluster(running("trainer-0", "gpu-1"), running("web-1", "gpu-1")), "trainer")
     assert report.subject.name == "trainer-0"
     assert [gap.why for gap in report.gaps if gap.source == "pod"] == [
-        'No pod is called "trainer": this is about ml/trainer-0, the only one whose name begins with it.'
+        'No pod is called "trainer": this answer is about ml/trainer-0, the only pod whose name begins with it.'
     ]
 
 
@@ -106,7 +106,7 @@ def test_the_log_of_a_pod_that_is_gone_is_not_that_of_another_whose_name_begins_
 def test_a_prefix_of_several_pods_asks_which(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(pod("trainer-0"), pod("trainer-1")), "ml/trainer")
     assert (codes(report), report.severity) == (["not-found"], "info")
-    assert report.verdict == "2 pods begin with trainer: ml/trainer-0, ml/trainer-1. Which one?"
+    assert report.verdict == "The names of 2 pods begin with trainer: ml/trainer-0, ml/trainer-1. Which one?"
     assert commands(report) == ["why ml/trainer-0", "why ml/trainer-1"]
 
 

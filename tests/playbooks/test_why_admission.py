@@ -42,7 +42,7 @@ def refused_deployment(why: str) -> list[Object]:
 def test_a_deployment_whose_pod_the_webhook_refused_is_told_why(tmp_path: Path, asked: str) -> None:
     report = ask(tmp_path, refused_deployment(DENIED + "pod has node assigned"), asked)
     assert codes(report) == ["admission-denied"]
-    assert "HAMi's webhook refused it (pod has node assigned); asked by ReplicaSet trainer-6d5f7c9b8" in report.verdict
+    assert "HAMi's webhook refused it (pod has node assigned); its owner is ReplicaSet trainer-6d5f7c9b8" in report.verdict
     assert report.findings[0].evidence[0].quote.endswith("denied the request: pod has node assigned")
     assert "nodeSelector" in cause(report).next_actions[0].label
 
@@ -61,7 +61,7 @@ def test_a_statefulset_with_a_privileged_container_is_told_why(tmp_path: Path, a
     told = f"create Pod db-0 in StatefulSet db failed error: {DENIED}container main is privileged"
     report = ask(tmp_path, cluster(top, event(top, "FailedCreate", told)), asked)
     assert codes(report) == ["admission-denied"]
-    assert "(container main is privileged); asked by StatefulSet db" in report.verdict
+    assert "(container main is privileged); its owner is StatefulSet db" in report.verdict
 
 
 def test_a_refusal_by_kubernetes_own_quota_is_not_blamed_on_hami(tmp_path: Path) -> None:

@@ -56,11 +56,11 @@ def test_a_lock_with_a_live_owner_is_held(tmp_path: Path, version: str) -> None:
     report = refused_by(tmp_path, f"{ago(40)},ml,other", version, bound())
     found = cause(report)
     assert (found.code, found.confidence, found.scope.nodes) == ("node-lock-held", "confirmed", ("gpu-1",))
-    assert "ml/other has locked gpu-1 for 40 s" in report.verdict
+    assert "ml/other locked gpu-1 40 s ago" in report.verdict
     assert not any(action.changes_cluster for action in found.next_actions)
 
 
-@pytest.mark.parametrize(("version", "claim"), [("2.6.1", "keeps the lock until"), ("2.7.1", "the next bind frees it")])
+@pytest.mark.parametrize(("version", "claim"), [("2.6.1", "keeps the lock until"), ("2.7.1", "the next bind releases the lock")])
 def test_a_lock_whose_owner_is_gone_dangles(tmp_path: Path, version: str, claim: str) -> None:
     report = refused_by(tmp_path, f"{ago(40)},ml,other", version)
     assert codes(report) == ["node-lock-dangling"]
@@ -95,7 +95,7 @@ def test_an_owner_that_cannot_be_read_is_not_called_gone(tmp_path: Path) -> None
     owner["metadata"]["annotations"] = {"a": 5}
     report = refused_by(tmp_path, f"{ago(40)},ml,other", "2.10.0", owner)
     assert (codes(report), cause(report).confidence) == (["node-lock-held"], "suspected")
-    assert "ml/other, which was not seen" in report.verdict
+    assert "but was not found" in report.verdict
     assert "lock owner" in [gap.source for gap in report.gaps]
     assert "kubectl -n ml get pod other" in commands(report)
 
@@ -254,14 +254,14 @@ def test_a_pod_that_fits_now_is_told_when_it_is_tried_next(tmp_path: Path) -> No
     waiting = pod(said=refused(none_of(1, "1 1/1 CardInsufficientMemory"), 60))
     report = ask(tmp_path, cluster(gpu_node(), waiting))
     assert (codes(report), report.severity) == (["waiting-for-retry"], "info")
-    assert "last refused at 2026-11-21T04:59:00Z, next try by 2026-11-21T05:04:00Z" in report.verdict
+    assert "last refused at 2026-11-21T04:59:00Z, next attempt by 2026-11-21T05:04:00Z" in report.verdict
 
 
 def test_a_retry_that_is_overdue_is_a_warning_and_points_at_the_log(tmp_path: Path) -> None:
     waiting = pod(age=4000, said=refused(none_of(1, "1 1/1 CardInsufficientMemory"), 900))
     report = ask(tmp_path, cluster(gpu_node(), waiting))
     assert (codes(report), report.severity) == (["waiting-for-retry"], "warning")
-    assert "no try was seen since 2026-11-21T04:45:00Z" in report.verdict
+    assert "no attempt was seen since 2026-11-21T04:45:00Z" in report.verdict
     assert len(commands(report)) == 1
 
 

@@ -45,17 +45,17 @@ def wants_cpus(cpus: str) -> Object:
 def test_more_of_a_resource_than_any_node_has_is_told_with_both_figures_and_what_to_ask_for(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(with_cpus("gpu-1", "64"), with_cpus("gpu-2", "96"), wants_cpus("1000")))
     assert codes(report)[0] == "kubernetes-filter"
-    assert report.verdict.startswith("Waiting will not help: the pod asks for 1,000 of cpu, the largest node has 96;")
+    assert report.verdict.startswith("Waiting will not help: the pod requests 1,000 of cpu, the largest node has 96;")
     assert "1000" in quotes(report)
     assert cause(report).evidence[-1].quote == "96"
-    assert labels(report)[0] == "Ask for at most 96 of cpu: no node has more"
+    assert labels(report)[0] == "Request at most 96 of cpu: no node has more"
 
 
 def test_more_of_a_resource_than_some_nodes_have_is_told_without_saying_that_no_node_has_it(tmp_path: Path) -> None:
     tainted = with_cpus("gpu-2", "96", taints=[{"key": "dedicated", "effect": "NoSchedule"}])
     report = ask(tmp_path, cluster(with_cpus("gpu-1", "64"), tainted, wants_cpus("80")))
     told = next(one for one in report.findings if "Insufficient cpu" in one.claim)
-    assert "the pod asks for 80, at most 64 there" in told.claim
+    assert "the pod requests 80, these nodes have at most 64" in told.claim
     assert not any("at most 64 of cpu" in label for label in labels(report))
 
 
@@ -64,15 +64,15 @@ def test_memory_is_told_in_the_unit_of_the_request(tmp_path: Path) -> None:
     one["status"]["allocatable"]["memory"] = "1056763428Ki"
     waits = pod(limits=gpu(memory=1000) | {"memory": "4Ti"}, said=refused(none_of(1, "1 Insufficient memory")))
     report = ask(tmp_path, cluster(one, waits))
-    assert "the pod asks for 4,096 GiB of memory, the largest node has 1,007.8 GiB" in report.verdict
-    assert labels(report)[0] == "Ask for at most 1,007 GiB of memory: no node has more"
+    assert "the pod requests 4,096 GiB of memory, the largest node has 1,007.8 GiB" in report.verdict
+    assert labels(report)[0] == "Request at most 1,007 GiB of memory: no node has more"
 
 
 def test_what_several_containers_ask_for_together_is_quoted_of_each(tmp_path: Path) -> None:
     waits = wants_cpus("60")
     waits["spec"]["containers"].append(container({"cpu": "50"}, name="other"))
     report = ask(tmp_path, cluster(with_cpus("gpu-1", "64"), with_cpus("gpu-2", "96"), waits))
-    assert "the pod asks for 110" in report.verdict
+    assert "the pod requests 110" in report.verdict
     assert {"60", "50"} <= set(quotes(report))
 
 
@@ -82,7 +82,7 @@ def test_more_than_all_of_a_card_is_answered_with_all_of_it(tmp_path: Path) -> N
     assert codes(report)[0] == "impossible-anywhere"
     assert (
         report.verdict
-        == "The pod asks for 150% of a card, which no card can give: HAMi 2.7.1 takes it as it is written."
+        == "The pod requests 150% of a GPU, which no GPU can give: HAMi 2.7.1 takes the value as written."
     )
     assert labels(report)[0] == "Ask for at most 100% of a card (gpu-1 would take it)"
 
@@ -90,7 +90,7 @@ def test_more_than_all_of_a_card_is_answered_with_all_of_it(tmp_path: Path) -> N
 def test_a_job_that_cannot_be_read_is_called_one(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node()), "ml/job/nightly", missing=["jobs"])
     assert codes(report) == ["not-enough-evidence"]
-    assert report.verdict.startswith("Not enough was seen to tell why Job ml/nightly is waiting")
+    assert report.verdict.startswith("The bot read too little to tell why Job ml/nightly is pending")
     assert commands(report) == ["kubectl -n ml describe job nightly"]
     assert labels(report) == ["Look at the Job yourself"]
 

@@ -49,7 +49,7 @@ def with_register(text: str) -> Object:
 
 def test_a_node_that_should_have_cards_and_registered_none(tmp_path: Path) -> None:
     found = unregistered(tmp_path, node("gpu-1", labels={"gpu": "on"}))
-    assert (found.code, "has registered no cards" in found.claim) == ("node-unregistered", True)
+    assert (found.code, "has registered no GPUs" in found.claim) == ("node-unregistered", True)
     assert found.next_actions[0].command.endswith("spec.nodeName=gpu-1")
 
 
@@ -70,7 +70,7 @@ def test_an_empty_registration_is_told_as_that(tmp_path: Path, text: str) -> Non
 @pytest.mark.parametrize("text", ["nonsense", '[{"id":', '[{"id": 5}]', '[{"id":"a","count":NaN}]', "a,b,c:"])
 def test_a_registration_that_nobody_can_read_is_quoted(tmp_path: Path, text: str) -> None:
     found = unregistered(tmp_path, with_register(text))
-    assert "cannot be read" in found.claim
+    assert "cannot read the register annotation" in found.claim
     assert text in [one.quote for one in found.evidence]
 
 
@@ -130,7 +130,7 @@ def test_since_2_8_an_old_handshake_on_a_node_with_cards_is_normal(tmp_path: Pat
 def test_a_node_without_cards_by_right_is_told_only_when_there_is_nothing_else(tmp_path: Path) -> None:
     alone = ask(tmp_path / "alone", cluster(node("cpu-1"), pod(said=UNREGISTERED)))
     assert (codes(alone), alone.severity) == (["node-unregistered"], "info")
-    assert "that is normal" in alone.verdict
+    assert "this is normal" in alone.verdict
     held = running("holder", "gpu-1", ("GPU-gpu-1", 16000, 0))
     said = refused(none_of(2, "1 1/1 CardInsufficientMemory, 1 node unregistered"))
     report = ask(tmp_path / "both", cluster(node("cpu-1"), gpu_node(), held, pod(said=said)))

@@ -40,7 +40,7 @@ def labels_of(report: Report) -> list[str]:
 def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_would_fit(tmp_path: Path) -> None:
     report = asked(tmp_path, pod(limits=gpu(memory=20000), nodeSelector={"pool": "small"}), small(), large())
     assert codes(report)[0] == "card-insufficient-memory"
-    expected = "Waiting will not help: no card of gpu-1 has 20,000 MiB, even empty: at most 15,360 MiB (NVIDIA small)."
+    expected = "Waiting will not help: no GPU of gpu-1 has 20,000 MiB, even empty: at most 15,360 MiB (NVIDIA small)."
     assert report.verdict == expected
     assert any('"devmem": 15360' in quote for quote in quotes(report))
     assert labels_of(report)[0] == "Loosen the pod's nodeSelector (pool): gpu-2 would take it now"
@@ -71,7 +71,7 @@ def test_the_pods_own_type_annotation_chooses_too(tmp_path: Path) -> None:
     waiting = pod(limits=gpu(memory=20000), annotations={"nvidia.com/use-gputype": "small"})
     report = asked(tmp_path, waiting, small(), large())
     told = next(one for one in report.findings if one.code == "card-insufficient-memory")
-    assert told.claim.startswith("Waiting will not help: no card of gpu-1 has 20,000 MiB")
+    assert told.claim.startswith("Waiting will not help: no GPU of gpu-1 has 20,000 MiB")
 
 
 def test_where_a_card_is_large_enough_waiting_may_help(tmp_path: Path) -> None:

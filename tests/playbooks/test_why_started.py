@@ -103,7 +103,7 @@ def test_a_pod_that_hami_never_placed_is_told_so_and_not_just_to_recreate_it(tmp
     waiting["spec"]["schedulerName"] = "default-scheduler"
     report = report_on(tmp_path, waiting)
     assert codes(report) == ["allocate-failed"]
-    assert "HAMi gave the pod no card before default-scheduler put it on gpu-1" in report.verdict
+    assert "default-scheduler put the pod on gpu-1 without a GPU from HAMi" in report.verdict
     assert "schedulerName" in commands(report)[0]
 
 
@@ -178,7 +178,7 @@ def test_a_pod_that_has_been_starting_for_long_is_not(tmp_path: Path) -> None:
 def test_a_pod_whose_cards_were_not_handed_out_yet_is_told_so(tmp_path: Path) -> None:
     report = report_on(tmp_path, placed({**PLACED, "hami.io/bind-phase": "allocating"}, phase="Pending"))
     assert codes(report) == ["image-or-start-failure"]
-    assert "has not handed out its cards yet" in report.verdict
+    assert "has not allocated its GPUs yet" in report.verdict
     assert "allocating" in quotes(report)
 
 
@@ -206,7 +206,7 @@ def test_a_pod_that_is_being_deleted_is_not_called_starting(tmp_path: Path, phas
     leaving["metadata"]["deletionTimestamp"] = ago(-10)
     report = report_on(tmp_path, leaving)
     assert (codes(report), report.severity) == (["terminating"], "info")
-    assert "it holds its cards on gpu-1 until it is gone" in report.verdict
+    assert "it holds its GPUs on gpu-1 until it is gone" in report.verdict
 
 
 def test_a_pod_that_does_not_go_away_holds_its_cards(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from bot.texts import Texts
 
 SAY = Texts("en")
 
-CLAIM = "No usable card of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2."
+CLAIM = "No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2."
 
 
 def evidence(**changed: Any) -> Evidence:
@@ -71,7 +71,7 @@ def typical() -> Report:
     )
     silent = finding(
         code="node-unregistered",
-        claim="gpu-3: the device plugin has registered no cards, so HAMi does not know the node.",
+        claim="gpu-3: the device plugin has registered no GPUs, so HAMi does not know the node.",
         confidence="suspected",
         scope=Scope(("gpu-3",)),
         next_actions=(

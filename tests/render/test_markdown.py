@@ -11,13 +11,13 @@ from bot.report import Gap, NextAction, Report, Scope, Subject, Table
 from tests.render import SAY, any_text, evidence, finding, report, reports, typical
 
 TYPICAL = """\
-## Pod ml/trainer-0: No usable card of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2.
+## Pod ml/trainer-0: No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2.
 
 why, cluster lab, 2026-11-21T05:00:00Z
 
 ### Findings
 
-- `card-insufficient-memory` (warning, confirmed): No usable card of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2.
+- `card-insufficient-memory` (warning, confirmed): No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2.
   nodes: gpu-1, gpu-2
   - event, Pod ml/trainer-0, 2026-11-21T04:59:40Z: `2 nodes CardInsufficientMemory(gpu-1,gpu-2)`
     See it again: `kubectl -n ml get events --field-selector involvedObject.name=trainer-0`
@@ -25,7 +25,7 @@ why, cluster lab, 2026-11-21T05:00:00Z
     See it again: `kubectl -n kube-system logs hami-scheduler-7c9d -c vgpu-scheduler-extender | grep trainer-0`
   - Node gpu-1: `24k`
     See it again: `kubectl get node gpu-1`
-- `node-unregistered` (warning, suspected): gpu-3: the device plugin has registered no cards, so HAMi does not know the node.
+- `node-unregistered` (warning, suspected): gpu-3: the device plugin has registered no GPUs, so HAMi does not know the node.
   nodes: gpu-3
   - event, Pod ml/trainer-0, 2026-11-21T04:59:40Z: `2 nodes CardInsufficientMemory(gpu-1,gpu-2)`
 - `kubernetes-filter` (info, confirmed): 4 node(s) are lost to kubernetes itself, before HAMi is asked: node(s) had untolerated taint(s)

@@ -11,7 +11,7 @@ from bot.texts import Texts
 from tests.render import SAY, any_text, evidence, finding, report, reports, typical
 
 TYPICAL = """\
-WARNING  No usable card of gpu-1, gpu-2 has 24,000 MiB free; the largest free
+WARNING  No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free
          slice is 16,384 MiB on gpu-2.
 
   about    Pod ml/trainer-0, cluster lab
@@ -41,7 +41,7 @@ Next
      kubectl -n ml delete pod trainer-0
 
 Also found (evidence: -o json)
-  warning  gpu-3: the device plugin has registered no cards, so HAMi does not
+  warning  gpu-3: the device plugin has registered no GPUs, so HAMi does not
            know the node. [node-unregistered, suspected]
            -> Restart the device plugin on gpu-3 [changes the cluster]
               kubectl -n kube-system delete pod hami-plugin-x7k2p

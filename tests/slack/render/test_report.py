@@ -71,7 +71,7 @@ def test_the_verdict_leads_and_the_buttons_close():
     message = shown(typical())
     assert kinds(message)[:2] == ["header", "rich_text"]
     assert kinds(message)[-2:] == ["context", "actions"]
-    assert message.blocks[0]["text"]["text"].startswith("Warning: No usable card of gpu-1")
+    assert message.blocks[0]["text"]["text"].startswith("Warning: No usable GPU of gpu-1")
 
 
 def test_the_parts_stand_in_the_order_in_which_they_are_needed():
@@ -125,7 +125,7 @@ def test_a_command_that_several_steps_share_stands_once():
 
 def test_the_notification_reads_well_aloud():
     assert shown(typical()).text == (
-        "No usable card of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2.\n"
+        "No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2.\n"
         "Warning, Pod ml/trainer-0, cluster lab\n"
         "1. Ask for at most 16,384 MiB per card (gpu-2 would take it)\n"
         "2. Recreate the pod once it asks for less"
