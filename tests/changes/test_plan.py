@@ -210,7 +210,7 @@ def test_a_change_is_extended_up_to_the_longest_time_and_then_no_further() -> No
     after = apply_json_patch(after, whole[1])
     refused = plan_extension(after, open_on(after), NOW + LONGEST_S + 60, now=NOW + 60)
     assert isinstance(refused, Refusal)
-    assert str(refused.hint) == "it cannot be extended any further: once it is put back it can be raised anew"
+    assert str(refused.hint) == "it cannot be extended any further; after the revert you can make the change again"
 
 
 @pytest.mark.parametrize(("now", "wanted"), [("-v=5", "5"), ("-v=7", "5"), ("--v=5", "4")])

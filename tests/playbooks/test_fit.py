@@ -101,7 +101,7 @@ def test_a_pod_that_fits_is_told_where(tmp_path: Path) -> None:
 def test_a_pod_that_fits_only_where_kubernetes_drops_the_node_does_not_fit(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(taints=[TAINT])), pod())
     assert (codes(report), report.severity) == (["kubernetes-filter"], "warning")
-    assert "HAMi would give wl cards on 1 node (gpu-1)" in report.verdict
+    assert "HAMi would give wl GPUs on 1 node (gpu-1)" in report.verdict
 
 
 def test_a_pod_that_fits_nowhere_is_told_the_smallest_change(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_of_several_pods_those_that_fit_nowhere_come_first(tmp_path: Path) -> No
     pods = [pod("a"), pod("b", gpu(memory=9000)), pod("c", gpu(memory=9500)), pod("d")]
     report = ask(tmp_path, cluster(gpu_node(), used(10000)), *pods)
     assert codes(report) == ["fits-nowhere", "fits-nowhere", "fits", "fits"]
-    assert report.verdict == "2 of 4 pods fit on some node now, each taken alone."
+    assert report.verdict == "2 of 4 pods fit on some node now, each checked alone."
     assert (report.subject.kind, report.subject.namespace, report.subject.name) == ("Pods", "ml", "")
     assert len(commands(report)) <= 3
 

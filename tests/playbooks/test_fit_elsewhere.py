@@ -134,7 +134,7 @@ def test_several_obstacles_are_counted_and_a_long_claim_leaves_a_whole_verdict(t
     report = ask(tmp_path, cluster(*nodes, small), with_spec(pod(), containers=[asks]))
     assert cause(report).claim.endswith("1 Insufficient cpu (the pod requests 4, these nodes have at most 1).")
     assert report.verdict == (
-        "HAMi would give wl cards on 3 nodes, but Kubernetes drops them: "
+        "HAMi would give wl GPUs on 3 nodes, but Kubernetes drops them: "
         "2 node(s) had untolerated taint(s) (nvidia.com/gpu); 1 Insufficient cpu."
     )
 

@@ -82,7 +82,7 @@ def test_a_resource_that_no_node_offers_drops_every_node(tmp_path: Path) -> None
     path = written(tmp_path, pod(limits=gpu() | {"nvidia.com/gpumemory": "1000"}))
     report = ask(tmp_path, cluster(gpu_node()), path)
     assert (codes(report), report.severity) == (["kubernetes-filter"], "warning")
-    assert report.verdict.startswith("No node offers nvidia.com/gpumemory, which wl asks for")
+    assert report.verdict.startswith("No node offers nvidia.com/gpumemory, which wl requests")
     assert "1000" in [one.quote for one in cause(report).evidence]
     (action,) = cause(report).next_actions
     assert "Did you mean nvidia.com/gpumem?" in action.label
@@ -102,7 +102,9 @@ def test_more_cpu_than_a_node_has_is_told_with_both_figures(tmp_path: Path) -> N
     path = written(tmp_path, pod(limits=gpu() | {"cpu": "200"}))
     report = ask(tmp_path, cluster(gpu_node(allocatable={"cpu": "96"})), path)
     assert "Insufficient cpu (the pod requests 200, these nodes have at most 96)" in cause(report).claim
-    assert report.verdict.endswith("Kubernetes drops it: Insufficient cpu (the pod requests 200, these nodes have at most 96).")
+    assert report.verdict.endswith(
+        "Kubernetes drops it: Insufficient cpu (the pod requests 200, these nodes have at most 96)."
+    )
     assert {"200", "96"} <= {one.quote for one in cause(report).evidence}
     assert cause(report).next_actions[0].label.startswith("Request at most 96 of cpu")
 

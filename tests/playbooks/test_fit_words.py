@@ -255,9 +255,9 @@ def test_never_is_said_plainly_with_the_largest_there_is(tmp_path: Path) -> None
     )
     never = "is too large for any registered node, even an empty one: "
     for asked, why in (
-        ("1x80Gi", "no card has more than 40,960 MiB."),
-        ("3x1Gi", "no node has more than 2 cards."),
-        ("2x20Gi", "at most 2 cards on a node, 40,960 MiB on a card."),
+        ("1x80Gi", "no GPU has more than 40,960 MiB."),
+        ("3x1Gi", "no node has more than 2 GPUs."),
+        ("2x20Gi", "at most 2 GPUs on a node, 40,960 MiB on a GPU."),
     ):
         report = ask(tmp_path / asked, objects, asked)
         assert codes(report) == ["impossible-anywhere"]
@@ -268,7 +268,7 @@ def test_of_a_mig_card_every_instance_counts_as_one_that_a_pod_may_ask_for(tmp_p
     profile = {"name": "1g.10gb", "memoryMB": 9728, "placements": [{"start": at, "size": 1} for at in range(7)]}
     mig = card("GPU-gpu-1", 81920, type="NVIDIA A100-SXM4-80GB", count=7, mode="mig", migProfiles=[profile])
     report = ask(tmp_path, cluster(gpu_node("gpu-1", mig)), "8x1Gi")
-    assert report.verdict.endswith("no node has more than 7 cards or MIG instances.")
+    assert report.verdict.endswith("no node has more than 7 GPUs or MIG instances.")
     assert commands(report)[0] == "fit 7x1024Mi"
 
 
@@ -282,14 +282,14 @@ def test_a_verdict_with_many_reasons_is_a_whole_sentence(tmp_path: Path) -> None
     report = ask(tmp_path, objects, "1x15Gi", cores=100, type="T4")
     assert cause(report).claim.endswith("1 dropped by Kubernetes' own filters.")
     assert len(cause(report).claim) > 140
-    assert report.verdict.endswith("now: 8 with cards in use that are wanted whole; 1 for other reasons.")
+    assert report.verdict.endswith("now: 8 with GPUs in use (whole GPUs are needed); 1 for other reasons.")
 
 
 def test_cards_of_the_asked_type_that_are_too_small_even_empty_are_told_as_that(tmp_path: Path) -> None:
     large = card("GPU-gpu-2", 81920, type="NVIDIA A100")
     report = ask(tmp_path, cluster(gpu_node("gpu-1"), gpu_node("gpu-2", large)), "1x40Gi", type="T4")
     assert codes(report) == ["fits-nowhere"]
-    assert "nor would it on an empty one" in report.verdict
+    assert "not even on an empty one" in report.verdict
     assert commands(report)[0] == "fit 1x16384Mi --type T4"
     assert "fit 1x40960Mi" in commands(report)
     assert "Leave out --type (gpu-2 would take it)" in [one.label for one in cause(report).next_actions]
@@ -357,7 +357,7 @@ def test_every_node_is_accounted_for_in_words(tmp_path: Path) -> None:
     others = [gpu_node(f"v-{at}", card(f"GPU-v-{at}", type="NVIDIA V100")) for at in range(3)]
     report = ask(tmp_path, cluster(gpu_node(), *others, node("cpu-1"), used(16000)), "1x8Gi", type="T4")
     assert report.verdict == (
-        "1x8Gi fits on none of the 5 nodes now: 1 with too little free memory; 3 with cards of other types; "
+        "1x8Gi fits on none of the 5 nodes now: 1 with too little free memory; 3 with GPUs of other types; "
         "1 not registered with HAMi."
     )
 
@@ -366,7 +366,7 @@ def test_more_cards_of_a_type_than_a_node_has_are_told_as_that(tmp_path: Path) -
     four = gpu_node("v-1", *(card(f"GPU-v-{at}", type="NVIDIA V100") for at in range(4)))
     eight = gpu_node("t-1", *(card(f"GPU-t-{at}") for at in range(8)))
     report = ask(tmp_path, cluster(four, eight), "8x1Gi", type="V100")
-    assert report.verdict.endswith("nor would it on an empty one: no node has more than 4 V100 cards.")
+    assert report.verdict.endswith("not even on an empty one: no node has more than 4 V100 GPUs.")
 
 
 def test_mig_instances_that_are_too_small_do_not_count_as_cards(tmp_path: Path) -> None:
@@ -375,9 +375,9 @@ def test_mig_instances_that_are_too_small_do_not_count_as_cards(tmp_path: Path) 
     with_mig = gpu_node("m-1", card("GPU-m", 81920, mode="mig", count=7, migProfiles=placed, type="NVIDIA A100"))
     whole = gpu_node("w-1", *(card(f"GPU-w-{at}", 81920, type="NVIDIA A100") for at in range(2)))
     report = ask(tmp_path / "whole", cluster(with_mig, whole), "9")
-    assert report.verdict.endswith("no node has more than 2 cards.")
+    assert report.verdict.endswith("no node has more than 2 GPUs.")
     report = ask(tmp_path / "part", cluster(with_mig, whole), "9x5Gi")
-    assert report.verdict.endswith("no node has more than 7 cards or MIG instances.")
+    assert report.verdict.endswith("no node has more than 7 GPUs or MIG instances.")
 
 
 def test_the_quota_that_refuses_is_quoted_with_what_counts_against_it_and_no_other(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_node_that_is_not_ready_has_no_room(tmp_path: Path) -> None:
     one["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     report = ask(tmp_path, one)
     assert states(report) == ["node-not-ready"]
-    assert report.verdict == "No card of 1 is known to have room: 1 on nodes that are not ready."
+    assert report.verdict == "None of 1 GPUs is known to have room: 1 on nodes that are not ready."
 
 
 def test_a_mig_card_gives_its_largest_profile_that_has_a_place(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_mig_card_gives_its_largest_profile_that_has_a_place(tmp_path: Path) -
 def test_mig_before_2_10_is_not_judged_and_that_is_said(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node("gpu-1", card("GPU-0"), card("GPU-1", mode="mig")), version="2.9.0")
     assert states(report) == ["free", "unknown"]
-    assert report.verdict.startswith("1 of 2 cards can still take work (1 not judged)")
+    assert report.verdict.startswith("1 of 2 GPUs can still take work (1 not judged)")
     assert cause(report).confidence == "suspected"
     assert [gap.why for gap in report.gaps] == ["MIG templates of versions before 2.10"]
 
@@ -158,7 +158,7 @@ def test_the_answer_names_the_largest_slice_and_quotes_its_registration(tmp_path
     nodes = [gpu_node("gpu-1"), gpu_node("gpu-2", card("GPU-a", memory=81920, type=A100))]
     report = ask(tmp_path, *nodes, running("holder", "gpu-2", ("GPU-a", 40960, 0)))
     assert report.verdict == (
-        f"2 of 2 cards can still take work; the largest free slice is 40,960 MiB ({A100}) on gpu-2."
+        f"2 of 2 GPUs can still take work; the largest free slice is 40,960 MiB ({A100}) on gpu-2."
     )
     assert (codes(report), report.severity) == (["capacity"], "info")
     (evidence,) = cause(report).evidence
@@ -175,7 +175,7 @@ def test_a_registration_as_text_is_quoted_card_by_card(tmp_path: Path) -> None:
 
 def test_full_cards_are_a_warning_that_says_what_they_lack(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node(), running("holder", "gpu-1", ("GPU-gpu-1", 16384, 0)))
-    assert report.verdict == "No card of 1 is known to have room: 1 without free memory."
+    assert report.verdict == "None of 1 GPUs is known to have room: 1 without free memory."
     assert (codes(report), report.severity) == (["capacity"], "warning")
     assert "GPU-gpu-1,NVIDIA,16384,0:;" in quotes(report)
 
@@ -189,7 +189,7 @@ def test_memory_that_nobody_can_get_is_told_with_its_reasons(tmp_path: Path) -> 
     full = gpu_node("gpu-2", card("GPU-a", memory=10000))
     report = ask(tmp_path, gpu_node("gpu-1"), full, running("holder", "gpu-2", ("GPU-a", 4000, 100)))
     told = only(report, "stranded-capacity")
-    assert told.claim == "6,000 MiB are free on cards that can take no pod: 1 without free cores."
+    assert told.claim == "6,000 MiB are free on GPUs that can take no pod: 1 without free cores."
     assert (told.severity, told.scope.nodes) == ("warning", ("gpu-2",))
     assert "GPU-a,NVIDIA,4000,100:;" in [one.quote for one in told.evidence]
     assert commands(report) == ["gpus --node gpu-2"]
@@ -234,7 +234,7 @@ def test_cards_that_hami_dropped_are_shown_and_not_counted(tmp_path: Path) -> No
     lost = gpu_node("gpu-2", annotations=dead, allocatable={"nvidia.com/gpu": "0"}, labels={"gpu": "on"})
     report = ask(tmp_path, gpu_node("gpu-1"), lost)
     assert {row["state"]: row["memory free"] for row in table(report, "cards")} == {"free": "16384", "unregistered": ""}
-    assert report.verdict.startswith("1 of 1 cards")
+    assert report.verdict.startswith("1 of 1 GPUs")
     told = only(report, "node-unregistered")
     assert told.scope.nodes == ("gpu-2",)
     assert [one.quote for one in told.evidence] == [dead[HANDSHAKE]]
@@ -277,12 +277,12 @@ def test_an_unknown_type_is_answered_with_the_types_there_are(tmp_path: Path) ->
 
 def test_a_node_that_needs_no_cards_is_said_to_have_none(tmp_path: Path) -> None:
     assert ask(tmp_path, gpu_node(), node("cpu-1"), node="cpu-1").verdict == (
-        "cpu-1 has no cards registered with HAMi, and none are expected there."
+        "cpu-1 has no GPUs registered with HAMi, and none are expected there."
     )
 
 
 def test_a_cluster_without_cards_is_said_to_have_none(tmp_path: Path) -> None:
-    assert ask(tmp_path, node("cpu-1")).verdict == "No node has cards registered with HAMi."
+    assert ask(tmp_path, node("cpu-1")).verdict == "No node has GPUs registered with HAMi."
 
 
 # --------------------------------------------------------------------------------------------- what is not seen
@@ -291,7 +291,7 @@ def test_a_cluster_without_cards_is_said_to_have_none(tmp_path: Path) -> None:
 def test_without_the_pods_nothing_is_said_about_what_is_free(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node("gpu-1", card("GPU-0"), card("GPU-1", health=False)), missing=("pods",))
     assert codes(report) == ["not-enough-evidence"]
-    assert report.verdict == "2 cards with 32,768 MiB are registered; what is given of them was not seen."
+    assert report.verdict == "2 GPUs with 32,768 MiB are registered; what pods hold of them could not be read."
     assert states(report) == ["unknown", "unhealthy"]
     assert {(row["memory used"], row["memory free"]) for row in table(report, "cards")} == {("?", "?")}
     assert [row["largest slice"] for row in table(report, "largest free slice by type")] == ["?"]
@@ -323,7 +323,7 @@ def test_cards_of_other_vendors_are_said_not_to_be_counted(tmp_path: Path) -> No
     ]
     report = ask(tmp_path, gpu_node(annotations={"hami.io/node-register-Ascend910B3": json.dumps(ascend)}))
     assert [gap.why for gap in report.gaps] == [
-        "1 Ascend910B3 card: how HAMi counts this vendor's cards is not modelled"
+        "1 Ascend910B3 device: the bot does not model how HAMi counts this vendor's devices"
     ]
 
 

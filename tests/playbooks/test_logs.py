@@ -81,7 +81,7 @@ def test_the_newest_run_is_summed_up_by_hamis_own_reasons(tmp_path: Path) -> Non
     )
     assert codes(report) == ["card-insufficient-memory", "card-cordoned", "log-verbosity"]
     assert cause(report).claim == (
-        "HAMi filtered ml/wl 2 times in the 59 s that the log reaches back; at 04:59:05 it refused 3 of 4 nodes: "
+        "HAMi filtered ml/wl 2 times in the 59 s that the log covers; at 04:59:05 it refused 3 of 4 nodes: "
         "CardInsufficientMemory 2, CardCordoned 1."
     )
     assert (cause(report).scope.nodes, cause(report).severity) == (("gpu-1", "gpu-2"), "warning")
@@ -224,12 +224,12 @@ def test_nothing_in_the_log_says_why_that_may_be(tmp_path: Path) -> None:
 def test_a_log_that_begins_later_than_asked_for_says_how_far_it_was_looked_back(tmp_path: Path) -> None:
     report = ask(tmp_path, start(1), unfit("gpu-1", "1/1 CardCordoned", 1))
     assert "1 time in the " in report.verdict
-    assert " that the log reaches back; at 04:59:01" in report.verdict
+    assert " that the log covers; at 04:59:01" in report.verdict
 
 
 def test_a_node_that_is_refused_for_several_reasons_is_said_to_count_with_each(tmp_path: Path) -> None:
     report = ask(tmp_path, start(), unfit("gpu-1", "1/2 CardCordoned, 1/2 NumaNotFit"))
-    assert "it refused 1 of 1 node: NumaNotFit 1, CardCordoned 1 (a node counts with each of its reasons)." in (
+    assert "it refused 1 of 1 node: NumaNotFit 1, CardCordoned 1 (a node counts once for each of its reasons)." in (
         cause(report).claim
     )
 
@@ -253,7 +253,7 @@ def test_older_lines_than_asked_for_are_no_part_of_the_answer(tmp_path: Path) ->
     assert "1 time in 30s" in cause(report).claim
     none = ask(tmp_path, *log[:2], since="10s")
     assert codes(none)[0] == "not-in-log"
-    assert none.verdict.endswith("HAMi's newest lines about it are from 2026-11-21T04:59:01Z, before that.")
+    assert none.verdict.endswith("HAMi's newest lines about the pod are older, from 2026-11-21T04:59:01Z.")
     assert "its newest line about the pod is from 2026-11-21T04:59:01Z" in gaps(none)
 
 
@@ -276,7 +276,7 @@ def test_a_log_in_another_time_zone_is_said_to_be(tmp_path: Path) -> None:
     ahead = start().replace("04:59", "12:59"), unfit("n", "1/1 NumaNotFit").replace("04:59", "12:59")
     report = ask(tmp_path, *ahead)
     assert codes(report)[0] == "numa-not-fit"
-    assert "2 lines have a time that lies ahead" in gaps(report)
+    assert "2 lines have a time in the future" in gaps(report)
 
 
 def test_many_lines_are_left_out_but_the_newest(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_many_lines_are_left_out_but_the_newest(tmp_path: Path) -> None:
 def test_the_verbosity_is_quoted_with_what_a_higher_one_adds(tmp_path: Path) -> None:
     report = ask(tmp_path, start(), unfit("n", "1/1 NumaNotFit"))
     assert report.findings[-1].code == "log-verbosity"
-    assert "at -v=5 HAMi would also log each refused card" in report.findings[-1].claim
+    assert "at -v=5 HAMi would also log each refused GPU" in report.findings[-1].claim
     assert "-v=4" in quotes(report)
 
 

@@ -31,7 +31,7 @@ from tests.playbooks.world import (
 def test_a_healthy_cluster_gives_one_finding_that_is_no_warning(tmp_path: Path) -> None:
     report = ask(tmp_path, *healthy("gpu-1"), *healthy("gpu-2"), node("cpu-1"))
     assert (codes(report), report.severity, report.gaps) == (["nodes-healthy"], "info", ())
-    assert report.verdict == "2 GPU nodes are registered with HAMi (2 cards), and nothing is wrong with them."
+    assert report.verdict == "2 GPU nodes are registered with HAMi (2 GPUs), and nothing is wrong with them."
     assert report.tables == ()
 
 

@@ -42,7 +42,7 @@ def test_a_registration_that_lacks_its_plugin_is_one_finding_that_says_so(tmp_pa
     lost = node("gpu-2", labels={"gpu": "on"})
     report = ask(tmp_path, *healthy(), lost)
     assert faults(report) == ["node-unregistered"]
-    assert cause(report).claim.endswith("No device plugin pod is there.")
+    assert cause(report).claim.endswith("The node has no device plugin pod.")
 
 
 def test_nodes_with_the_same_cause_are_one_finding(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def test_pods_of_one_cause_are_one_finding_the_oldest_first(tmp_path: Path) -> N
     report = ask(tmp_path, *full(), *pods)
     assert codes(report) == ["card-insufficient-memory"]
     assert names(report) == ["c", "b", "a"]
-    assert report.verdict == "3 pods wait for one cause: card-insufficient-memory; the oldest is ml/c."
-    assert cause(report).claim.startswith("3 pods wait like ml/c, the oldest: ")
+    assert report.verdict == "3 pods are pending for one cause: card-insufficient-memory; the oldest is ml/c."
+    assert cause(report).claim.startswith("3 pods are pending like ml/c, the oldest: ")
     assert cause(report).scope.nodes == ("gpu-1",)
 
 
@@ -164,7 +164,7 @@ def test_a_crowd_is_judged_from_lists_and_not_one_by_one(tmp_path: Path) -> None
     events = [event(one, "FailedScheduling", none_of(1, "1 1/1 CardInsufficientMemory")) for one in pods]
     report = ask(tmp_path, *full(), *pods, *events)
     assert codes(report) == ["card-insufficient-memory"]
-    assert cause(report).claim.startswith("40 pods wait like ml/p39, ")
+    assert cause(report).claim.startswith("40 pods are pending like ml/p39, ")
 
 
 # --------------------------------------------------------------------------------------------------- who waits
@@ -173,7 +173,7 @@ def test_a_crowd_is_judged_from_lists_and_not_one_by_one(tmp_path: Path) -> None
 def test_a_cluster_where_nothing_waits_says_so(tmp_path: Path) -> None:
     report = ask(tmp_path, *full())
     assert codes(report) == ["nothing-pending"]
-    assert report.verdict == "No pod that asks for HAMi's cards is waiting."
+    assert report.verdict == "No pod that requests HAMi's GPUs is pending."
     assert (report.severity, report.tables, report.gaps) == ("info", (), ())
 
 
@@ -210,9 +210,7 @@ def test_one_namespace_is_asked_about_alone(tmp_path: Path) -> None:
 def test_a_namespace_in_which_nothing_was_seen_is_no_all_clear(tmp_path: Path) -> None:
     report = ask(tmp_path, *full(), too_large("a", namespace="training"), namespace="trainnig")
     assert (codes(report), report.severity) == (["not-found"], "warning")
-    assert report.verdict == (
-        "Namespace trainnig has no pod and no quota, or does not exist; did you mean training?"
-    )
+    assert report.verdict == ("Namespace trainnig has no pod and no quota, or does not exist; did you mean training?")
     assert commands(report) == ["pending -n training"]
     assert codes(ask(tmp_path, *full(), quota(namespace="new", gpumem=1000), namespace="new")) == ["nothing-pending"]
     assert cause(ask(tmp_path, *full(), namespace="qqq")).claim.startswith("Namespace qqq has no pod and no quota")

@@ -100,10 +100,10 @@ def test_kubernetes_counts_what_is_written_and_the_difference_is_explained_pod_b
     report = ask(tmp_path, cluster(NODE, own, *pods))
     assert codes(report) == ["quota", "quota-differs"]
     assert report.findings[1].claim == (
-        "Of nvidia.com/gpumem in ml HAMi counts 14,292, Kubernetes 3,800: "
-        "1 pod with several cards, which HAMi multiplies (+3,000); "
-        "1 pod that names no amount, of which HAMi counts what it was given (+8,192); "
-        "1 pod without cards yet, which only Kubernetes counts (-700)."
+        "HAMi counts 14,292 of nvidia.com/gpumem in ml, Kubernetes counts 3,800: "
+        "1 pod with several GPUs, which HAMi multiplies (+3,000); "
+        "1 pod that names no amount: HAMi counts what it got (+8,192); "
+        "1 pod without GPUs yet, which only Kubernetes counts (-700)."
     )
     row = rows(report)["ml", "gpumem"]
     assert (row["Kubernetes limit"], row["Kubernetes counts"], row["HAMi limit"]) == ("20000", "3800", "none")
@@ -112,7 +112,7 @@ def test_kubernetes_counts_what_is_written_and_the_difference_is_explained_pod_b
 def test_that_kubernetes_shows_no_use_of_a_limits_key_is_told(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": "10k"}, {}), holds("one", 500)))
     assert codes(report) == ["quota", "quota-differs"]
-    assert "only HAMi counts it, 500 of 10k" in report.findings[1].claim
+    assert "Only HAMi counts this use: 500 of 10k" in report.findings[1].claim
 
 
 def test_a_memory_factor_scales_the_limit(tmp_path: Path) -> None:
@@ -125,9 +125,9 @@ def test_namespaces_without_a_quota_come_last_and_are_said_to_have_none(tmp_path
     report = ask(tmp_path, objects)
     assert [key for key in rows(report) if key[1] == "gpumem"] == [("ml", "gpumem"), ("dev", "gpumem")]
     assert rows(report)["dev", "gpumem"]["HAMi limit"] == "none"
-    assert "1 more uses cards without one" in report.verdict
+    assert "1 more uses GPUs without one" in report.verdict
     alone = ask(tmp_path, objects, "dev")
-    assert alone.verdict == "dev has no quota on HAMi's resources; its pods hold 500 MiB of card memory."
+    assert alone.verdict == "dev has no quota on HAMi's resources; its pods hold 500 MiB of GPU memory."
 
 
 def test_a_cluster_without_quotas_is_told_as_that(tmp_path: Path) -> None:
@@ -144,16 +144,14 @@ def test_a_quota_on_other_resources_is_no_concern(tmp_path: Path) -> None:
 def test_a_namespace_where_nothing_is_gets_a_near_name(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, holds("a", 500, namespace="training")), "trainnig")
     assert (codes(report), report.severity) == (["not-found"], "warning")
-    assert report.verdict == (
-        "Namespace trainnig has no pod and no quota, or does not exist; did you mean training?"
-    )
+    assert report.verdict == ("Namespace trainnig has no pod and no quota, or does not exist; did you mean training?")
     assert commands(report) == ["quota training"]
 
 
 def test_a_namespace_without_cards_and_quotas_is_no_warning(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, pod("web", {"cpu": "1"}, namespace="web")), "web")
     assert (codes(report), report.severity) == (["not-found"], "info")
-    assert report.verdict == "web has no quota on HAMi's resources, and no pod there holds a card."
+    assert report.verdict == "web has no quota on HAMi's resources, and no pod there holds a GPU."
 
 
 # ------------------------------------------------------------------------------------------------------ problems
@@ -190,7 +188,7 @@ def test_before_2_7_hami_holds_nobody_against_a_quota(tmp_path: Path) -> None:
     objects = cluster(NODE, quota({"limits/gpumem": 1000}), holds("a", 5000), version="2.6.1")
     report = ask(tmp_path, objects)
     assert codes(report) == ["quota-not-enforced"]
-    assert "HAMi 2.6.1 knows no quotas" in report.verdict
+    assert "HAMi 2.6.1 does not support quotas" in report.verdict
     memory = rows(report)["ml", "gpumem"]
     assert (memory["HAMi limit"], memory["HAMi counts"], memory["HAMi %"]) == ("none", "5000", "")
     assert commands(report) == ["status"]
@@ -205,7 +203,7 @@ def test_a_limit_of_zero_is_none_before_2_10_and_refuses_everybody_since(tmp_pat
 def test_a_limit_that_is_no_whole_number_is_ignored_by_hami(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": "1500m"})))
     assert codes(report) == ["quota-not-enforced"]
-    assert "1500m: HAMi reads whole numbers only" in report.verdict
+    assert "1500m: HAMi reads only whole numbers" in report.verdict
 
 
 def test_of_several_quotas_with_one_key_only_one_holds(tmp_path: Path) -> None:
@@ -230,7 +228,7 @@ def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Pat
     report = ask(tmp_path, cluster(NODE, FULL, HELD, *waiting))
     assert codes(report)[0] == "resource-quota-not-fit"
     assert report.verdict == (
-        "2 pods wait for the quota of ml (8,000 of 9,000 nvidia.com/gpumem used, the oldest asks 2,000): first, later."
+        "The quota of ml keeps 2 pods pending (8,000 of 9,000 nvidia.com/gpumem used, the oldest requests 2,000): first, later."
     )
     assert kept_out(report) == ["first", "later"]
     assert commands(report)[0] == "why ml/first"
@@ -239,7 +237,9 @@ def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Pat
 
 def test_one_pod_alone_is_told_with_what_it_asks_for(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))), "ml")
-    assert report.verdict == ("only waits for the quota of ml: 8,000 of 9,000 nvidia.com/gpumem used, 2,000 asked.")
+    assert report.verdict == (
+        "The quota of ml keeps only pending: 8,000 of 9,000 nvidia.com/gpumem used, 2,000 requested."
+    )
 
 
 def test_a_pod_that_is_kept_out_may_ask_for_less_or_the_quota_be_raised(tmp_path: Path) -> None:
@@ -264,14 +264,14 @@ def test_of_two_quotas_with_one_key_none_is_said_to_be_the_one_to_raise(tmp_path
 def test_a_quota_on_cores_keeps_out_too(tmp_path: Path) -> None:
     cores = quota({"limits/gpucores": 50})
     report = ask(tmp_path, cluster(NODE, cores, pod("only", gpu(memory=1000, cores=60))))
-    assert report.verdict == ("only waits for the quota of ml: 0 of 50 nvidia.com/gpucores used, 60 asked.")
+    assert report.verdict == ("The quota of ml keeps only pending: 0 of 50 nvidia.com/gpucores used, 60 requested.")
 
 
 def test_a_share_of_a_card_is_held_against_the_quota_by_what_it_comes_to(tmp_path: Path) -> None:
     share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
     report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("half", share)))
     assert report.verdict == (
-        "half waits for the quota of ml: 8,000 of 9,000 nvidia.com/gpumem used, a share of a card asked."
+        "The quota of ml keeps half pending: 8,000 of 9,000 nvidia.com/gpumem used, a share of a GPU requested."
     )
 
 
@@ -308,7 +308,7 @@ def test_of_many_namespaces_the_waiting_pods_are_named_though_the_others_are_not
     assert rows(report)["ml", "gpumem"]["pods ask for"] == ""
     (gap,) = [one for one in report.gaps if one.source == "pods"]
     assert gap.why == (
-        "21 namespaces with many pods have a quota: what these ask for was not read, only what HAMi counts"
+        "21 namespaces with a quota have too many pods: the bot read what HAMi counts, not what the pods request"
     )
 
 
@@ -420,7 +420,7 @@ def test_without_quotas_or_holders_no_amount_is_claimed(tmp_path: Path) -> None:
         )
     )
     report = playbook.diagnose(snapshot, Texts("en"))
-    assert report.verdict == "There is no quota on HAMi's resources; who holds cards was not seen."
+    assert report.verdict == "There is no quota on HAMi's resources; which pods hold GPUs could not be read."
 
 
 def test_an_unknown_version_makes_everything_suspected(tmp_path: Path) -> None:

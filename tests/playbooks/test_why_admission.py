@@ -42,7 +42,9 @@ def refused_deployment(why: str) -> list[Object]:
 def test_a_deployment_whose_pod_the_webhook_refused_is_told_why(tmp_path: Path, asked: str) -> None:
     report = ask(tmp_path, refused_deployment(DENIED + "pod has node assigned"), asked)
     assert codes(report) == ["admission-denied"]
-    assert "HAMi's webhook refused it (pod has node assigned); its owner is ReplicaSet trainer-6d5f7c9b8" in report.verdict
+    assert (
+        "HAMi's webhook refused it (pod has node assigned); its owner is ReplicaSet trainer-6d5f7c9b8" in report.verdict
+    )
     assert report.findings[0].evidence[0].quote.endswith("denied the request: pod has node assigned")
     assert "nodeSelector" in cause(report).next_actions[0].label
 

@@ -60,7 +60,9 @@ def test_a_lock_with_a_live_owner_is_held(tmp_path: Path, version: str) -> None:
     assert not any(action.changes_cluster for action in found.next_actions)
 
 
-@pytest.mark.parametrize(("version", "claim"), [("2.6.1", "keeps the lock until"), ("2.7.1", "the next bind releases the lock")])
+@pytest.mark.parametrize(
+    ("version", "claim"), [("2.6.1", "keeps the lock until"), ("2.7.1", "the next bind releases the lock")]
+)
 def test_a_lock_whose_owner_is_gone_dangles(tmp_path: Path, version: str, claim: str) -> None:
     report = refused_by(tmp_path, f"{ago(40)},ml,other", version)
     assert codes(report) == ["node-lock-dangling"]

@@ -57,7 +57,7 @@ def test_a_node_says_what_is_free_on_it() -> None:
     assert lines(*cards, card("1000", node="node-2", state="no-memory"), card("?", node="n3", state="unknown")) == [
         "gpu-1   ▃·x  1,750 MiB free",
         "node-2  █    none free",
-        "n3      ?    not known",
+        "n3      ?    unknown",
     ]
 
 

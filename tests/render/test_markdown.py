@@ -54,7 +54,7 @@ why, cluster lab, 2026-11-21T05:00:00Z
 | unfit | 8/8 CardInsufficientMemory | 2 | gpu-1, gpu-2 |
 | unfit | node unregistered | 1 | gpu-3 |
 
-### Could not be seen
+### Could not be read
 
 - quotas: GET resourcequotas: HTTP 403
   - grant list on resourcequotas in ml

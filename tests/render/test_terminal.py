@@ -17,7 +17,7 @@ WARNING  No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free
   about    Pod ml/trainer-0, cluster lab
   finding  card-insufficient-memory, confirmed
   nodes    gpu-1, gpu-2
-  seen     2026-11-21 05:00:00 UTC
+  read at  2026-11-21 05:00:00 UTC
 
 Evidence
   event, Pod ml/trainer-0, 04:59:40 UTC, 20 s earlier
@@ -55,7 +55,7 @@ Candidate nodes
   unfit    8/8 CardInsufficientMemory      2  gpu-1, gpu-2
   unfit    node unregistered               1  gpu-3
 
-Could not be seen
+Could not be read
   - quotas: GET resourcequotas: HTTP 403
     -> grant list on resourcequotas in ml
 """
@@ -177,7 +177,7 @@ def test_an_empty_quote_is_seen_to_be_empty():
 
 def test_a_gap_without_a_hint_is_one_line():
     assert plain(report(finding(), gaps=(Gap("nodes", "timed out"),))).endswith(
-        "Could not be seen\n  - nodes: timed out\n"
+        "Could not be read\n  - nodes: timed out\n"
     )
 
 

@@ -25,7 +25,7 @@ from tests.slack.bot import POD, Mode, a_bot, settings
 QUESTION = f"why ml/{POD}"
 NEW, OLD = "hami-2.10", "hami-2.7.1"
 FOUND = "20,000 MiB"
-WHICH = "Which cluster is meant?"
+WHICH = "Which cluster do you mean?"
 BOTH = {"prod": NEW, "staging": OLD}
 
 

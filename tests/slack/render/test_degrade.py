@@ -50,7 +50,7 @@ def test_sections_still_say_everything_of_a_usual_answer():
         "Warning: No usable card",
         "    gpus --node gpu-2",
         "kubectl -n ml delete pod trainer-0",
-        "Could not be seen: quotas",
+        "Could not be read: quotas",
     ):
         assert part in told
 

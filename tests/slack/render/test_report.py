@@ -76,7 +76,7 @@ def test_the_verdict_leads_and_the_buttons_close():
 
 def test_the_parts_stand_in_the_order_in_which_they_are_needed():
     told = "\n".join(texts(shown(typical())))
-    marks = ["Warning: ", "About:", "Next", "Evidence", "Also found", "Could not be seen: "]
+    marks = ["Warning: ", "About:", "Next", "Evidence", "Also found", "Could not be read: "]
     places = [told.index(mark) for mark in [*marks, "Not shown here", "Seen 2026", "Look again", "Post to channel"]]
     assert places == sorted(places)
 
