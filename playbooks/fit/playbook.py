@@ -70,8 +70,12 @@ def request(
     if words:
         return Request((), read_card_words(words, cores, type.strip()), namespace or DEFAULT_NAMESPACE)
     if not file:
-        what = "cards or a manifest" if cores is None and not type else "the number of cards, and the memory of each"
-        raise UsageError(f"fit needs {what}", hint="Name the cards, or a manifest with -f.", example=EXAMPLE)
+        what = (
+            "a number of GPUs or a manifest"
+            if cores is None and not type
+            else "the number of GPUs, and the memory of each"
+        )
+        raise UsageError(f"fit needs {what}", hint="Name the GPUs, or a manifest with -f.", example=EXAMPLE)
     pods = read_pods(file)
     return Request(tuple(_named(pod, number, namespace) for number, pod in enumerate(pods, 1)), None, namespace)
 

@@ -280,7 +280,7 @@ def test_a_change_whose_record_could_not_be_read_again_is_refused() -> None:
         deployment(args=["-v=4"]), LEVEL._replace(because="x" * 70_000), now=NOW, change_id="c", version=None
     )
     assert isinstance(answer, Refusal)
-    assert "readable" in str(answer.why)
+    assert "too long to read back" in str(answer.why)
 
 
 def test_half_a_character_in_the_reason_is_no_obstacle() -> None:

@@ -228,7 +228,7 @@ def test_a_cluster_without_nodes_fits_nothing(tmp_path: Path) -> None:
 
 
 def test_no_file_is_a_wrong_command() -> None:
-    with pytest.raises(UsageError, match="needs cards or a manifest"):
+    with pytest.raises(UsageError, match="needs a number of GPUs or a manifest"):
         find("fit").request(file=())
 
 

@@ -123,7 +123,7 @@ def test_a_number_that_is_small_for_mib_is_told_apart_from_one_that_is_not() -> 
 def test_fit_alone_names_both_that_it_takes() -> None:
     with pytest.raises(UsageError) as refused:
         find("fit").request()
-    assert refused.value.message == "fit needs cards or a manifest"
+    assert refused.value.message == "fit needs a number of GPUs or a manifest"
 
 
 def test_a_mistaken_unit_gets_the_right_one() -> None:
@@ -135,7 +135,7 @@ def test_a_mistaken_unit_gets_the_right_one() -> None:
 def test_cards_and_a_manifest_exclude_each_other() -> None:
     with pytest.raises(UsageError, match="a manifest says itself"):
         find("fit").request(file=["x"], cards="1")
-    with pytest.raises(UsageError, match="number of cards"):
+    with pytest.raises(UsageError, match="number of GPUs"):
         find("fit").request(cores=30)
 
 
@@ -292,12 +292,12 @@ def test_cards_of_the_asked_type_that_are_too_small_even_empty_are_told_as_that(
     assert "not even on an empty one" in report.verdict
     assert commands(report)[0] == "fit 1x16384Mi --type T4"
     assert "fit 1x40960Mi" in commands(report)
-    assert "Leave out --type (gpu-2 would take it)" in [one.label for one in cause(report).next_actions]
+    assert "Leave out --type (gpu-2 would take the pod)" in [one.label for one in cause(report).next_actions]
 
 
 def test_a_whole_card_that_is_not_free_may_be_shared(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(), used(6384)), "1")
-    assert "Share a card: ask for at most 10,000 MiB" in cause(report).next_actions[0].label
+    assert "Share a GPU: request at most 10,000 MiB" in cause(report).next_actions[0].label
     assert commands(report)[0] == "fit 1x10000Mi"
 
 

@@ -228,7 +228,8 @@ def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Pat
     report = ask(tmp_path, cluster(NODE, FULL, HELD, *waiting))
     assert codes(report)[0] == "resource-quota-not-fit"
     assert report.verdict == (
-        "The quota of ml keeps 2 pods pending (8,000 of 9,000 nvidia.com/gpumem used, the oldest requests 2,000): first, later."
+        "The quota of ml keeps 2 pods pending (8,000 of 9,000 nvidia.com/gpumem used, the oldest requests 2,000): "
+        "first, later."
     )
     assert kept_out(report) == ["first", "later"]
     assert commands(report)[0] == "why ml/first"
@@ -246,7 +247,7 @@ def test_a_pod_that_is_kept_out_may_ask_for_less_or_the_quota_be_raised(tmp_path
     report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))))
     look, smaller, more = cause(report).next_actions
     assert look.command == "why ml/only"
-    assert smaller.label.startswith("Ask for at most 1,000 MiB per card")
+    assert smaller.label.startswith("Request at most 1,000 MiB per GPU")
     assert more.label == "Raise limits.nvidia.com/gpumem of quota ml/cards to 10,000, which only needs"
     assert more.command == (
         "kubectl -n ml patch resourcequota cards --type merge -p "

@@ -97,7 +97,7 @@ def test_a_type_that_no_card_has(tmp_path: Path) -> None:
     report = refusal(tmp_path, "1/1 CardTypeMismatch", wants, gpu_node())
     assert codes(report) == ["card-type-mismatch"]
     assert "(H100)" in report.verdict
-    assert "Drop the type annotations" in cause(report).next_actions[0].label
+    assert "Remove the type annotations" in cause(report).next_actions[0].label
 
 
 def test_a_uuid_that_no_card_has(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_quota_of_memory_tells_its_figures_and_where_to_look(tmp_path: Path) -
         tmp_path, "1/1 ResourceQuotaNotFit", pod(limits=gpu(memory=4000)), gpu_node(), holder(9000), quota(gpumem=10000)
     )
     assert codes(report) == ["resource-quota-not-fit"]
-    assert "nvidia.com/gpumem exceeded: 9,000 of 10,000 used, 1 x 4,000 MiB requested" in report.verdict
+    assert "nvidia.com/gpumem exceeded: 9,000 of 10,000 used, 1 x 4,000 MiB asked" in report.verdict
     assert "10000" in quotes(report)
     assert "quota ml" in commands(report)
 
@@ -179,7 +179,7 @@ def test_a_quota_of_cores_is_told_in_cores(tmp_path: Path) -> None:
     unrelated["spec"]["hard"] = {"pods": "10"}
     report = refusal(tmp_path, "1/1 ResourceQuotaNotFit", waiting, gpu_node(), unrelated, quota(gpucores=50))
     assert codes(report) == ["resource-quota-not-fit"]
-    assert "nvidia.com/gpucores exceeded: 0 of 50 used, 60 requested" in report.verdict
+    assert "nvidia.com/gpucores exceeded: 0 of 50 used, 60 asked" in report.verdict
     assert {"50", "60"} <= set(quotes(report))
 
 

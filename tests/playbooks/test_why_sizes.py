@@ -43,13 +43,13 @@ def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_woul
     expected = "Waiting will not help: no GPU of gpu-1 has 20,000 MiB, even empty: at most 15,360 MiB (NVIDIA small)."
     assert report.verdict == expected
     assert any('"devmem": 15360' in quote for quote in quotes(report))
-    assert labels_of(report)[0] == "Loosen the pod's nodeSelector (pool): gpu-2 would take it now"
-    assert "at most 15,360 MiB per card" in labels_of(report)[1]
+    assert labels_of(report)[0] == "Loosen the pod's nodeSelector (pool): gpu-2 would take the pod now"
+    assert "at most 15,360 MiB per GPU" in labels_of(report)[1]
 
 
 def test_a_node_affinity_is_loosened_as_well(tmp_path: Path) -> None:
     report = asked(tmp_path, pod(limits=gpu(memory=20000), affinity=AFFINITY), small(), large())
-    assert labels_of(report)[0] == "Loosen the pod's node affinity: gpu-2 would take it now"
+    assert labels_of(report)[0] == "Loosen the pod's node affinity: gpu-2 would take the pod now"
 
 
 def test_nodes_that_would_not_take_it_either_are_not_offered(tmp_path: Path) -> None:

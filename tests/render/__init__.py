@@ -65,7 +65,7 @@ def typical() -> Report:
             evidence(source="node", object="Node gpu-1", at=None, quote="24k", command="kubectl get node gpu-1"),
         ),
         next_actions=(
-            NextAction("Ask for at most 16,384 MiB per card (gpu-2 would take it)", "gpus --node gpu-2"),
+            NextAction("Request at most 16,384 MiB per GPU (gpu-2 would take the pod)", "gpus --node gpu-2"),
             NextAction("Recreate the pod once it asks for less", "kubectl -n ml delete pod trainer-0", True),
         ),
     )

@@ -34,7 +34,7 @@ why, cluster lab, 2026-11-21T05:00:00Z
 
 ### Next
 
-- Ask for at most 16,384 MiB per card (gpu-2 would take it)
+- Request at most 16,384 MiB per GPU (gpu-2 would take the pod)
   ```sh
   hami-bot gpus --node gpu-2
   ```

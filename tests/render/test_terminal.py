@@ -35,7 +35,7 @@ Evidence
     kubectl get node gpu-1
 
 Next
-  1. Ask for at most 16,384 MiB per card (gpu-2 would take it)
+  1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod)
      hami-bot gpus --node gpu-2
   2. Recreate the pod once it asks for less [changes the cluster]
      kubectl -n ml delete pod trainer-0
@@ -108,13 +108,13 @@ def test_a_healthy_answer_is_short():
         "INFO  ml/trainer-0 is running on gpu-1.\n\n"
         "  about    Pod ml/trainer-0, cluster lab\n"
         "  finding  running, confirmed\n"
-        "  seen     2026-11-21 05:00:00 UTC\n"
+        "  read at  2026-11-21 05:00:00 UTC\n"
     )
 
 
 def test_a_report_without_findings_is_its_verdict():
     nothing = report(verdict="No pod is pending.", subject=Subject("Cluster", "", ""))
-    assert plain(nothing).startswith("INFO  No pod is pending.\n\n  about  Cluster, cluster lab\n")
+    assert plain(nothing).startswith("INFO  No pod is pending.\n\n  about    Cluster, cluster lab\n")
 
 
 def test_a_claim_that_the_verdict_cuts_off_is_told_in_full():

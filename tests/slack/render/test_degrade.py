@@ -47,7 +47,7 @@ def test_sections_still_say_everything_of_a_usual_answer():
     _, second, _ = degraded(with_table())
     told = "\n".join(texts(second))
     for part in (
-        "Warning: No usable card",
+        "Warning: No usable GPU",
         "    gpus --node gpu-2",
         "kubectl -n ml delete pod trainer-0",
         "Could not be read: quotas",

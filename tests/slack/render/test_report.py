@@ -77,7 +77,7 @@ def test_the_verdict_leads_and_the_buttons_close():
 def test_the_parts_stand_in_the_order_in_which_they_are_needed():
     told = "\n".join(texts(shown(typical())))
     marks = ["Warning: ", "About:", "Next", "Evidence", "Also found", "Could not be read: "]
-    places = [told.index(mark) for mark in [*marks, "Not shown here", "Seen 2026", "Look again", "Post to channel"]]
+    places = [told.index(mark) for mark in [*marks, "Not shown here", "Read at 2026", "Look again", "Post to channel"]]
     assert places == sorted(places)
 
 
@@ -127,7 +127,7 @@ def test_the_notification_reads_well_aloud():
     assert shown(typical()).text == (
         "No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on gpu-2.\n"
         "Warning, Pod ml/trainer-0, cluster lab\n"
-        "1. Ask for at most 16,384 MiB per card (gpu-2 would take it)\n"
+        "1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod)\n"
         "2. Recreate the pod once it asks for less"
     )
 
