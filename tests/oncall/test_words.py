@@ -48,7 +48,7 @@ def test_it_is_understood(words: str, asked: Asked) -> None:
 def test_what_is_not_understood_gets_an_example(words: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_words(_words(words))
-    assert "@hami-bot triage" in caught.value.hint
+    assert "@hami-bot triage" in caught.value.example
 
 
 @pytest.mark.parametrize(
