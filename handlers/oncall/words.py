@@ -190,7 +190,7 @@ def read_mute(words: Sequence[str]) -> tuple[float, str]:
 
 def _wrong(message: str, example: str = "triage ack") -> UsageError:
     verb, deed, *rest = example.split()
-    hint = f"Outside the incident's thread, add its id: /hami {' '.join((verb, deed, _SOME_ID, *rest))}"
+    hint = f"Outside the incident's thread, add its id: /hami {' '.join((verb, deed, _SOME_ID, *rest))}."
     if deed == "handover":  # to a person, whom a command cannot name
         hint = "Use a mention in the incident's thread."
     return UsageError(message, hint=hint, example=f"@hami-bot {example}")

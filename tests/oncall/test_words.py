@@ -66,7 +66,8 @@ def test_an_example_for_a_command_has_an_id_and_is_understood() -> None:
     assert asked.incident
     with pytest.raises(UsageError) as caught:
         read_words(["triage", "akc"])
-    assert read_words(caught.value.hint.partition("/hami ")[2].split()) == Asked("ack", asked.incident)
+    with_id = caught.value.advice.partition("/hami ")[2].removesuffix(".")
+    assert read_words(with_id.split()) == Asked("ack", asked.incident)
 
 
 @pytest.mark.parametrize("verb", ["triage", "oncall"])
