@@ -138,7 +138,8 @@ def test_in_a_thread_about_one_pod_it_need_not_be_named(tmp_path: Path) -> None:
         await world.slack.mention("ada", ROOM, "why", thread_ts=head["ts"])
 
         def answers() -> list[str]:  # after the evidence
-            return [one["ts"] for one in world.slack.messages(ROOM, "ada", head["ts"]) if "Ask for" in text(one)][1:]
+            thread = world.slack.messages(ROOM, "ada", head["ts"])
+            return [one["ts"] for one in thread if "Request at most" in text(one)][1:]
 
         await world.slack.wait_for(answers)
 

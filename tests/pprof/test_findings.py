@@ -91,7 +91,7 @@ def test_an_idle_process_is_told_to_take_mutex_or_goroutine_instead() -> None:
 def test_many_goroutines_in_one_place_are_no_leak_yet() -> None:
     (crowd,) = explain(taken("before.goroutine"), SAY)
     assert "1,000 of 1,853 goroutines wait at main.leakOnChan (channel receive)" in crowd.claim
-    assert "proves no leak" in crowd.claim
+    assert "One profile does not prove a leak" in crowd.claim
 
 
 def test_goroutines_that_grow_are_a_suspected_leak() -> None:
@@ -134,14 +134,14 @@ def test_what_vanished_between_versions_is_named() -> None:
 
 def test_another_share_for_the_garbage_collector_is_told() -> None:
     found = by_code(explain_change([taken("before.cpu"), taken("after.cpu")], SAY))
-    assert found["profile-gc-changed"].claim == "The garbage collector's part went from 7.6% to 12.6%."
+    assert found["profile-gc-changed"].claim == "The garbage collector's share went from 7.6% to 12.6%."
     assert found["profile-unlike-program"].claim == "The programs differ: podwatch, podwatch-stripped."
 
 
 def test_a_mutex_profile_without_samples_says_why() -> None:
     (nothing,) = explain(made(Writer("contentions", "delay").bytes()), SAY)
     assert nothing.code == "profile-empty"
-    assert "Go counts it only in programs that ask for it" in nothing.claim
+    assert "Go counts waiting only in programs that turn it on" in nothing.claim
 
 
 def rate_limited() -> bytes:

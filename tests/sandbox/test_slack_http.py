@@ -128,7 +128,7 @@ def test_a_delivery_is_replayed_byte_for_byte_later() -> None:
             app.router.add_post("/", take)
             async with Served(app) as server:
                 slack.request_url, slack.delivery = server.url, "http"
-                slack.faults.append(Fault("replay", "delivery/slash_commands", seconds=180))
+                slack.faults.append(Fault("replay", "delivery/slash_commands", seconds=60))
                 await slack.command("ada", ONCALL, "why")
                 assert len(seen) == 1
                 await slack.clock.advance(60)
