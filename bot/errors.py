@@ -63,7 +63,7 @@ class WhichCluster(UsageError):  # noqa: N818  # what the person is asked
     def __init__(self, clusters: Sequence[str]) -> None:
         names = ", ".join(clusters)
         hint = f"Configured clusters: {names}. Add one, for example: --cluster {clusters[0]}"
-        super().__init__("there is more than one cluster, and none was named", hint=hint)
+        super().__init__("there are several clusters, and the question names none", hint=hint)
         self.clusters = tuple(clusters)
         self.worded("which-cluster", names=names, one=clusters[0])
 

@@ -174,4 +174,4 @@ def test_a_digest_counts_what_waits_as_pending_does(version: str) -> None:
     said = {one.verb: report_of(one).verdict for one in QUESTIONS if (one.version, one.name) == (version, "all")}
     counted = re.match(r"(\d+) pods are pending for (\d+) cause", said["pending"])
     assert counted
-    assert said["digest"].startswith(f"{counted[1]} pods wait for {counted[2]} cause")
+    assert said["digest"].startswith(f"{counted[1]} pods are pending for {counted[2]} causes")

@@ -31,10 +31,10 @@ BUSY_AT_ONCE = 2
 _UNCLAIMED_KEPT = 1000
 _SLOW_CLUSTER, _NO_PLACE, _SLOW_STEP = "overdue-cluster", "overdue-place", "overdue-step"
 _HINTS = {
-    _SLOW_CLUSTER: "Ask again; if it stays so, the cluster answers slowly.",
-    _NO_PLACE: "Other answers kept the bot busy, and this one was not begun. "
-    "Ask again; if it stays so, restart the bot.",
-    _SLOW_STEP: f"The cluster was read, and working out the answer took too long. {REPORT}",
+    _SLOW_CLUSTER: "Ask again; if the timeout repeats, the cluster answers slowly.",
+    _NO_PLACE: "The bot was busy with other answers and did not start this one. "
+    "Ask again; if the timeout repeats, restart the bot.",
+    _SLOW_STEP: f"The bot read the cluster, but working out the answer took too long. {REPORT}",
 }
 """What held an answer up, as its text is named, and what to do about it."""
 

@@ -212,10 +212,10 @@ async def _one_case(place: Place, asked: str, at: int, when: When) -> None:
     [(state,)] = place.rows(f"select state from approvals where id = '{key}'")  # our own
     card = place.cards()[f"change:{key}"]
     if asked == "a raise":
-        truth = BEGUN if record else ("Waits for approval",) if state == "pending" else NOT_BEGUN
+        truth = BEGUN if record else ("Pending approval",) if state == "pending" else NOT_BEGUN
     else:
         longer = bool(record and record.get("extended"))
-        truth = ("Approved and done",) if longer else ("Waits for approval", "Approved, but not done")
+        truth = ("Approved and done",) if longer else ("Pending approval", "Approved, but not done")
         own = place.cards()[f"change:{record['id']}"]
         assert own.startswith(("Extended", "In effect"))
         assert f"until {record['at']}" in own
@@ -288,7 +288,7 @@ def test_killed_while_it_expires_it_is_told_once_that_nobody_approved_it(
                 with pytest.raises(Killed):
                     await _late(place, Steps(at, when))
                 await _goes_on(place, 700)
-                assert place.cards()[f"change:{key}"].startswith("Nobody approved it in time")
+                assert place.cards()[f"change:{key}"].startswith("Nobody approved in time")
                 assert place.rows("select count(*) from audit where outcome = 'expired'") == [(1,)]
             return len(points)
 
@@ -311,7 +311,7 @@ def test_killed_while_it_is_refused_the_card_tells_what_was_decided(
                     await _refuse(place, key, Steps(at, when))
                 await _goes_on(place, 15)
                 [(state,)] = place.rows(f"select state from approvals where id = '{key}'")  # our own
-                headline = {"pending": "Waits for approval", "refused": "Not approved"}[state]
+                headline = {"pending": "Pending approval", "refused": "Not approved"}[state]
                 assert place.cards()[f"change:{key}"].startswith(headline)
                 told = place.rows("select count(*) from audit where outcome = 'refused-by-approver'")
                 assert told == [(int(state == "refused"),)]

@@ -22,7 +22,7 @@ TARGET = f"{NAMESPACE}/{NAME}"
 PROFILING = Raise("profiling", "true", EXTENDER, 600.0, "it hangs", "")
 LATER_S = 1801 + UNDERWAY
 """After the deadline of a change, extended or not."""
-DONE, UNDONE = "Done; the card", "this was not done"
+DONE, UNDONE = "Done; follow the card", "this was not done"
 NOWHERE = "http://127.0.0.1:9/none"
 
 

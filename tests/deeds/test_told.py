@@ -117,7 +117,7 @@ def test_a_deed_of_another_version_is_told_once_with_the_words_that_repeat_it(
     async def scene(place: Place) -> None:
         await _kept(place, kind, "verbosity 5", details)
         told = await _told_after_a_restart(place)
-        assert "another version of the bot kept it" in told
+        assert "another version of the bot stored the request" in told
         assert "verbosity 5" in told
 
     _played(tmp_path, scene)

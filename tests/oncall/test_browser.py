@@ -71,7 +71,7 @@ def test_an_alert_opens_a_thread_whose_head_tells_the_story_and_the_digest_shows
         composer = page.locator("#main textarea")
         await composer.fill("/hami digest now")
         await composer.press("Enter")
-        digest = page.locator("#main .message:not(.ephemeral)", has_text="pods wait for").last
+        digest = page.locator("#main .message:not(.ephemeral)", has_text="pods are pending for").last
         await digest.get_by_role("button", name="Reply in thread").click()
         await expect(thread.locator("img[alt]:not([alt=''])").last).to_be_visible(timeout=PATIENCE_MS)
         assert await violations_of(page) == []

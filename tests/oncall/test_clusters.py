@@ -168,6 +168,6 @@ def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_ove
         assert len(await rig.store.incidents.firing_of("watch", "prod")) == 1
         [gone] = [one for one in rig.heads() if "Resolved" in text(one)]
         assert "old" in text(gone)
-        assert [one for one in rig.replies(gone) if "Its cluster is not in the settings any more" in one]
+        assert [one for one in rig.replies(gone) if "Its cluster is no longer in the settings" in one]
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)

@@ -31,7 +31,7 @@ def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_
         await world.slack.submit("ada", typed("0 9 * * 1-5", "Europe/Berlin"))
         await world.told("ada", '"0 9 * * 1-5" Europe/Berlin')
         await world.slack.command("grace", ROOM, "digest list")
-        await world.told("grace", '"0 9 * * 1-5" Europe/Berlin, about the usual cluster; next')
+        await world.told("grace", '"0 9 * * 1-5" Europe/Berlin, about the default cluster; next')
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None)
 

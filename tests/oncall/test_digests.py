@@ -67,7 +67,7 @@ def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_changed(data
         assert rig.heads() == []
         await after(rig, 90)
         [first] = rig.heads()
-        assert "4 pods wait for 3 causes" in text(first)
+        assert "4 pods are pending for 3 causes" in text(first)
         assert "Nothing to compare with yet" in text(first)
         for _ in range(3):
             await after(rig, DAY)
@@ -108,7 +108,7 @@ def test_it_says_what_changed(database: str, tmp_path: Path) -> None:
         rig.recording = busy_cluster(tmp_path / "later", 7)
         await after(rig, DAY)
         told = text(rig.heads()[-1])
-        assert "Waiting pods" in told
+        assert "Pending pods" in told
         assert "card-insufficient-memory 2 → 3 (+1)" in told
         assert "The worst" in told
 
@@ -155,7 +155,7 @@ def test_the_worst_are_told_with_whose_they_are_and_the_room_that_is_left(databa
         told = text(rig.heads()[-1])
         assert "Whose: HAMi hami-system/hami-scheduler" in told
         assert "Whose: Namespace ml (2 pods)" in told
-        assert "NVIDIA-Tesla T4: 11.7 GiB of 16 GiB given, the largest free slice is 4.3 GiB" in told
+        assert "NVIDIA-Tesla T4: 11.7 GiB of 16 GiB allocated, the largest free slice is 4.3 GiB" in told
 
     with_rig(database, busy_cluster(tmp_path, 4), scene)
 
@@ -181,7 +181,7 @@ def test_what_is_late_says_so_and_what_is_too_late_is_marked_as_skipped(database
         [wanted] = await rig.store.digests.wanted()
         await after(rig, TO_NINE + 3 * DAY + 3600)
         [late] = rig.heads()
-        assert "it was due 2027-01-19" in text(late)
+        assert "was due 2027-01-19" in text(late)
         await after(rig, DAY + 5 * 3600)
         [_, missed] = rig.heads()
         assert "No digest of 2027-01-20" in text(missed)
@@ -279,7 +279,7 @@ def test_killed_at_any_step_there_is_one(
             await after(rig, 301, digests(rig), digests(rig))
             await after(rig, 301)
             [one] = rig.heads()
-            assert "2 pods wait" in text(one), (at, when)
+            assert "2 pods are pending" in text(one), (at, when)
             [wanted] = await rig.store.digests.wanted()
             assert await runs(rig, wanted.id) == [("2027-01-16 09:00", "posted")]
             return []
@@ -297,7 +297,7 @@ def test_killed_at_any_step_there_is_one(
 def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         inbox = digests(rig)
-        assert await inbox.do("k", WHO, Post(), "") == "The digest stands in the channel."
+        assert await inbox.do("k", WHO, Post(), "") == "The digest is in the channel."
         await inbox.do("k", WHO, Post(), "")
         await rig.send()
         assert len(rig.heads()) == 1
@@ -315,7 +315,7 @@ def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path
         with pytest.raises(Exception, match="no digest"):
             await inbox.do("k2", elsewhere, Stop(one.id), "")
         listed = str(await inbox.do("k3", WHO, ListAll(), ""))
-        assert f"{one.id}: daily 09:00 Asia/Shanghai, about the usual cluster; next 2027-01-16 01:00 UTC" in listed
+        assert f"{one.id}: daily 09:00 Asia/Shanghai, about the default cluster; next 2027-01-16 01:00 UTC" in listed
         assert f"digest stop {one.id}" in listed
         assert one.id in str(await inbox.do("k4", WHO, Stop(one.id), ""))
         await after(rig, TO_NINE + DAY)

@@ -44,11 +44,11 @@ def test_it_is_in_the_summary_and_the_export_of_that_thread_once(database: str, 
         [file] = (await TriageService(rig.deps(), keeper, ()).export(ADA, row)).files
         _, _, summary = file.content.decode().partition("\n## Summary\n\n")
         assert [one for one in summary.splitlines() if ADA.user in one] == [
-            f"- Change asked for: verbosity 5 for 30m because it hangs ({ADA.user})",
+            f"- Change requested: verbosity 5 for 30m because it hangs ({ADA.user})",
             f"- Profile taken: cpu http://hami-system/hami-scheduler-0:6060 30s ({ADA.user})",
         ]
         told = rig.replies(rig.heads()[0])
-        assert sum("Change asked for" in one for one in told) == 1
+        assert sum("Change requested" in one for one in told) == 1
         assert not any("Profile taken" in one for one in told)  # the profile stands there itself
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
@@ -87,7 +87,7 @@ def test_a_change_that_is_confirmed_in_the_thread_is_told_there(tmp_path: Path) 
             where: dict[str, Any] = {"channel": changing.ROOM, "thread_ts": thread, "seconds": 30}
             offered = await world.slack.wait_for(**where, containing="4 → 5", user="ada")
             await world.click("ada", offered, "change:confirm")
-            await world.slack.wait_for(**where, containing="Change asked for")
+            await world.slack.wait_for(**where, containing="Change requested")
             assert await noted(tmp_path, "change-asked") == News("change-asked", ADA.user, words)
 
     asyncio.run(play())

@@ -165,7 +165,7 @@ def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(datab
 def test_what_a_recording_lacks_is_said_beside_it(new_database: NewDatabase, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         message = await evidence(rig.deps(), "", Asked("why", "ml/trainer-0", "x.tar.gz"))
-        assert "What could not be read is missing in it: " in "".join(strings_of(list(message.blocks)))
+        assert "The recording lacks what could not be read: " in "".join(strings_of(list(message.blocks)))
         assert "x.tar.gz" in [one.name for one in message.files]
 
     with_rig(new_database(), recorded(tmp_path, missing=("configmaps",)), scene)

@@ -20,7 +20,7 @@ from tests.slack.outbox_support import ONCALL
 from tests.slack.render import NOTHING, assert_fits, parsed, read
 from tests.stores import NewDatabase
 
-GATHERS = "the rest are gathered here"
+GATHERS = "this thread gathers the rest"
 
 
 def bare(number: int, **over: str) -> Alert:

@@ -223,7 +223,7 @@ def test_there_is_one_digest(
 
             def digests() -> list[dict[str, Any]]:
                 said = [one for one in slack.messages(ROOM, "ada") if one.get("bot_id")]
-                return [one for one in said if "pods wait for" in text(one)]
+                return [one for one in said if "pods are pending for" in text(one)]
 
             def files() -> list[str]:
                 everything = slack.workspace.everything(CHANNEL)
@@ -234,7 +234,10 @@ def test_there_is_one_digest(
                 await killed(life, process, stuck)
             async with process.life(slack, session) as life:
                 await settled(
-                    store, lambda: "\n".join([*map(text, digests()), *files()]), "4 pods wait for 3 causes", ".png"
+                    store,
+                    lambda: "\n".join([*map(text, digests()), *files()]),
+                    "4 pods are pending for 3 causes",
+                    ".png",
                 )
                 assert await process.ended(life, signal.SIGTERM) == 0
 

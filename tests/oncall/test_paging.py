@@ -184,9 +184,9 @@ def test_while_a_pager_is_down_the_page_waits_and_the_thread_is_told_once(
             pagers.down = lambda: web.json_response({"message": "Service Unavailable"}, status=503)
             await one.keeper.take([pending(0)])
             await one.passes(900 + LASTING_S - 100, step_s=20)
-            assert not [reply for reply in one.replies() if "does not get through" in reply]
+            assert not [reply for reply in one.replies() if "was not delivered" in reply]
             await one.passes(300, step_s=20)
-            told = [reply for reply in one.replies() if "does not get through" in reply]
+            told = [reply for reply in one.replies() if "was not delivered" in reply]
             assert len(told) == 1
             assert f"{NAMES[name]}: HTTP 503: Service Unavailable" in told[0]
             assert pagers.asked == []

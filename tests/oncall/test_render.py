@@ -96,7 +96,7 @@ def test_a_head_that_is_closed_invites_nobody_to_act() -> None:
     assert "mention me" not in "".join(strings_of(list(render_head(head("closed"), Texts("en")).blocks)))
 
 
-@pytest.mark.parametrize(("quiet_since", "said"), [(0.0, "still there: 3 of 500 pods"), (5.0, "Nothing of it fires")])
+@pytest.mark.parametrize(("quiet_since", "said"), [(0.0, "still there: 3 of 500 pods"), (5.0, "No alert of it fires")])
 def test_who_closes_is_asked_first_and_told_whether_the_cause_is_still_there(quiet_since: float, said: str) -> None:
     shown = head("open")._replace(incident=Incident("open", 1.0, quiet_since=quiet_since))
     assert said in buttons_of(shown)["triage:close"]["confirm"]["text"]["text"]

@@ -158,7 +158,7 @@ def test_a_storm_in_one_channel_gathers_none_of_another(database: str, tmp_path:
         await rig.passes(10, keeper)
         assert len(rig.heads(OTHER)) == 4
         assert len(rig.heads()) == 2
-        assert not any("gathered here" in text(one) for one in rig.heads())
+        assert not any("gathers the rest" in text(one) for one in rig.heads())
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 
@@ -168,7 +168,7 @@ def test_a_name_that_is_opened_out_of_a_storm_has_its_thread_in_that_channel(dat
         keeper = rig.keeper(threads_per_minute=1, routes=(ML,))
         await keeper.take([bare(number, team="ml") for number in range(3)])
         await rig.passes(10, keeper)
-        [row] = [one for one in await rig.store.incidents.opened() if "gathered" in one.cause.claim]
+        [row] = [one for one in await rig.store.incidents.opened() if "gathers" in one.cause.claim]
         later = rig.keeper("two", threads_per_minute=1)
         service = TriageService(rig.deps(), later, ())
         await service.open_cause(Person("U0ADA00001", OTHER), row, digest_of("Disk0002"))

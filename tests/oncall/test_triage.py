@@ -73,7 +73,7 @@ def test_the_head_says_how_many_alerts_the_sender_cut_off_until_it_sends_all(dat
         for cut, told in ((0, False), (40, True), (0, False)):
             await keeper.take([pending(0, cut=cut), pending(3, cut=cut)])
             await rig.passes(60, keeper, step_s=30)
-            assert ("40 more alerts were cut off by the sender: raise max_alerts" in text(rig.heads()[0])) is told
+            assert ("the sender cut off 40 more alerts: raise max_alerts" in text(rig.heads()[0])) is told
 
     with_rig(database, busy_cluster(tmp_path, 6), scene)
 
@@ -144,7 +144,7 @@ def test_a_cause_that_is_gone_for_five_minutes_resolves_its_thread_and_reopens_i
         assert "Open, warning" in text(head)
         _, resolved, reopened = rig.replies(head)
         assert "Resolved: the cause is gone" in resolved
-        assert "Reopened: it is back" in reopened
+        assert "Reopened: the cause is back" in reopened
 
     with_rig(database, busy_cluster(tmp_path, 6), scene)
 
@@ -229,7 +229,7 @@ def test_while_the_cluster_cannot_be_read_alerts_wait_and_then_stand_for_themsel
         await rig.passes(20, keeper)
         heads = sorted(text(one) for one in rig.heads())
         assert len(heads) == 2
-        assert all("The cause was not looked for: GET /api/v1/pods: HTTP 503" in one for one in heads)
+        assert all("The bot did not look for the cause: GET /api/v1/pods: HTTP 503" in one for one in heads)
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
 
@@ -505,7 +505,7 @@ def test_alerts_that_are_not_repeated_count_as_over_and_the_thread_says_so(datab
         await rig.passes(7200, keeper, step_s=900)
         [head] = rig.heads()
         assert "Resolved" in text(head)
-        assert [one for one in rig.replies(head) if "No longer repeated by Alertmanager" in one]
+        assert [one for one in rig.replies(head) if "Alertmanager stopped repeating them" in one]
         await keeper.take([pending(0)])
         await rig.passes(10, keeper)
         assert "Open, warning" in text(rig.heads()[-1])

@@ -94,12 +94,12 @@ def test_a_channel_that_the_bot_is_no_member_of_is_told_of_in_another_and_so_is_
     async def scene(world: World) -> None:
         world.leaves()
         async with world.bot():
-            await world.slack.wait_for(channel="general", containing=f"nothing can be posted to <#{CHANNEL}>")
-            await world.says(200, f"nothing can be posted to {CHANNEL}: not_in_channel")
+            await world.slack.wait_for(channel="general", containing=f"the bot cannot post to <#{CHANNEL}>")
+            await world.says(200, f"the bot cannot post to {CHANNEL}: not_in_channel")
             world.comes_back()
-            await world.slack.wait_for(channel="general", containing="this is over")
+            await world.slack.wait_for(channel="general", containing="hami-bot: resolved")
             await world.is_well()
-            assert world.told("general", "nothing can be posted") == 2  # and in the message of its end
+            assert world.told("general", "the bot cannot post") == 2  # and in the message of its end
 
     played(tmp_path, scene)
 
@@ -110,7 +110,7 @@ def test_a_channel_that_is_lost_while_the_bot_runs_is_told_of_when_something_is_
             await world.is_well()
             world.leaves()
             assert await world.post(webhook("s03-card-insufficient-memory", severity="critical")) == 200
-            await world.slack.wait_for(channel="general", containing=f"nothing can be posted to <#{CHANNEL}>")
+            await world.slack.wait_for(channel="general", containing=f"the bot cannot post to <#{CHANNEL}>")
 
     played(tmp_path, scene)
 
@@ -120,7 +120,7 @@ def test_where_no_channel_is_left_those_on_call_are_told_directly(tmp_path: Path
         world.leaves()
         async with world.bot(ROTA, AccessSettings()):
             room = world.slack.workspace.open_dm(ADA).id
-            await world.slack.wait_for(channel=room, containing=f"nothing can be posted to <#{CHANNEL}>")
+            await world.slack.wait_for(channel=room, containing=f"the bot cannot post to <#{CHANNEL}>")
 
     played(tmp_path, scene)
 
@@ -132,7 +132,7 @@ def test_a_public_channel_is_joined_if_the_scope_is_there(tmp_path: Path) -> Non
             bot = world.slack.workspace.app.bot_user_id
             await world.slack.wait_for(lambda: bot in world.slack.workspace.channels[CHANNEL].members)
             await world.is_well()
-        assert world.told("general", "nothing can be posted") == 0
+        assert world.told("general", "the bot cannot post") == 0
 
     played(tmp_path, scene, seed(scopes=(*seed().app.scopes, "channels:join")))
 
@@ -141,12 +141,12 @@ def test_a_trouble_that_lasts_is_not_told_again_after_a_restart(tmp_path: Path) 
     async def scene(world: World) -> None:
         world.leaves()
         async with world.bot():
-            await world.slack.wait_for(channel="general", containing="nothing can be posted")
+            await world.slack.wait_for(channel="general", containing="the bot cannot post")
         async with world.bot():
-            await world.says(200, "nothing can be posted")
+            await world.says(200, "the bot cannot post")
             looks = len(world.slack.journal.of("api", "auth.test"))
             await world.slack.wait_for(lambda: len(world.slack.journal.of("api", "auth.test")) > looks + 3)
-        assert world.told("general", "nothing can be posted") == 1
+        assert world.told("general", "the bot cannot post") == 1
 
     played(tmp_path, scene)
 
@@ -231,7 +231,7 @@ def test_alertmanager_that_is_not_heard_is_told_of_and_heard_again(tmp_path: Pat
             await world.slack.wait_for(channel=ROOM, containing="no Watchdog alert from Alertmanager for 7 min")
             await world.says(200, "no Watchdog alert")
             assert await world.post(watchdog()) == 200
-            await world.slack.wait_for(channel=ROOM, containing="this is over")
+            await world.slack.wait_for(channel=ROOM, containing="hami-bot: resolved")
             await world.is_well()
 
     played(tmp_path, scene)

@@ -160,9 +160,9 @@ def test_nodes_that_are_too_many_to_name_are_not_taken_to_have_recovered(tmp_pat
 
 def test_that_all_is_well_is_said_only_where_everything_was_seen(tmp_path: Path) -> None:
     seen = ask(tmp_path / "seen", *cluster(gpu_node(), plugin_pod("gpu-1")))
-    assert seen.verdict.startswith("no pod waits; no faulty node;")
+    assert seen.verdict.startswith("no pod is pending; no faulty node;")
     blind = ask(tmp_path / "blind", *cluster(gpu_node(), plugin_pod("gpu-1")), missing=["configmaps"])
-    assert blind.verdict.startswith("no waiting pod seen; no faulty node seen;")
+    assert blind.verdict.startswith("no pending pod in what could be read; no faulty node in what could be read;")
 
 
 def test_more_restarts_are_news_and_a_pod_that_is_gone_is_none() -> None:

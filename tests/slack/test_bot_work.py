@@ -139,7 +139,7 @@ def test_a_step_that_was_given_up_keeps_its_place_and_who_had_none_is_told_so(tm
     asyncio.run(main())
     assert len(hung.threads) == 2
     assert sum("working out" in one.hint for one in told) == 2
-    assert "was not begun" in told[-1].hint
+    assert "did not start" in told[-1].hint
 
 
 def test_the_bot_ends_while_a_step_that_was_given_up_goes_on(tmp_path: Path) -> None:

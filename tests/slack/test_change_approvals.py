@@ -26,7 +26,7 @@ async def waiting(world: World) -> dict:
     """The card of a change that ada asked for."""
     await world.offered(ASKED)
     await world.submit("ada", "it hangs")
-    card = await world.card("Waits for approval")
+    card = await world.card("Pending approval")
     assert not await world.is_open()
     return card
 
@@ -108,7 +108,7 @@ def test_after_ten_minutes_nobody_approves_it(tmp_path: Path) -> None:
         card = await waiting(world)
         value = actions(card)["change:approve"]
         world.ahead_s = 601
-        ended = await world.card("Nobody approved it in time")
+        ended = await world.card("Nobody approved in time")
         assert actions(ended) == {}
         await world.pressed("linus", card, "change:approve", value)
         await world.told("linus", "decided before: expired")
@@ -136,7 +136,7 @@ def test_an_edit_of_what_a_change_rests_on_makes_it_void(what: str, tmp_path: Pa
         edit = ({"op": "add", "path": path, "value": value},)
         await world.writer.patch_deployment("hami-system", "hami-scheduler", edit)
         await world.click("linus", card, "change:approve")
-        ended = await world.card("Not what was asked for any more")
+        ended = await world.card("No longer what was requested")
         assert "has changed since" in text_of(ended)
         assert actions(ended) == {}
         await world.told("linus", "nothing was changed")
@@ -168,7 +168,7 @@ def test_what_a_change_does_not_rest_on_leaves_its_approval_good(
         made = await world.card("In effect")
         await meanwhile(world)
         await world.click("ada", made, "change:extend")
-        asked = await world.card("Waits for approval")
+        asked = await world.card("Pending approval")
         await meanwhile(world)
         await world.click("linus", asked, "change:approve")
         await world.card("Approved and done")
@@ -182,8 +182,8 @@ def test_while_the_schedulers_pods_are_not_ready_it_goes_on_waiting(tmp_path: Pa
         await world.scheduler_is(ready=False)
         await world.click("linus", card, "change:approve")
         told = text_of(await world.told("linus", "a rollout of hami-system/hami-scheduler is under way"))
-        assert "still waits for approval" in told
-        assert world.cards("Waits for approval")
+        assert "still pending approval" in told
+        assert world.cards("Pending approval")
         await world.scheduler_is(ready=True)
         await world.click("linus", card, "change:approve")
         await world.card("In effect")
@@ -198,11 +198,11 @@ def test_what_an_older_version_kept_has_to_be_asked_for_again(asked: str, tmp_pa
         if asked == "an extension":
             await world.click("linus", card, "change:approve")
             await world.click("ada", await world.card("In effect"), "change:extend")
-            card = await world.card("Waits for approval")
+            card = await world.card("Pending approval")
         until = (await world.record())["at"] if await world.is_open() else ""
         await world.sql("update approvals set request = json_remove(request, '$.basis') where state = 'pending'")
         await world.click("linus", card, "change:approve")
-        assert "before hami-bot was updated" in text_of(await world.card("Not what was asked for any more"))
+        assert "before hami-bot was updated" in text_of(await world.card("No longer what was requested"))
         await world.told("linus", "it has to be asked for anew")
         assert ((await world.record())["at"] if await world.is_open() else "") == until
 
@@ -229,7 +229,7 @@ def test_an_extension_needs_an_approval_of_its_own(tmp_path: Path, mode: Mode) -
         card = await world.card("In effect")
         until = (await world.record())["at"]
         await world.click("ada", card, "change:extend")
-        asked = await world.card("Waits for approval")
+        asked = await world.card("Pending approval")
         assert asked["ts"] != card["ts"]
         assert (await world.record())["at"] == until
         await world.click("grace", asked, "change:approve")
@@ -246,7 +246,7 @@ def test_nobody_is_asked_to_approve_an_extension_beyond_the_longest_time(tmp_pat
         await world.card("In effect")
         await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
         assert "it can be extended by 230 min at most" in text_of(await world.told("ada", "a change lasts at most 4h"))
-        assert world.cards("Waits for approval") == []
+        assert world.cards("Pending approval") == []
         assert (await world.audit())[-1] == (ADA, "extend", "denied")
 
     played(tmp_path, scene, access=TWO)
@@ -256,7 +256,7 @@ def test_reverting_needs_nobody_else(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.click("linus", await waiting(world), "change:approve")
         await world.click("ada", await world.card("In effect"), "change:revert")
-        await world.card("Put back")
+        await world.card("Reverted")
         assert not await world.is_open()
 
     played(tmp_path, scene, access=TWO)
@@ -281,7 +281,7 @@ def test_the_card_of_an_extension_ends_with_what_came_of_it(tmp_path: Path) -> N
     async def scene(world: World) -> None:
         await world.click("linus", await waiting(world), "change:approve")
         await world.click("ada", await world.card("In effect"), "change:extend")
-        asked = await world.card("Waits for approval")
+        asked = await world.card("Pending approval")
         await world.click("grace", asked, "change:approve")
         done = await world.card("Approved and done")
         assert (done["ts"], actions(done)) == (asked["ts"], {})
@@ -298,7 +298,7 @@ def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) -> None:
             async with a_bot(world, access=access):
                 await world.offered(ASKED, "grace")
                 await world.submit("grace", "it hangs")
-                card = await world.card("Waits for approval")
+                card = await world.card("Pending approval")
             async with a_bot(world, access=access):
                 fault = world.slack.faults.append(Fault("status", where="usergroups", times=None))
                 await world.click("linus", card, "change:approve")

@@ -91,7 +91,7 @@ def test_at_its_deadline_it_is_put_back(tmp_path: Path, mode: Mode) -> None:
         before = (await world.deployment())["spec"]
         card = await world.raised()
         world.ahead_s = 1801
-        ended = await world.card("Put back")
+        ended = await world.card("Reverted")
         assert ended["ts"] == card["ts"]
         assert (await world.deployment())["spec"] == before
         assert (await world.audit())[-1] == ("hami-bot", "revert", "reverted")
@@ -108,7 +108,7 @@ def test_it_is_extended_by_ten_minutes(tmp_path: Path, mode: Mode) -> None:
         world.ahead_s = 1801
         assert await world.is_open()
         world.ahead_s = 2405
-        await world.card("Put back")
+        await world.card("Reverted")
         assert (await world.deployment())["spec"] == before
         assert (ADA, "extend", "extended") in await world.audit()
 
@@ -124,7 +124,7 @@ def test_the_same_in_words(tmp_path: Path) -> None:
         await world.slack.command("ada", "gpu-oncall", "verbosity")
         await world.told("ada", "hami-scheduler")
         await world.slack.mention("ada", "gpu-oncall", "verbosity revert")
-        await world.card("Put back")
+        await world.card("Reverted")
         assert not await world.is_open()
 
     played(tmp_path, scene)
@@ -176,7 +176,7 @@ def test_what_somebody_added_stays_and_is_shown_and_the_level_goes_back(tmp_path
         await world.raised()
         await world.edited()
         world.ahead_s = 1801
-        card = await world.card("Put back")
+        card = await world.card("Reverted")
         assert "+ --foreign=1" in text_of(card)
         assert await world.words() == [*before, "--foreign=1"]
         assert not await world.is_open()
@@ -202,7 +202,7 @@ def test_what_cannot_be_put_back_is_told_and_calls_the_approvers(tmp_path: Path)
         await world.raised()
         world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
         world.ahead_s = 1805
-        failed = await world.card("Could not be put back")
+        failed = await world.card("Could not be reverted")
         assert list(actions(failed)) == ["change:revert"]
         world.ahead_s = 1800 + 125
         first = await world.card("2 minutes ago")
@@ -214,7 +214,7 @@ def test_what_cannot_be_put_back_is_told_and_calls_the_approvers(tmp_path: Path)
             world.ahead_s = 1800 + hours * 3600 + 5
             assert LINUS in text_of(await world.card(f"{hours} hour"))
         world.cluster.access.refused = []
-        await world.card("Put back")
+        await world.card("Reverted")
         assert not await world.is_open()
         assert len(world.cards("ago and could not be")) == 5
 
@@ -239,7 +239,7 @@ def test_where_nobody_can_tell_which_level_is_ours_a_person_is_told_how_to_rever
         command = by_hand(reminder)
         assert command[:6] == ["kubectl", "-n", NAMESPACE, "patch", "deployment", NAME]
         await world.writer.patch_deployment(NAMESPACE, NAME, tuple(json.loads(command[command.index("-p") + 1])))
-        await world.card("Put back")
+        await world.card("Reverted")
         assert await world.words() == [*before, "--v=4"]
         assert not await world.is_open()
 
@@ -318,7 +318,7 @@ def test_without_a_store_nothing_is_raised_and_everything_is_put_back(tmp_path: 
         await world.told("ada", "no such table")
         assert not await world.is_open()
         await world.sql("alter table gone rename to changes")
-        await world.card("Put back")
+        await world.card("Reverted")
 
     played(tmp_path, scene)
 
@@ -343,7 +343,7 @@ def test_profiling_is_switched_on_and_off(tmp_path: Path) -> None:
         await world.card("In effect")
         assert "--profiling=true" in await world.words()
         await world.slack.command("ada", "gpu-oncall", "profiling off")
-        await world.card("Put back")
+        await world.card("Reverted")
         assert "--profiling=true" not in await world.words()
 
     played(tmp_path, scene)
@@ -354,7 +354,7 @@ def test_it_ends_when_the_wanted_lines_are_captured(tmp_path: Path) -> None:
         pod = "ml/s03-card-insufficient-memory"
         await world.offered(f"verbosity 5 for 1h until-captured {pod}")
         await world.submit("ada", "why no card fits")
-        card = await world.card("Put back")
+        card = await world.card("Reverted")
         assert "a whole filter run" in text_of(card)
         assert not await world.is_open()
 

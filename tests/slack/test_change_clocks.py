@@ -30,7 +30,7 @@ async def asked(world: World) -> dict[str, Any]:
     """The card of a change that waits for its approval."""
     await world.offered("verbosity 5 for 10m")
     await world.submit("ada", "trainer-0 hangs")
-    return await world.card("Waits for approval")
+    return await world.card("Pending approval")
 
 
 def test_a_clock_that_is_set_three_hours_ahead_ends_nothing_early_and_raises_nothing(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_clock_that_is_set_three_hours_ahead_ends_nothing_early_and_raises_not
             assert await world.is_open()
             assert "3h ahead of the API server's: nothing is raised from here" in await readyz(bind)
             world.ahead_s = 1801
-            await world.card("Put back")
+            await world.card("Reverted")
             assert (await world.deployment())["spec"] == before
             await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
             await world.slack.wait_for(lambda: "ahead of the API server's" in text_of(world.slack.views("ada")))
@@ -60,9 +60,9 @@ def test_a_change_that_was_raised_with_a_wrong_clock_says_so_on_its_card(tmp_pat
             await world.raised()
             record = await world.record()
             await world.rewritten(record | {"raised_at": "2099-01-01T00:00:00Z", "at": "2099-01-01T00:10:00Z"})
-            assert "2099-01-01T00:00:00Z" in text_of(await world.card("Raised with a wrong clock"))
+            assert "2099-01-01T00:00:00Z" in text_of(await world.card("Made with a wrong clock"))
             world.ahead_s = 605
-            await world.card("Put back")
+            await world.card("Reverted")
 
     asyncio.run(play())
 

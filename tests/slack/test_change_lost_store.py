@@ -45,7 +45,7 @@ def test_a_bot_with_another_store_goes_on_with_the_card_that_stands_there(tmp_pa
             await world.click("ada", card, "change:extend")
             assert (await world.card("Extended"))["ts"] == card["ts"]
             world.ahead_s = 2405
-            assert (await world.card("Put back"))["ts"] == card["ts"]
+            assert (await world.card("Reverted"))["ts"] == card["ts"]
             assert len(world.cards("verbosity of")) == 1
 
     asyncio.run(run())
@@ -63,9 +63,9 @@ def test_a_click_on_a_card_whose_change_is_over_is_answered_and_the_card_says_so
             async with a_bot(world):
                 await world.click("ada", card, "change:revert")
                 await world.slack.wait_for(
-                    lambda: "this change is not open any more" in in_thread(world, card), seconds=180
+                    lambda: "this change is no longer open" in in_thread(world, card), seconds=180
                 )
-                ended = await world.card("does not carry this change any more")
+                ended = await world.card("no longer has this change")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
 
     asyncio.run(run())
@@ -76,7 +76,7 @@ def test_a_card_whose_change_ended_unseen_loses_its_buttons_when_the_bot_starts(
         async with raised(tmp_path, IN_ROOM) as (world, card):
             await Changer(world.writer, NoJournal()).revert(NAMESPACE, NAME, by="root (shell)")
             async with a_bot(world, access=IN_ROOM):
-                ended = await world.card("does not carry this change any more")
+                ended = await world.card("no longer has this change")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
 
     asyncio.run(run())
@@ -92,7 +92,7 @@ def test_old_cards_are_looked_for_again_where_slack_could_not_be_asked(
             async with a_bot(world, access=IN_ROOM):
                 await world.slack.wait_for(lambda: "are not looked for" in caplog.text, seconds=180)
                 world.slack.faults.clear()
-                ended = await world.card("does not carry this change any more")
+                ended = await world.card("no longer has this change")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
 
     asyncio.run(run())
@@ -108,10 +108,10 @@ def test_a_request_that_nobody_knows_loses_its_buttons_and_the_card_of_an_open_c
             async with a_bot(world, access=two):
                 await world.until(lambda: is_told(world, "effective"))
                 await world.click("ada", card, "change:extend")
-                asked = await world.card("Waits for approval")
+                asked = await world.card("Pending approval")
             lose_the_store(world)
             async with a_bot(world, access=two):
-                ended = await world.card("the request is not known any more")
+                ended = await world.card("the request is no longer known")
                 assert (ended["ts"], actions(ended)) == (asked["ts"], {})
                 [still] = [one for one in world.cards() if one["ts"] == card["ts"]]
                 assert "change:revert" in actions(still)
@@ -128,12 +128,12 @@ def test_a_click_on_a_request_that_nobody_knows_is_answered_and_the_card_says_so
             async with a_bot(world, access=two):
                 await world.offered("verbosity 5 for 30m")
                 await world.submit("ada", "it hangs")
-                card = await world.card("Waits for approval")
+                card = await world.card("Pending approval")
             lose_the_store(world)
             async with a_bot(world, access=two):
                 await world.click("linus", card, action)
                 await world.told("linus", "nothing of that kind waits for approval")
-                ended = await world.card("the request is not known any more")
+                ended = await world.card("the request is no longer known")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
                 assert not await world.is_open()
 
@@ -145,7 +145,7 @@ def test_what_was_due_while_the_bot_was_away_is_told_on_the_card_that_stands_the
         async with raised(tmp_path) as (world, card):
             world.ahead_s = 1801
             async with a_bot(world):
-                ended = await world.card("Put back")
+                ended = await world.card("Reverted")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
                 assert len(world.cards("verbosity of")) == 1
 
@@ -161,7 +161,7 @@ def test_a_message_of_another_app_under_the_cards_key_is_not_taken_for_it(tmp_pa
             world.slack.workspace.add(room, {**other, "ts": world.slack.workspace.stamp()})
             world.ahead_s = 1801
             async with a_bot(world):
-                assert (await world.card("Put back"))["ts"] == card["ts"]
+                assert (await world.card("Reverted"))["ts"] == card["ts"]
 
     asyncio.run(run())
 

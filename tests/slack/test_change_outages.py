@@ -55,7 +55,7 @@ def test_what_is_due_is_undone_at_once_and_told_later(out_of_reach: Outage, word
                 while word not in await readiness(bind):  # what is due may be undone before that was tried
                     continue
                 assert not started.is_set()
-            await world.card("Put back")
+            await world.card("Reverted")
             ended.set()
             await bot
 

@@ -147,7 +147,7 @@ def test_a_button_about_another_object_or_cluster_changes_nothing(tmp_path: Path
         about = json.loads(actions(card)["change:revert"])
         for other, told in (
             ({"target": "ml/elsewhere"}, "not found"),
-            ({"key": "0123456789ab"}, "not open any more"),
+            ({"key": "0123456789ab"}, "no longer open"),
             ({"cluster": "prod"}, "no cluster"),
         ):
             await world.pressed("ada", card, "change:revert", json.dumps(about | other))
@@ -163,10 +163,10 @@ def test_a_button_that_comes_late_changes_nothing(tmp_path: Path, mode: Mode) ->
         card = await world.raised()
         value = actions(card)
         await world.click("ada", card, "change:revert")
-        await world.card("Put back")
+        await world.card("Reverted")
         for times, action in enumerate(("change:revert", "change:extend"), 1):
             await world.pressed("ada", card, action, value[action])
-            await world.told("ada", "not open any more", times)
+            await world.told("ada", "no longer open", times)
             assert (await world.audit())[-1] == (ADA, action.split(":")[1], "denied")
 
     played(tmp_path, scene, mode=mode)
@@ -197,7 +197,7 @@ def test_what_was_confirmed_before_is_not_done_again_after_it_ended(tmp_path: Pa
         await world.click("ada", offered, "change:confirm")
         card = await world.card("In effect")
         await world.click("ada", card, "change:revert")
-        await world.card("Put back")
+        await world.card("Reverted")
         await world.pressed("ada", card, "change:confirm", value)
         await world.told("ada", "you confirmed this before")
         assert not await world.is_open()

@@ -27,7 +27,7 @@ def test_a_change_is_shown_confirmed_made_and_reverted(tmp_path: Path, mode: Mod
         assert "trainer-0 hangs" in text_of(card)
         assert list(actions(card)) == ["change:revert", "change:extend"]
         await world.click("ada", card, "change:revert")
-        ended = await world.card("Put back")
+        ended = await world.card("Reverted")
         assert ended["ts"] == card["ts"]
         assert actions(ended) == {}
         after = await world.deployment()
@@ -54,7 +54,7 @@ def test_a_change_of_the_cluster_that_serve_was_started_for_is_looked_after(tmp_
     async def scene(world: World) -> None:
         await world.raised("verbosity 5 for 30m --cluster lab")
         world.ahead_s = 1801
-        await world.card("Put back")
+        await world.card("Reverted")
         assert not await world.is_open()
 
     played(tmp_path, scene, usual="lab")

@@ -98,7 +98,7 @@ def test_an_edit_that_asks_for_a_change_offers_nothing_and_says_how_to_go_on(bef
             await world.told("ada", "")
         await world.slack.edit("ada", changing.ROOM, asked.ts, "@hami-bot verbosity 5 for 10m because it hangs")
         where = {"thread_ts": asked.ts} if before.startswith("why") else {}
-        told = await world.slack.wait_for(channel=changing.ROOM, containing="edited message", user="ada", **where)
+        told = await world.slack.wait_for(channel=changing.ROOM, containing="editing a message", user="ada", **where)
         assert "@hami-bot verbosity 5 for 10m because it hangs" in text_of(told)
         everything = [one for _, one in world.slack.workspace.everything(told_in(world))]
         offers = [one for one in everything if "change:confirm" in changing.actions(one)]

@@ -188,7 +188,7 @@ def test_while_it_is_taken_everybody_sees_for_how_long_and_may_cancel_which_ends
         assert CANCEL not in actions(told)
         await until(lambda: not world.cluster.ports.profiling)
         await world.pressed_late("grace", actions(taking)[CANCEL], told["ts"])
-        late = await world.answer("it cannot be cancelled here", "grace")
+        late = await world.answer("you cannot cancel it here", "grace")
         assert late["ephemeral"]
 
     played(tmp_path, scene, held=True)
@@ -199,7 +199,7 @@ def test_who_cancels_a_shared_capture_leaves_it_to_the_other(tmp_path: Path) -> 
         await world.slack.command("ada", ROOM, "profile cpu 60s")
         await until(world.captures)
         await world.slack.command("grace", ROOM, "profile cpu 60s")
-        joined = await world.answer("one for both")
+        joined = await world.answer("both requests share one")
         await world.slack.click("grace", CANCEL, channel=ROOM, message_ts=joined["ts"])
         await world.answer("cancelled by")
         world.gate.set()
@@ -214,7 +214,7 @@ def test_the_usual_cluster_is_the_same_whether_it_is_named_or_not(tmp_path: Path
         await world.slack.command("ada", ROOM, f"profile cpu 60s --target {place}")
         await until(world.captures)
         await world.slack.command("grace", ROOM, f"profile cpu 60s --target {place} --cluster prod")
-        await world.answer("one for both")
+        await world.answer("both requests share one")
         assert len(world.captures()) == 1
         assert {target for _, _, target, _ in await world.audited()} == {f"prod:{place}"}
         world.gate.set()
@@ -325,7 +325,7 @@ def test_one_that_a_process_did_not_live_to_answer_is_not_left_without_a_word(tm
             await store.claim("Ev0", msgspec.json.encode(asked).decode())
 
     async def scene(world: World) -> None:
-        told = await world.answer("the bot was restarted while it took it")
+        told = await world.answer("the bot restarted while it took the profile")
         assert "profile cpu 30s" in text_of(told)
         assert world.captures() == []
 

@@ -57,7 +57,7 @@ def test_a_card_in_any_state_is_within_the_limits_and_lets_nobodys_words_act(sta
 )
 def test_a_notification_names_who_asked(by: str, named: str) -> None:
     message = render_card(card("effective")._replace(record=replace(RECORD, by=by, because="x")), SAY)
-    assert f"asked for by {named} because x" in message.text
+    assert f"requested by {named} because x" in message.text
 
 
 @pytest.mark.parametrize("state", STATES)
