@@ -31,12 +31,13 @@ class Brief(NamedTuple):
 
 def brief(report: Report, say: Texts) -> Brief | None:
     """The overview; None for a report that is none."""
-    parts = [table for table in report.tables if getattr(table.rows, "brief", None) is not None]
+    typed = [table for table in report.tables if isinstance(table.rows, Rows)]
+    parts = [(table, rows) for table in typed if (rows := cast("Rows[Any]", table.rows)).brief is not None]
     if not parts:
         return None
     now = instant(report.taken_at)
-    tables = [shown for table in parts if (shown := _table(table, cast("Any", table.rows), now, say))]
-    told = any(cast("Any", table.rows).sheet.tells_findings for table in parts)
+    tables = [shown for table, rows in parts if (shown := _table(table, rows, now, say))]
+    told = any(rows.sheet.tells_findings for _, rows in parts)
     problems = [one for one in report.findings if one.severity != "info" and not told]
     steps: dict[str, NextAction] = {}
     for action in (one for finding in report.findings for one in finding.next_actions):
@@ -48,7 +49,7 @@ def brief(report: Report, say: Texts) -> Brief | None:
     )
 
 
-def _table(whole: Table, rows: "Rows[Any]", now: datetime | None, say: Texts) -> BriefTable | None:
+def _table(whole: Table, rows: Rows[Any], now: datetime | None, say: Texts) -> BriefTable | None:
     shown = rows.brief
     if not shown:
         return None
