@@ -114,7 +114,12 @@ def _answers(version: str) -> dict[str, Any]:
 @cache
 def files_of(version: str) -> Files:
     """The recording's files by name."""
-    with tarfile.open(CASES / version / "recording.tar.gz") as archive:
+    return files_in(CASES / version / "recording.tar.gz")
+
+
+def files_in(path: Path) -> Files:
+    """The files of a recording in an archive, by name."""
+    with tarfile.open(path) as archive:
         members = [member for member in archive.getmembers() if member.isfile()]
         return {member.name: archive.extractfile(member).read() for member in members}  # type: ignore[union-attr]
 
