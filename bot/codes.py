@@ -1,7 +1,7 @@
 """Every finding code, in one place: how it is proven, and what the rest of the bot does about it.
 
 A new code is one name in `Code`, one entry in `CODES`, and its texts in both languages: `code-meaning.CODE`, and
-`code-fix.CODE` unless it needs none. `python -m tests.update_findings` then writes the documentation's table.
+`code-fix.CODE` unless it needs none. `python -m tests.update_docs` then writes the documentation's table.
 """
 
 from collections.abc import Mapping
@@ -44,6 +44,9 @@ Code = Literal[
     "blocked-after-filter",
     "impossible-anywhere",
     "image-or-start-failure",
+    "driver-not-loaded",
+    "gpu-runtime-missing",
+    "gpu-start-failure",
     "running",
     "succeeded",
     "terminating",
@@ -198,6 +201,9 @@ CODES: Mapping[Code, About] = {
     "blocked-after-filter": About("words"),
     "impossible-anywhere": About("fit", of_the_pod="asks"),
     "image-or-start-failure": About("pod"),
+    "driver-not-loaded": About("node"),
+    "gpu-runtime-missing": About("node"),
+    "gpu-start-failure": About("pod"),
     "running": About("pod"),
     "succeeded": About("pod"),
     "terminating": About("pod"),

@@ -34,7 +34,7 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
     where, names = _with_settings(where)
     if where.recording is not None:
         recorded = RecordedCluster.open(where.recording, name=where.cluster)
-        yield Sources(recorded, *names, ports=RecordedPorts(recorded))
+        yield Sources(recorded, *names, ports=RecordedPorts(recorded), workload_logs=True)
         return
     # The official client and aiohttp take 0.3 s, which a recording does without.
     from bot.kube.connect import open_cluster  # noqa: PLC0415

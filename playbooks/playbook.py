@@ -21,13 +21,15 @@ ALL = click.Option(["--all"], is_flag=True, help="Everything: all rows and colum
 class Sources(NamedTuple):
     """All that a playbook may read from. The names are settings for an install that cannot be found by itself.
 
-    `ports` is the way to ports of the cluster's pods, None where there is none.
+    `ports` is the way to ports of the cluster's pods, None where there is none. `workload_logs`: the logs of users' own
+    containers may be read.
     """
 
     cluster: Cluster
     hami_namespace: str = ""
     scheduler_deployment: str = ""
     ports: PodPorts | None = None
+    workload_logs: bool = False
 
 
 class Playbook(NamedTuple):

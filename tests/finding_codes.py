@@ -9,6 +9,7 @@ from typing import get_args
 from bot.changes.journal import ENDS
 from bot.hami.nodelock import LockState
 from bot.hami.reasons import REASONS
+from bot.hami.signatures import signatures
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
 from bot.report import SEVERITIES
 from playbooks.nodes.sweep import Health
@@ -22,6 +23,7 @@ _MAKERS = {"finding": 0, "Finding": 0, "Fault": 0, "_finding": 2, "_of_record": 
 def finding_codes() -> set[str]:
     """Those that stand in a source, and those that it puts together."""
     found = {reason.finding for reason in REASONS}
+    found |= {one.code for one in signatures()}
     found |= {f"profile-{rule.code}" for rule in _RULES}
     found |= {f"change-{kind}" for kind in ENDS}
     found |= {f"node-lock-{phase}" for phase in get_args(LockState.__annotations__["phase"])}

@@ -20,6 +20,7 @@ class LogWanted(NamedTuple):
     `needle`: only lines that contain these bytes. `since_s`: not older than so many seconds (a recording gives all).
     `limit_bytes`: how much log is read at most. `previous`: the log of the container's last run before this one.
     `stamped`: the container runtime's time in front of each line, as RFC 3339 (a recording has no such times).
+    `tail`: only so many of the newest lines, whatever their age; 0 for all that `since_s` leaves.
     """
 
     namespace: str
@@ -30,6 +31,7 @@ class LogWanted(NamedTuple):
     limit_bytes: int = 32 * 1024 * 1024
     previous: bool = False
     stamped: bool = False
+    tail: int = 0
 
 
 class LogLines(NamedTuple):

@@ -193,7 +193,8 @@ class LiveCluster:
             "container": wanted.container,
             "previous": "true" if wanted.previous else "",
             "timestamps": "true" if wanted.stamped else "",
-            "sinceSeconds": str(max(1, wanted.since_s)),
+            "sinceSeconds": "" if wanted.tail else str(max(1, wanted.since_s)),
+            "tailLines": str(wanted.tail) if wanted.tail else "",
             "limitBytes": str(max(1, wanted.limit_bytes)),
         }
         request = Request("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")

@@ -163,7 +163,8 @@ class RecordedCluster:
         lines = LineFilter(wanted.needle)
         cut = self._files.tail(name, wanted.limit_bytes, lines.feed)
         found = lines.finish(cut_short=False)
-        return found._replace(cut=found.cut or cut)
+        kept = found.lines[-wanted.tail :] if wanted.tail else found.lines
+        return found._replace(lines=kept, cut=found.cut or cut or len(kept) < len(found.lines))
 
     def _objects(self, kind: Kind[R]) -> Decoded[R]:
         if (known := self._lists.get((kind.file_name, kind.type))) is not None:

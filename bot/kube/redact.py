@@ -1,6 +1,6 @@
 """What may leave the cluster in a recording. Everything that is not named here as kept is left out or masked.
 
-The narrow models already leave out env, volumes, managed fields and secrets, since they never decode them. What they do
+The narrow models already leave out what env and volumes come from, managed fields and secrets, since they never decode them. What they do
 hold as free text is handled here: annotations, command lines, config files, messages and logs.
 """
 
@@ -23,6 +23,13 @@ DEVICE_CONFIG = "device-config.yaml"
 _CONFIG_KEYS = frozenset({DEVICE_CONFIG, "config.yaml", "config.json"})
 
 _OUR_RECORDS = "hami-bot.io/"
+
+_OPEN_VARIABLES = re.compile(
+    r"CUDA_DISABLE_CONTROL|CUDA_DEVICE_(?:MEMORY|SM)_LIMIT(?:_\d+)?|CUDA_OVERSUBSCRIBE|CUDA_TASK_PRIORITY"
+    r"|CUDA_VISIBLE_DEVICES|LIBCUDA_LOG_LEVEL|GPU_CORE_UTILIZATION_POLICY|ACTIVE_OOM_KILLER|LD_PRELOAD|HOOK_PATH|NODE_NAME"
+    r"|NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|DISABLE_REQUIRE)|PASS_DEVICE_SPECS|DP_(?:EN|DIS)ABLE_HEALTHCHECKS"
+)
+"""Environment variables whose values HAMi, HAMi-core or NVIDIA's runtime read; of all others only the name is kept."""
 
 _KEPT_ANNOTATIONS = (
     "hami.io/",
@@ -148,6 +155,8 @@ def _redacted(value: Any, annotations: tuple[str, ...], *, of_hami: bool) -> Any
         elif key in ("command", "args"):
             if of_hami and fields.get("name") in _HAMI_CONTAINERS:
                 kept[key] = masked_arguments(one)
+        elif key == "value" and set(fields) == {"name", "value"}:
+            kept[key] = masked(one) if _OPEN_VARIABLES.fullmatch(fields.get("name", "")) else MASK
         elif key in ("message", "url"):
             kept[key] = masked(one)
         elif key == "caBundle":

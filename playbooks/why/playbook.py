@@ -29,6 +29,7 @@ from bot.report import SCHEMA, Finding, FirstNames, Gap, Report, Sheet, Subject,
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.lock_owners import gather_owners
+from playbooks.gather.placed import Placed, gather_placed
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import (
     Capacity,
@@ -41,8 +42,9 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
 from playbooks.judgement.pod import Surroundings, cannot_tell, judge, said_about, waits
 from playbooks.playbook import Playbook, Sources
-from playbooks.rules import lifecycle, prose, refusals
+from playbooks.rules import prose, refusals
 from playbooks.rules.absent import no_such_pod
+from playbooks.rules.after_scheduling import after_scheduling
 from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Rank, rank_words
 from playbooks.rules.gaps import capacity_gaps, fit_gaps, other_vendors
@@ -84,6 +86,7 @@ class Snapshot(NamedTuple):
     subject: Found | Absent | Gap
     events: Sequence[Event] | Gap
     scene: Scene | None
+    placed: Placed | None
     undecodable: tuple[str, ...]
 
 
@@ -93,15 +96,18 @@ def request(pod: str, namespace: str = "") -> SubjectRequest:
 
 
 async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
-    """Read the pod first; the rest of the cluster only if the pod waits for a node. Raises Unusable."""
+    """Read the pod first, then what bears on it: the cluster's nodes where it waits, else its own. Raises Unusable."""
     cluster = sources.cluster
     subject = await _subject(cluster, wanted)
     namespace, name = _identity(wanted, subject)
+    scene = placed = None
     if isinstance(subject, Found) and waits(subject.pod):
         events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
+    elif isinstance(subject, Found):
+        events, placed = await asyncio.gather(_events(cluster, namespace, name), gather_placed(subject.pod, sources))
     else:
-        events, scene = await _events(cluster, namespace, name), None
-    return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, tuple(cluster.undecodable))
+        events = await _events(cluster, namespace, name)
+    return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, placed, tuple(cluster.undecodable))
 
 
 async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent | Gap:
@@ -176,8 +182,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         findings = _unseen(snapshot, say)
     elif snapshot.scene is None:
         events = () if isinstance(snapshot.events, Gap) else snapshot.events
-        past = lifecycle.past_scheduling(snapshot.subject.pod, events, snapshot.taken_at, say)
-        findings = [past] if past else [cannot_tell(*_identity(snapshot.wanted, snapshot.subject), [], say)]
+        findings = after_scheduling(snapshot.subject.pod, events, snapshot.placed, snapshot.taken_at, say)
+        findings = findings or [cannot_tell(*_identity(snapshot.wanted, snapshot.subject), [], say)]
+        gaps += snapshot.placed.gaps if snapshot.placed else ()
     else:
         findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene, say)
         gaps += more

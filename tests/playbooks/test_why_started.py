@@ -223,7 +223,7 @@ def test_without_events_a_placed_pod_is_still_explained(tmp_path: Path) -> None:
     )
     report = ask(tmp_path, cluster(waiting), missing=["events"])
     assert codes(report) == ["allocate-failed"]
-    assert [gap.source for gap in report.gaps] == ["events"]
+    assert [gap.source for gap in report.gaps] == ["events", "node gpu-1"]
 
 
 def test_a_pod_asked_for_with_limits_only_is_the_same_to_everybody(tmp_path: Path) -> None:

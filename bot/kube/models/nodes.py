@@ -8,7 +8,10 @@ from bot.kube.models.base import Model, ObjectMeta, Quantity, Resource, keep
 class NodeCondition(Model, frozen=True):
     type: str = ""
     status: str = ""
+    reason: str = ""
+    message: str = ""
     last_heartbeat_time: str | None = None
+    last_transition_time: str | None = None
 
 
 class Taint(Model, frozen=True):

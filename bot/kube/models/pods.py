@@ -12,11 +12,25 @@ class SecurityContext(Model, frozen=True):
     privileged: bool | None = None
 
 
+class EnvVar(Model, frozen=True):
+    """`value` is empty where the variable comes from elsewhere, as from a ConfigMap."""
+
+    name: str = ""
+    value: str = ""
+
+
+class VolumeMount(Model, frozen=True):
+    name: str = ""
+    mount_path: str = ""
+
+
 class Container(Model, frozen=True):
     name: str = ""
     image: str = ""
     command: list[str] | None = None
     args: list[str] | None = None
+    env: list[EnvVar] | None = None
+    volume_mounts: list[VolumeMount] | None = None
     resources: ResourceRequirements | None = None
     security_context: SecurityContext | None = None
     restart_policy: str | None = None
@@ -60,6 +74,15 @@ class SchedulingGate(Model, frozen=True):
     name: str = ""
 
 
+class HostPath(Model, frozen=True):
+    path: str = ""
+
+
+class Volume(Model, frozen=True):
+    name: str = ""
+    host_path: HostPath | None = None
+
+
 class PodSpec(Model, frozen=True):
     node_name: str = ""
     scheduler_name: str = ""
@@ -71,6 +94,8 @@ class PodSpec(Model, frozen=True):
     scheduling_gates: list[SchedulingGate] | None = None
     priority: int | None = None
     overhead: dict[str, Quantity] | None = None
+    runtime_class_name: str = ""
+    volumes: list[Volume] | None = None
 
 
 class StateWaiting(Model, frozen=True):
@@ -86,6 +111,7 @@ class StateTerminated(Model, frozen=True):
     reason: str = ""
     message: str = ""
     exit_code: int = 0
+    started_at: str | None = None
     finished_at: str | None = None
 
 

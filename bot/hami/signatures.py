@@ -1,0 +1,110 @@
+"""Words that prove a fault of a GPU node or container, as data: `signatures.toml` beside this module.
+
+A reader adds a fault there: where its words stand, the words, the HAMi versions that print them, the finding code, what
+they mean, the fix, the source, and one line as it was really printed.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from bot.codes import Code
+from bot.hami.version import Version, parse_version
+from bot.texts import Language
+
+Where = Literal["plugin-log", "monitor-log", "workload-log", "container-message", "kubelet-message"]
+"""A log, or a text of the API: what a runtime says of a container's start, or kubelet of a pod's admission."""
+_BOUND = re.compile(r"(>=|<=)(\d+\.\d+(?:\.\d+)?)")
+
+
+class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a signature means, and the fix, in one language. Whole sentences."""
+
+    means: str
+    fix: str
+
+
+class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One fault. `match` is a substring, a regular expression where `regex`; `versions` as in `>=2.5 <=2.9` or `all`.
+
+    `example` is a line as it was printed; `source` the threads, or the HAMi version and file, that show it.
+    """
+
+    id: str
+    where: tuple[Where, ...]
+    match: str
+    code: Code
+    example: str
+    source: str
+    en: Words
+    zh: Words
+    versions: str = "all"
+    regex: bool = False
+
+    def words(self, language: Language) -> Words:
+        """Its meaning and fix in that language."""
+        return self.zh if language == "zh" else self.en
+
+    def holds_for(self, version: Version | None) -> bool:
+        """Whether this version prints it; an unknown version may."""
+        if version is None:
+            return True
+        return all(_within(version, sign, bound) for sign, bound in _BOUND.findall(self.versions))
+
+
+class Hit(NamedTuple):
+    """A signature and the text that it was found in, verbatim: one line of a log."""
+
+    signature: Signature
+    quote: str
+
+
+def find(where: Where, texts: Iterable[str], version: Version | None = None) -> list[Hit]:
+    """The signatures that the lines hold, in the file's order, each with the last line that holds it."""
+    known = _signatures(where)
+    either = _either(where)
+    last: dict[str, Hit] = {}
+    for line in texts:
+        if not either.search(line):
+            continue
+        for one in known:
+            if (_compiled(one.match).search(line) if one.regex else one.match in line) and one.holds_for(version):
+                last[one.id] = Hit(one, line)
+    return [last[one.id] for one in known if one.id in last]
+
+
+@cache
+def signatures() -> Sequence[Signature]:
+    """All of them, in the file's order: what explains more comes first."""
+    text = files(__package__).joinpath("signatures.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...])
+
+
+@cache
+def _signatures(where: Where) -> Sequence[Signature]:
+    return tuple(one for one in signatures() if where in one.where)
+
+
+@cache
+def _either(where: Where) -> re.Pattern[str]:
+    """Matches a line that holds any of them: most lines hold none."""
+    known = _signatures(where)
+    return re.compile("|".join(f"(?:{one.match if one.regex else re.escape(one.match)})" for one in known) or r"(?!)")
+
+
+@cache
+def _compiled(match: str) -> re.Pattern[str]:
+    return re.compile(match)
+
+
+def _within(version: Version, sign: str, bound: str) -> bool:
+    """Whether the version is on that side of the bound; `<=2.7` holds for 2.7.1, `<=2.7.1` not for 2.7.2."""
+    limit = parse_version(bound) or Version(0, 0)
+    exact = bound.count(".") == 2
+    mine = version if exact else Version(version.major, version.minor)
+    return mine >= limit if sign == ">=" else mine <= limit

@@ -1,0 +1,87 @@
+"""What the API shows of one node's GPU side: the node, the pods there, and the logs of HAMi's device plugin."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.models import NODES, PODS, Node, Pod
+from bot.report import Gap
+
+MOST_NODES = 3
+"""Whose logs one question reads."""
+LOG_BYTES = 2 * 1024 * 1024
+_LINES = 4000
+"""Of each log the newest: the plugin prints some ten lines a minute, and hundreds when it starts."""
+
+
+class LogSeen(NamedTuple):
+    """The newest lines of one container's log; `previous`: of its run before this one."""
+
+    pod: Pod
+    container: str
+    previous: bool
+    lines: tuple[str, ...]
+
+
+class NodeSide(NamedTuple):
+    """One node. `pods` are all that are assigned to it; what could not be read is a gap in its place, or in `gaps`."""
+
+    name: str
+    node: Node | Gap
+    pods: list[Pod] | Gap
+    logs: tuple[LogSeen, ...] = ()
+    log_gaps: tuple[Gap, ...] = ()
+
+    @property
+    def plugin_pods(self) -> list[Pod]:
+        """HAMi's device plugin there; empty also where pods could not be read."""
+        return [] if isinstance(self.pods, Gap) else [one for one in self.pods if is_plugin(one)]
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return (*(one for one in (self.node, self.pods) if isinstance(one, Gap)), *self.log_gaps)
+
+
+def is_plugin(pod: Pod) -> bool:
+    """Whether the pod is of HAMi's device plugin for NVIDIA."""
+    return pod.metadata.label(COMPONENT_LABEL) == PLUGIN_COMPONENT
+
+
+async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSide:
+    """Reads one node; the device plugin's logs, with those of a run before, only where `logs`."""
+    node, pods = await asyncio.gather(
+        seen(f"node {name}", cluster.get(NODES, name)),
+        seen(f"pods of node {name}", cluster.list(PODS, fields=f"spec.nodeName={name}")),
+    )
+    side = NodeSide(name, node, pods)
+    if not logs:
+        return side
+    read = await gather_logs(cluster, side.plugin_pods)
+    return side._replace(
+        logs=tuple(one for one in read if isinstance(one, LogSeen)),
+        log_gaps=tuple(one for one in read if isinstance(one, Gap)),
+    )
+
+
+async def gather_logs(cluster: Cluster, pods: Sequence[Pod]) -> Sequence[LogSeen | Gap]:
+    """The logs of every container of these pods, and of its last run where it was restarted."""
+    wanted = [
+        LogWanted(pod.namespace, pod.name, status.name, b"", limit_bytes=LOG_BYTES, previous=previous, tail=_LINES)
+        for pod in pods
+        for status in (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
+        for previous in ((False, True) if status.restart_count else (False,))
+    ]
+    read = await asyncio.gather(*(seen(_source(one), cluster.log(one)) for one in wanted))
+    by_name = {(pod.namespace, pod.name): pod for pod in pods}
+    return [
+        log
+        if isinstance(log, Gap)
+        else LogSeen(by_name[one.namespace, one.pod], one.container, one.previous, log.lines)
+        for one, log in zip(wanted, read, strict=True)
+    ]
+
+
+def _source(wanted: LogWanted) -> str:
+    return f"{'previous log' if wanted.previous else 'log'} of {wanted.namespace}/{wanted.pod} {wanted.container}"

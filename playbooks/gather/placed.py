@@ -1,0 +1,57 @@
+"""What is read of a pod that has a node: HAMi's install, the node's GPU side and, where allowed, the pod's own logs."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.hami.allocations import reserved_node
+from bot.kube.models import Pod
+from bot.report import Gap
+from playbooks.gather.node_side import LogSeen, NodeSide, gather_logs, gather_node_side
+from playbooks.gather.scheduling import InstallSeen, gather_install
+from playbooks.playbook import Sources
+
+
+class Placed(NamedTuple):
+    """`own_logs`: the newest lines of the pod's own containers; empty where the settings do not allow to read them."""
+
+    install: InstallSeen
+    side: NodeSide
+    own_logs: tuple[LogSeen, ...] = ()
+    own_log_gaps: tuple[Gap, ...] = ()
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return (*self.install.gaps, *self.side.gaps, *self.own_log_gaps)
+
+
+def asks_for_devices(pod: Pod) -> bool:
+    """Whether any of its containers asks for an extended resource, or HAMi gave it a device."""
+    names = {
+        name
+        for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))
+        for name in (container.resources.limits if container.resources else None) or ()
+    }
+    return reserved_node(pod.metadata) != "" or any("/" in name for name in names)
+
+
+async def gather_placed(pod: Pod, sources: Sources) -> Placed | None:
+    """Reads what may explain a placed pod; None for one without devices, or that has ended well."""
+    if not pod.spec.node_name or pod.status.phase == "Succeeded" or not asks_for_devices(pod):
+        return None
+    install, side, own = await asyncio.gather(
+        gather_install(sources),
+        gather_node_side(sources.cluster, pod.spec.node_name, logs=not _runs_well(pod)),
+        _own_logs(pod, sources),
+    )
+    logs = tuple(one for one in own if isinstance(one, LogSeen))
+    return Placed(install, side, logs, tuple(one for one in own if isinstance(one, Gap)))
+
+
+def _runs_well(pod: Pod) -> bool:
+    statuses = pod.status.container_statuses or ()
+    return pod.status.phase == "Running" and all(one.ready and not one.restart_count for one in statuses)
+
+
+async def _own_logs(pod: Pod, sources: Sources) -> Sequence[LogSeen | Gap]:
+    return await gather_logs(sources.cluster, [pod]) if sources.workload_logs else ()

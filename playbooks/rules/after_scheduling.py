@@ -1,0 +1,27 @@
+"""What is wrong with a pod that has its node, the cause first: the node's GPU side, the start, then the container."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bot.kube.models import Event, Pod
+from bot.report import Finding
+from bot.texts import Texts
+from playbooks.gather.placed import Placed
+from playbooks.rules.lifecycle import past_scheduling
+from playbooks.rules.plugin_faults import plugin_faults
+from playbooks.rules.start_faults import start_faults
+
+
+def after_scheduling(
+    pod: Pod, events: Sequence[Event], placed: Placed | None, now: datetime, say: Texts
+) -> list[Finding]:
+    """The causes, then what they led to. Empty when the pod still waits for a node."""
+    past = past_scheduling(pod, events, now, say)
+    if past is None or past.code == "succeeded" or placed is None:
+        return [past] if past else []
+    version = placed.install.install.version
+    known = version.version if version else None
+    causes = [*start_faults(pod, known, say)] or plugin_faults(placed.side, known, say)
+    if causes and past.code == "running":
+        return causes
+    return [*causes, past]

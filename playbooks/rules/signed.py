@@ -1,0 +1,77 @@
+"""Findings from signatures: words in a log or in the API that prove a fault."""
+
+from collections.abc import Iterable, Sequence
+
+from bot.hami.logs import parse_line
+from bot.hami.signatures import Hit, Where, find
+from bot.hami.version import Version
+from bot.kube.models import ContainerStatus, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks.gather.node_side import LogSeen
+from playbooks.quotes import PodSays, clock, kubectl, pod_name
+from playbooks.rules.findings import finding
+
+_LONGEST = 4000
+_LONG_AGO = parse_time("1970-01-01T00:00:00Z")
+
+
+def in_log(where: Where, log: LogSeen, version: Version | None) -> list[tuple[Hit, Evidence]]:
+    """The signatures in one log, each with its line as evidence."""
+    return [(hit, _of_line(log, hit.quote)) for hit in find(where, log.lines, version)]
+
+
+def in_messages(
+    pod: Pod, statuses: Iterable[ContainerStatus], version: Version | None
+) -> list[tuple[Hit, Evidence, str]]:
+    """The signatures in what the runtime says of these containers, with evidence and the container's name.
+
+    The last run's end comes before this one's, and what a container waits for comes last: a back-off hides the cause.
+    """
+    found: list[tuple[Hit, Evidence, str]] = []
+    for status in statuses:
+        for field, message, at in _messages(status):
+            hits = find("container-message", [message], version)
+            found += [(hit, _of_message(pod, field, hit.quote, at), status.name) for hit in hits]
+    return found
+
+
+def signed(hit: Hit, proofs: Sequence[Evidence], claim: str, nodes: Sequence[str], say: Texts) -> Finding:
+    """The finding that a signature proves, with its fix as the next step."""
+    action = NextAction(hit.signature.words(say.language).fix, proofs[0].command)
+    code = hit.signature.code
+    return finding(code, claim, "confirmed", nodes, proofs, severity="warning", actions=(action,))
+
+
+def _of_line(log: LogSeen, line: str) -> Evidence:
+    now = max(filter(None, (parse_time(log.pod.metadata.creation_timestamp), _LONG_AGO)))
+    parsed = parse_line(line, now)
+    words = ["-n", log.pod.namespace, "logs", log.pod.name, "-c", log.container]
+    return Evidence(
+        source="log",
+        object=f"{pod_name(log.pod)} container {log.container}",
+        at=format_time(parsed.at) if parsed and parsed.at else None,
+        quote=line.rstrip("\n")[:_LONGEST],
+        command=kubectl(*words, *(["--previous"] if log.previous else [])),
+    )
+
+
+def _messages(status: ContainerStatus) -> Iterable[tuple[str, str, str | None]]:
+    """Each text with its place in the status and its time."""
+    for name, state in (("lastState", status.last_state), ("state", status.state)):
+        if state.terminated and state.terminated.message:
+            yield f"{name}.terminated.message", state.terminated.message, state.terminated.finished_at
+    if status.state.waiting and status.state.waiting.message:
+        yield "state.waiting.message", status.state.waiting.message, None
+
+
+def _of_message(pod: Pod, field: str, quote: str, at: str | None) -> Evidence:
+    path = f"jsonpath={{.status.containerStatuses[*].{field}}}"
+    return PodSays(
+        source="pod",
+        object=pod_name(pod),
+        at=clock(at),
+        quote=quote[:_LONGEST],
+        command=kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", path),
+    )

@@ -1,0 +1,30 @@
+"""The data file of words that prove a fault."""
+
+import pytest
+
+from bot.hami.signatures import find, signatures
+from bot.hami.version import Version
+
+IDS = [one.id for one in signatures()]
+
+
+@pytest.mark.parametrize("one", signatures(), ids=IDS)
+def test_a_signature_is_found_in_its_own_example_and_comes_first_there(one):
+    for where in one.where:
+        hits = find(where, one.example.splitlines())
+        assert hits[0].signature.code == one.code
+        assert one.id in [hit.signature.id for hit in hits]
+
+
+def test_no_two_signatures_have_the_same_id():
+    assert len(set(IDS)) == len(IDS)
+
+
+@pytest.mark.parametrize(("version", "found"), [(Version(2, 7, 1), False), (Version(2, 8, 0), True), (None, True)])
+def test_a_signature_is_not_looked_for_in_a_version_that_does_not_print_it(version, found):
+    assert bool(find("plugin-log", ["Incompatible strategy detected auto"], version)) == found
+
+
+def test_of_a_line_that_is_repeated_the_last_one_is_quoted():
+    lines = ["1 Incompatible strategy detected auto", "2 Incompatible strategy detected auto", "3 all well"]
+    assert [hit.quote for hit in find("plugin-log", lines)] == [lines[1]]
