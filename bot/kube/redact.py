@@ -1,7 +1,7 @@
 """What may leave the cluster in a recording. Everything that is not named here as kept is left out or masked.
 
-The narrow models already leave out what env and volumes come from, managed fields and secrets, since they never decode them. What they do
-hold as free text is handled here: annotations, command lines, config files, messages and logs.
+The narrow models leave out secrets, managed fields and what env and volumes come from, since they never decode them.
+What they do hold as free text is handled here: env values, annotations, command lines, config files, messages and logs.
 """
 
 import re
