@@ -81,7 +81,7 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
 @cache
 def signatures() -> Sequence[Signature]:
     """All of them, in the file's order: what explains more comes first."""
-    text = files(__package__).joinpath("signatures.toml").read_text(encoding="utf-8")
+    text = files("bot.hami").joinpath("signatures.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...])
 
 

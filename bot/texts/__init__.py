@@ -29,7 +29,7 @@ class Texts:
     """The texts of one language: `say("running.claim", pod="ml/trainer-0", node="gpu-1")`."""
 
     def __init__(self, language: Language) -> None:
-        self.language = language
+        self.language: Language = language
         self.templates = _templates(language)
 
     def __call__(self, key: str, **values: object) -> str:
