@@ -7,7 +7,6 @@ from tests.incidents_support import Incident, incidents, recorded_files
 
 NOT_YET = {
     "HAMi-1069",
-    "HAMi-1130",
     "HAMi-1135",
     "HAMi-1346",
     "HAMi-1413",
@@ -42,7 +41,6 @@ NOT_YET = {
     "l1-node-lacks-gpu-label",
     "m1-kubernetes-1.22",
     "n1-extender-panic-in-filter",
-    "o1-lock-of-running-owner",
     "p1-managedresources-lacks-gpucores",
     "p1-resource-gpu.memory",
     "p1-resource-vgpu",

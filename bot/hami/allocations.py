@@ -15,6 +15,7 @@ from bot.kube.models import Holder, ObjectMeta, Pod
 
 NODE_KEY = "hami.io/vgpu-node"
 BIND_PHASE_KEY = "hami.io/bind-phase"
+ALLOCATED = "success"
 COUNTED_KEYS = tuple(key for one in VENDORS for key in one.names.allocated)
 """The annotations of the vendors whose cards are counted."""
 FINISHED_PHASES = ("Succeeded", "Failed")
@@ -78,6 +79,11 @@ def _clamped(number: int | None) -> int:
 def reserved_node(metadata: ObjectMeta) -> str:
     """The node whose cards the pod counts against, whether or not it is bound there; empty when none."""
     return metadata.annotation(NODE_KEY) or ""
+
+
+def was_allocated(pod: Pod | Holder) -> bool:
+    """Whether the device plugin said that every container of the pod has its devices (`bind-phase: success`)."""
+    return pod.metadata.annotation(BIND_PHASE_KEY) == ALLOCATED
 
 
 def is_finished(pod: Pod | Holder) -> bool:

@@ -52,8 +52,8 @@ def parse_lock(text: str, version: Version | None) -> Lock | None:
     return Lock(taken_at, parts[1], parts[2])
 
 
-Owner = Literal["there", "finished", "gone", "unseen"]
-"""The pod that a lock names: `unseen` where it could not be read."""
+Owner = Literal["there", "served", "finished", "gone", "unseen"]
+"""The pod that a lock names: `served` has its devices already, `unseen` could not be read."""
 
 
 class LockState(NamedTuple):
@@ -65,7 +65,7 @@ class LockState(NamedTuple):
     """
 
     phase: Literal["held", "dangling", "malformed"]
-    why: Literal["claim", "unseen", "nameless", "kept", "expired"]
+    why: Literal["claim", "unseen", "nameless", "kept", "served", "expired"]
     lock: Lock | None
     age: timedelta = timedelta()
     passing: bool = False
@@ -85,6 +85,8 @@ def judge_lock(text: str, version: Version | None, now: datetime, expiry: timede
         return LockState("dangling", "claim", lock, age, passing=True)
     if owner in ("gone", "finished"):
         return LockState("dangling", "kept", lock, age)
+    if owner == "served":
+        return LockState("dangling", "served", lock, age)
     return LockState("held", "unseen" if owner == "unseen" else "claim", lock, age)
 
 

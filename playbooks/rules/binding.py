@@ -16,7 +16,7 @@ from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules import prose
 from playbooks.rules.case import Case
 from playbooks.rules.findings import finding
-from playbooks.rules.locks import Held, Owners, after, lock_actions, lock_expiry, lock_on, told
+from playbooks.rules.locks import Held, Owners, after, lock_actions, lock_expiry, lock_on, owner_proofs, told
 from playbooks.rules.said import Said
 
 UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
@@ -37,7 +37,7 @@ def locked(case: Case, said: Said, owners: Owners, say: Texts) -> Finding | None
     locks = {name: held for name in case.fitting if (held := _judge(case, name, owners, say))}
     if len(locks) < len(case.fitting) or any(held.passing for held in locks.values()):
         return None
-    return _lock_finding(case, locks, [], "suspected", say)
+    return _lock_finding(case, locks, _of_owner(case, next(iter(locks)), owners), "suspected", say)
 
 
 def passing_lock(case: Case, owners: Owners, say: Texts) -> Finding | None:
@@ -45,7 +45,11 @@ def passing_lock(case: Case, owners: Owners, say: Texts) -> Finding | None:
     locks = {name: held for name in case.fitting if (held := _judge(case, name, owners, say))}
     if not locks or len(locks) < len(case.fitting):
         return None
-    return structs.replace(_lock_finding(case, locks, [], "suspected", say), severity="info", next_actions=())
+    return structs.replace(
+        _lock_finding(case, locks, _of_owner(case, next(iter(locks)), owners), "suspected", say),
+        severity="info",
+        next_actions=(),
+    )
 
 
 def _refused_by_lock(case: Case, said: Said, name: str, owners: Owners, say: Texts) -> Finding | None:
@@ -55,13 +59,12 @@ def _refused_by_lock(case: Case, said: Said, name: str, owners: Owners, say: Tex
     held = _judge(case, name, owners, say)
     if held is not None:
         sure: Confidence = "suspected" if held.unseen else "confirmed"
-        return _lock_finding(case, {name: held}, [said.evidence], sure, say)
+        return _lock_finding(case, {name: held}, [said.evidence, *_of_owner(case, name, owners)], sure, say)
     code = "node-lock-malformed" if said.lock.malformed else "node-lock-held"
     if name in case.nodes:
         late = said.at is None or case.now - said.at > UNSCHEDULABLE_FLUSH
-        gone = _lock_finding(
-            case, {name: Held(code, say("node-lock.gone", node=name))}, [said.evidence], "suspected", say
-        )
+        locks = {name: Held(code, say("node-lock.gone", node=name))}
+        gone = _lock_finding(case, locks, [said.evidence], "suspected", say)
         return structs.replace(gone, severity="warning" if late else "info", next_actions=())
     locks = {name: Held(code, say(f"{code}.said", node=name or "?"))}
     return _lock_finding(case, locks, [said.evidence], "suspected", say)
@@ -77,6 +80,12 @@ def _lock_finding(
     actions = lock_actions(names[0], held, say) if names else []
     proofs = [*proofs, *(quotes.of_node_annotation(node, LOCK_KEY, text) for node, text in texts if text)]
     return finding(held.code, held.claim, confidence, names, proofs, severity="warning", actions=actions)
+
+
+def _of_owner(case: Case, name: str, owners: Owners) -> list[Evidence]:
+    """How far the owner of the lock on a node is."""
+    node = case.nodes.get(name)
+    return owner_proofs(lock_on(node, case.install, case.now, owners), owners) if node else []
 
 
 def _judge(case: Case, name: str, owners: Owners, say: Texts) -> Held | None:

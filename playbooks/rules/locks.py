@@ -5,13 +5,22 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from bot.codes import Code, as_code
-from bot.hami.allocations import is_finished
+from bot.hami.allocations import BIND_PHASE_KEY, is_finished, was_allocated
 from bot.hami.install import Install
-from bot.hami.nodelock import LOCK_KEY, LockState, Owner, judge_lock, parse_lock, read_timeout
+from bot.hami.nodelock import (
+    LOCK_KEY,
+    USUAL_ALLOCATION,
+    LockState,
+    Owner,
+    judge_lock,
+    parse_lock,
+    read_timeout,
+)
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time
-from bot.report import Gap, NextAction, one_line
+from bot.report import Evidence, Gap, NextAction, one_line
 from bot.texts import Texts
+from playbooks import quotes
 from playbooks.quotes import kubectl
 
 Owners = Mapping[tuple[str, str], Pod | Gap | None]
@@ -36,7 +45,7 @@ def lock_on(node: Node, install: Install, now: datetime, owners: Owners) -> Lock
     if not text:
         return None
     version = install.version.version if install.version else None
-    return judge_lock(text, version, now, lock_expiry(install), _owner(text, owners))
+    return judge_lock(text, version, now, lock_expiry(install), _owner(text, now, owners))
 
 
 def lock_expiry(install: Install) -> timedelta:
@@ -50,7 +59,16 @@ def owner_of(state: LockState, owners: Owners) -> Pod | None:
     return owner if isinstance(owner, Pod) else None
 
 
-def _owner(text: str, owners: Owners) -> Owner:
+def owner_proofs(state: LockState | None, owners: Owners) -> list[Evidence]:
+    """How far the lock's owner is; none where it is gone or was not seen."""
+    owner = owner_of(state, owners) if state else None
+    if owner is None:
+        return []
+    proofs = [quotes.of_pod(owner, owner.status.phase, "{.status.phase}")]
+    return [*proofs, *([quotes.of_pod_annotation(owner, BIND_PHASE_KEY)] if was_allocated(owner) else [])]
+
+
+def _owner(text: str, now: datetime, owners: Owners) -> Owner:
     lock = parse_lock(text, None)
     named = (lock.namespace, lock.pod) if lock else ("", "")
     if named not in owners:
@@ -60,7 +78,22 @@ def _owner(text: str, owners: Owners) -> Owner:
         return "gone"
     if isinstance(owner, Gap):
         return "unseen"
-    return "finished" if is_finished(owner) else "there"
+    if is_finished(owner):
+        return "finished"
+    settled = lock is not None and now - lock.taken_at > USUAL_ALLOCATION
+    return "served" if _is_served(owner, settled=settled) else "there"
+
+
+def _is_served(owner: Pod, *, settled: bool) -> bool:
+    """Whether the pod has its devices, so that the device plugin should have released its lock.
+
+    kubelet starts no container before Allocate has answered, and the plugin marks the pod and releases the lock within
+    Allocate (HAMi pkg/device-plugin/nvidiadevice, PodAllocationTrySuccess). One of the two is enough only when the lock
+    is older than an allocation takes.
+    """
+    started = any(one.state.running or one.state.terminated for one in owner.status.container_statuses or ())
+    signs = (was_allocated(owner), started and bool(owner.spec.node_name))
+    return any(signs) if settled else all(signs)
 
 
 def told(node: Node, state: LockState, expiry: timedelta, say: Texts, key: str = LOCK_KEY) -> Held:

@@ -18,7 +18,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules import prose
 from playbooks.rules.cordons import uncordon
 from playbooks.rules.findings import finding
-from playbooks.rules.locks import lock_actions, owner_of, told
+from playbooks.rules.locks import lock_actions, owner_proofs, told
 from playbooks.rules.node_faults import Fault, shared_uuids, slots, unhealthy
 from playbooks.rules.unregistered import (
     plugin_actions,
@@ -198,8 +198,7 @@ class Wording:
             claim = say(f"nodes.locks-{states[0].phase}", nodes=prose.names(say, names), first=claim)
         proofs = [_annotation(one.node, key) for one in shown]
         for state in states:
-            owner = owner_of(state, self.sweep.owners) if state else None
-            proofs += [quotes.of_pod(owner, owner.status.phase, "{.status.phase}")] if owner else []
+            proofs += owner_proofs(state, self.sweep.owners)
         return claim, proofs, lock_actions(first.name, held, say, key)
 
     def _kubernetes(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:

@@ -48,7 +48,34 @@ def refused_by(tmp_path: Path, value: str, version: str, *owners: Object) -> Rep
     return ask(tmp_path, cluster(locked(value, version), *owners, waiting, version=version))
 
 
+def served(phase: str = "success", *, started: bool = True) -> Object:
+    """The lock's owner, once its GPUs were allocated."""
+    states = [{"name": "main", "state": {"running": {"startedAt": ago(50)}}}] if started else []
+    status = {"phase": "Running" if started else "Pending", "containerStatuses": states}
+    return pod("other", nodeName="gpu-1", annotations={"hami.io/bind-phase": phase}, status=status)
+
+
 # -------------------------------------------------------------------------------------------- held, dangling
+
+
+@pytest.mark.parametrize("version", ["2.6.1", "2.10.0"])
+def test_a_lock_whose_owner_runs_with_its_gpus_was_left_behind(tmp_path: Path, version: str) -> None:
+    report = refused_by(tmp_path, f"{ago(60)},ml,other", version, served())
+    found = cause(report)
+    assert (found.code, found.confidence, found.scope.nodes) == ("node-lock-dangling", "confirmed", ("gpu-1",))
+    assert "ml/other has its GPUs but still locks gpu-1 (60 s)" in report.verdict
+    assert {"Running", "success"} <= set(quotes(report))
+    assert any(action.changes_cluster for action in found.next_actions)
+
+
+@pytest.mark.parametrize(("phase", "started"), [("success", False), ("allocating", True)])
+def test_one_sign_that_the_owner_has_its_gpus_counts_once_the_lock_is_older_than_an_allocation_takes(
+    tmp_path: Path, phase: str, started: bool
+) -> None:
+    lock = {
+        age: refused_by(tmp_path, f"{ago(age)},ml,other", "2.10.0", served(phase, started=started)) for age in (2, 60)
+    }
+    assert {age: codes(report)[0] for age, report in lock.items()} == {2: "node-lock-held", 60: "node-lock-dangling"}
 
 
 @pytest.mark.parametrize("version", ["2.6.1", "2.7.1", "2.10.0"])
