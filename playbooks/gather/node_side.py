@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bot.errors import NotFound
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.models import NODES, PODS, Node, Pod
@@ -52,7 +53,7 @@ def is_plugin(pod: Pod) -> bool:
 async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSide:
     """Reads one node; the device plugin's logs, with those of a run before, only where `logs`."""
     node, pods = await asyncio.gather(
-        seen(f"node {name}", cluster.get(NODES, name)),
+        seen(f"node {name}", _node(cluster, name)),
         seen(f"pods of node {name}", cluster.list(PODS, fields=f"spec.nodeName={name}")),
     )
     side = NodeSide(name, node, pods)
@@ -63,6 +64,14 @@ async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSi
         logs=tuple(one for one in read if isinstance(one, LogSeen)),
         log_gaps=tuple(one for one in read if isinstance(one, Gap)),
     )
+
+
+async def _node(cluster: Cluster, name: str) -> Node:
+    """By a list, which the bot may do: it has no right to get one node. Raises NotFound."""
+    found = await cluster.list(NODES, fields=f"metadata.name={name}")
+    if not found:
+        raise NotFound(f'nodes "{name}" not found')
+    return found[0]
 
 
 async def gather_logs(cluster: Cluster, pods: Sequence[Pod]) -> Sequence[LogSeen | Gap]:
