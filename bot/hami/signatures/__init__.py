@@ -1,4 +1,4 @@
-"""Words that prove a fault of a GPU node or container, as data: `signatures.toml` beside this module.
+"""Words that prove a fault of a GPU node or container, as data: the TOML files beside this module.
 
 A reader adds a fault there: where its words stand, the words, the HAMi versions that print them, the finding code, what
 they mean, the fix, the source, and one line as it was really printed.
@@ -19,6 +19,7 @@ from bot.texts import Language
 
 Where = Literal["plugin-log", "monitor-log", "workload-log", "container-message", "kubelet-message"]
 """A log, or a text of the API: what a runtime says of a container's start, or kubelet of a pod's admission."""
+_FILES = ("plugin", "start")
 _BOUND = re.compile(r"(>=|<=)(\d+\.\d+(?:\.\d+)?)")
 
 
@@ -80,9 +81,9 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
 
 @cache
 def signatures() -> Sequence[Signature]:
-    """All of them, in the file's order: what explains more comes first."""
-    text = files("bot.hami").joinpath("signatures.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...])
+    """All of them, in the files' order: what explains more comes first."""
+    texts = (files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in _FILES)
+    return [one for text in texts for one in msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...])]
 
 
 @cache
