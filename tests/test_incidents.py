@@ -6,10 +6,7 @@ from tests.cases_support import text_in
 from tests.incidents_support import Incident, incidents, recorded_files
 
 NOT_YET = {
-    "HAMi-1069",
-    "HAMi-1135",
     "HAMi-1346",
-    "HAMi-1413",
     "HAMi-1903",
     "HAMi-212",
     "HAMi-2923",
@@ -32,16 +29,10 @@ NOT_YET = {
     "e1-service-without-endpoints",
     "f1-ghost-after-annotations-stripped",
     "f2-extender-label-selector",
-    "g1-volcano-not-enough-cards",
     "i1-nvidia-plugin-beside-hami",
     "j1-mig-devices-unhealthy",
     "l1-node-lacks-gpu-label",
-    "m1-kubernetes-1.22",
     "n1-extender-panic-in-filter",
-    "p1-managedresources-lacks-gpucores",
-    "p1-resource-gpu.memory",
-    "p1-resource-vgpu",
-    "volcano-vgpu-7",
 }
 """Incidents whose first finding is not right yet; a name leaves the list with the commit that names its cause."""
 

@@ -245,7 +245,7 @@ def test_a_recording_of_a_live_cluster_answers_like_the_cluster(tmp_path: Path) 
     assert str(out) in done.stdout
     first, expected = (ask(path, POD).findings[0] for path in (out, Path(RECORDING)))
     assert (first.code, first.scope) == (expected.code, expected.scope)
-    assert RecordedCluster.open(out).server_version == "v1.36.2"
+    assert asyncio.run(RecordedCluster.open(out).server_version()) == "v1.36.2"
 
 
 def test_settings_name_clusters_and_the_language(tmp_path: Path) -> None:

@@ -80,6 +80,12 @@ class SchedulerConfig(NamedTuple):
         )
         return next(local, None) or next(managing, None)
 
+    @property
+    def ignored(self) -> frozenset[str]:
+        """The resources that kube-scheduler leaves to an extender instead of counting them on the nodes."""
+        managed = (one for extender in self.extenders for one in extender.managed_resources or ())
+        return frozenset(one.name for one in managed if one.ignored_by_scheduler)
+
     def line_with(self, word: str) -> str:
         """The first line that holds the word, else the first line of all: something to quote."""
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]

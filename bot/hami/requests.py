@@ -8,6 +8,7 @@ import msgspec
 from bot.hami.asked import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
 from bot.hami.names import Names
 from bot.hami.vendors import BY_WORD, FIRST, NAMES, VENDORS
+from bot.hami.vendors.others import OTHERS
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
 from bot.kube.quantities import parse_quantity
@@ -22,6 +23,10 @@ _VENDOR_DOMAINS = frozenset(one.domain for one in NAMES if not one.shares_domain
 _EXACT_NAMES = frozenset(
     name for one in NAMES for name in (one.count, one.memory, one.cores, one.percentage) if "/" in name
 )
+_FIXED = frozenset(name for one in OTHERS for name in (one.count, one.memory, one.cores) if "/" in name) | frozenset(
+    name for one in NAMES for name in one.passed_over
+)
+"""Names that a device config may leave out: some vendors' are set in HAMi's code."""
 _MAX_DEPTH = 6
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
@@ -41,6 +46,17 @@ class DeviceConfig(msgspec.Struct, frozen=True):
     def of(self, word: str) -> Resources:
         """One vendor's resources."""
         return self.by_vendor[list(BY_WORD).index(word)]
+
+    @property
+    def names_all(self) -> bool:
+        """Whether a device config was read that names its resources: one that it leaves out is none of HAMi's."""
+        return bool(self.other_resources)
+
+    def names(self, resource: str) -> bool:
+        """Whether HAMi has this resource: by the device config, or by a name that no config changes."""
+        if not self.names_all:
+            return self.manages(resource)
+        return resource in self.other_resources | _FIXED or any(resource in one.all for one in self.by_vendor)
 
     def manages(self, resource: str) -> bool:
         """Whether HAMi hands out this resource, of whatever vendor."""
@@ -139,11 +155,16 @@ def _gpus_in(container: Container, config: DeviceConfig) -> int | None:
 
 def asked_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:
     """Every HAMi-managed resource that some container asks for, with the quantity as written (the first one met)."""
+    return {name: value for name, value in extended_resources(pod).items() if config.manages(name)}
+
+
+def extended_resources(pod: Pod) -> dict[str, str]:
+    """Every resource that is not Kubernetes' own and that some container asks for, with the first quantity met."""
     asked: dict[str, str] = {}
     for container in [*(pod.spec.init_containers or ()), *pod.spec.containers]:
         resources = container.resources
         for amounts in (resources.limits, resources.requests) if resources else ():
             for name, value in (amounts or {}).items():
-                if config.manages(name) and parse_quantity(value) != 0:
+                if "/" in name and "kubernetes.io/" not in name and parse_quantity(value) != 0:
                     asked.setdefault(name, str(value))
     return asked

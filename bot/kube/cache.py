@@ -120,6 +120,9 @@ class CachedCluster:
         moment = self._live.as_of(shown)
         return min(moment, self.now() - timedelta(seconds=self.cache_age_s)) if self.cache_age_s else moment
 
+    async def server_version(self) -> str:
+        return await self._live.server_version()
+
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         return await self._live.get(kind, name, namespace)
 

@@ -117,6 +117,10 @@ class Cluster(Protocol):
         """
         ...
 
+    async def server_version(self) -> str:
+        """The API server's version, such as `v1.34.1`; empty of a recording that does not state it."""
+        ...
+
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         """One object, read fresh."""
         ...

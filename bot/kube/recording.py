@@ -95,9 +95,7 @@ class RecordedCluster:
     def hami_version_hint(self) -> str:
         return self._meta.hami_version
 
-    @property
-    def server_version(self) -> str:
-        """The version of the API server as meta.json states it; empty when it does not."""
+    async def server_version(self) -> str:
         return self._meta.server_version
 
     @property

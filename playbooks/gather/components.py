@@ -72,6 +72,7 @@ class Components(NamedTuple):
     plugins: list[Workload] | Gap
     plugin_pods: list[Pod] | Gap
     nodes: list[Node] | Gap
+    server_version: str | Gap
     scheduler_config: SchedulerConfig | None
     resources_known: bool
     refused: tuple[Refused, ...]
@@ -135,12 +136,15 @@ async def gather_components(cluster: Cluster, install: Install) -> Components:
             if hook.name == WEBHOOK_NAME and hook.client_config
         ]
         namespaces |= {service.namespace for service in used if service}
-    services, slices = await asyncio.gather(
+    services, slices, version = await asyncio.gather(
         seen("services", _services(cluster, sorted(namespaces))),
         seen("endpoint slices", _slices(cluster, sorted(namespaces))),
+        seen("API server's version", cluster.server_version()),
     )
     refused, log_gaps = logs
-    gaps = [one for one in (hooks, services, slices, plugins, plugin_pods, nodes, maps) if isinstance(one, Gap)]
+    gaps = [
+        one for one in (hooks, services, slices, plugins, plugin_pods, nodes, maps, version) if isinstance(one, Gap)
+    ]
     read = [] if isinstance(maps, Gap) else maps
     config = find_scheduler_config(read, kube_scheduler_of(install))
     if isinstance(config, str):
@@ -148,7 +152,9 @@ async def gather_components(cluster: Cluster, install: Install) -> Components:
         config = None
     known = isinstance(find_device_config(read), DeviceConfig)
     gaps += log_gaps
-    return Components(hooks, services, slices, plugins, plugin_pods, nodes, config, known, refused, tuple(gaps))
+    return Components(
+        hooks, services, slices, plugins, plugin_pods, nodes, version, config, known, refused, tuple(gaps)
+    )
 
 
 async def _services(cluster: Cluster, namespaces: Sequence[str]) -> list[Service]:

@@ -14,7 +14,7 @@ from bot.report import Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
-from playbooks.rules import admission, binding, refusals, schedulers, unregistered
+from playbooks.rules import admission, binding, offered, refusals, schedulers, unregistered, volcano
 from playbooks.rules.alike import request_key, said_key
 from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_causes, rank_words
@@ -37,6 +37,8 @@ class Surroundings(NamedTuple):
     world: World
     lock_owners: Owners
     plugin_pods: PluginPods
+    group_words: Sequence[Evidence] = ()
+    """What Volcano says of the PodGroup of the one pod in question."""
 
 
 class Judgement(NamedTuple):
@@ -64,10 +66,17 @@ def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: b
     pod, install = case.pod, around.install.install
     if (gated := admission.gated(pod, say)) is not None:
         return Judgement([gated], None)
+    told = [*([said.evidence] if said.evidence else []), *around.group_words]
+    if (of_volcano := volcano.scheduled_by_volcano(pod, install, case.config, told, say)) is not None:
+        return Judgement([of_volcano], None)
     no_hami = schedulers.none_found(pod, around.install, say)
     trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say)
-    if (other := admission.other_scheduler(pod, install, case.config, said, say)) is not None:
-        return Judgement([*([no_hami] if no_hami else []), other], None)
+    unknown = offered.offered_nowhere(case, said, around.install, say)
+    lacking = [unknown] if unknown else []
+    if (other := admission.other_scheduler(case, said, say)) is not None:
+        return Judgement([*([no_hami] if no_hami else []), other, *lacking], None)
+    if lacking:
+        return Judgement(_with_trouble(lacking, trouble), case)
     nothing = admission.nothing_asked(case, say)
     if nothing is not None and pod.spec.scheduler_name != install.scheduler_name:
         trouble = []

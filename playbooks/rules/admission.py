@@ -1,7 +1,6 @@
 """What must be right before a scheduler looks at a pod: admission, gates, the scheduler's name, a request."""
 
 from bot.codes import Code
-from bot.hami.install import Install
 from bot.hami.requests import DeviceConfig, asked_resources
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
@@ -13,6 +12,7 @@ from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.case import Case
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import other_vendors
+from playbooks.rules.offered import unknown_resources
 from playbooks.rules.said import Said
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -82,9 +82,11 @@ def gated(pod: Pod, say: Texts) -> Finding | None:
     )
 
 
-def other_scheduler(pod: Pod, install: Install, config: DeviceConfig, said: Said, say: Texts) -> Finding | None:
+def other_scheduler(case: Case, said: Said, say: Texts) -> Finding | None:
     """The pod asks for HAMi's resources and another scheduler was named, or left in place, to handle it."""
-    asked = asked_resources(pod, config)
+    pod, install, config = case.pod, case.install, case.config
+    unknown = unknown_resources(case)
+    asked = {name: amount for name, amount in asked_resources(pod, config).items() if name not in unknown}
     named = pod.spec.scheduler_name or DEFAULT_SCHEDULER
     if not asked or named == install.scheduler_name:
         return None

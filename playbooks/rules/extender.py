@@ -6,9 +6,11 @@ from urllib.parse import urlsplit
 from msgspec import structs
 
 from bot.hami.kube_scheduler import DEFAULT_TIMEOUT_S, Extender, SchedulerConfig, seconds
+from bot.hami.offers import has_vendor, is_offered
+from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.redact import masked
-from bot.report import Evidence, Finding, NextAction
+from bot.report import Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
@@ -37,6 +39,11 @@ def misconfigured(parts: Parts, say: Texts) -> list[Finding]:
     one = config.config_map
     look = kubectl("-n", one.namespace, "get", "configmap", one.name, "-o", "yaml")
     return [structs.replace(told, next_actions=(NextAction(say("extender-misconfigured.look"), look),))]
+
+
+def managed_proof(config: SchedulerConfig) -> Evidence:
+    """Where the file lists what kube-scheduler leaves to HAMi."""
+    return _proof(config, "managedResources")
 
 
 def _proof(config: SchedulerConfig, word: str) -> Evidence:
@@ -87,11 +94,18 @@ def _address(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:
 
 
 def _unmanaged(parts: Parts, extender: Extender) -> Sequence[str]:
-    """The resources that kube-scheduler itself would look for on the nodes, where nobody registers them."""
+    """The resources that kube-scheduler itself would look for on the nodes, where nobody registers them.
+
+    Of other vendors only those whose devices are there: charts leave out what is not enabled.
+    """
     if not parts.components.resources_known:
         return ()
     ignored = {one.name for one in extender.managed_resources or () if one.ignored_by_scheduler}
-    return [name for name in parts.seen.config.gpus.all if name not in ignored]
+    first = parts.seen.config.gpus.all
+    nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
+    others = sorted(parts.seen.config.other_resources - ignored - {*first, *FIRST.names.passed_over})
+    missing = [name for name in others if has_vendor(name, nodes) and not is_offered(name, nodes)]
+    return [name for name in first if name not in ignored] + missing
 
 
 def _timeout(parts: Parts, extender: Extender, say: Texts) -> Iterator[Fault]:

@@ -23,7 +23,18 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.rules import changing, clocks, coverage, extender, leadership, prose, releases, schedulers, webhook
+from playbooks.rules import (
+    changing,
+    clocks,
+    coverage,
+    extender,
+    kubernetes,
+    leadership,
+    prose,
+    releases,
+    schedulers,
+    webhook,
+)
 from playbooks.rules.findings import finding
 from playbooks.rules.parts import Parts, of_object
 from playbooks.status.tables import tables
@@ -103,6 +114,7 @@ _RULES: tuple[Rule, ...] = (
     lambda parts, _, say: extender.misconfigured(parts, say),
     lambda parts, _, say: releases.refused(parts, say),
     lambda parts, _, say: releases.versions(parts, say),
+    lambda parts, _, say: kubernetes.of_installation(parts, say),
     coverage.coverage,
     lambda parts, _, say: releases.stuck(parts, say),
     releases.profiles,

@@ -42,7 +42,7 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
 from playbooks.judgement.pod import Surroundings, cannot_tell, judge, said_about, waits
 from playbooks.playbook import Playbook, Sources
-from playbooks.rules import prose, refusals
+from playbooks.rules import prose, refusals, volcano
 from playbooks.rules.absent import no_such_pod
 from playbooks.rules.after_scheduling import after_scheduling
 from playbooks.rules.case import Case, World
@@ -74,6 +74,7 @@ class Scene(NamedTuple):
     log: ExtenderLines
     lock_owners: Mapping[tuple[str, str], Pod | Gap | None]
     plugin_pods: Mapping[str, Sequence[Pod] | Gap]
+    group_events: Sequence[Event] | Gap
     as_of: datetime
 
 
@@ -133,17 +134,24 @@ async def _events(cluster: Cluster, namespace: str, name: str) -> list[Event] | 
     return await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
 
 
+async def _events_of_group(cluster: Cluster, pod: Pod) -> list[Event] | Gap:
+    """About the pod's PodGroup, where Volcano names one."""
+    name = volcano.pod_group(pod)
+    return await _events(cluster, pod.namespace, name) if name else []
+
+
 async def _scene(pod: Pod, sources: Sources) -> Scene:
     cluster = sources.cluster
     install = await gather_install(sources)
-    capacity, log = await asyncio.gather(
+    capacity, log, group = await asyncio.gather(
         gather_capacity(cluster, install.install, pod.namespace),
         gather_extender_lines(cluster, install.install, pod.name.encode()),
+        _events_of_group(cluster, pod),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
     owners, plugins = await asyncio.gather(gather_owners(cluster, nodes, [pod]), _plugin_pods(cluster, pod, nodes))
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
-    return Scene(install, capacity, log, owners, plugins, as_of)
+    return Scene(install, capacity, log, owners, plugins, group, as_of)
 
 
 async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dict[str, Sequence[Pod] | Gap]:
@@ -234,7 +242,11 @@ def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
 def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:
     """A pod that waits for a node."""
     gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable, say), *scene.log.gaps]
-    gaps += [one for one in (*scene.lock_owners.values(), *scene.plugin_pods.values()) if isinstance(one, Gap)]
+    gaps += [
+        one
+        for one in (*scene.lock_owners.values(), *scene.plugin_pods.values(), scene.group_events)
+        if isinstance(one, Gap)
+    ]
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     lines = (
         (scheduler, line)
@@ -242,7 +254,8 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
         for line in lines_about([raw], pod.namespace, pod.name, snapshot.taken_at)
     )
     world = World(scene.capacity, scene.install.install, scene.install.config, scene.as_of)
-    around = Surroundings(scene.install, world, scene.lock_owners, scene.plugin_pods)
+    group = [] if isinstance(scene.group_events, Gap) else volcano.of_group(scene.group_events)
+    around = Surroundings(scene.install, world, scene.lock_owners, scene.plugin_pods, group)
     judged = judge(Case(pod, world), said_about(pod, events, lines), around, say)
     if judged.case is None:
         return judged.findings, [], gaps

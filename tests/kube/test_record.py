@@ -146,7 +146,7 @@ def test_no_secret_leaves_the_cluster(cluster, out):
 def test_what_a_diagnosis_needs_is_there_and_reads_back(cluster, out):
     summary = written(cluster, out)
     again = RecordedCluster.open(out)
-    assert (again.name, again.now(), again.server_version) == ("lab", cluster.now(), "v1.34.1")
+    assert (again.name, again.now(), asyncio.run(again.server_version())) == ("lab", cluster.now(), "v1.34.1")
     trainer = asyncio.run(again.get(PODS, "trainer-0", "ml"))
     original = asyncio.run(cluster.get(PODS, "trainer-0", "ml"))
     assert trainer.metadata.annotations == {"hami.io/vgpu-node": "gpu-1", "nvidia.com/note": "token=***"}

@@ -55,7 +55,11 @@ def opened(request, tmp_path):
 def test_a_recording_answers_for_the_moment_it_was_taken(opened):
     cluster = opened({"objects/pods.json": a_list()}, META | {"hami_version": "v2.10.0", "unknown": 1})
     assert cluster.now() == datetime(2026, 11, 21, 5, tzinfo=UTC)
-    assert (cluster.name, cluster.server_version, cluster.hami_version_hint) == ("lab", "v1.34.1", "v2.10.0")
+    assert (cluster.name, asyncio.run(cluster.server_version()), cluster.hami_version_hint) == (
+        "lab",
+        "v1.34.1",
+        "v2.10.0",
+    )
 
 
 def test_a_time_is_all_that_a_hand_made_meta_needs(opened):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.playbooks.status_support import ask, changed, daemon_set, healthy, only, service, without
 from tests.playbooks.tables import table
-from tests.playbooks.world import cause, codes, quotes
+from tests.playbooks.world import Object, cause, codes, quotes
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,27 @@ def test_the_flags_show_what_holds_where_nothing_is_set(tmp_path: Path) -> None:
     rows = {row["flag"]: row["value"] for row in table(ask(tmp_path, healthy()), "flags") if row["of"] == "scheduler"}
     assert rows["--kube-qps"] == "5 (default)"
     assert rows["-v"] == "4"
+
+
+# ---------------------------------------------------------------------------------------------- Kubernetes
+
+
+def with_kubelets(version: str, *names: str) -> list[Object]:
+    """A healthy installation whose nodes of these names have a kubelet of that version."""
+    objects = healthy()
+    for one in objects:
+        if one["kind"] == "Node" and one["metadata"]["name"] in names:
+            one["status"]["nodeInfo"] = {"kubeletVersion": version}
+    return objects
+
+
+def test_kubelets_older_than_1_23_are_not_supported(tmp_path: Path) -> None:
+    report = ask(tmp_path, with_kubelets("v1.22.17+k3s1", "gpu-2"))
+    assert codes(report) == ["kubernetes-unsupported", "healthy"]
+    assert "kubelet on gpu-2 is 1.22.17, older than 1.23" in report.verdict
+    assert cause(report).scope.nodes == ("gpu-2",)
+
+
+@pytest.mark.parametrize("version", ["v1.23.0", "v1.36.2-eks-1", "unknown"])
+def test_newer_kubelets_and_those_of_no_known_version_are_well(tmp_path: Path, version: str) -> None:
+    assert codes(ask(tmp_path, with_kubelets(version, "gpu-1", "gpu-2"))) == ["healthy"]

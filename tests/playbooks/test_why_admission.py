@@ -125,10 +125,10 @@ def test_a_gated_pod_was_not_tried_whatever_else_is_wrong_with_it(tmp_path: Path
 
 @pytest.mark.parametrize(("version", "code"), [("2.6.1", "webhook-bypassed"), ("2.7.1", "wrong-scheduler")])
 def test_since_2_7_the_webhook_respects_a_foreign_scheduler_s_name(tmp_path: Path, version: str, code: str) -> None:
-    report = ask(tmp_path, cluster(pod(schedulerName="volcano"), version=version))
+    report = ask(tmp_path, cluster(pod(schedulerName="koord-scheduler"), version=version))
     assert codes(report) == [code]
     assert cause(report).confidence == "confirmed"
-    assert "volcano" in report.verdict
+    assert "koord-scheduler" in report.verdict
 
 
 def test_a_pod_left_to_the_default_scheduler_was_missed_by_the_webhook(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_misspelt_scheduler_name_gets_no_event_at_all_and_is_still_found(tmp_p
 
 
 def test_where_hami_could_not_be_read_another_scheduler_is_only_suspected(tmp_path: Path) -> None:
-    report = ask(tmp_path, [pod(schedulerName="volcano")], missing=["deployments"])
+    report = ask(tmp_path, [pod(schedulerName="koord-scheduler")], missing=["deployments"])
     assert (codes(report), cause(report).confidence) == (["wrong-scheduler"], "suspected")
     assert "deployments" in [gap.source for gap in report.gaps]
 

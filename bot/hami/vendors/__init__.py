@@ -38,6 +38,16 @@ def vendor_of_register_key(key: str) -> tuple[Names, str] | None:
 
 
 @lru_cache(maxsize=1024)
+def vendor_of_resource(resource: str) -> tuple[Names, str] | None:
+    """The vendor and the chip's word that a resource under a vendor's usual name is of; None for any other name."""
+    for one in NAMES:
+        for name in filter(None, (one.memory, one.cores, one.percentage, one.count)):
+            if found := re.fullmatch(re.escape(name).replace(r"\{word\}", "(.+?)"), resource):
+                return one, found[1] if found.groups() else one.word
+    return None
+
+
+@lru_cache(maxsize=1024)
 def word_of(type_: str) -> str:
     """The word of the vendor that a GPU of that type is of; the first one's where it is of none."""
     return next((word for word in BY_WORD if word.upper() in type_.upper()), FIRST.names.word)

@@ -25,10 +25,15 @@ class NodeSpec(Model, frozen=True):
     taints: list[Taint] | None = None
 
 
+class NodeInfo(Model, frozen=True):
+    kubelet_version: str = ""
+
+
 class NodeStatus(Model, frozen=True):
     allocatable: dict[str, Quantity] | None = None
     capacity: dict[str, Quantity] | None = None
     conditions: list[NodeCondition] | None = None
+    node_info: NodeInfo = NodeInfo()
 
 
 class Node(Resource, frozen=True):

@@ -1,0 +1,35 @@
+"""What nodes offer of a resource, or register of its vendor."""
+
+from collections.abc import Iterable
+
+from bot.hami.vendors import vendor_of_register_key, vendor_of_resource
+from bot.kube.models import Node
+
+
+def listed(node: Node) -> set[str]:
+    """The names of all that the node has, be it with nothing left."""
+    return {*(node.status.allocatable or ()), *(node.status.capacity or ())}
+
+
+def is_offered(resource: str, nodes: Iterable[Node]) -> bool:
+    """Whether some node lists the resource."""
+    amounts = (some or {} for one in nodes for some in (one.status.allocatable, one.status.capacity))
+    return any(resource in some for some in amounts)
+
+
+def has_vendor(resource: str, nodes: Iterable[Node]) -> bool:
+    """Whether some node offers, or registers with HAMi, devices of the resource's vendor and chip.
+
+    Of a resource that is not called as HAMi's chart calls it only the domain tells the vendor.
+    """
+    vendor = vendor_of_resource(resource)
+    if vendor is None:
+        domain = f"{resource.split('/', maxsplit=1)[0]}/"
+        return any(name.startswith(domain) for one in nodes for name in listed(one))
+    names, word = vendor
+    usual = {one.replace("{word}", word) for one in (names.count, names.memory, names.cores, names.capacity) if one}
+    return any(listed(one) & usual or vendor in _registered(one) for one in nodes)
+
+
+def _registered(node: Node) -> list[object]:
+    return [vendor_of_register_key(key) for key in node.metadata.annotations or ()]

@@ -1,0 +1,121 @@
+"""Resources that kube-scheduler looks for on the nodes and finds on none.
+
+Either nobody offers them, or HAMi does and kube-scheduler was not told to leave them to HAMi's extender.
+"""
+
+import difflib
+from collections.abc import Sequence
+
+from bot.hami.kube_scheduler import SchedulerConfig, find_scheduler_config
+from bot.hami.offers import has_vendor, is_offered
+from bot.hami.requests import extended_resources
+from bot.kube.models import Pod
+from bot.report import Confidence, Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.components import kube_scheduler_of
+from playbooks.gather.scheduling import InstallSeen
+from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rules.case import Case
+from playbooks.rules.extender import managed_proof
+from playbooks.rules.findings import finding
+from playbooks.rules.said import Said
+
+_CLOSE = 0.5
+
+
+def offered_nowhere(case: Case, said: Said, seen: InstallSeen, say: Texts) -> Finding | None:
+    """The resource that no node can give the pod, as long as all nodes were read; None where each can be had."""
+    if not case.nodes_seen or not case.nodes:
+        return None
+    nodes = case.nodes.values()
+    config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
+    managed = config.ignored if isinstance(config, SchedulerConfig) else frozenset[str]()
+    refused = _refused(case.pod, said)
+    for name in extended_resources(case.pod):
+        if (name in case.config.gpus.all and name not in refused) or is_offered(name, nodes):
+            continue
+        if not case.config.names(name) and name not in managed:
+            return _unknown(case, said, name, managed, say)
+        if not has_vendor(name, nodes) and said.stage == "filter":
+            return _without_vendor(case, said, name, say)
+        if name in refused and case.pod.spec.scheduler_name == case.install.scheduler_name:
+            return _not_left_to_hami(case, said, name, config, say)
+    return None
+
+
+def unknown_resources(case: Case) -> set[str]:
+    """The pod's resources that are neither HAMi's nor any node's."""
+    if not case.nodes_seen or not case.nodes or not case.config.names_all:
+        return set()
+    nodes = case.nodes.values()
+    return {
+        name for name in extended_resources(case.pod) if not case.config.names(name) and not is_offered(name, nodes)
+    }
+
+
+def _refused(pod: Pod, said: Said) -> set[str]:
+    """The resources that the pod's scheduler itself found too few of."""
+    reasons = said.unschedulable.by_kubernetes if said.unschedulable else ()
+    return {one.text.removeprefix("Insufficient ") for one in reasons} & set(extended_resources(pod))
+
+
+def _unknown(case: Case, said: Said, name: str, managed: frozenset[str], say: Texts) -> Finding:
+    known = {one for node in case.nodes.values() for one in node.status.allocatable or () if "/" in one}
+    known |= managed | case.config.other_resources | {one for gpus in case.config.by_vendor for one in gpus.all}
+    near = _nearest(name, sorted(known))
+    claim = say("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
+    fix = say("resource-unknown.rename", near=near) if near else say("resource-unknown.remove", resource=name)
+    steps = [NextAction(fix, kubectl_pod(case.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
+    sure: Confidence = "confirmed" if case.config.names_all else "suspected"
+    proofs = _proofs(case, said, name)
+    return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers(say)])
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """The name that was meant, it seems: of the same domain if there is a near one, else of any."""
+    domain, _, local = name.partition("/")
+    own = [one.partition("/")[2] for one in known if one.partition("/")[0] == domain]
+    if found := difflib.get_close_matches(local, own, n=1, cutoff=_CLOSE):
+        return f"{domain}/{found[0]}"
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), "")
+
+
+def _without_vendor(case: Case, said: Said, name: str, say: Texts) -> Finding:
+    claim = say("resource-unknown.vendor", resource=name)
+    steps = [NextAction(say("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
+    proofs = _proofs(case, said, name)
+    steps.append(_offers(say))
+    return finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=steps)
+
+
+def _not_left_to_hami(case: Case, said: Said, name: str, config: SchedulerConfig | str | None, say: Texts) -> Finding:
+    """kube-scheduler counts on the nodes what only HAMi registers."""
+    read = config if isinstance(config, SchedulerConfig) else None
+    listed = read is not None and name in read.ignored
+    key = "listed" if listed else "unmanaged" if read else "unread"
+    claim = say(f"extender-misconfigured.{key}", resource=name, file=read.key if read else "")
+    proofs = [*_proofs(case, said, name), *([managed_proof(read)] if read else [])]
+    namespace = case.install.namespace
+    deployment = case.install.deployment
+    if read and not listed:
+        one = read.config_map
+        label = say("extender-misconfigured.add", resource=name)
+        steps = [NextAction(label, kubectl("-n", one.namespace, "edit", "configmap", one.name), changes_cluster=True)]
+    else:
+        steps = [NextAction(say("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
+    if deployment:
+        restart = kubectl("-n", namespace, "rollout", "restart", "deployment", deployment.name)
+        steps.append(NextAction(say("extender-misconfigured.restart"), restart, changes_cluster=True))
+    sure: Confidence = "confirmed" if read and not listed and case.config.names_all else "suspected"
+    return finding("extender-misconfigured", claim, sure, (), proofs, severity="warning", actions=steps)
+
+
+def _proofs(case: Case, said: Said, name: str) -> list[Evidence]:
+    asked = quotes.of_pod(case.pod, name, "{.spec.containers[*].resources.limits}")
+    return [*([said.evidence] if said.evidence else []), asked]
+
+
+def _offers(say: Texts) -> NextAction:
+    look = kubectl("get", "nodes", "-o", 'jsonpath={range .items[*]}{.metadata.name} {.status.allocatable}{"\\n"}{end}')
+    return NextAction(say("resource-unknown.offers"), look)

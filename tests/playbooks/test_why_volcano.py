@@ -1,0 +1,112 @@
+"""Pods that Volcano places: its words count, and nobody is told to ask for HAMi's resources."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.playbooks.world import (
+    Object,
+    ask,
+    cause,
+    cluster,
+    codes,
+    commands,
+    event,
+    gpu,
+    gpu_node,
+    pod,
+    quotes,
+    refused,
+)
+
+GROUP = {"scheduling.k8s.io/group-name": "podgroup-1"}
+
+
+def vgpu(number: int = 1, memory: int = 1000) -> Object:
+    return {"volcano.sh/vgpu-number": str(number), "volcano.sh/vgpu-memory": str(memory)}
+
+
+def unavailable(reasons: str) -> Object:
+    return refused(f"0/3 nodes are unavailable: {reasons}.")
+
+
+@pytest.mark.parametrize(
+    ("words", "means"),
+    [
+        ("1 no enough gpu cards on node b1, 2 Insufficient volcano.sh/vgpu-number", "at most one vGPU of each GPU"),
+        ("3 not enough gpu cards on this node", "at most one vGPU of each GPU"),
+        ("3 Insufficient volcano.sh/vgpu-memory", "offers too little of it"),
+        ("1 node not initialized with devicehamivgpu, 2 Insufficient cpu", "has not registered that node"),
+        ("3 hami-vgpuDeviceSharing error", "refused the node"),
+    ],
+)
+def test_volcano_s_words_are_quoted_and_explained(tmp_path: Path, words: str, means: str) -> None:
+    said = unavailable(words)
+    report = ask(tmp_path, cluster(gpu_node(), pod(limits=vgpu(2), schedulerName="volcano", said=said)))
+    assert codes(report) == ["volcano-scheduled"]
+    assert means in cause(report).claim
+    assert said["message"] in quotes(report)
+    assert not any("nvidia.com/gpu" in action.label for action in cause(report).next_actions)
+
+
+def test_words_that_nobody_knows_are_quoted_as_they_are(tmp_path: Path) -> None:
+    said = unavailable("3 a plugin of the year 2031 said no")
+    report = ask(tmp_path, cluster(pod(limits=vgpu(), schedulerName="vc-scheduler", said=said)))
+    assert codes(report) == ["volcano-scheduled"]
+    assert "a plugin of the year 2031 said no" in report.verdict
+
+
+def test_a_pod_group_that_the_queue_has_no_room_for_explains_its_pod(tmp_path: Path) -> None:
+    one = pod(limits=vgpu(), schedulerName="volcano", annotations=GROUP)
+    group = {"kind": "PodGroup", "metadata": {"name": "podgroup-1", "namespace": "ml", "uid": "uid-group"}}
+    told = event(group, "Unschedulable", "queue resource quota insufficient: volcano.sh/vgpu-number")
+    report = ask(tmp_path, cluster(one, told))
+    assert codes(report) == ["volcano-scheduled"]
+    assert "queue has no room" in cause(report).claim
+    assert {"podgroup-1", told["message"]} <= set(quotes(report))
+    assert "kubectl -n ml describe podgroups.scheduling.volcano.sh podgroup-1" in commands(report)
+
+
+def test_a_pod_of_which_volcano_said_nothing_is_still_volcano_s(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(pod(limits=vgpu(), schedulerName="volcano")))
+    assert codes(report) == ["volcano-scheduled"]
+    assert "kubectl get pods -A -l app=volcano-scheduler" in commands(report)
+
+
+def test_a_volcano_pod_without_devices_is_not_told_that_it_needs_any(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(pod(limits={}, schedulerName="volcano")))
+    assert codes(report) == ["volcano-scheduled"]
+
+
+def test_a_scheduler_of_another_name_is_volcano_s_by_the_pod_group(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(pod(limits=vgpu(), schedulerName="batch-volcano", annotations=GROUP)))
+    assert codes(report) == ["volcano-scheduled"]
+
+
+def test_a_pod_group_alone_takes_no_pod_from_hami(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(annotations=GROUP)))
+    assert "volcano-scheduled" not in codes(report)
+
+
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "hami-scheduler"])
+def test_volcano_s_resources_under_another_scheduler_need_volcano(tmp_path: Path, scheduler: str) -> None:
+    said = refused("0/1 nodes are available: 1 Insufficient volcano.sh/vgpu-number.")
+    report = ask(tmp_path, cluster(gpu_node(), pod(limits=vgpu(), schedulerName=scheduler, said=said)))
+    assert codes(report) == ["volcano-scheduled"]
+    assert f"its scheduler is {scheduler}" in report.verdict
+
+
+@pytest.mark.parametrize("version", ["2.6.1", "2.10.0"])
+def test_hami_s_resources_under_volcano_are_told_apart(tmp_path: Path, version: str) -> None:
+    one = pod(limits=gpu(memory=1000), schedulerName="volcano", said=unavailable("3 Insufficient nvidia.com/gpumem"))
+    report = ask(tmp_path, cluster(one, version=version))
+    assert codes(report) == ["volcano-scheduled"]
+    assert "which only hami-scheduler hands out" in report.verdict
+
+
+def test_events_that_cannot_be_read_leave_volcano_s_condition(tmp_path: Path) -> None:
+    said = unavailable("3 not enough gpu cards on this node")
+    one = pod(limits=vgpu(2), schedulerName="volcano", annotations=GROUP, said=said)
+    report = ask(tmp_path, cluster(one), missing=["events"])
+    assert codes(report) == ["volcano-scheduled"]
+    assert "events" in [gap.source for gap in report.gaps]
