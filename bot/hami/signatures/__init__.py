@@ -17,9 +17,9 @@ from bot.codes import Code
 from bot.hami.version import Version, parse_version
 from bot.texts import Language
 
-Where = Literal["plugin-log", "monitor-log", "workload-log", "container-message", "kubelet-message"]
-"""A log, or a text of the API: what a runtime says of a container's start, or kubelet of a pod's admission."""
-_FILES = ("plugin", "start")
+Where = Literal["plugin-log", "monitor-log", "workload-log", "container-message", "kubelet-message", "event-message"]
+"""A log, or a text of the API: a runtime about a container's start, kubelet about a pod's admission, an event."""
+_FILES = ("plugin", "kubelet", "start")
 _BOUND = re.compile(r"(>=|<=)(\d+\.\d+(?:\.\d+)?)")
 
 
