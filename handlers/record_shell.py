@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from handlers.changes.request import Seen
 
 
+_NEVER = (
+    "left out on purpose: Secrets, the logs and last words of workloads, their commands, and the values of environment"
+    " variables that HAMi and NVIDIA do not read"
+)
+
+
 class RecordAsked(NamedTuple):
     """The command as typed."""
 
@@ -61,10 +67,11 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
             "this cluster is itself a recording", hint="Name a live cluster with --kubeconfig or --context."
         )
     server = await cluster.server_version()
-    summary = await record(cluster, out, pod=pod, server_version=server, annotations=ANNOTATIONS)
+    summary = await record(cluster, out, pod=pod, server_version=server, annotations=ANNOTATIONS, ports=sources.ports)
     lines = [f"wrote {summary.path}: {sum(summary.objects.values())} objects, {len(summary.logs)} logs"]
     lines += [f"left out {gap.source}: {gap.why}" for gap in summary.gaps]
     lines += [f"left out {one}" for one in cluster.undecodable]
+    lines.append(_NEVER)
     if not summary.objects:
         raise SourceError("nothing of the cluster could be read", hint="\n".join(lines[1:]))
     return "\n".join(lines)

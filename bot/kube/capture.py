@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bot.errors import SourceError
-from bot.kube.cluster import seen
 from bot.kube.live import LiveCluster
 from bot.kube.models import (
     CONFIG_MAPS,
@@ -26,11 +25,8 @@ from bot.kube.models import (
     Resource,
 )
 from bot.kube.record import RecordSummary, write_recording
-from bot.kube.redact import COMPONENT_LABEL, HAMI_COMPONENTS, masked
-from bot.report import Gap
+from bot.kube.redact import COMPONENT_LABEL, HAMI_COMPONENTS
 
-METRICS_PORT = 9395
-"""The extender's --metrics-bind-address as the chart sets it."""
 _IN_NAMESPACE = (CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, LEASES, REPLICA_SETS, SERVICES)
 _REASONS = ("FilteringFailed", "BindingFailed")
 """HAMi's own events, which stand where the pods are that they are about (pkg/scheduler/event.go)."""
@@ -44,7 +40,6 @@ async def capture(
     Metrics that may not be fetched are a gap. Raises SourceError when no log of theirs could be read, UsageError when
     `out` cannot be written.
     """
-    metrics, gaps = await _metrics(cluster, pods)
 
     async def objects_of(kind: Kind[Resource]) -> list[Resource]:
         if kind.plural == PODS.plural:
@@ -58,26 +53,12 @@ async def capture(
 
     version = await cluster.server_version()
     summary = await write_recording(
-        cluster, out, objects_of, server_version=version, annotations=annotations, more=metrics
+        cluster, out, objects_of, server_version=version, annotations=annotations, ports=cluster
     )
     if pods and not summary.logs:
         why = next((one.why for one in summary.gaps if one.source.startswith("log of")), "they have none")
         raise SourceError(f"no log of the pods that would end could be read: {why}", hint=f"what there is: {out}")
-    return summary._replace(gaps=(*summary.gaps, *gaps))
-
-
-async def _metrics(cluster: LiveCluster, pods: Sequence[Pod]) -> tuple[dict[str, bytes], list[Gap]]:
-    found: dict[str, bytes] = {}
-    gaps: list[Gap] = []
-    for pod in pods:
-        at = f"metrics of {pod.namespace}/{pod.name}"
-        read = await seen(at, cluster.served(pod.namespace, pod.name, METRICS_PORT, "metrics"))
-        if isinstance(read, Gap):
-            gaps.append(read)
-        else:
-            text = masked(read.decode("utf-8", "replace"))
-            found[f"metrics/{pod.namespace}/{pod.name}/{METRICS_PORT}.prom"] = text.encode()
-    return found, gaps
+    return summary
 
 
 async def _events(cluster: LiveCluster, kind: Kind[Resource], namespace: str) -> list[Resource]:

@@ -158,11 +158,6 @@ class LiveCluster:
         request = Request("get", resource(kind), path, namespace)
         return decoded(request, await self._ask(request, whole_body), dict[str, Any])
 
-    async def served(self, namespace: str, pod: str, port: int, path: str) -> bytes:
-        """What the pod answers to GET `path` on a port that speaks plain HTTP, through the API server."""
-        address = f"{PODS.path(segment(namespace), f'http:{segment(pod)}:{port}')}/proxy/{path}"
-        return await self._ask(Request("get", "pods/proxy", address, namespace, (), "*/*"), whole_body)
-
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
         """See `bot.kube.podget.PodPorts`: through the API server, which asks for `get` on `pods/proxy`."""
         address = PODS.path(segment(wanted.namespace), f"{wanted.scheme}:{segment(wanted.pod)}:{wanted.port}")

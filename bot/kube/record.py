@@ -5,7 +5,7 @@ import gzip
 import io
 import shutil
 import tarfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,20 +14,18 @@ from typing import NamedTuple
 import msgspec
 
 from bot.errors import SourceError, UsageError
-from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.cluster import Cluster, seen
 from bot.kube.lists import encode_list
 from bot.kube.models import ALL_KINDS, PODS, Event, Kind, Lease, Node, Pod, Resource
+from bot.kube.podget import PodPorts
+from bot.kube.record_logs import logs_of_hami, metrics_of_scheduler
 from bot.kube.recording import Meta
-from bot.kube.recording_files import FORMAT, META, archive_stem, log_name
-from bot.kube.redact import COMPONENT_LABEL, EXTENDER, masked_log, redacted
+from bot.kube.recording_files import FORMAT, META, archive_stem
+from bot.kube.redact import COMPONENT_LABEL, redacted
 from bot.kube.times import format_time
 from bot.report import Gap
 
-MAX_LOGS = 32 * 1024 * 1024
-"""How much log is read, all containers together, in bytes."""
-
 _PRIVATE = ("configmaps", "leases")
-_LOG_PERIOD_S = 3600
 _LATEST = 2**32 - 1  # of a time in a gzip header
 
 
@@ -41,23 +39,30 @@ class RecordSummary(NamedTuple):
 
 
 async def record(
-    cluster: Cluster, out: Path, *, pod: tuple[str, str] | None, server_version: str, annotations: tuple[str, ...]
+    cluster: Cluster,
+    out: Path,
+    *,
+    pod: tuple[str, str] | None,
+    server_version: str,
+    annotations: tuple[str, ...],
+    ports: PodPorts | None = None,
 ) -> RecordSummary:
     """Writes a recording of the cluster to `out`: a `.tar.gz` where the name ends so, else a folder.
 
-    `pod` (namespace and name) limits the logs to the lines that name it; objects are always all of them, since what a
-    node has left depends on every pod. An existing archive is replaced, a folder must be new or empty (UsageError).
-    `annotations`: what the keys of annotations begin with that are kept beside HAMi's and Kubernetes' own.
+    `pod` (namespace and name) limits the scheduler's logs to the lines that name it; objects are always all of them,
+    since what a node has left depends on every pod. An existing archive is replaced, a folder must be new or empty
+    (UsageError). `annotations`: what the keys of annotations begin with that are kept beside HAMi's and Kubernetes'
+    own. Metrics of the scheduler are read where there are `ports`.
     Raises SourceError when nothing could be read at all.
     """
-    needle = pod[1].encode() if pod else b""
     return await write_recording(
         cluster,
         out,
         partial(_all_of, cluster),
-        needle=needle,
+        pod=pod,
         server_version=server_version,
         annotations=annotations,
+        ports=ports,
     )
 
 
@@ -66,19 +71,16 @@ async def write_recording(
     out: Path,
     objects_of: Callable[[Kind[Resource]], Awaitable[list[Resource]]],
     *,
-    needle: bytes = b"",
+    pod: tuple[str, str] | None = None,
     server_version: str,
     annotations: tuple[str, ...],
-    more: Mapping[str, bytes] | None = None,
+    ports: PodPorts | None = None,
 ) -> RecordSummary:
-    """Writes what `objects_of` gives of each kind, the logs of HAMi's scheduler pods among them, and `more` files.
-
-    `needle` limits the logs to the lines that hold it. Otherwise as `record`.
-    """
+    """Writes what `objects_of` gives of each kind, and the logs and metrics of HAMi's pods among them. As `record`."""
     out = _checked(out)
     async with asyncio.TaskGroup() as reading:
         lists = [reading.create_task(seen(kind.plural, objects_of(kind))) for kind in ALL_KINDS]
-    files: dict[str, bytes] = dict(more or {})
+    files: dict[str, bytes] = {}
     objects: dict[str, int] = {}
     gaps: list[Gap] = []
     pods: list[Pod] = []
@@ -96,15 +98,17 @@ async def write_recording(
             pods = [one for one in items if isinstance(one, Pod)]
     if not objects:
         raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
-    logs, log_gaps = await _scheduler_logs(cluster, pods, needle)
+    metrics, metrics_gaps = await metrics_of_scheduler(ports, pods) if ports else ({}, [])
+    node = next((one.spec.node_name for one in pods if (one.namespace, one.name) == pod), "")
+    logs, log_gaps = await logs_of_hami(cluster, pods, pod[1].encode() if pod else b"", node)
     taken_at = cluster.as_of(shown)  # the replay has to judge ages as the cluster's own clock does
     meta = Meta(format_time(taken_at), FORMAT, cluster.name, server_version, cluster.hami_version_hint)
-    files |= logs | {META: msgspec.json.encode(meta)}
+    files |= logs | metrics | {META: msgspec.json.encode(meta)}
     try:
         await asyncio.to_thread(_write, out, files, taken_at)
     except OSError as error:
         raise UsageError(f"{out} could not be written: {error}", hint="name another place with -o") from error
-    return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *log_gaps))
+    return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *metrics_gaps, *log_gaps))
 
 
 def _encoded(kind: Kind[Resource], items: list[Resource], annotations: tuple[str, ...]) -> bytes:
@@ -131,33 +135,6 @@ def _times(item: Resource) -> Iterator[str | None]:
         yield from (one.last_heartbeat_time for one in item.status.conditions or ())
     elif isinstance(item, Pod):
         yield from (one.last_transition_time for one in item.status.conditions or ())
-
-
-async def _scheduler_logs(cluster: Cluster, pods: list[Pod], needle: bytes) -> tuple[dict[str, bytes], list[Gap]]:
-    """The redacted logs of every container of HAMi's scheduler pods, by file name."""
-    logs: dict[str, bytes] = {}
-    gaps: list[Gap] = []
-    left = MAX_LOGS
-    for pod in filter(_is_scheduler, pods):
-        for container in pod.spec.containers:
-            at = f"log of {pod.namespace}/{pod.name} {container.name}"
-            try:
-                name = log_name(pod.namespace, pod.name, container.name)
-                wanted = LogWanted(pod.namespace, pod.name, container.name, needle, _LOG_PERIOD_S, left)
-                lines, cut, *_ = await cluster.log(wanted)
-            except SourceError as error:
-                gaps.append(Gap(at, error.message, error.hint))
-                continue
-            if cut:
-                gaps.append(Gap(at, f"not all of the log was read: {len(lines):,} lines of at most {left:,} bytes"))
-            logs[name] = (await asyncio.to_thread(masked_log, lines)).encode()
-            left = max(0, left - len(logs[name]))
-    return logs, gaps
-
-
-def _is_scheduler(pod: Pod) -> bool:
-    of_scheduler = pod.metadata.label(COMPONENT_LABEL) == "hami-scheduler"
-    return of_scheduler or any(container.name == EXTENDER for container in pod.spec.containers)
 
 
 def _checked(out: Path) -> Path:

@@ -155,9 +155,7 @@ class RecordedCluster:
             raise SourceError(f"objects/{kind.file_name} could not be searched: {error}") from error
 
     async def log(self, wanted: LogWanted) -> LogLines:
-        name = log_name(wanted.namespace, wanted.pod, wanted.container)
-        if wanted.previous:
-            name = f"{name.removesuffix('.log')}.previous.log"
+        name = log_name(wanted.namespace, wanted.pod, wanted.container, previous=wanted.previous)
         lines = LineFilter(wanted.needle)
         cut = self._files.tail(name, wanted.limit_bytes, lines.feed)
         found = lines.finish(cut_short=False)

@@ -63,12 +63,12 @@ def archive_stem(path: Path) -> str | None:
     return next(stems, None)
 
 
-def log_name(namespace: str, pod: str, container: str) -> str:
-    """Where a recording keeps a container's log; SourceError when a name could lead elsewhere."""
+def log_name(namespace: str, pod: str, container: str, *, previous: bool = False) -> str:
+    """Where a recording keeps a container's log, or that of its run before. SourceError when a name leads elsewhere."""
     for part in (namespace, pod, container):
         if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
             raise SourceError(f"{part!r} is no name of a namespace, pod or container")
-    return f"logs/{namespace}/{pod}/{container}.log"
+    return f"logs/{namespace}/{pod}/{container}{'.previous' if previous else ''}.log"
 
 
 class ArchiveFiles:

@@ -31,6 +31,9 @@ _OPEN_VARIABLES = re.compile(
 )
 """Environment variables whose values HAMi, HAMi-core or NVIDIA's runtime read; of all others only the name is kept."""
 
+_NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
+"""What containerd, CRI-O and dockershim give as the reason."""
+
 _KEPT_ANNOTATIONS = (
     "hami.io/",
     _OUR_RECORDS,
@@ -161,14 +164,23 @@ def _redacted(value: Any, annotations: tuple[str, ...], *, of_hami: bool) -> Any
             kept[key] = masked(one)
         elif key == "caBundle":
             kept[key] = MASK
-        elif key == "terminated" and not of_hami and isinstance(one, dict):
-            # The last words of a user's program are its own output: no pattern tells what is secret in them.
-            kept[key] = {name: told for name, told in cast("dict[str, Any]", one).items() if name != "message"}
+        elif key == "terminated" and isinstance(one, dict):
+            kept[key] = _ended(cast("dict[str, Any]", one), of_hami=of_hami)
         elif key == "labels":
             kept[key] = one
         else:
             kept[key] = _redacted(one, annotations, of_hami=of_hami)
     return kept
+
+
+def _ended(terminated: dict[str, Any], *, of_hami: bool) -> dict[str, Any]:
+    """The last words of a user's program are its own output: no pattern tells what is secret in them.
+
+    Where it was never started they are the container runtime's.
+    """
+    if of_hami or terminated.get("reason") in _NEVER_STARTED:
+        return terminated | ({"message": masked(terminated["message"])} if "message" in terminated else {})
+    return {name: told for name, told in terminated.items() if name != "message"}
 
 
 def masked_record(text: str) -> str:

@@ -101,7 +101,9 @@ async def _recording(sources: Sources, asked: Asked, bounds: Bounds, say: Texts)
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         out = Path(folder) / asked.recording
         of = (namespace, pod) if namespace else None
-        summary = await record(sources.cluster, out, pod=of, server_version="", annotations=ANNOTATIONS)
+        summary = await record(
+            sources.cluster, out, pod=of, server_version="", annotations=ANNOTATIONS, ports=sources.ports
+        )
         content = await asyncio.to_thread(out.read_bytes)
     if len(content) > bounds.largest:
         raise SourceError(f"it has {len(content):,} bytes")

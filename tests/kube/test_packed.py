@@ -63,10 +63,10 @@ def test_a_list_whose_packing_is_cut_short_is_told_as_damaged(tmp_path):
 @pytest.mark.parametrize(
     ("size", "said"), [(MOST_BYTES + 1, "unpacked it is larger than 128 MiB"), (9, "its packing is cut short")]
 )
-def test_what_a_pod_packed_is_not_unpacked_beyond_what_it_says_and_what_a_list_may_need(tmp_path, size, said):
+def test_a_packed_object_is_not_unpacked_beyond_what_it_says_and_what_a_list_may_need(tmp_path, size, said):
     packed = bomb(MOST_BYTES) + size.to_bytes(4, "little")
     with pytest.raises(SourceError, match=said):
-        read(tmp_path, packed, lambda cluster: cluster.served("ml", "trainer-0", 8080, "metrics"))
+        read(tmp_path, packed, lambda cluster: cluster.raw(NODES, "gpu-1"))
 
 
 def test_what_follows_behind_a_packed_list_is_not_left_out_in_silence(tmp_path):
