@@ -7,7 +7,6 @@ from tests.incidents_support import Incident, incidents, recorded_files
 
 NOT_YET = {
     "HAMi-1346",
-    "HAMi-1903",
     "HAMi-212",
     "HAMi-2923",
     "HAMi-2923-repeated",
@@ -21,8 +20,6 @@ NOT_YET = {
     "a4-alpine-musl",
     "a4-cuda-disable-control",
     "a5-libvgpu-cannot-be-preloaded",
-    "c1-cdi-unresolvable",
-    "c1-no-runtime-handler",
     "e1-cabundle-wrong",
     "e1-fail-closed-failedcreate",
     "e1-namespace-ignored",

@@ -17,11 +17,13 @@ def after_scheduling(
 ) -> list[Finding]:
     """The causes, then what they led to. Empty when the pod still waits for a node."""
     past = past_scheduling(pod, events, now, say)
-    if past is None or past.code == "succeeded" or placed is None:
+    if past is None or past.code == "succeeded":
         return [past] if past else []
-    version = placed.install.install.version
-    known = version.version if version else None
-    causes = [*start_faults(pod, known, say)] or plugin_faults(placed.side, known, say)
+    install = placed.install.install.version if placed else None
+    version = install.version if install else None
+    causes = start_faults(pod, events, version, now, say)
+    if placed is not None and not causes:
+        causes = plugin_faults(placed.side, version, say)
     if causes and past.code == "running":
         return causes
     return [*causes, past]

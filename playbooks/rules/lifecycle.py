@@ -5,12 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 from bot.codes import Code
 from bot.hami.allocations import BIND_PHASE_KEY, reserved_node
-from bot.kube.models import ContainerStatus, Event, Pod, StateWaiting
+from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, Severity
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
+from playbooks.rules.containers import between_restarts, statuses, stuck
 from playbooks.rules.findings import finding
 from playbooks.rules.prose import plugin_pods_command
 
@@ -18,7 +19,6 @@ _ALLOCATE_REASON = "UnexpectedAdmissionError"
 _OUT_OF = "OutOf"
 _START_EVENTS = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "Failed", "BackOff", "InspectFailed")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_STARTING = ("ContainerCreating", "PodInitializing", "")
 _STUCK = timedelta(minutes=2)
 """How long a start without complaint, or a deletion past its deadline, is taken as normal."""
 
@@ -36,8 +36,7 @@ def past_scheduling(pod: Pod, events: Iterable[Event], now: datetime, say: Texts
         return _terminating(pod, now, say)
     if not pod.spec.node_name:
         return None
-    statuses = pod.status.container_statuses or []
-    crashing = any(one.state.waiting and one.state.waiting.reason not in _STARTING for one in statuses)
+    crashing = any(stuck(one) or between_restarts(one, now) for one in pod.status.container_statuses or ())
     if pod.status.phase == "Running" and not crashing:
         return _finding(pod, say, "running", quotes.of_pod(pod, "Running", "{.status.phase}"), node=pod.spec.node_name)
     return _not_started(pod, own, now, say)
@@ -135,17 +134,13 @@ def _failed(pod: Pod, say: Texts) -> Finding:
 
 
 def _not_started(pod: Pod, events: list[Event], now: datetime, say: Texts) -> Finding:
-    statuses: list[ContainerStatus] = [
-        *(pod.status.init_container_statuses or ()),
-        *(pod.status.container_statuses or ()),
-    ]
-    stuck = next((one for one in statuses if one.state.waiting and one.state.waiting.reason not in _STARTING), None)
+    halted = next((one for one in statuses(pod) if stuck(one) or between_restarts(one, now)), None)
     told = [one for one in events if one.reason in _START_EVENTS]
     last = max(told, key=lambda one: parse_time(one.seen_at) or _LONG_AGO, default=None)
     proofs: list[Evidence] = []
     crashed = False
-    if stuck is not None:
-        why, proofs, crashed = _why_stuck(pod, stuck, say)
+    if halted is not None:
+        why, proofs, crashed = _why_stuck(pod, halted, say)
     elif last is not None:
         why = last.message
     elif pod.metadata.annotation(BIND_PHASE_KEY) == "allocating":
@@ -159,23 +154,25 @@ def _not_started(pod: Pod, events: list[Event], now: datetime, say: Texts) -> Fi
     claim = say(key, node=pod.spec.node_name, why=why)
     bound = pod.condition("PodScheduled")
     since = parse_time(bound.last_transition_time if bound else None) or parse_time(pod.metadata.creation_timestamp)
-    calm = stuck is None and last is None and since is not None and now - since <= _STUCK
+    calm = halted is None and last is None and since is not None and now - since <= _STUCK
     proofs = proofs or [quotes.of_pod(pod, pod.spec.node_name, "{.spec.nodeName}")]
     return _start_failure(pod, say, claim, proofs, "info" if calm else "warning")
 
 
-def _why_stuck(pod: Pod, stuck: ContainerStatus, say: Texts) -> tuple[str, list[Evidence], bool]:
+def _why_stuck(pod: Pod, halted: ContainerStatus, say: Texts) -> tuple[str, list[Evidence], bool]:
     """Why a container does not start; the last exit code where it did start, which is then told by the third."""
-    waiting = stuck.state.waiting or StateWaiting()
-    path = "{.status.containerStatuses[*].state.waiting}"
-    proofs = [quotes.of_pod(pod, waiting.message if waiting.message.strip() else waiting.reason, path)]
-    ended = stuck.last_state.terminated
+    waiting, ended = halted.state.waiting, halted.last_state.terminated
+    proofs: list[Evidence] = []
+    if waiting is not None:
+        path = "{.status.containerStatuses[*].state.waiting}"
+        proofs = [quotes.of_pod(pod, waiting.message if waiting.message.strip() else waiting.reason, path)]
     if ended is None:
-        return f"{waiting.reason} {waiting.message}".strip(), proofs, False
-    exited = say("image-or-start-failure.exit", container=stuck.name, code=ended.exit_code)
+        return f"{waiting.reason} {waiting.message}".strip() if waiting else "", proofs, False
+    exited = say("image-or-start-failure.exit", container=halted.name, code=ended.exit_code)
     path = "{.status.containerStatuses[*].lastState.terminated}"
     proofs.insert(0, quotes.of_pod(pod, ended.reason or str(ended.exit_code), path))
-    return f"{exited} {ended.reason} ({waiting.reason})".replace("  ", " "), proofs, True
+    why = waiting.reason if waiting else say("image-or-start-failure.restarted", count=halted.restart_count)
+    return f"{exited} {ended.reason} ({why})".replace("  ", " "), proofs, True
 
 
 def _start_failure(pod: Pod, say: Texts, claim: str, proofs: list[Evidence], severity: Severity = "warning") -> Finding:

@@ -1,20 +1,21 @@
 """Findings from signatures: words in a log or in the API that prove a fault."""
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from bot.hami.logs import parse_line
 from bot.hami.signatures import Hit, Where, find
 from bot.hami.version import Version
-from bot.kube.models import ContainerStatus, Pod
+from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks.gather.node_side import LogSeen
-from playbooks.quotes import PodSays, clock, kubectl, pod_name
+from playbooks.quotes import PodSays, clock, kubectl, of_event, pod_name
 from playbooks.rules.findings import finding
 
 _LONGEST = 4000
-_LONG_AGO = parse_time("1970-01-01T00:00:00Z")
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def in_log(where: Where, log: LogSeen, version: Version | None) -> list[tuple[Hit, Evidence]]:
@@ -27,7 +28,7 @@ def in_messages(
 ) -> list[tuple[Hit, Evidence, str]]:
     """The signatures in what the runtime says of these containers, with evidence and the container's name.
 
-    The last run's end comes before this one's, and what a container waits for comes last: a back-off hides the cause.
+    What a container waits for comes first, then this run's end, then the last one's: a back-off has no such words.
     """
     found: list[tuple[Hit, Evidence, str]] = []
     for status in statuses:
@@ -35,6 +36,12 @@ def in_messages(
             hits = find("container-message", [message], version)
             found += [(hit, _of_message(pod, field, hit.quote, at), status.name) for hit in hits]
     return found
+
+
+def in_events(events: Iterable[Event], version: Version | None) -> list[tuple[Hit, Evidence]]:
+    """The signatures in these events, the newest event first."""
+    newest = sorted(events, key=lambda one: parse_time(one.seen_at) or _NEVER, reverse=True)
+    return [(hit, of_event(one)) for one in newest for hit in find("event-message", [one.message], version)]
 
 
 def signed(hit: Hit, proofs: Sequence[Evidence], claim: str, nodes: Sequence[str], say: Texts) -> Finding:
@@ -45,7 +52,7 @@ def signed(hit: Hit, proofs: Sequence[Evidence], claim: str, nodes: Sequence[str
 
 
 def _of_line(log: LogSeen, line: str) -> Evidence:
-    now = max(filter(None, (parse_time(log.pod.metadata.creation_timestamp), _LONG_AGO)))
+    now = parse_time(log.pod.metadata.creation_timestamp) or _NEVER
     parsed = parse_line(line, now)
     words = ["-n", log.pod.namespace, "logs", log.pod.name, "-c", log.container]
     return Evidence(
@@ -59,11 +66,11 @@ def _of_line(log: LogSeen, line: str) -> Evidence:
 
 def _messages(status: ContainerStatus) -> Iterable[tuple[str, str, str | None]]:
     """Each text with its place in the status and its time."""
-    for name, state in (("lastState", status.last_state), ("state", status.state)):
-        if state.terminated and state.terminated.message:
-            yield f"{name}.terminated.message", state.terminated.message, state.terminated.finished_at
     if status.state.waiting and status.state.waiting.message:
         yield "state.waiting.message", status.state.waiting.message, None
+    for name, state in (("state", status.state), ("lastState", status.last_state)):
+        if state.terminated and state.terminated.message:
+            yield f"{name}.terminated.message", state.terminated.message, state.terminated.finished_at
 
 
 def _of_message(pod: Pod, field: str, quote: str, at: str | None) -> Evidence:

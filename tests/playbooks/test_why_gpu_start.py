@@ -1,0 +1,127 @@
+"""Containers of placed pods that were not started for a GPU reason, in the words that kubelet hands on."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.playbooks.test_why_started import PLACED, container_status, placed
+from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, pod, quotes
+
+CDI = "failed to create containerd container: CDI device injection failed: unresolvable CDI devices {}"
+NO_RUNTIME = 'Failed to create pod sandbox: rpc error: code = Unknown desc = {}: no runtime for "nvidia" is configured'
+MISMATCH = "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown"
+BACK_OFF = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container=main"}}
+
+
+def ended(message: str, **fields: object) -> Object:
+    start = {"exitCode": 128, "reason": "StartError", "startedAt": "1970-01-01T00:00:00Z", "finishedAt": ago(40)}
+    return {"terminated": start | {"message": message} | fields}
+
+
+def creating(**fields: object) -> Object:
+    statuses = container_status(state={"waiting": {"reason": "ContainerCreating"}})
+    return placed(phase="Pending", containerStatuses=statuses, **fields)
+
+
+@pytest.mark.parametrize(
+    "device", ["k8s.device-plugin.nvidia.com/gpu=MIG-1", "nvidia.com/gpu=GPU-1", "runtime.x/gpu=0"]
+)
+def test_a_device_that_no_cdi_file_names_is_told_from_what_the_container_waits_for(tmp_path: Path, device: str) -> None:
+    waiting = {"waiting": {"reason": "CreateContainerError", "message": CDI.format(device)}}
+    report = ask(tmp_path, cluster(placed(phase="Pending", containerStatuses=container_status(state=waiting))))
+    assert codes(report) == ["gpu-start-failure", "image-or-start-failure"]
+    assert CDI.format(device) in quotes(report)
+    assert "CDI" in cause(report).claim
+
+
+def test_a_back_off_does_not_hide_how_the_last_start_ended(tmp_path: Path) -> None:
+    statuses = container_status(state=BACK_OFF, lastState=ended(MISMATCH), restartCount=7)
+    report = ask(tmp_path, cluster(placed(phase="Running", containerStatuses=statuses)))
+    assert codes(report) == ["driver-not-loaded", "image-or-start-failure"]
+    assert "upgraded" in cause(report).claim
+
+
+def test_a_pod_that_is_not_restarted_is_told_by_how_it_ended(tmp_path: Path) -> None:
+    statuses = container_status(state=ended(MISMATCH))
+    report = ask(tmp_path, cluster(placed(phase="Failed", containerStatuses=statuses)))
+    assert codes(report) == ["driver-not-loaded", "image-or-start-failure"]
+
+
+def test_an_init_container_is_told_as_well(tmp_path: Path) -> None:
+    first = [{"name": "warm-up", "state": BACK_OFF, "lastState": ended(MISMATCH)}]
+    main = container_status(state={"waiting": {"reason": "PodInitializing"}})
+    waiting = placed(phase="Pending", initContainerStatuses=first, containerStatuses=main)
+    report = ask(tmp_path, cluster(waiting))
+    assert codes(report)[0] == "driver-not-loaded"
+    assert "Container warm-up did not start on gpu-1" in report.verdict
+
+
+def test_a_sandbox_that_cannot_be_made_is_told_by_its_event(tmp_path: Path) -> None:
+    waiting = creating()
+    report = ask(tmp_path, cluster(waiting, event(waiting, "FailedCreatePodSandBox", NO_RUNTIME.format("containerd"))))
+    assert codes(report) == ["gpu-runtime-missing", "image-or-start-failure"]
+    assert "no handler of that name" in report.verdict
+
+
+@pytest.mark.parametrize("reason", ["Pulling", "Pulled"])
+def test_a_sandbox_that_was_made_since_is_no_trouble_any_more(tmp_path: Path, reason: str) -> None:
+    waiting = creating()
+    failed = event(waiting, "FailedCreatePodSandBox", NO_RUNTIME.format("containerd"), 300)
+    report = ask(tmp_path, cluster(waiting, failed, event(waiting, reason, 'image "cuda:12"', 60)))
+    assert codes(report) == ["image-or-start-failure"]
+
+
+def test_the_event_tells_where_the_status_does_not(tmp_path: Path) -> None:
+    waiting = placed(phase="Pending", containerStatuses=container_status(state=BACK_OFF))
+    report = ask(tmp_path, cluster(waiting, event(waiting, "Failed", f"Error: {MISMATCH}")))
+    assert codes(report) == ["driver-not-loaded", "image-or-start-failure"]
+
+
+def test_a_container_that_runs_again_is_not_told_by_how_an_earlier_start_ended(tmp_path: Path) -> None:
+    running = {"running": {"startedAt": ago(900)}}
+    statuses = container_status(state=running, lastState=ended(MISMATCH, finishedAt=ago(960)), restartCount=2)
+    waiting = placed(phase="Running", containerStatuses=statuses)
+    report = ask(tmp_path, cluster(waiting, event(waiting, "Failed", f"Error: {MISMATCH}", 960)))
+    assert codes(report) == ["running"]
+
+
+def test_a_pod_that_asked_for_no_gpu_is_told_as_well_when_the_words_prove_it(tmp_path: Path) -> None:
+    statuses = container_status(state=BACK_OFF, lastState=ended(MISMATCH))
+    status = {"phase": "Running", "containerStatuses": statuses}
+    report = ask(tmp_path, cluster(pod(limits={}, nodeName="gpu-1", status=status)))
+    assert codes(report) == ["driver-not-loaded", "image-or-start-failure"]
+
+
+def test_words_of_the_toolkit_that_nobody_knows_are_quoted(tmp_path: Path) -> None:
+    words = "OCI runtime create failed: nvidia-container-runtime: something new: unknown"
+    waiting = {"waiting": {"reason": "RunContainerError", "message": words}}
+    report = ask(tmp_path, cluster(placed(phase="Pending", containerStatuses=container_status(state=waiting))))
+    assert codes(report) == ["gpu-start-failure", "image-or-start-failure"]
+    assert words in quotes(report)
+
+
+def crashed(restarts: int, since: float, lasted: float) -> Object:
+    """A running container that was restarted `since` seconds ago, after a run of `lasted` seconds."""
+    last = {"exitCode": 1, "reason": "Error", "startedAt": ago(since + 20 + lasted), "finishedAt": ago(since + 20)}
+    statuses = [
+        {"name": "main", "ready": True, "restartCount": restarts, "state": {"running": {"startedAt": ago(since)}}}
+    ]
+    return placed(PLACED, phase="Running", containerStatuses=[statuses[0] | {"lastState": {"terminated": last}}])
+
+
+@pytest.mark.parametrize(
+    ("restarts", "since", "lasted", "code"),
+    [
+        (1, 5, 9, "image-or-start-failure"),
+        (6, 5, 9, "image-or-start-failure"),
+        (6, 200, 280, "image-or-start-failure"),
+        (1, 200, 280, "running"),
+        (6, 400, 280, "running"),
+        (6, 3600, 100000, "running"),
+    ],
+)
+def test_a_container_caught_between_two_restarts_is_not_running(
+    tmp_path: Path, restarts: int, since: float, lasted: float, code: str
+) -> None:
+    report = ask(tmp_path, cluster(crashed(restarts, since, lasted)))
+    assert codes(report) == [code]
