@@ -27,7 +27,6 @@ os.environ |= {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}  # noqa:
 _QUIET: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("hunting", **_QUIET)
 settings.register_profile("steady", derandomize=True, **_QUIET)
-settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,8 @@
-"""Long enumerations: `make test` runs a part of each, always the same one; `make test-all` then runs the rest.
+"""`make test` runs a part of each long enumeration, always the same one; `make test-all` then runs the rest.
 
-A test of many parameters says `@pytest.mark.sampled(12)`: that many of its cases are run. A test that enumerates in a
-loop asks for the fixture `sample` and runs what that gives. Of the databases, and of the ways to Slack, each case is
-run on one.
+Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark.sampled(12)` says. A test that
+enumerates in a loop asks for the fixture `sample` and runs what that gives. Of the databases, and of the ways to Slack,
+each case is run on one. Of the examples of a property it tries a fifth, and the rest all of them.
 """
 
 import random
@@ -11,8 +11,11 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 import pytest
+from hypothesis import is_hypothesis_test, settings
 
 T = TypeVar("T")
+USUAL = 6
+_EXAMPLES = {"sample": 20, "rest": 100, "whole": 100}
 _SEED = 13
 _ALTERNATIVES = ("new_database", "new_empty_database", "mode")
 """Parameters of which `make test` takes one value for each case."""
@@ -37,33 +40,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sampled(most): `make test` runs that many of the test's cases")
+    if not config.getoption("--hypothesis-profile"):
+        most = _EXAMPLES[_enumerations(config)]
+        settings.register_profile("usual", settings.get_profile("steady"), max_examples=most)
+        settings.load_profile("usual")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    which = config.getoption("enumerations")
+    which = _enumerations(config)
     if which == "whole":
         return
-    left_out = _left_out(items)
-    for item in left_out:
-        item.stash[_WHOLE] = True
-    chosen = set(items) - left_out if which == "sample" else left_out | {one for one in items if _enumerates(one)}
+    sampled = _sampled(items)
+    for item in items:
+        item.stash[_WHOLE] = item not in sampled
+    chosen = sampled if which == "sample" else {one for one in items if one not in sampled or _enumerates(one)}
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
 
 
-def _left_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """What `make test` does not run."""
-    several: dict[str, list[pytest.Item]] = defaultdict(list)
+def _enumerations(config: pytest.Config) -> str:
+    return str(config.getoption("enumerations"))
+
+
+def _sampled(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """What `make test` runs."""
+    tests: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     most: dict[str, int] = {}
     for item in items:
-        if marker := item.get_closest_marker("sampled"):
-            name = item.nodeid.split("[")[0]
-            most[name] = marker.args[0]
-        else:
-            name = _case(item)
-            most[name] = 1
-        several[name].append(item)
-    return {item for name, cases in several.items() for item in part("rest", name, cases, most[name]) if len(cases) > 1}
+        name = item.nodeid.split("[")[0]
+        marker = item.get_closest_marker("sampled")
+        most[name] = marker.args[0] if marker else USUAL
+        tests[name][_case(item)].append(item)
+    return {
+        item
+        for name, cases in tests.items()
+        for case in part("sample", name, list(cases), most[name])
+        for item in part("sample", case, cases[case], 1)
+    }
 
 
 def _case(item: pytest.Item) -> str:
@@ -76,7 +89,8 @@ def _case(item: pytest.Item) -> str:
 
 
 def _enumerates(item: pytest.Item) -> bool:
-    return "sample" in getattr(item, "fixturenames", ())
+    """Whether a case that `make test` has run was only a part of itself."""
+    return "sample" in getattr(item, "fixturenames", ()) or is_hypothesis_test(getattr(item, "obj", None))
 
 
 def part(which: str, name: str, cases: Sequence[T], most: int) -> list[T]:
@@ -87,7 +101,16 @@ def part(which: str, name: str, cases: Sequence[T], most: int) -> list[T]:
     return [case for at, case in enumerate(cases) if (at in sampled) == (which == "sample")]
 
 
+def examples(most: int) -> int:
+    """For a property that needs another number than 100 of them: how many it is tried with now."""
+    return most * settings().max_examples // 100
+
+
 @pytest.fixture
 def sample(request: pytest.FixtureRequest) -> Sample:
-    which = "whole" if request.node.stash.get(_WHOLE, False) else request.config.getoption("enumerations")
-    return lambda cases, most: part(which, request.node.nodeid, cases, most)
+    which = "whole" if request.node.stash.get(_WHOLE, False) else _enumerations(request.config)
+
+    def chosen(cases: Sequence[T], most: int) -> list[T]:
+        return part(which, request.node.nodeid, cases, most)
+
+    return chosen

@@ -36,6 +36,7 @@ from bot.kube.writer import OutcomeUnknown
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, new_value
 from tests.changes.memory import NAME, NAMESPACE, Cluster, MemoryJournal, Replica, Trouble, scheduler
 from tests.changes.rig import NEWEST, Killed, Rig, Steps, When, rig
+from tests.sampling import examples
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -332,7 +333,11 @@ async def _told(work: Awaitable[object]) -> str | None:
 
 
 SETTINGS = settings(
-    max_examples=60, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck), database=None
+    max_examples=examples(60),
+    stateful_step_count=15,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
 )
 
 

@@ -27,6 +27,7 @@ from tests.hami.build import (
     view,
     wants,
 )
+from tests.sampling import examples
 
 CARDS = [card(f"c{i}") for i in range(4)]
 CORES = QuotaRoom(cores_limit=100, cores_used=50)
@@ -190,7 +191,7 @@ def test_the_judged_pod_s_own_reservation_is_not_counted_twice():
     assert cluster.forgetting("uid-wl").judge("n1", request()).fits
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.sampled_from(VERSIONS),
     st.lists(st.tuples(st.integers(0, 3000) | st.none(), st.integers(0, 300) | st.none()), min_size=1, max_size=4),

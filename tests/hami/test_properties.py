@@ -51,6 +51,7 @@ from tests.hami.build import (
     view,
     wants,
 )
+from tests.sampling import examples
 
 REGISTER_KEYS = (
     "hami.io/node-nvidia-register",
@@ -143,7 +144,7 @@ def texts(draw: st.DrawFn, seeds: tuple[str, ...]) -> str:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(data=st.data())
 def test_no_parser_raises_on_any_text(name, data):
     parse, seeds = PARSERS[name]
@@ -219,7 +220,7 @@ def test_a_large_device_config_is_read_or_refused(piece):
     read_device_config(piece * (20_000 // len(piece)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text(),
@@ -277,7 +278,7 @@ def fit_of(cards: list[CardState], pod: PodRequest, version, relax=frozenset()) 
     return judge(NodeCards(cards), pod, rules_of(version), relax=relax)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(nodes, single, versions, st.data())
 def test_more_usage_never_makes_a_pod_fit(cards, pod, version, data):
     before = fit_of(cards, pod, version)
@@ -288,7 +289,7 @@ def test_more_usage_never_makes_a_pod_fit(cards, pod, version, data):
     assert before.fits or not fit_of(cards, pod, version).fits
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(nodes, single, versions)
 def test_the_counts_add_up_to_the_cards_in_play(cards, pod, version):
     said = fit_of(cards, pod, version)
@@ -297,14 +298,14 @@ def test_the_counts_add_up_to_the_cards_in_play(cards, pod, version):
         assert sum(count for _, count in said.parts) == said.of
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(nodes, single, versions, checks)
 def test_leaving_checks_out_never_makes_a_fitting_pod_unfit(cards, pod, version, relax):
     if fit_of(cards, pod, version).fits:
         assert fit_of(cards, pod, version, relax).fits
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(nodes, single, versions, st.randoms(use_true_random=False))
 def test_one_container_s_verdict_does_not_depend_on_the_order_of_the_cards(cards, pod, version, random):
     shuffled = list(cards)
@@ -312,14 +313,14 @@ def test_one_container_s_verdict_does_not_depend_on_the_order_of_the_cards(cards
     assert fit_of(shuffled, pod, version).text() == fit_of(cards, pod, version).text()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(nodes, single, versions)
 def test_asking_for_fewer_cards_fits_too(cards, pod, version):
     fewer = pod._replace(containers=(msgspec.structs.replace(pod.containers[0], count=1),))
     assert not fit_of(cards, pod, version).fits or fit_of(cards, fewer, version).fits
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(nodes, single, single, versions)
 def test_judging_changes_nothing(cards, pod, other, version):
     def figures():
@@ -368,7 +369,7 @@ def applied(change: Change, pod: PodRequest) -> PodRequest:
     return pod._replace(containers=(msgspec.structs.replace(asked, **fields),), constraints=constraints)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(clusters(), single, st.booleans(), st.sampled_from([V29, V210]))
 def test_every_change_that_is_proposed_fits_when_it_is_made(cluster, pod, numa_bind, version):
     layout, pods = cluster

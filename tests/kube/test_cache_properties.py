@@ -13,6 +13,7 @@ from bot.kube.events import Bookmark, EventReader
 from bot.kube.failures import StaleListError
 from bot.kube.mirror import Mirror, WentBackError, key_of
 from bot.kube.models import Holder, HolderSpec, ObjectMeta
+from tests.sampling import examples
 
 NAMES = st.sampled_from(["ml/a", "ml/b", "ml-x/a", "web/c", "web/d"])
 BROKEN = "broken"
@@ -221,7 +222,7 @@ def fresh(server: Server) -> tuple[Any, Any]:
 
 
 AnyStream.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(200), stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestAnyStream = AnyStream.TestCase
 

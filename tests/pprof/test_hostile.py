@@ -24,6 +24,7 @@ from bot.pprof.versions import comparison_tables, explain_change
 from bot.texts import Texts
 from tests.pprof.build import SMALLEST, Writer, chain, data, number
 from tests.pprof.cases import DATA, PROFILES
+from tests.sampling import examples
 
 CPU = (PROFILES / "before.cpu.pb.gz").read_bytes()
 SMALL = [
@@ -304,7 +305,7 @@ EVERYTHING = Options(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     profile=st.sampled_from(SMALL),
     changes=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), min_size=1, max_size=6),
@@ -328,7 +329,7 @@ def test_changed_bytes_give_a_table_or_a_clear_error(
         everything_said(bytes(damaged))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_give_a_table_or_a_clear_error(profile: bytes) -> None:
     for given_bytes in (profile, gzip.compress(profile)):

@@ -13,6 +13,7 @@ from bot.pprof.profile import int64
 from bot.pprof.sums import Edges, Frame, Weights
 from bot.pprof.weights import PlainSums
 from tests.pprof.build import Writer
+from tests.sampling import examples
 
 vectors = pytest.importorskip("bot.pprof.vectors", reason="numpy is not installed", exc_type=ImportError)
 
@@ -54,7 +55,7 @@ def slow_edges(
     return found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(STACKS, LOCATIONS, st.sets(st.integers(0, FUNCTIONS - 1)), st.sets(st.integers(0, FUNCTIONS - 1)))
 def test_sums_are_those_of_a_simple_loop(
     stacks: list[tuple[list[int], int]], locations: list[list[int]], kept: set[int], callees: set[int]

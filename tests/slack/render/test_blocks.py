@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from bot.slack.render import blocks
 from sandbox.slack.validate import validate_blocks, validate_view
 from tests.render import any_text
+from tests.sampling import examples
 
 ANY = any_text() | st.just("x" * 5000) | st.just("😀" * 1600)
 
@@ -15,7 +16,7 @@ def every_element(text):
 
 
 @given(ANY)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_block_of_any_text_is_one_that_slack_takes(text):
     assert validate_blocks([blocks.header(text), blocks.plain_section(text)]) == []
     assert validate_blocks([blocks.context(text), blocks.actions(*every_element(text))]) == []
@@ -24,7 +25,7 @@ def test_a_block_of_any_text_is_one_that_slack_takes(text):
 
 
 @given(ANY)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_view_of_any_text_is_one_that_slack_takes(text):
     field = blocks.text_input("a", initial=text, placeholder=text, multiline=True)
     asking = [blocks.asking(text, field, "b1", hint=text), blocks.actions(*every_element(text))]
