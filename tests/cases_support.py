@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bot.kube.recordedports import RecordedPorts
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import Language, Texts
@@ -191,7 +192,7 @@ def text_in(files: Mapping[str, bytes]) -> str:
     for name, data in files.items():
         if name.endswith(".json"):
             walk(json.loads(data))
-        elif name.endswith(".log"):
+        elif name.endswith((".log", ".prom")):
             texts.append(data.decode())
     return "\x00".join(texts)
 
@@ -216,4 +217,6 @@ def ask_cluster(
     """The same, on an opened recording."""
     playbook = find(verb)
     request = playbook.request(**({"pod": pod} if pod else {}), **values)
-    return playbook.diagnose(asyncio.run(playbook.gather(request, Sources(cluster))), Texts(language))
+    return playbook.diagnose(
+        asyncio.run(playbook.gather(request, Sources(cluster, ports=RecordedPorts(cluster)))), Texts(language)
+    )

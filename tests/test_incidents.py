@@ -7,9 +7,6 @@ from tests.incidents_support import Incident, incidents, recorded_files
 
 NOT_YET = {
     "HAMi-1346",
-    "HAMi-212",
-    "HAMi-2923",
-    "HAMi-2923-repeated",
     "HAMi-338",
     "HAMi-727",
     "HAMi-829",
@@ -24,12 +21,9 @@ NOT_YET = {
     "e1-fail-closed-failedcreate",
     "e1-namespace-ignored",
     "e1-service-without-endpoints",
-    "f1-ghost-after-annotations-stripped",
-    "f2-extender-label-selector",
     "i1-nvidia-plugin-beside-hami",
     "j1-mig-devices-unhealthy",
     "l1-node-lacks-gpu-label",
-    "n1-extender-panic-in-filter",
 }
 """Incidents whose first finding is not right yet; a name leaves the list with the commit that names its cause."""
 

@@ -217,7 +217,7 @@ def test_every_reason_that_can_be_a_cause_has_a_claim(code):
     assert f"{code}.claim" in ENGLISH
 
 
-@pytest.mark.parametrize("why", sorted({*get_args(Why), "outside", "normal"} - {"stale", "deleted"}))
+@pytest.mark.parametrize("why", sorted({*get_args(Why), "normal"} - {"stale", "deleted"}))
 def test_every_way_of_being_unregistered_has_a_text(why):
     assert f"node-unregistered.{why}" in ENGLISH
 

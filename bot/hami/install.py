@@ -27,6 +27,7 @@ port serves them as well, whatever the flag says: importing net/http/pprof puts 
 _VERSION_LABELS = ("app.kubernetes.io/version", "helm.sh/chart")
 _VERBOSITY = re.compile(r"--?v(?:=?(-?\d+))?")
 _FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
+_LONGEST_HOSTNAME = 63
 
 
 class VersionSeen(NamedTuple):
@@ -58,6 +59,19 @@ class Install(NamedTuple):
     @property
     def ready_pods(self) -> tuple[Pod, ...]:
         return tuple(pod for pod in self.pods if is_ready(pod))
+
+    @property
+    def lease_holder(self) -> str:
+        """The host name that holds the lease; empty without one."""
+        identity = self.lease.spec.holder_identity if self.lease else None
+        return (identity or "").split("_")[0]
+
+    @property
+    def leader(self) -> Pod | None:
+        """The pod that holds the lease: a pod's host name is its own, cut at 63 characters, or its node's."""
+        name = self.lease_holder
+        names = ((pod, (pod.name[:_LONGEST_HOSTNAME], pod.spec.node_name)) for pod in self.pods)
+        return next((pod for pod, own in names if name and name in own), None)
 
 
 def is_ready(pod: Pod) -> bool:

@@ -33,6 +33,10 @@ FILTER_STARTS = ("Starting schedule filter process", "begin schedule filter")
 NODE_UNFIT = ("NodeUnfitPod", "calcScore:node not fit pod", "Init container does not fit")
 
 
+RELEASED = ("Pod deleted", "Pod taken and deleted")
+"""The extender took a pod's GPUs back [HAMi pkg/scheduler/pods.go delPod up to 2.9, and at 2.10]."""
+
+
 class LogLine(NamedTuple):
     """One klog line. `at` is None when the line's time, which has neither year nor zone, cannot be placed."""
 

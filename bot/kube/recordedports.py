@@ -1,4 +1,7 @@
-"""The profiles that a recording holds, as its pods would serve them: `pprof/<namespace>/<pod>/<profile>.pb.gz`."""
+"""What a recording holds of its pods' ports, as the pods would serve it.
+
+Profiles are `pprof/<namespace>/<pod>/<profile>.pb.gz`, metrics `metrics/<namespace>/<pod>/<port>.prom`.
+"""
 
 from bot.errors import SourceError
 from bot.kube.podget import PodAnswer, PodGet
@@ -6,10 +9,11 @@ from bot.kube.recording import RecordedCluster
 from bot.kube.recording_files import NotRecordedError
 
 _PPROF = "debug/pprof/"
+_METRICS = "metrics"
 
 
 class RecordedPorts:
-    """See `bot.kube.podget.PodPorts`. Every port serves what was recorded, at once and whatever the query says."""
+    """See `bot.kube.podget.PodPorts`. What was recorded is served at once, whatever the query says."""
 
     def __init__(self, cluster: RecordedCluster) -> None:
         self._cluster = cluster
@@ -17,7 +21,7 @@ class RecordedPorts:
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
         """See `bot.kube.podget.PodPorts`."""
         name = _file_name(wanted)
-        if name not in self._cluster.files(f"pprof/{wanted.namespace}/{wanted.pod}/"):
+        if name not in self._cluster.files(f"{name.rpartition('/')[0]}/"):
             raise NotRecordedError(
                 f"{name} is not in the recording", hint="add what the pod answered there, byte for byte"
             )
@@ -30,4 +34,6 @@ def _file_name(wanted: PodGet) -> str:
     for part in (wanted.namespace, wanted.pod, profile):
         if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
             raise SourceError(f"{part!r} is no name of a namespace, pod or profile")
+    if wanted.path == _METRICS:
+        return f"metrics/{wanted.namespace}/{wanted.pod}/{wanted.port}.prom"
     return f"pprof/{wanted.namespace}/{wanted.pod}/{profile}.pb.gz"

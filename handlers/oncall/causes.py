@@ -103,7 +103,7 @@ async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]], say: Tex
     pods = [pod for pod in waiting.pods if (pod.namespace, pod.name) in named]
     found: Sorted = []
     if pods:
-        scene = await gather_scene(sources.cluster, install, waiting._replace(pods=pods))
+        scene = await gather_scene(sources, install, waiting._replace(pods=pods))
         for name, finding in await asyncio.to_thread(_judged, install, scene, pods, say):
             found += [(_cause(finding, "/".join(name)), named[name])] if finding else _alone(named[name])
     judged = {(pod.namespace, pod.name) for pod in pods}

@@ -13,6 +13,7 @@ from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.report import Gap
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.scheduler_logs import gather_extender_lines
+from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
     InstallSeen,
@@ -65,6 +66,7 @@ class Scene(NamedTuple):
     capacity: Capacity
     said: Said
     lock_owners: Mapping[Named, Pod | Gap | None]
+    process: SchedulerProcess
     as_of: datetime
 
 
@@ -95,17 +97,21 @@ async def _pending(cluster: Cluster, namespace: str) -> Waiting:
 
 
 async def gather_scene(
-    cluster: Cluster, install: InstallSeen, waiting: Waiting, capacity: Capacity | None = None
+    sources: Sources, install: InstallSeen, waiting: Waiting, capacity: Capacity | None = None
 ) -> Scene:
     """The cards, unless they were read already, and what the schedulers said of these pods."""
+    cluster = sources.cluster
     capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
     nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
-    owners, said = await asyncio.gather(
-        gather_owners(cluster, nodes, waiting.pods), _gather_said(cluster, install, waiting, len(nodes))
+    owners, said, process = await asyncio.gather(
+        gather_owners(cluster, nodes, waiting.pods),
+        _gather_said(cluster, install, waiting, len(nodes)),
+        gather_process(sources, install.install, waiting.pods),
     )
+    process = await with_ghosts(cluster, process, capacity.pods)
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
-    return Scene(capacity, said, owners, as_of)
+    return Scene(capacity, said, owners, process, as_of)
 
 
 async def _gather_said(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Said:

@@ -12,9 +12,10 @@ from bot.kube.models import Event, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
+from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
-from playbooks.rules import admission, binding, offered, refusals, schedulers, unregistered, volcano
+from playbooks.rules import admission, binding, offered, panics, refusals, schedulers, unregistered, volcano
 from playbooks.rules.alike import request_key, said_key
 from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_causes, rank_words
@@ -22,6 +23,7 @@ from playbooks.rules.findings import finding
 from playbooks.rules.gaps import fit_gaps, other_vendors
 from playbooks.rules.locks import Owners
 from playbooks.rules.said import Said, what_was_said
+from playbooks.rules.stale import disagrees
 from playbooks.rules.unregistered import PluginPods
 
 _MOST_VERDICTS = 300_000
@@ -37,6 +39,7 @@ class Surroundings(NamedTuple):
     world: World
     lock_owners: Owners
     plugin_pods: PluginPods
+    process: SchedulerProcess = SchedulerProcess()
     group_words: Sequence[Evidence] = ()
     """What Volcano says of the PodGroup of the one pod in question."""
 
@@ -105,6 +108,8 @@ def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[F
 
 
 def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: bool) -> list[Finding]:
+    if (broken := panics.panicked(said, around.process.panics, say)) is not None:
+        return [broken]
     if (silent := binding.extender_silent(case, said, say)) is not None:
         return [silent]
     if not case.nodes_seen or _words_know_better(case, said):
@@ -114,7 +119,7 @@ def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, ad
         ours = [refusals.refused(case, said, cause, say) for cause in kubernetes]
         return _from_words(case, said, around.lock_owners, say, why="said.vendor") or ours
     untrusted = unregistered.untrusted(case, said, say)
-    if (passed := _past_the_filter(case, said, around.lock_owners, untrusted, say)) is not None:
+    if (passed := _past_the_filter(case, said, around, untrusted, say)) is not None:
         return passed
     found = [untrusted] if untrusted is not None and untrusted.severity != "info" else []
     causes = rank_causes(case, said)
@@ -153,9 +158,10 @@ def _steps(case: Case, first: Finding, say: Texts) -> tuple[NextAction, ...]:
 
 
 def _past_the_filter(
-    case: Case, said: Said, owners: Owners, untrusted: Finding | None, say: Texts
+    case: Case, said: Said, around: Surroundings, untrusted: Finding | None, say: Texts
 ) -> list[Finding] | None:
     """What holds a pod that some node would take, or that the filter let through; None when there is no such node."""
+    owners = around.lock_owners
     for told in (
         refusals.lost_to_kubernetes(case, said, say),
         binding.locked(case, said, owners, say),
@@ -165,6 +171,9 @@ def _past_the_filter(
         if told is not None:
             return [told]
     blamed = untrusted is not None and untrusted.severity != "info"
+    stale = None if blamed else disagrees(case, said, around.process, around.plugin_pods, say)
+    if stale is not None:
+        return [stale, *([untrusted] if untrusted is not None else [])]
     retry = binding.waits_for_retry(case, said, say) if case.request.containers and not blamed else None
     if retry is None:
         return None

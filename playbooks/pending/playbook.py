@@ -86,7 +86,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read the pods that wait, and the cluster only where some do. Raises SourceError when no pods can be read."""
     cluster = sources.cluster
     install, waiting = await gather_waiting(sources, wanted.namespace)
-    scene = await gather_scene(cluster, install, waiting) if waiting.pods else None
+    scene = await gather_scene(sources, install, waiting) if waiting.pods else None
     asked = "" if waiting.pods else wanted.namespace
     deserted = await gather_deserted(cluster, asked) if asked else None
     undecodable = tuple(cluster.undecodable)

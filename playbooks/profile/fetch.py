@@ -15,7 +15,6 @@ from playbooks.playbook import Sources
 from playbooks.profile.answer import NotServed, content_of
 from playbooks.profile.request import Address, Request
 from playbooks.profile.target import addresses
-from playbooks.rules.leadership import leading_pod
 
 _MARGIN_S, _AT_ONCE_S = 20, 60
 """What an answer may take beyond the seconds that were asked for, and where none were (pprof's own: driver/fetch.go).
@@ -81,7 +80,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         hint = "name the pod: --target NAMESPACE/POD:PORT; or the settings name where it is: hami_namespace"
         raise NotFound("no pod of HAMi's scheduler was found", hint=hint)
     version = str(install.version.version) if install.version else ""
-    leader = leading_pod(install)
+    leader = install.leader
     outcome = await _first_served(ports, wanted, addresses(install), version, leader)
     return Snapshot(cluster.name, cluster.now(), wanted, install, outcome, found.gaps)
 

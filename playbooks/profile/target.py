@@ -7,7 +7,6 @@ from bot.hami.version import Version
 from bot.kube.models import Pod
 from bot.kube.podget import Scheme
 from playbooks.profile.request import Address
-from playbooks.rules.leadership import leading_pod
 
 _MAIN, _METRICS = "127.0.0.1:8080", ":9395"  # pflag defaults (cmd/scheduler/main.go)
 
@@ -20,7 +19,7 @@ def addresses(install: Install) -> list[Address]:
 
 def _pods(install: Install) -> Sequence[Pod]:
     """Those that run, the leader first: the others hardly do anything."""
-    leader = leading_pod(install)
+    leader = install.leader
     running = [pod for pod in install.pods if pod.status.phase == "Running" and not pod.metadata.deletion_timestamp]
     return sorted(running, key=lambda pod: (pod is not leader, not is_ready(pod), pod.name))
 

@@ -81,7 +81,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     read = Read(quotas, holders, ledger)
     pods, kept_out, refusals = await asyncio.gather(
         _pods(cluster, named if _are_few(named, read) else ()),
-        gather_kept_out(cluster, install, limits, read, wanted.namespace),
+        gather_kept_out(sources, install, limits, read, wanted.namespace),
         gather_refusals(cluster, limits, wanted.namespace),
     )
     known = {one.namespace for some in (quotas, holders) if not isinstance(some, Gap) for one in some}

@@ -15,7 +15,7 @@ from bot.hami.quotas import Limit
 from bot.hami.reasons import finding_code
 from bot.hami.requests import pod_request
 from bot.hami.rules import NEWEST_READ, rules_of
-from bot.kube.cluster import Cluster, seen
+from bot.kube.cluster import seen
 from bot.kube.models import NODES, PODS, Holder, Pod, ResourceQuota
 from bot.report import Finding, Gap, NextAction, Sheet, Table, one_line
 from bot.texts import Texts
@@ -23,6 +23,7 @@ from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.gather.waiting import PENDING, Scene, Waiting, gather_scene
 from playbooks.judgement.pod import waits
 from playbooks.judgement.pods import Judged, WaitingRow, by_cause, judge_all, waiting_row, world_of
+from playbooks.playbook import Sources
 from playbooks.quota.rules import Effect, effect_by_hami, effects
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
@@ -65,10 +66,10 @@ class Told(NamedTuple):
 
 
 async def gather_kept_out(
-    cluster: Cluster, install: InstallSeen, limits: Iterable[Limit], read: Read, namespace: str
+    sources: Sources, install: InstallSeen, limits: Iterable[Limit], read: Read, namespace: str
 ) -> KeptOut:
     """Read the pods that wait, and what bears on them only where a quota has no room for some of them."""
-    by_hami: dict[str, list[Limit]] = {}
+    cluster, by_hami = sources.cluster, dict[str, list[Limit]]()
     for one in limits:
         if one.by == "HAMi" and namespace in ("", one.namespace):
             by_hami.setdefault(one.namespace, []).append(one)
@@ -84,7 +85,7 @@ async def gather_kept_out(
     pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.namespace, pod.name))
     nodes = await seen("nodes", cluster.list(NODES))
     capacity = Capacity(nodes, read.holders, read.quotas, cluster.kept)
-    return KeptOut(pods, await gather_scene(cluster, install, Waiting(pods, namespace, ()), capacity))
+    return KeptOut(pods, await gather_scene(sources, install, Waiting(pods, namespace, ()), capacity))
 
 
 def _no_room(pod: Pod, limits: Sequence[Limit], used: Used | None, install: InstallSeen) -> bool:

@@ -55,7 +55,8 @@ def said_key(pod: Pod, said: Said, now: datetime) -> Hashable:
     codes = tuple(event for event, _ in said.code_events)
     refusals = tuple((refusal.node, refusal.reason) for refusal, _ in said.refusals)
     created = parse_time(pod.metadata.creation_timestamp)
-    return words, codes, refusals, _steps(said.at, now), _steps(created, now)
+    repeated = said.at if said.is_repeated else None  # what changed since then decides
+    return words, codes, refusals, repeated, _steps(said.at, now), _steps(created, now)
 
 
 def _steps(moment: datetime | None, now: datetime) -> tuple[bool, ...] | None:

@@ -24,7 +24,6 @@ from playbooks.rules.schedulers import LEADS_SINCE, leaderless, lease_is_stale
 
 _LABELS_SINCE = Version(2, 9, 0)
 _LEADER = "leader"
-_LONGEST_HOSTNAME = 63
 _SETTLING = timedelta(seconds=30)
 
 
@@ -43,20 +42,6 @@ def leadership(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     told = _labels(parts, say) if parts.version >= _LABELS_SINCE else None
     told = told or _stranger(parts, say)
     return [told] if told else []
-
-
-def holder(install: Install) -> str:
-    """The host name that holds the lease; empty without one."""
-    identity = install.lease.spec.holder_identity if install.lease else None
-    return (identity or "").split("_")[0]
-
-
-def leading_pod(install: Install) -> Pod | None:
-    """The pod that holds the lease: a pod's host name is its own, cut at 63 characters, or its node's."""
-    name = holder(install)
-    return next(
-        (pod for pod in install.pods if name and name in (pod.name[:_LONGEST_HOSTNAME], pod.spec.node_name)), None
-    )
 
 
 def labelled(install: Install) -> list[Pod]:
@@ -86,10 +71,10 @@ def _never(parts: Parts, say: Texts) -> Finding:
 
 def _labels(parts: Parts, say: Texts) -> Finding | None:
     install = parts.install
-    leads, marked = leading_pod(install), labelled(install)
+    leads, marked = install.leader, labelled(install)
     service = _selecting(parts)
     if not marked:
-        claim = say("scheduler-leader-mismatch.unlabelled", holder=holder(install))
+        claim = say("scheduler-leader-mismatch.unlabelled", holder=install.lease_holder)
         return _mismatch(parts, claim, [_lease(install), *_selector(service)], "critical", say)
     names = [pod.name for pod in marked]
     if leads is not None and names != [leads.name]:
@@ -108,11 +93,11 @@ def _stranger(parts: Parts, say: Texts) -> Finding | None:
     install = parts.install
     deployment = install.deployment
     wanted = deployment.spec.replicas if deployment else None
-    if deployment is None or leading_pod(install) or not all(map(is_ready, install.pods)):
+    if deployment is None or install.leader or not all(map(is_ready, install.pods)):
         return None
     if not len(install.pods) == deployment.status.replicas == (1 if wanted is None else wanted):
         return None
-    claim = say("scheduler-leader-mismatch.stranger", holder=holder(install))
+    claim = say("scheduler-leader-mismatch.stranger", holder=install.lease_holder)
     told = _mismatch(parts, claim, [_lease(install)], "warning", say)
     return structs.replace(told, confidence="suspected")
 

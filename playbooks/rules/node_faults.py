@@ -26,6 +26,7 @@ _ORDER = (
     "node-not-ready",
     "handshake-time-zone",
     "node-unregistered",
+    "registration-ignored",
     "handshake-deleted",
     "handshake-stale",
     "device-plugin-missing",

@@ -57,7 +57,7 @@ class Wording:
         code = fault.code
         if code == "handshake-time-zone":
             return self._time_zone
-        if code.startswith("handshake-") or code == "node-unregistered":
+        if code.startswith("handshake-") or code in ("node-unregistered", "registration-ignored"):
             return self._unregistered
         if code.startswith("node-lock-"):
             return self._lock
@@ -78,8 +78,8 @@ class Wording:
         nodes = prose.names(say, names)
         if fault.why == "guides":
             claim = say("handshake-stale.guides", nodes=nodes, threshold=int(GUIDES_THRESHOLD.total_seconds()))
-        elif fault.code == "node-unregistered":
-            claim = say(f"node-unregistered.{fault.why}", nodes=nodes, version=self._version)
+        elif fault.code in ("node-unregistered", "registration-ignored"):
+            claim = say(f"{fault.code}.{fault.why}", nodes=nodes, version=self._version)
         else:
             claim = say(f"{fault.code}.claim", nodes=nodes, version=self._version)
         if "/" in fault.about:  # another vendor's annotation

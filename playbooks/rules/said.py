@@ -29,6 +29,9 @@ Stage = Literal["filter", "bind", "extender", "filtered", "nothing", "unclear"]
 _ATTEMPT = timedelta(seconds=15)
 """Events of one attempt: HAMi's are stamped when they happen, and some of a burst are dropped on the way."""
 
+_LONG, _MANY = timedelta(minutes=5), 3
+"""kube-scheduler tries an unschedulable pod again within five minutes; after a change in the cluster, sooner."""
+
 _EVENT_LAG = timedelta(minutes=2)
 """HAMi's own events come up to two minutes late (its client is limited to 5 requests/s); kube-scheduler's do not."""
 
@@ -48,7 +51,8 @@ class Said(NamedTuple):
     """The newest statement and all that agrees with it in time.
 
     `stage` is how far the pod came: refused by the filter or by Bind, extender not answering, filtered but not bound,
-    nothing said, or said in words that we do not know. `at` is None when the statement carries no time.
+    nothing said, or said in words that we do not know. `at` is None when the statement carries no time. `since` is when
+    the filter is first known to have refused the pod, `attempts` how often it is known to have done so.
     """
 
     stage: Stage
@@ -59,6 +63,16 @@ class Said(NamedTuple):
     code_events: tuple[tuple[CodeEvent, Evidence], ...] = ()
     none_fit: Evidence | None = None
     refusals: tuple[tuple[NodeRefusal, Evidence], ...] = ()
+    since: datetime | None = None
+    attempts: int = 1
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the filter refused the pod again and again, over more than one burst of attempts."""
+        if self.stage != "filter" or self.at is None or self.since is None:
+            return False
+        lasts = self.at - self.since
+        return lasts >= _LONG or (lasts >= _ATTEMPT and self.attempts >= _MANY)
 
     def cards_on(self, node: str) -> tuple[CardCount, ...]:
         """HAMi's own words about one node: its log's, else its events'."""
@@ -114,7 +128,18 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
         said = said._replace(refusals=_refusals(pod, lines))
         if said.refusals and said.stage == "nothing":
             said = said._replace(stage="filter", at=said.refusals[0][0].line.at, evidence=said.refusals[0][1])
-    return said
+    return _with_history(said, pod, own) if said.stage == "filter" else said
+
+
+def _with_history(said: Said, pod: Pod, events: Iterable[Event]) -> Said:
+    """Since when, and how often, the filter refused the pod."""
+    refusals = [one for one in events if event_reason(one.reason) in ("FailedScheduling", "FilteringFailed")]
+    condition = pod.condition("PodScheduled")
+    texts = [text for one in refusals for text in (one.first_timestamp, one.event_time, one.seen_at)]
+    texts += [condition.last_transition_time] if condition and condition.status == "False" else []
+    times = [moment for moment in map(parse_time, texts) if moment]
+    counts = [(one.series.count if one.series else one.count) or 1 for one in refusals]
+    return said._replace(since=min(times, default=said.at), attempts=max(counts, default=1))
 
 
 def placed_since(events: Iterable[Event], said: Said) -> Event | None:

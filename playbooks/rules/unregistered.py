@@ -118,7 +118,7 @@ def code_and_why(node: Node, state: Unregistered) -> tuple[Code, str]:
     if state.why in ("stale", "deleted"):
         return as_code(f"handshake-{state.why}"), "claim"
     if state.key.startswith("--"):
-        return "node-unregistered", "outside"
+        return "registration-ignored", "outside"
     register = node.metadata.annotation(FIRST.names.register) or ""
     if state.why == "unreadable" and register.strip() in _EMPTY:
         return "node-unregistered", "empty"

@@ -166,7 +166,7 @@ def _healthy(parts: Parts, gaps: Sequence[Gap], say: Texts) -> Finding:
     ready = len(install.ready_pods) if install.pods else deployment.status.ready_replicas if deployment else 0
     told = [say("status.pods", ready=ready, wanted=wanted)]
     proofs = _version_proof(parts)
-    leader = leadership.leading_pod(install)
+    leader = install.leader
     if leader is not None and install.lease is not None:
         told.append(say("status.leader", pod=leader.name))
         identity = install.lease.spec.holder_identity or ""

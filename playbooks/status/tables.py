@@ -18,7 +18,6 @@ from bot.kube.redact import masked, masked_arguments
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, Sheet, Table
 from playbooks.gather.components import PLUGIN_CONTAINER, container_of, kube_scheduler_of
-from playbooks.rules.leadership import leading_pod
 from playbooks.rules.parts import Parts
 from playbooks.rules.releases import chart_release
 from playbooks.rules.schedulers import lease_is_stale
@@ -114,7 +113,7 @@ def _pod(parts: Parts, pod: Pod) -> ComponentRow:
     waiting = next((one.state.waiting.reason for one in statuses if one.state.waiting), "")
     details = [f"on {pod.spec.node_name}"] if pod.spec.node_name else []
     details += [one for status in statuses if (one := _restarts(status))]
-    if leading_pod(parts.install) is pod:
+    if parts.install.leader is pod:
         details.append("holds the lease")
     if role := pod.metadata.label(ROLE_LABEL):
         details.append(f"{ROLE_LABEL}={role}")

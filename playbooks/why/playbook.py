@@ -31,6 +31,7 @@ from playbooks import quotes
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.placed import Placed, gather_placed
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
     InstallSeen,
@@ -64,6 +65,8 @@ CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
 _USUAL = DeviceConfig()
 _MAX_PLUGIN_NODES = 3
 _MAX_ROWS = 50
+_OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-retry")
+"""What the scheduler's own figures would prove or refute."""
 
 
 class Scene(NamedTuple):
@@ -75,6 +78,7 @@ class Scene(NamedTuple):
     lock_owners: Mapping[tuple[str, str], Pod | Gap | None]
     plugin_pods: Mapping[str, Sequence[Pod] | Gap]
     group_events: Sequence[Event] | Gap
+    process: SchedulerProcess
     as_of: datetime
 
 
@@ -143,15 +147,20 @@ async def _events_of_group(cluster: Cluster, pod: Pod) -> list[Event] | Gap:
 async def _scene(pod: Pod, sources: Sources) -> Scene:
     cluster = sources.cluster
     install = await gather_install(sources)
-    capacity, log, group = await asyncio.gather(
+    capacity, log, group, process = await asyncio.gather(
         gather_capacity(cluster, install.install, pod.namespace),
         gather_extender_lines(cluster, install.install, pod.name.encode()),
         _events_of_group(cluster, pod),
+        gather_process(sources, install.install, [pod]),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
-    owners, plugins = await asyncio.gather(gather_owners(cluster, nodes, [pod]), _plugin_pods(cluster, pod, nodes))
+    owners, plugins, process = await asyncio.gather(
+        gather_owners(cluster, nodes, [pod]),
+        _plugin_pods(cluster, pod, nodes),
+        with_ghosts(cluster, process, capacity.pods),
+    )
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
-    return Scene(install, capacity, log, owners, plugins, group, as_of)
+    return Scene(install, capacity, log, owners, plugins, group, process, as_of)
 
 
 async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dict[str, Sequence[Pod] | Gap]:
@@ -242,6 +251,7 @@ def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
 def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:
     """A pod that waits for a node."""
     gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable, say), *scene.log.gaps]
+    gaps += scene.process.gaps
     gaps += [
         one
         for one in (*scene.lock_owners.values(), *scene.plugin_pods.values(), scene.group_events)
@@ -255,8 +265,10 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     )
     world = World(scene.capacity, scene.install.install, scene.install.config, scene.as_of)
     group = [] if isinstance(scene.group_events, Gap) else volcano.of_group(scene.group_events)
-    around = Surroundings(scene.install, world, scene.lock_owners, scene.plugin_pods, group)
+    around = Surroundings(scene.install, world, scene.lock_owners, scene.plugin_pods, scene.process, group)
     judged = judge(Case(pod, world), said_about(pod, events, lines), around, say)
+    if isinstance(scene.process.counted, Gap) and judged.findings[0].code in _OF_MEMORY:
+        gaps.append(scene.process.counted)
     if judged.case is None:
         return judged.findings, [], gaps
     return judged.findings, _tables(judged.case), gaps + fit_gaps(judged.case, say)

@@ -148,8 +148,8 @@ def test_a_node_outside_the_scheduler_s_selector_is_said_to_be(tmp_path: Path) -
     inside = gpu_node("gpu-1", labels={"pool": "gpu"})
     path = record(tmp_path, [*install, inside, plugin("gpu-1"), *healthy("gpu-2")])
     report = answer("nodes", path, {})
-    assert faults(report) == ["node-unregistered"]
-    assert (only(report, "node-unregistered").scope.nodes, report.severity) == (("gpu-2",), "info")
+    assert faults(report) == ["registration-ignored"]
+    assert (only(report, "registration-ignored").scope.nodes, report.severity) == (("gpu-2",), "info")
 
 
 def test_an_unreadable_registration_is_not_believed_by_any_version(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from bot.kube.lists import API_KINDS
 from bot.kube.models import ALL_KINDS
+from bot.kube.recordedports import RecordedPorts
 from bot.kube.recording import RecordedCluster
 from bot.render.as_json import as_json
 from bot.report import VERDICT_LIMIT, Finding, Report, one_line
@@ -287,9 +288,18 @@ def cluster(*objects: Object, version: str = "2.10.0") -> list[Object]:
 # ---------------------------------------------------------------------------------------------------- asking
 
 
-def record(folder: Path, objects: Sequence[Object], *, missing: Sequence[str] = (), logs: str = "") -> Path:
-    """The objects as a recording: every kind's file is there but the `missing` (by plural). `logs`: the extender's."""
+def record(
+    folder: Path, objects: Sequence[Object], *, missing: Sequence[str] = (), logs: str = "", metrics: str = ""
+) -> Path:
+    """The objects as a recording: every kind's file is there but the `missing` (by plural).
+
+    `logs` and `metrics` are those of the extender of `scheduler`'s first pod.
+    """
     path = folder / "recording"
+    if metrics:
+        served = path / "metrics" / HAMI / "hami-scheduler-0" / "9395.prom"
+        served.parent.mkdir(parents=True, exist_ok=True)
+        served.write_text(metrics, encoding="utf-8")
     (path / "objects").mkdir(parents=True, exist_ok=True)
     (path / "meta.json").write_text(json.dumps({"taken_at": ago(0), "cluster": "lab"}))
     for kind, file in _FILES.items():
@@ -324,7 +334,9 @@ def fit(folder: Path, objects: Sequence[Object], *manifests: str, namespace: str
 def answer(verb: str, path: Path, settings: Object, *, also: str = "", **words: Any) -> Report:
     """The playbook's report on a recording, in English, after all checks."""
     playbook = find(verb)
-    sources = Sources(RecordedCluster.open(path), **settings)
+    cluster = RecordedCluster.open(path)
+    ports = RecordedPorts(cluster) if (path / "metrics").exists() else None
+    sources = Sources(cluster, **{"ports": ports, **settings})
     snapshot = asyncio.run(playbook.gather(playbook.request(**words), sources))
     english, *others = (playbook.diagnose(snapshot, Texts(language)) for language in LANGUAGES)
     for report in (english, *others):

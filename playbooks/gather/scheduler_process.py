@@ -1,0 +1,208 @@
+"""What HAMi's scheduler process tells of itself: what it counts, by its metrics; what it gave back, and its panics.
+
+A pod of its memory that no pod of the API accounts for is read by its name, so that no list that is a moment older
+makes a ghost.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from bot.errors import NotFound, SourceError
+from bot.hami import counted, panics
+from bot.hami.counted import Counted, Taken, read_counted, unheld
+from bot.hami.install import EXTENDER_CONTAINER, Install, extender_of
+from bot.hami.logs import RELEASED, LogLine, parse_line
+from bot.hami.messages import parse_unschedulable, strip_combined
+from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.models import EVENTS, PODS, Holder, Pod
+from bot.kube.podget import PodGet, PodPorts
+from bot.report import Gap
+from playbooks.playbook import Sources
+
+METRICS_SOURCE = "scheduler metrics"
+_GHOST_SOURCE = "pods of the scheduler's memory"
+_MOST_EXTENDERS = 3
+_MOST_GHOSTS = 20
+_MOST_BYTES = 32 * 1024 * 1024
+_WITHIN_S = 15.0
+_PANIC, _FATAL = b"panic", b"fatal error"
+_MOST_LAST_LINES = 5_000
+"""Of a run that is over: a `fatal error` is followed by the stack of every goroutine."""
+
+Named = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+class PanicLog(NamedTuple):
+    """The lines of one run of an extender that may tell of a panic."""
+
+    scheduler: Pod
+    previous: bool
+    lines: tuple[str, ...]
+
+
+class Ghost(NamedTuple):
+    """A pod that the scheduler counts and that no listed pod accounts for.
+
+    `pod` is what has its name now, None where nothing has; `heard` the time of the newest event about the name.
+    """
+
+    taken: tuple[Taken, ...]
+    pod: Pod | None
+    heard: str = ""
+
+
+class SchedulerProcess(NamedTuple):
+    """What was read of the process that decides. `counted` is None where it was not asked for.
+
+    `scheduler` is the pod whose metrics they are; `released` are its lines about pods whose GPUs it took back.
+    """
+
+    panics: tuple[PanicLog, ...] = ()
+    counted: Counted | Gap | None = None
+    scheduler: Pod | None = None
+    released: tuple[LogLine, ...] = ()
+    ghosts: tuple[Ghost, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+def asks_for_panics(waiting: Iterable[Pod]) -> bool:
+    """Whether kube-scheduler's words about some pod may come of a panic."""
+    return any(panics.may_be_panic(text) for text in _words(waiting))
+
+
+def asks_for_memory(waiting: Iterable[Pod]) -> bool:
+    """Whether HAMi refused some pod, so that what it counts matters."""
+    told = (parse_unschedulable(strip_combined(text)) for text in _words(waiting))
+    return any(one is not None and one.by_hami for one in told)
+
+
+def _words(waiting: Iterable[Pod]) -> Iterator[str]:
+    conditions = (pod.condition("PodScheduled") for pod in waiting)
+    return (one.message for one in conditions if one is not None and one.status == "False")
+
+
+async def gather_process(sources: Sources, install: Install, waiting: Sequence[Pod]) -> SchedulerProcess:
+    """What bears on these pods: the metrics where HAMi refused one, the panics where a call broke. Never raises."""
+    nothing = SchedulerProcess()
+    panicked, remembers = await asyncio.gather(
+        gather_panics(sources.cluster, install) if asks_for_panics(waiting) else _same(nothing),
+        gather_memory(sources, install) if asks_for_memory(waiting) else _same(nothing),
+    )
+    return remembers._replace(panics=panicked.panics, gaps=(*panicked.gaps, *remembers.gaps))
+
+
+async def _same(process: SchedulerProcess) -> SchedulerProcess:
+    return process
+
+
+async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
+    """What the process that decides counts, and what it says it took back. A way to pods' ports may be missing."""
+    scheduler = install.leader or next(iter(install.ready_pods), None)
+    if scheduler is None:
+        return SchedulerProcess()
+    found, (released, gaps) = await asyncio.gather(
+        _counted(sources.ports, install, scheduler), _released(sources.cluster, scheduler)
+    )
+    return SchedulerProcess(counted=found, scheduler=scheduler, released=released, gaps=gaps)
+
+
+async def _counted(ports: PodPorts | None, install: Install, scheduler: Pod) -> Counted | Gap | None:
+    if ports is None:
+        return None
+    text = install.flags.get("metrics-bind-address", "").rpartition(":")[2]
+    port = int(text) if text.isdecimal() else counted.PORT
+    wanted = PodGet(
+        scheduler.namespace, scheduler.name, "http", port, "metrics", within_s=_WITHIN_S, limit_bytes=_MOST_BYTES
+    )
+    try:
+        answer = await ports.pod_get(wanted)
+    except SourceError as error:
+        return Gap(METRICS_SOURCE, error.message, error.hint)
+    if answer.status != 200 or answer.cut:
+        why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
+        return Gap(METRICS_SOURCE, f"GET {wanted}: {why}")
+    found = read_counted(answer.body.decode("utf-8", "replace"))
+    return found or Gap(METRICS_SOURCE, f"GET {wanted}: no figure of any GPU")
+
+
+async def _released(cluster: Cluster, scheduler: Pod) -> tuple[tuple[LogLine, ...], tuple[Gap, ...]]:
+    log = await seen(_log_of(scheduler), cluster.log(_of_extender(scheduler, b"deleted")))
+    if isinstance(log, Gap):
+        return (), (log,)
+    lines = (parse_line(raw, cluster.now()) for raw in log.lines)
+    return tuple(line for line in lines if line is not None and line.message in RELEASED), ()
+
+
+async def with_ghosts(cluster: Cluster, process: SchedulerProcess, pods: Sequence[Holder] | Gap) -> SchedulerProcess:
+    """The same, with the pods of its memory that none of `pods` accounts for, each looked up by its name."""
+    if isinstance(pods, Gap) or not isinstance(process.counted, Counted):
+        return process
+    missing: dict[Named, list[Taken]] = {}
+    for one in unheld(process.counted, pods):
+        missing.setdefault((one.namespace, one.pod), []).append(one)
+    named = list(missing)[:_MOST_GHOSTS]
+    found = await asyncio.gather(*(seen(_GHOST_SOURCE, _look_up(cluster, *name)) for name in named))
+    gaps = [one for one in found if isinstance(one, Gap)]
+    if rest := len(missing) - len(named):
+        gaps.append(Gap(_GHOST_SOURCE, f"{rest:,} more were not looked up"))
+    looked_up = [
+        one._replace(taken=tuple(missing[name]))
+        for name, one in zip(named, found, strict=True)
+        if not isinstance(one, Gap)
+    ]
+    ghosts = tuple(one for one in looked_up if not _accounts(one))
+    return process._replace(ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
+
+
+def _accounts(ghost: Ghost) -> bool:
+    """Whether the pod that has the name now is reserved after all: it was filtered while the lists were read."""
+    return ghost.pod is not None and not unheld(Counted(ghost.taken, {}, frozenset()), [ghost.pod])
+
+
+async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:
+    try:
+        pod = await cluster.get(PODS, name, namespace)
+    except NotFound:
+        pod = None
+    events = await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
+    about = () if isinstance(events, Gap) else events
+    earlier = [one.seen_at for one in about if pod is None or one.involved_object.uid != pod.metadata.uid]
+    return Ghost((), pod, max(earlier, default=""))
+
+
+async def gather_panics(cluster: Cluster, install: Install) -> SchedulerProcess:
+    """What the extenders logged of panics: while they run, and at the end of a run that a panic may have ended."""
+    extenders = [one for one in install.pods if extender_of(one.spec)][:_MOST_EXTENDERS]
+    wanted = [(one, _of_extender(one, _PANIC)) for one in extenders]
+    wanted += [
+        (one, _of_extender(one, word, previous=True))
+        for one in extenders
+        for word in (_PANIC, _FATAL)
+        if _ended_by_panic(one)
+    ]
+    logs = await asyncio.gather(*(seen(_log_of(one), cluster.log(log)) for one, log in wanted))
+    read = [
+        PanicLog(one, log.previous, lines.lines)
+        for (one, log), lines in zip(wanted, logs, strict=True)
+        if not isinstance(lines, Gap)
+    ]
+    gaps = dict.fromkeys(one for one in logs if isinstance(one, Gap))
+    return SchedulerProcess(panics=tuple(one for one in read if one.lines), gaps=tuple(gaps))
+
+
+def _of_extender(scheduler: Pod, needle: bytes, *, previous: bool = False) -> LogWanted:
+    """The log of the last ten minutes, or the end of a run that is over."""
+    tail = _MOST_LAST_LINES if previous else 0
+    return LogWanted(scheduler.namespace, scheduler.name, EXTENDER_CONTAINER, needle, previous=previous, tail=tail)
+
+
+def _ended_by_panic(scheduler: Pod) -> bool:
+    status = next((one for one in scheduler.status.container_statuses or () if one.name == EXTENDER_CONTAINER), None)
+    ended = status.last_state.terminated if status else None
+    return ended is not None and ended.exit_code == panics.EXIT_CODE
+
+
+def _log_of(scheduler: Pod) -> str:
+    return f"log of {scheduler.namespace}/{scheduler.name}"

@@ -1,0 +1,80 @@
+"""A panic of HAMi's extender: inside a request, which kube-scheduler sees as a broken answer, or as its end."""
+
+from typing import NamedTuple
+
+from bot.hami.install import EXTENDER_CONTAINER, Install
+from bot.hami.panics import Panic, broke_off, may_be_panic, read_panics
+from bot.kube.models import Pod
+from bot.kube.times import format_time
+from bot.report import Evidence, Finding, NextAction, one_line
+from bot.texts import Texts
+from playbooks.gather.scheduler_process import PanicLog
+from playbooks.quotes import kubectl
+from playbooks.rules.findings import finding
+from playbooks.rules.said import Said
+
+_MAX_SHOWN = 2
+_LONGEST = 300
+
+
+class _Found(NamedTuple):
+    log: PanicLog
+    panic: Panic
+
+
+def panicked(said: Said, logs: tuple[PanicLog, ...], say: Texts) -> Finding | None:
+    """The extender panicked when kube-scheduler asked it about the pod: by its log, else by how the answer ended."""
+    if said.evidence is None or said.stage not in ("extender", "bind") or not may_be_panic(said.evidence.quote):
+        return None
+    if found := _found(logs):
+        return _told(found, [said.evidence], say("scheduler-panic.claim", what=_what(found)), say)
+    if said.stage == "bind" or not broke_off(said.evidence.quote):
+        return None
+    claim = say("scheduler-panic.suspected", why=one_line(said.evidence.quote, 80))
+    return finding("scheduler-panic", claim, "suspected", (), [said.evidence], severity="critical")
+
+
+def panics_told(install: Install, logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
+    """The panics of the whole installation's scheduler, whichever pod was asked about."""
+    found = _found(logs) if install.seen else []
+    if not found:
+        return []
+    key = "ended" if found[-1].log.previous else "recovered"
+    claim = say(f"scheduler-panic.{key}", what=_what(found), pod=found[-1].log.scheduler.name, count=len(found))
+    return [_told(found, [], claim, say)]
+
+
+def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:
+    """Every panic, those of runs that ended first, the newest last."""
+    found = [_Found(log, panic) for log in logs for panic in read_panics(log.lines)]
+    return sorted(found, key=lambda one: (not one.log.previous, str(one.panic.at or "")))
+
+
+def _what(found: list[_Found]) -> str:
+    return one_line(found[-1].panic.what, 60)
+
+
+def _told(found: list[_Found], proofs: list[Evidence], claim: str, say: Texts) -> Finding:
+    shown = [_of_line(one) for one in found[: -_MAX_SHOWN - 1 : -1]]
+    last = found[-1].log
+    read = NextAction(
+        say("scheduler-panic.stack"), f"{_log(last.scheduler, previous=last.previous)} | grep -A 20 panic"
+    )
+    return finding("scheduler-panic", claim, "confirmed", (), [*proofs, *shown], severity="critical", actions=[read])
+
+
+def _of_line(one: _Found) -> Evidence:
+    scheduler = one.log.scheduler
+    command = f"{_log(scheduler, previous=one.log.previous)} | grep -E 'panic|fatal error'"
+    return Evidence(
+        source="scheduler log",
+        object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
+        at=format_time(one.panic.at) if one.panic.at else None,
+        quote=one.panic.raw[:_LONGEST],
+        command=command,
+    )
+
+
+def _log(scheduler: Pod, *, previous: bool) -> str:
+    earlier = ("--previous",) if previous else ()
+    return kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER, *earlier)

@@ -1,0 +1,211 @@
+"""HAMi's scheduler refuses what the objects allow: its memory differs from them, and only a restart renews it.
+
+Proven by its own metrics; else suspected, where it refused again and again and nothing seen has changed since its last
+word. Sources: HAMi pkg/scheduler/scheduler.go onDelPod (up to 2.7.1 a delete that comes as a tombstone is lost, up to
+2.10 that of a pod which lost its annotations), threads HAMi#2923, #1458, #1899.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.codes import Code
+from bot.hami.counted import PORT, Counted, Taken
+from bot.hami.install import EXTENDER_CONTAINER, Install
+from bot.hami.reasons import reason_of
+from bot.kube.models import Node, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence, Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.scheduler_process import Ghost, SchedulerProcess
+from playbooks.quotes import kubectl
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+from playbooks.rules.findings import finding
+from playbooks.rules.said import Said
+from playbooks.rules.unregistered import PluginPods
+
+_MAX_SHOWN = 3
+
+
+class _Dispute(NamedTuple):
+    """Nodes that would take the pod by the objects and that HAMi refused, with what may settle it."""
+
+    case: Case
+    said: Said
+    names: Sequence[str]
+    process: SchedulerProcess
+    plugins: PluginPods
+
+    @property
+    def stands(self) -> bool:
+        """Whether HAMi's last word still holds: it was said repeatedly, and nothing that was read changed since."""
+        at = self.said.at
+        if at is None or not self.said.is_repeated:
+            return False
+        nodes = [self.case.nodes[name] for name in self.names]
+        return not any(moment >= at for moment in _changes(nodes, self.case.install, self.process, self.plugins))
+
+
+_REFUSED_NODE = ("card", "node")
+"""Natures of reasons that come from a node's registration; the others come from what is counted as used."""
+
+
+def disagrees(case: Case, said: Said, process: SchedulerProcess, plugins: PluginPods, say: Texts) -> Finding | None:
+    """Why HAMi refuses nodes that would take the pod by the objects; None where nothing says that it still would."""
+    names, reasons = refused_nodes(case, said), _reasons(said)
+    if not names or not reasons:
+        return None
+    dispute = _Dispute(case, said, names, process, plugins)
+    natures = {found.nature for text in reasons if (found := reason_of(text))}
+    if natures & set(_REFUSED_NODE):
+        return _ignored(dispute, say)
+    return _ledger(dispute, say) if natures - {"pod"} else None
+
+
+def refused_nodes(case: Case, said: Said) -> list[str]:
+    """The nodes that would take the pod and that HAMi refused: those that it names, or all where it refused as many."""
+    if said.stage != "filter":
+        return []
+    named = {node for event, _ in said.code_events for node in event.nodes} | {one.node for one, _ in said.refusals}
+    if named:
+        return [name for name in case.fitting if name in named]
+    refused = sum(one.nodes for one in said.unschedulable.by_hami) if said.unschedulable else 0
+    return case.fitting if refused >= len(case.candidates) else []
+
+
+def _reasons(said: Said) -> list[str]:
+    """HAMi's own words, those that tell something first."""
+    told = [card.code for one in (said.unschedulable.by_hami if said.unschedulable else ()) for card in one.cards]
+    told += [event.code for event, _ in said.code_events]
+    known = {text: found.nature for text in told if (found := reason_of(text))}
+    return sorted(known, key=lambda text: known[text] == "summary")
+
+
+# ------------------------------------------------------------------------------------------------- what is used
+
+
+def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
+    """HAMi counts as used what no pod holds."""
+    case, said, names, process, _ = dispute
+    ghosts = [one for one in process.ghosts if any(taken.node in names for taken in one.taken)]
+    if ghosts:
+        told = _told(ghosts, process, case.install, said, say)
+        proofs = [*([said.evidence] if said.evidence else []), *told.evidence]
+        return finding(told.code, told.claim, "confirmed", names, proofs, severity="warning", actions=told.next_actions)
+    if isinstance(process.counted, Counted) or not dispute.stands:
+        return None
+    return _suspected("scheduler-ledger-stale", dispute, say)
+
+
+def ghosts_told(process: SchedulerProcess, install: Install, say: Texts) -> list[Finding]:
+    """What the scheduler counts of pods that are gone, whichever pod waits for it."""
+    return [_told(process.ghosts, process, install, None, say)] if process.ghosts else []
+
+
+def _told(
+    ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, said: Said | None, say: Texts
+) -> Finding:
+    taken = [one for ghost in ghosts for one in ghost.taken]
+    told = [*(parse_time(one.heard) for one in ghosts), said.since if said else None]
+    since = min((moment for moment in told if moment is not None), default=None)
+    names = [f"{one.taken[0].namespace}/{one.taken[0].pod}" for one in ghosts]
+    claim = say(
+        "scheduler-ledger-stale.claim",
+        pods=prose.names(say, names),
+        memory=prose.mib(sum(one.memory_mib for one in taken)),
+        gpus=len({(one.node, one.uuid) for one in taken}),
+        nodes=prose.names(say, sorted({one.node for one in taken})),
+        since=format_time(since) if since else "?",
+    )
+    proofs = [_of_sample(one, process.scheduler) for one in taken[:_MAX_SHOWN] if process.scheduler]
+    proofs += [quotes.of_pod_age(one.pod) for one in ghosts[:_MAX_SHOWN] if one.pod is not None]
+    nodes = sorted({one.node for one in taken})
+    actions = restart(install, say)
+    return finding("scheduler-ledger-stale", claim, "confirmed", nodes, proofs, severity="warning", actions=actions)
+
+
+def _of_sample(taken: Taken, scheduler: Pod) -> Evidence:
+    path = f"/api/v1/namespaces/{scheduler.namespace}/pods/http:{scheduler.name}:{PORT}/proxy/metrics"
+    return Evidence(
+        source="scheduler metrics",
+        object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
+        at=None,
+        quote=taken.line,
+        command=f"{kubectl('get', '--raw', path)} | grep {taken.uuid}",
+    )
+
+
+# ------------------------------------------------------------------------------------------ what is registered
+
+
+def _ignored(dispute: _Dispute, say: Texts) -> Finding | None:
+    """HAMi works with an older registration than the node has now, or with none."""
+    if not dispute.stands:
+        return None
+    case, said, names, process, _ = dispute
+    known = process.counted.nodes if isinstance(process.counted, Counted) else None
+    unknown = [name for name in names if known is not None and name not in known]
+    if known is None or not unknown:
+        return _suspected("registration-ignored", dispute, say)
+    claim = say("registration-ignored.claim", nodes=prose.names(say, unknown), count=len(known))
+    proofs = [*([said.evidence] if said.evidence else []), *_of_gpus(case, unknown)]
+    actions = restart(case.install, say)
+    return finding("registration-ignored", claim, "confirmed", unknown, proofs, severity="warning", actions=actions)
+
+
+# --------------------------------------------------------------------------------------------- without metrics
+
+
+def _changes(
+    nodes: Iterable[Node], install: Install, process: SchedulerProcess, plugins: PluginPods
+) -> Iterator[datetime]:
+    """When something last changed that may make HAMi's next answer another one."""
+    nodes = list(nodes)
+    texts = [one.metadata.creation_timestamp for one in nodes]
+    texts += [one.last_transition_time for node in nodes for one in node.status.conditions or ()]
+    found = (plugins.get(node.name) for node in nodes)
+    pods = [*install.pods, *(pod for some in found if some and not isinstance(some, Gap) for pod in some)]
+    for pod in pods:
+        texts += [one.last_transition_time for one in pod.status.conditions or ()]
+        texts += [one.state.running.started_at for one in pod.status.container_statuses or () if one.state.running]
+    yield from (moment for moment in map(parse_time, texts) if moment)
+    yield from (line.at for line in process.released if line.at)
+
+
+def _suspected(code: Code, dispute: _Dispute, say: Texts) -> Finding:
+    case, said, names, *_ = dispute
+    since, tried = said.since, said.at
+    claim = say(
+        f"{code}.suspected",
+        nodes=prose.names(say, names),
+        reason=_reasons(said)[0],
+        since=format_time(since) if since else "?",
+        tried=format_time(tried) if tried else "?",
+    )
+    proofs = [
+        *said.evidence_for(_reasons(said)[0]),
+        *([said.evidence] if said.evidence else []),
+        *_of_gpus(case, names),
+    ]
+    actions = [*prose.see_cards(names[0], say), *restart(case.install, say)]
+    return finding(code, claim, "suspected", names, proofs, severity="warning", actions=actions)
+
+
+def _of_gpus(case: Case, names: Sequence[str]) -> list[Evidence]:
+    """A GPU of the first of the nodes, as it is registered now."""
+    node = case.nodes[names[0]]
+    cards = case.view.cards(node.name)
+    return [quotes.of_card(node, cards[0].card.uuid, whole=True)] if cards else []
+
+
+def restart(install: Install, say: Texts) -> tuple[NextAction, ...]:
+    """To let the scheduler count anew, and what that interrupts; nothing where its Deployment is not known."""
+    deployment = install.deployment
+    if deployment is None:
+        return ()
+    alone = len(install.pods) <= 1
+    command = kubectl("-n", deployment.namespace, "rollout", "restart", f"deployment/{deployment.name}")
+    label = say("scheduler-ledger-stale.restart" if alone else "scheduler-ledger-stale.restart-one-by-one")
+    return (NextAction(label, command, changes_cluster=True),)

@@ -1,0 +1,38 @@
+"""HAMi's extender panics when it is asked about a pod: by its log, or by how kube-scheduler's call ended."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.playbooks.world import ask, bind_error, cause, cluster, codes, gpu_node, pod, quotes
+
+RESET = 'Post "https://127.0.0.1:443/filter": stream error: stream ID 17; INTERNAL_ERROR; received from peer'
+EOF = 'Post "https://127.0.0.1:443/filter": EOF'
+BAD_STATUS = "failed filter with extender at URL https://127.0.0.1:443/filter, code 500"
+BIND = 'Post "https://127.0.0.1:443/bind": EOF'
+PANIC = "2026/11/21 04:59:40 http2: panic serving 127.0.0.1:49194: runtime error: index out of range [1] with length 1"
+STACK = f"{PANIC}\ngoroutine 5398 [running]:\npanic({{0x1902880?, 0xc000ec17b8?}})\n\truntime/panic.go:914 +0x21f\n"
+
+
+@pytest.mark.parametrize("message", [RESET, EOF, BAD_STATUS, BIND], ids=["reset", "eof", "500", "bind"])
+def test_a_call_that_broke_is_told_with_the_panic_in_the_log(tmp_path: Path, message: str) -> None:
+    found = cause(report := ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(message))), logs=STACK))
+    assert (found.code, found.severity, found.confidence) == ("scheduler-panic", "critical", "confirmed")
+    assert "index out of range [1] with length 1" in report.verdict
+    assert quotes(report) == [message, PANIC]
+
+
+@pytest.mark.parametrize("message", [RESET, EOF], ids=["reset", "eof"])
+def test_an_answer_that_broke_off_is_a_suspected_panic_without_the_log(tmp_path: Path, message: str) -> None:
+    found = cause(ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(message))), missing=["logs"]))
+    assert (found.code, found.confidence) == ("scheduler-panic", "suspected")
+
+
+def test_a_call_that_nobody_answered_in_time_is_no_panic(tmp_path: Path) -> None:
+    message = 'Post "https://127.0.0.1:443/filter": context deadline exceeded (Client.Timeout exceeded)'
+    report = ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(message))), logs=STACK)
+    assert codes(report) == ["scheduler-degraded"]
+
+
+def test_a_panic_about_another_pod_is_not_told_of_one_that_was_answered(tmp_path: Path) -> None:
+    assert codes(ask(tmp_path, cluster(gpu_node(), pod()), logs=STACK)) == ["waiting-for-retry"]

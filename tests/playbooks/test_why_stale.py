@@ -1,0 +1,161 @@
+"""HAMi's scheduler refuses what the objects allow: by its metrics, or by what it said again and again."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.report import Report
+from tests.playbooks.world import (
+    HAMI,
+    Object,
+    ago,
+    ask,
+    cause,
+    cluster,
+    codes,
+    commands,
+    event,
+    given,
+    gpu,
+    gpu_node,
+    none_of,
+    pod,
+    quotes,
+    refused,
+    running,
+)
+
+FULL = "1 1/1 CardInsufficientMemory"
+GIB = 1_073_741_824
+
+
+def counted(name: str, size: int, *, old: bool = False) -> str:
+    """A sample of what the scheduler counts for ml/NAME on the GPU of gpu-1; `old`: as up to 2.6."""
+    if old:
+        metric, labels = "vGPUPodsDeviceAllocated", ("podnamespace", "podname", "nodename", "deviceuuid")
+    else:
+        metric, labels = "hami_vgpu_memory_allocated_bytes", ("namespace", "pod", "node", "device_uuid")
+    text = ",".join(
+        f'{label}="{value}"' for label, value in zip(labels, ("ml", name, "gpu-1", "GPU-gpu-1"), strict=True)
+    )
+    return f'{metric}{{{text},zone="vGPU"}} {float(size):e}'
+
+
+def refused_again(reasons: str = FULL, *, first: float = 3600, last: float = 30, count: int = 12) -> list[Object]:
+    """A pod that HAMi refused so often, and the event that says so."""
+    message = none_of(1, reasons)
+    waiting = pod(age=first + 10, said=refused(message, first))
+    series = {"series": {"count": count, "lastObservedTime": ago(last)}}
+    return [waiting, event(waiting, "FailedScheduling", message, first, **series)]
+
+
+def by_metrics(tmp_path: Path, objects: list[Object], *lines: str) -> Report:
+    known = f'hami_gpu_memory_limit_bytes{{device_uuid="GPU-gpu-1",node="gpu-1",zone="vGPU"}} {16 * GIB}'
+    text = "\n".join([known, *lines])
+    return ask(tmp_path, objects, metrics=text)
+
+
+# ----------------------------------------------------------------------------------------------- by its metrics
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["2.9 and later", "2.4 to 2.7"])
+def test_a_pod_that_only_the_scheduler_knows_is_named_with_its_gpu(tmp_path: Path, old: bool) -> None:
+    line = counted("gone", 15 * GIB, old=old)
+    report = by_metrics(tmp_path, cluster(gpu_node(), *refused_again(count=1, first=30)), line)
+    found = cause(report)
+    assert (found.code, found.confidence, found.scope.nodes) == ("scheduler-ledger-stale", "confirmed", ("gpu-1",))
+    assert "still counts ml/gone (15,360 MiB on 1 GPU of gpu-1)" in report.verdict
+    assert line in quotes(report)
+    assert commands(report) == [f"kubectl -n {HAMI} rollout restart deployment/hami-scheduler"]
+
+
+def test_a_pod_made_anew_under_the_name_of_a_ghost_is_told_as_the_holder_it_is_not(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(), *refused_again())
+    report = by_metrics(tmp_path, objects, counted("wl", GIB))
+    assert codes(report) == ["scheduler-ledger-stale"]
+    assert "ml/wl" in report.verdict
+
+
+def test_metrics_that_agree_with_the_pods_prove_that_the_next_attempt_succeeds(tmp_path: Path) -> None:
+    holder = running("holder", "gpu-1", ("GPU-gpu-1", 1000, 0))
+    objects = cluster(gpu_node(), holder, *refused_again())
+    report = by_metrics(tmp_path, objects, counted("holder", GIB))
+    assert codes(report) == ["waiting-for-retry"]
+
+
+def test_a_reservation_is_no_ghost(tmp_path: Path) -> None:
+    reserved = pod("reserved", annotations=given("gpu-1", ("GPU-gpu-1", 1000, 0)))
+    report = by_metrics(tmp_path, cluster(gpu_node(), reserved, *refused_again()), counted("reserved", GIB))
+    assert codes(report) == ["waiting-for-retry"]
+
+
+def test_a_ghost_on_a_node_that_is_too_small_anyway_is_no_cause(tmp_path: Path) -> None:
+    waiting = pod(limits=gpu(memory=20000), said=refused(none_of(1, FULL)))
+    report = by_metrics(tmp_path, cluster(gpu_node(), waiting), counted("gone", GIB))
+    assert "scheduler-ledger-stale" not in codes(report)
+
+
+def test_a_node_that_the_scheduler_does_not_know_has_its_registration_ignored(tmp_path: Path) -> None:
+    objects = cluster(gpu_node("gpu-2"), *refused_again("1 node unregistered"))
+    report = by_metrics(tmp_path, objects)
+    found = cause(report)
+    assert (found.code, found.confidence, found.scope.nodes) == ("registration-ignored", "confirmed", ("gpu-2",))
+
+
+# ------------------------------------------------------------------------------------------- by what it said
+
+
+@pytest.mark.parametrize(
+    ("reasons", "code"),
+    [
+        (FULL, "scheduler-ledger-stale"),
+        ("1 1/1 CardTimeSlicingExhausted", "scheduler-ledger-stale"),
+        ("1 node unregistered", "registration-ignored"),
+        ("1 1/1 CardCordoned", "registration-ignored"),
+        ("1 1/1 CardNotHealth", "registration-ignored"),
+    ],
+)
+def test_what_hami_says_again_and_again_outweighs_our_fit(tmp_path: Path, reasons: str, code: str) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again(reasons)))
+    found = cause(report)
+    assert (found.code, found.confidence, found.scope.nodes) == (code, "suspected", ("gpu-1",))
+    assert "gpu-1" in report.verdict
+
+
+def test_one_refusal_is_retried(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again(first=60, last=60, count=1)))
+    assert codes(report) == ["waiting-for-retry"]
+
+
+def test_a_burst_of_attempts_is_one_refusal(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again(first=70, last=60, count=3)))
+    assert codes(report) == ["waiting-for-retry"]
+
+
+def test_a_scheduler_that_started_after_its_last_word_counts_anew(tmp_path: Path) -> None:
+    objects = cluster(gpu_node(), *refused_again(last=60))
+    for one in objects:
+        if one["metadata"]["name"] == "hami-scheduler-0":
+            states = [{"name": "vgpu-scheduler-extender", "ready": True, "state": {"running": {"startedAt": ago(20)}}}]
+            one["status"]["containerStatuses"] = states
+    assert codes(ask(tmp_path, objects)) == ["waiting-for-retry"]
+
+
+def test_a_pod_that_the_scheduler_let_go_after_its_last_word_left_the_room(tmp_path: Path) -> None:
+    line = 'I1121 04:59:50.000000       1 pods.go:164] "Pod taken and deleted" pod="ml/gone" nodeID="gpu-1"'
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again()), logs=line)
+    assert codes(report) == ["waiting-for-retry"]
+
+
+def test_a_node_that_became_ready_after_the_last_word_is_tried_next(tmp_path: Path) -> None:
+    node = gpu_node()
+    node["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": ago(10)}]
+    report = ask(tmp_path, cluster(node, *refused_again("1 node unregistered")))
+    assert codes(report) == ["waiting-for-retry"]
+
+
+def test_a_second_node_that_hami_did_not_refuse_is_tried_next(tmp_path: Path) -> None:
+    waiting, told = refused_again()
+    named = event(waiting, "FilteringFailed", "1 nodes CardInsufficientMemory(gpu-2)", 30)
+    report = ask(tmp_path, cluster(gpu_node(), waiting, told, named))
+    assert codes(report) == ["waiting-for-retry"]
