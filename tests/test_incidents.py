@@ -7,7 +7,6 @@ from tests.incidents_support import Incident, incidents, recorded_files
 
 NOT_YET = {
     "HAMi-1346",
-    "HAMi-338",
     "HAMi-727",
     "HAMi-829",
     "HAMi-861",
@@ -17,10 +16,6 @@ NOT_YET = {
     "a4-alpine-musl",
     "a4-cuda-disable-control",
     "a5-libvgpu-cannot-be-preloaded",
-    "e1-cabundle-wrong",
-    "e1-fail-closed-failedcreate",
-    "e1-namespace-ignored",
-    "e1-service-without-endpoints",
     "i1-nvidia-plugin-beside-hami",
     "j1-mig-devices-unhealthy",
     "l1-node-lacks-gpu-label",

@@ -10,6 +10,7 @@ from playbooks.gather.placed import Placed
 from playbooks.rules.lifecycle import past_scheduling
 from playbooks.rules.plugin_faults import plugin_faults
 from playbooks.rules.start_faults import start_faults
+from playbooks.rules.unplaced import without_hami
 
 
 def after_scheduling(
@@ -26,4 +27,5 @@ def after_scheduling(
         causes = plugin_faults(placed.side, version, say)
     if causes and past.code == "running":
         return causes
-    return [*causes, past]
+    first = without_hami(pod, past, placed, now, say) if placed else []
+    return [*first, *causes, past]
