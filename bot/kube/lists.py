@@ -17,7 +17,6 @@ API_KINDS = {
     "pods": "Pod",
     "events": "Event",
     "resourcequotas": "ResourceQuota",
-    "namespaces": "Namespace",
     "configmaps": "ConfigMap",
     "services": "Service",
     "deployments": "Deployment",

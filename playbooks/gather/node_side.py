@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from bot.errors import NotFound
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, is_ready
 from bot.kube.cluster import Cluster, LogWanted, seen
-from bot.kube.models import NODES, PODS, Node, Pod
+from bot.kube.models import DAEMON_SETS, EVENTS, NODES, PODS, Event, Node, Pod, Resource, Workload
 from bot.report import Gap
 
 MOST_NODES = 3
@@ -24,6 +25,8 @@ class LogSeen(NamedTuple):
     container: str
     previous: bool
     lines: tuple[str, ...]
+    read_at: datetime | None = None
+    """Lines carry no year: they are older than this."""
 
 
 class NodeSide(NamedTuple):
@@ -34,6 +37,8 @@ class NodeSide(NamedTuple):
     pods: list[Pod] | Gap
     logs: tuple[LogSeen, ...] = ()
     log_gaps: tuple[Gap, ...] = ()
+    events: tuple[Event, ...] = ()
+    """About the device plugin's pods; empty also where events could not be read."""
 
     @property
     def plugin_pods(self) -> list[Pod]:
@@ -45,13 +50,24 @@ class NodeSide(NamedTuple):
         return (*(one for one in (self.node, self.pods) if isinstance(one, Gap)), *self.log_gaps)
 
 
+class PluginSets(NamedTuple):
+    """HAMi's device plugin as its DaemonSets want it, and the events about them: why their pods are not created."""
+
+    sets: Sequence[Workload] | Gap
+    events: Sequence[Event] | Gap
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return tuple(one for one in self if isinstance(one, Gap))
+
+
 def is_plugin(pod: Pod) -> bool:
     """Whether the pod is of HAMi's device plugin for NVIDIA."""
     return pod.metadata.label(COMPONENT_LABEL) == PLUGIN_COMPONENT
 
 
 async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSide:
-    """Reads one node; the device plugin's logs, with those of a run before, only where `logs`."""
+    """Reads one node; what the device plugin's pods say, with their logs and those of a run before, where `logs`."""
     node, pods = await asyncio.gather(
         seen(f"node {name}", _node(cluster, name)),
         seen(f"pods of node {name}", cluster.list(PODS, fields=f"spec.nodeName={name}")),
@@ -59,11 +75,29 @@ async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSi
     side = NodeSide(name, node, pods)
     if not logs:
         return side
-    read = await gather_logs(cluster, side.plugin_pods)
+    read, events = await asyncio.gather(
+        gather_logs(cluster, side.plugin_pods),
+        asyncio.gather(*(_events(cluster, one) for one in side.plugin_pods if not is_ready(one))),
+    )
     return side._replace(
         logs=tuple(one for one in read if isinstance(one, LogSeen)),
-        log_gaps=tuple(one for one in read if isinstance(one, Gap)),
+        log_gaps=tuple(one for one in (*read, *events) if isinstance(one, Gap)),
+        events=tuple(event for some in events if not isinstance(some, Gap) for event in some),
     )
+
+
+async def gather_plugin_sets(cluster: Cluster) -> PluginSets:
+    """Reads the device plugin's DaemonSets, and the events about them."""
+    sets = await seen("daemon sets", cluster.list(DAEMON_SETS, labels=f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"))
+    if isinstance(sets, Gap):
+        return PluginSets(sets, ())
+    events = await asyncio.gather(*(_events(cluster, one) for one in sets))
+    gap = next((one for one in events if isinstance(one, Gap)), None)
+    return PluginSets(sets, gap or [event for some in events if not isinstance(some, Gap) for event in some])
+
+
+async def _events(cluster: Cluster, about: Resource) -> list[Event] | Gap:
+    return await seen("events", cluster.list(EVENTS, about.namespace, fields=f"involvedObject.name={about.name}"))
 
 
 async def _node(cluster: Cluster, name: str) -> Node:
@@ -87,7 +121,7 @@ async def gather_logs(cluster: Cluster, pods: Sequence[Pod]) -> Sequence[LogSeen
     return [
         log
         if isinstance(log, Gap)
-        else LogSeen(by_name[one.namespace, one.pod], one.container, one.previous, log.lines)
+        else LogSeen(by_name[one.namespace, one.pod], one.container, one.previous, log.lines, cluster.now())
         for one, log in zip(wanted, read, strict=True)
     ]
 

@@ -23,7 +23,6 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.subject import only_own_namespace
-from playbooks.gather.webhook import WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import waits
 from playbooks.playbook import Sources
 
@@ -69,8 +68,6 @@ class Scene(NamedTuple):
     lock_owners: Mapping[Named, Pod | Gap | None]
     process: SchedulerProcess
     as_of: datetime
-    webhook: WebhookSeen | None = None
-    """Read where some of them went past HAMi."""
 
 
 async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen, Waiting]:
@@ -106,17 +103,15 @@ async def gather_scene(
     cluster = sources.cluster
     capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
     nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
-    past = {pod.namespace for pod in waiting.pods if went_past_hami(pod, install.install, install.config)}
     owners, said, process = await asyncio.gather(
         gather_owners(cluster, nodes, waiting.pods),
         _gather_said(cluster, install, waiting, len(nodes)),
         gather_process(sources, install.install, waiting.pods),
     )
     process = await with_ghosts(cluster, process, capacity.pods)
-    webhook = await gather_webhook(cluster, install.install, past) if past else None
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
-    return Scene(capacity, said, owners, process, as_of, webhook)
+    return Scene(capacity, said, owners, process, as_of)
 
 
 async def _gather_said(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Said:

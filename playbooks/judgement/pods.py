@@ -39,17 +39,13 @@ def judge_all(
 ) -> tuple[list[Judged], list[Gap]]:
     """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
     said = scene.said
-    around = Surroundings(
-        install, world_of(install, scene), scene.lock_owners, {}, process=scene.process, webhook=scene.webhook
-    )
-    judge = Judge(around, say)
+    judge = Judge(Surroundings(install, world_of(install, scene), scene.lock_owners, {}, scene.process), say)
     judged: list[Judged] = []
     for pod in pods:
         name = pod.namespace, pod.name
         about = said_about(pod, said.events.get(name, ()), said.lines.get(name, ()))
         judged.append(Judged(pod, judge.cause(pod, about)))
     gaps = [*capacity_gaps(install, scene.capacity, undecodable, say), *said.gaps, *scene.process.gaps, *judge.gaps]
-    gaps += scene.webhook.gaps if scene.webhook else ()
     gaps += [one for one in scene.lock_owners.values() if isinstance(one, Gap)]
     if left := sum(1 for one in judged if one.cause is None):
         gaps.append(Gap("fit", say("pending.not-judged", count=left), say("pending.not-judged-hint")))

@@ -8,9 +8,8 @@ from bot.report import Finding
 from bot.texts import Texts
 from playbooks.gather.placed import Placed
 from playbooks.rules.lifecycle import past_scheduling
-from playbooks.rules.plugin_faults import plugin_faults
+from playbooks.rules.refused_devices import refused_causes, refused_more
 from playbooks.rules.start_faults import start_faults
-from playbooks.rules.unplaced import without_hami
 
 
 def after_scheduling(
@@ -23,9 +22,9 @@ def after_scheduling(
     install = placed.install.install.version if placed else None
     version = install.version if install else None
     causes = start_faults(pod, events, version, now, say)
-    if placed is not None and not causes:
-        causes = plugin_faults(placed.side, version, say)
+    if placed is not None and past.code == "allocate-failed":
+        causes += refused_causes(past, placed, now, say)
+        past = refused_more(past, pod, placed.side, say)
     if causes and past.code == "running":
         return causes
-    first = without_hami(pod, past, placed, now, say) if placed else []
-    return [*first, *causes, past]
+    return [*causes, past]

@@ -1,32 +1,149 @@
-"""What keeps HAMi's device plugin of a node from its work, by its own words and the runtime's."""
+"""What keeps HAMi's device plugin of a node from its work, by its own words, kubelet's and the runtime's."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from msgspec import structs
 
 from bot.hami.signatures import Hit
-from bot.hami.version import Version
-from bot.kube.models import Pod
-from bot.report import Evidence, Finding
+from bot.kube.models import ContainerStatus, Pod, StateTerminated
+from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
+from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
-from playbooks.rules.signed import in_log, in_messages, signed
+from playbooks.rules.findings import finding
+from playbooks.rules.plugin_runs import ails, in_plugin_log, last_error, plugin_statuses
+from playbooks.rules.signed import in_events, in_messages, log_line, signed
+from playbooks.rules.unregistered import plugin_log
+
+Proven = tuple[Hit, Evidence]
+_BACK_OFF = "CrashLoopBackOff"
+_KINDS = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
+"""What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
 
-def plugin_faults(side: NodeSide, version: Version | None, say: Texts) -> list[Finding]:
-    """What is wrong with the device plugin of this node; nothing where it works or could not be read."""
-    sick = [one for one in side.plugin_pods if not _works(one)]
-    found: list[tuple[Hit, Evidence]] = []
-    for pod in sick:
-        found += [(hit, proof) for hit, proof, _ in in_messages(pod, pod.status.container_statuses or (), version)]
-        for log in side.logs:
-            if log.pod.metadata.uid == pod.metadata.uid:
-                where = "plugin-log" if log.container == "device-plugin" else "monitor-log"
-                found += in_log(where, log, version)
+def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) -> list[Finding]:
+    """What is wrong with the device plugin of this node; nothing where it works or could not be read.
+
+    `silent`: nothing is registered there, or kubelet offers nothing, so that even a plugin that runs may not work.
+    """
+    for pod in side.plugin_pods:
+        statuses = plugin_statuses(pod)
+        sick = [one for one in statuses if ails(one, now, silent=silent)]
+        told = _signed(side, pod, sick, statuses if silent else sick, say)
+        if told is not None and told.code == "card-fault" and not sick:
+            return []  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
+        if told is None and sick:
+            told = _ended(side, pod, sick[0], say) or _waits(side, pod, sick[0], say)
+        if told is not None:
+            return [told]
+    return []
+
+
+def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[Finding]:
+    """VGPUmonitor down beside a device plugin that works: GPUs are handed out all the same."""
+    for pod in side.plugin_pods:
+        down = [one for one in plugin_statuses(pod, monitor=True) if ails(one, now)]
+        if down and not any(ails(one, now) for one in plugin_statuses(pod)):
+            found = _in_logs(side, pod, down)
+            proofs = [proof for _, proof in found[:1]] + [_of_status(pod, down[0])]
+            means = found[0][0].signature.words(say.language).means if found else ""
+            claim = say("device-plugin-not-ready.monitor", nodes=side.name, why=_why(down[0]))
+            told = f"{claim} {means}".rstrip()
+            fix = [NextAction(found[0][0].signature.words(say.language).fix, proofs[0].command)] if found else []
+            actions = (*fix, plugin_log(pod, say))
+            return [
+                finding(
+                    "device-plugin-not-ready",
+                    told,
+                    "confirmed",
+                    (side.name,),
+                    proofs,
+                    severity="warning",
+                    actions=actions,
+                )
+            ]
+    return []
+
+
+def _signed(
+    side: NodeSide, pod: Pod, sick: Iterable[ContainerStatus], read: Iterable[ContainerStatus], say: Texts
+) -> Finding | None:
+    """What a signature proves: the runtime's words about the last start, the plugin's own, then events."""
+    found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, None)]
+    found += _in_logs(side, pod, read)
+    found += in_events((one for one in side.events if one.involved_object.uid in ("", pod.metadata.uid)), None)
+    found.sort(key=lambda one: one[0].signature.code == "gpu-start-failure")
     if not found:
-        return []
+        return None
     hit = found[0][0]
     proofs = [proof for other, proof in found if other.signature.code == hit.signature.code]
-    claim = say("plugin-fault.claim", node=side.name, means=hit.signature.words(say.language).means)
-    return [signed(hit, proofs, claim, (side.name,), say)]
+    key = "card-fault.claim" if hit.signature.code == "card-fault" else "plugin-fault.claim"
+    claim = say(key, node=side.name, means=hit.signature.words(say.language).means)
+    told = signed(hit, proofs, claim, (side.name,), say)
+    return structs.replace(told, code="device-plugin-crash") if told.code == "gpu-start-failure" else told
 
 
-def _works(pod: Pod) -> bool:
-    statuses = pod.status.container_statuses or ()
-    return bool(statuses) and all(one.ready for one in statuses)
+def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> list[Proven]:
+    """The signatures in the logs of these containers; those of the run that is on, or has just ended, come first."""
+    by_name = {one.name: one for one in statuses}
+    logs = [one for one in side.logs if one.pod.metadata.uid == pod.metadata.uid and one.container in by_name]
+    for previous in (False, True):
+        some = [one for one in logs if one.previous == previous]
+        if found := [hit for log in some for hit in in_plugin_log(log, by_name[log.container])]:
+            return found
+    return []
+
+
+def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Finding | None:
+    """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log."""
+    end = status.state.terminated or status.last_state.terminated
+    if end is None or end.message:
+        return None
+    logs = [one for one in side.logs if one.pod.metadata.uid == pod.metadata.uid and one.container == status.name]
+    logs.sort(key=lambda one: one.previous)
+    said = [(log, line) for log in logs if (line := last_error(log))]
+    kind = say(f"device-plugin-crash.{_kind(end)}", code=end.exit_code)
+    key = "said" if said else "claim"
+    line = said[0][1].partition("] ")[2] or said[0][1] if said else ""
+    claim = say(f"device-plugin-crash.{key}", node=side.name, container=status.name, kind=kind, line=line)
+    proofs = [log_line(*one) for one in said[:1]] + [_of_status(pod, status)]
+    actions = (plugin_log(pod, say),)
+    return finding("device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions)
+
+
+def _kind(end: StateTerminated) -> str:
+    if end.reason == "OOMKilled":
+        return "memory"
+    return "killed" if end.exit_code == 137 else _KINDS.get(end.exit_code, "other")
+
+
+def _waits(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Finding | None:
+    """It does not start: no image, no ConfigMap, a hook that fails."""
+    waiting = status.state.waiting
+    if waiting is None:
+        return None
+    claim = say("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
+    proofs = [_of_status(pod, status)]
+    actions = (NextAction(say("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe")),)
+    return finding(
+        "device-plugin-not-ready", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
+    )
+
+
+def _why(status: ContainerStatus) -> str:
+    waiting, end = status.state.waiting, status.state.terminated or status.last_state.terminated
+    if waiting and waiting.message and waiting.reason != _BACK_OFF:
+        return f"{waiting.reason}: {waiting.message}"
+    return waiting.reason if waiting else end.reason if end else "not ready"
+
+
+def _of_status(pod: Pod, status: ContainerStatus) -> Evidence:
+    """What the API says of the container: what it waits for, or how it ended where that is why it waits."""
+    waiting, end = status.state.waiting, status.state.terminated or status.last_state.terminated
+    place = "containerStatuses" if status in (pod.status.container_statuses or ()) else "initContainerStatuses"
+    if waiting and (waiting.reason != _BACK_OFF or not end):
+        field, quote = ("message", waiting.message) if waiting.message else ("reason", waiting.reason)
+        return quotes.of_pod(pod, quote, f"{{.status.{place}[*].state.waiting.{field}}}")
+    state = "state" if status.state.terminated else "lastState"
+    return quotes.of_pod(pod, end.reason if end else "", f"{{.status.{place}[*].{state}.terminated.reason}}")

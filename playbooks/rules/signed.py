@@ -20,7 +20,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 def in_log(where: Where, log: LogSeen, version: Version | None) -> list[tuple[Hit, Evidence]]:
     """The signatures in one log, each with its line as evidence."""
-    return [(hit, _of_line(log, hit.quote)) for hit in find(where, log.lines, version)]
+    return [(hit, log_line(log, hit.quote)) for hit in find(where, log.lines, version)]
 
 
 def in_messages(
@@ -51,9 +51,9 @@ def signed(hit: Hit, proofs: Sequence[Evidence], claim: str, nodes: Sequence[str
     return finding(code, claim, "confirmed", nodes, proofs, severity="warning", actions=(action,))
 
 
-def _of_line(log: LogSeen, line: str) -> Evidence:
-    now = parse_time(log.pod.metadata.creation_timestamp) or _NEVER
-    parsed = parse_line(line, now)
+def log_line(log: LogSeen, line: str) -> Evidence:
+    """A line of a container's log, with its time where it carries one."""
+    parsed = parse_line(line, log.read_at) if log.read_at else None
     words = ["-n", log.pod.namespace, "logs", log.pod.name, "-c", log.container]
     return Evidence(
         source="log",

@@ -12,6 +12,7 @@ from tests.playbooks.world import (
     cause,
     cluster,
     codes,
+    commands,
     event,
     given,
     gpu,
@@ -57,7 +58,7 @@ def test_a_device_plugin_that_refused_is_told_in_its_own_words(tmp_path: Path, w
     message = REJECTED.format(why)
     report = report_on(tmp_path, placed(phase="Failed", reason="UnexpectedAdmissionError", message=message))
     assert codes(report) == ["allocate-failed"]
-    assert report.verdict.endswith(f"refused there: {why}")
+    assert f"refused there: {why}" in report.verdict
     assert message in quotes(report)
 
 
@@ -88,7 +89,7 @@ def test_the_event_alone_tells_as_much(tmp_path: Path) -> None:
     refusal = event(waiting, "UnexpectedAdmissionError", REJECTED.format("device number not matched"))
     report = report_on(tmp_path, waiting, refusal)
     assert codes(report) == ["allocate-failed"]
-    assert report.verdict.endswith("device number not matched")
+    assert "device number not matched" in report.verdict
 
 
 def test_the_phase_that_the_plugin_wrote_alone_tells_that_it_failed(tmp_path: Path) -> None:
@@ -101,8 +102,9 @@ def test_a_pod_that_hami_never_placed_is_told_so_and_not_just_to_recreate_it(tmp
     waiting = placed({}, phase="Failed", reason="UnexpectedAdmissionError", message=REJECTED.format("no binding pod"))
     waiting["spec"]["schedulerName"] = "default-scheduler"
     report = report_on(tmp_path, waiting)
-    assert codes(report) == ["webhook-bypassed", "allocate-failed"]
-    assert "default-scheduler put the pod on gpu-1 without a GPU from HAMi" in report.findings[1].claim
+    assert codes(report) == ["allocate-failed"]
+    assert "default-scheduler put the pod on gpu-1 without a GPU from HAMi" in report.verdict
+    assert "schedulerName" in commands(report)[0]
 
 
 def test_another_pod_s_refusal_of_the_same_name_is_not_this_one_s(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""Faulty GPUs of a node whose device plugin works: by kubelet's figures, the plugin's log and node conditions.
+
+Kubelet offers as many slots fewer than it counts as the plugin calls unhealthy. When the plugin ends, kubelet offers
+none for five minutes and then counts none (Kubernetes 1.36 pkg/kubelet/cm/devicemanager): so a zero tells about GPUs
+only while the plugin has run for longer.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from bot.kube.gpu_conditions import faulty_gpu
+from bot.kube.models import Node, Pod
+from bot.kube.quantities import whole
+from bot.kube.times import parse_time
+from bot.report import Confidence, Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.node_side import NodeSide
+from playbooks.rules import prose
+from playbooks.rules.findings import finding
+from playbooks.rules.node_gpus import NodeGpus
+from playbooks.rules.plugin_runs import in_plugin_log, plugin_statuses
+from playbooks.rules.signed import signed
+from playbooks.rules.unregistered import plugin_actions
+
+_SETTLED = timedelta(minutes=5)
+_MIG = "nvidia.com/mig-"
+
+
+def card_faults(side: NodeSide, node: Node, gpus: NodeGpus, now: datetime, say: Texts) -> list[Finding]:
+    """What says that a GPU of this node is faulty, the nearest witness first; at most one finding."""
+    short = _short(node, gpus)
+    unhealthy = [card for card in gpus.cards if not card.health]
+    if (short or unhealthy) and (logged := _logged(side, node, short, say)) is not None:
+        return [logged]
+    if (reported := _reported(node, say)) is not None:
+        return [reported]
+    if short and _runs_for_long(side.plugin_pods, now):
+        return [_counted(side, node, gpus, short, say)]
+    return []
+
+
+def _short(node: Node, gpus: NodeGpus) -> list[str]:
+    """The resources of the node's GPUs of which kubelet offers fewer than it counts, by whole GPUs or all of them."""
+    capacity, offered = node.status.capacity or {}, node.status.allocatable or {}
+    split = gpus.cards[0].slots if gpus.cards else 1
+    names = [name for name in capacity if name == gpus.resource or name.startswith(_MIG)]
+    found: list[str] = []
+    for name in sorted(names, key=lambda one: not one.startswith(_MIG)):
+        counted, free = whole(capacity[name]) or 0, whole(offered.get(name)) or 0
+        by_gpu = name != gpus.resource or free == 0 or (counted - free) % max(split, 1) == 0
+        if free < counted and by_gpu:
+            found.append(name)
+    return found
+
+
+def _logged(side: NodeSide, node: Node, short: Iterable[str], say: Texts) -> Finding | None:
+    """What the plugin's log says of a GPU, with kubelet's figures."""
+    for pod in side.plugin_pods:
+        by_name = {one.name: one for one in plugin_statuses(pod)}
+        for log in side.logs:
+            if log.pod.metadata.uid != pod.metadata.uid or log.previous or log.container not in by_name:
+                continue
+            found = [one for one in in_plugin_log(log, by_name[log.container]) if one[0].signature.code == "card-fault"]
+            if found:
+                means = found[0][0].signature.words(say.language).means
+                proofs = [proof for _, proof in found] + [quotes.of_allocatable(node, name) for name in short]
+                return signed(
+                    found[0][0], proofs, say("card-fault.claim", node=side.name, means=means), (side.name,), say
+                )
+    return None
+
+
+def _reported(node: Node, say: Texts) -> Finding | None:
+    """What another program found out about a GPU of the node: HAMi does not read node conditions."""
+    found = faulty_gpu(node)
+    if found is None:
+        return None
+    emitter, condition = found
+    claim = say(
+        "card-fault.condition",
+        node=node.name,
+        emitter=emitter.name,
+        type=condition.type,
+        status=condition.status,
+        why=condition.message or condition.reason,
+    )
+    path = f'{{.status.conditions[?(@.type=="{condition.type}")].{"message" if condition.message else "reason"}}}'
+    proof = quotes.of_node(node, condition.message or condition.reason or condition.type, path)
+    at = quotes.clock(condition.last_transition_time)
+    proof = Evidence(source=proof.source, object=proof.object, at=at, quote=proof.quote, command=proof.command)
+    cordon = NextAction(say("card-fault.cordon"), quotes.kubectl("cordon", node.name), changes_cluster=True)
+    return finding(
+        "card-fault",
+        claim,
+        "confirmed",
+        (node.name,),
+        (proof,),
+        severity="warning",
+        actions=(*prose.see_node(node.name, say), cordon),
+    )
+
+
+def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: Texts) -> Finding:
+    """Kubelet's figures alone."""
+    name = short[0]
+    capacity, offered = (node.status.capacity or {})[name], (node.status.allocatable or {}).get(name, 0)
+    claim = say("card-fault.counted", node=side.name, resource=name, capacity=str(capacity), offered=str(offered))
+    paths = "{.status.capacity." + name.replace(".", "\\.") + "}"
+    proofs = [proof for one in short for proof in (quotes.of_allocatable(node, one),)]
+    proofs.insert(0, quotes.of_node(node, str(capacity), paths))
+    sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
+    actions = plugin_actions(side.name, side.plugin_pods, say)
+    return finding("card-fault", claim, sure, (side.name,), proofs, severity="warning", actions=actions)
+
+
+def _runs_for_long(pods: Iterable[Pod], now: datetime) -> bool:
+    """Whether a plugin has been serving without a break for so long that kubelet's figures are the plugin's own."""
+    for pod in pods:
+        statuses = [one for one in pod.status.container_statuses or () if one in plugin_statuses(pod)]
+        since = [parse_time(one.state.running.started_at) if one.state.running else None for one in statuses]
+        if statuses and all(one.ready for one in statuses) and all(at and now - at > _SETTLED for at in since):
+            return True
+    return False

@@ -1,0 +1,34 @@
+"""Why a node hands out no GPUs: its device plugin, another plugin beside it, its GPUs, the cause first."""
+
+from datetime import datetime
+
+from bot.hami.requests import DeviceConfig
+from bot.kube.models import Node
+from bot.report import Finding, Gap
+from bot.texts import Texts
+from playbooks.gather.node_side import NodeSide, PluginSets
+from playbooks.rules.card_faults import card_faults
+from playbooks.rules.node_gpus import gpus_of
+from playbooks.rules.not_selected import not_selected, refused_pods
+from playbooks.rules.plugin_faults import plugin_faults
+from playbooks.rules.rivals import second_plugin
+
+
+def node_causes(
+    side: NodeSide, sets: PluginSets | None, config: DeviceConfig, now: datetime, say: Texts
+) -> list[Finding]:
+    """What has to change on this node before HAMi's pods get GPUs there; nothing where all is well, or was not read."""
+    node = None if isinstance(side.node, Gap) else side.node
+    gpus = gpus_of(node, config) if node else None
+    found = plugin_faults(side, now, silent=gpus is not None and gpus.silent, say=say)
+    if node is None or gpus is None:
+        return found
+    if not found and sets is not None and not isinstance(side.pods, Gap) and not side.plugin_pods:
+        found = not_selected(sets, node, gpus, say) or refused_pods(sets, (side.name,), say)
+    rivals = second_plugin(side, node, gpus, say)
+    return [*found, *rivals] or card_faults(side, node, gpus, now, say)
+
+
+def unhealthy(node: Node, config: DeviceConfig) -> bool:
+    """Whether the node registers a card as unhealthy."""
+    return not all(card.health for card in gpus_of(node, config).cards)

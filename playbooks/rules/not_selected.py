@@ -1,0 +1,99 @@
+"""Nodes with NVIDIA GPUs that HAMi's device plugin leaves out: the label of its DaemonSet is set by hand."""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from bot.kube.models import Node, Pod, Toleration, Workload
+from bot.kube.nodefilter import SELECTOR_TEXT, NodeFilter, Obstacle
+from bot.report import Evidence, Finding, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.node_side import PluginSets
+from playbooks.quotes import kubectl
+from playbooks.rules.findings import finding
+from playbooks.rules.node_gpus import NodeGpus, nvidia_label
+from playbooks.rules.parts import of_object
+from playbooks.rules.signed import in_events, signed
+
+_TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+"""The taints that the DaemonSet controller makes its pods tolerate (k8s.io/kubernetes pkg/controller/daemon/util)."""
+
+
+def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> tuple[Workload, Obstacle] | None:
+    """What keeps the pods of every one of these DaemonSets off the node, the first one's; None where one may run."""
+    first: tuple[Workload, Obstacle] | None = None
+    for one in daemon_sets:
+        spec = one.spec.template.spec
+        always = [Toleration(key=f"node.kubernetes.io/{key}", operator="Exists") for key in _TOLERATED]
+        pod = Pod(spec=structs.replace(spec, tolerations=[*(spec.tolerations or ()), *always]))
+        obstacle = NodeFilter(pod).obstacle(node)
+        if obstacle is None:
+            return None
+        first = first or (one, obstacle)
+    return first
+
+
+def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> list[Finding]:
+    """The DaemonSet does not want a pod on this node, which has GPUs by a label or by what kubelet counts."""
+    label = nvidia_label(node)
+    kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node)
+    if kept is None or not (label or gpus.capacity or gpus.cards):
+        return []
+    daemon_set, obstacle = kept
+    by_label = obstacle.text == SELECTOR_TEXT
+    selector = selector_of(daemon_set)
+    key = "claim" if by_label else "taint"
+    claim = say(f"device-plugin-not-selected.{key}", node=node.name, selector=selector or obstacle.detail)
+    has = quotes.of_label(node, label) if label else quotes.of_allocatable(node, gpus.resource)
+    proofs = [has, selector_proof(daemon_set)]
+    actions = [label_action(daemon_set, node.name, say)] if by_label and selector else []
+    return [
+        finding(
+            "device-plugin-not-selected",
+            claim,
+            "confirmed",
+            (node.name,),
+            proofs,
+            severity="warning",
+            actions=[*actions, *see_set(daemon_set, say)],
+        )
+    ]
+
+
+def refused_pods(sets: PluginSets, nodes: Sequence[str], say: Texts) -> list[Finding]:
+    """The API server does not let the DaemonSet's pods in: its RuntimeClass does not exist."""
+    events = () if isinstance(sets.events, Gap) else sets.events
+    found = in_events((one for one in events if one.reason == "FailedCreate"), None)
+    if not found:
+        return []
+    hit, proof = found[0]
+    claim = say("device-plugin-not-selected.refused", means=hit.signature.words(say.language).means)
+    return [signed(hit, [proof], claim, nodes, say)]
+
+
+def selector_of(daemon_set: Workload) -> str:
+    """The labels that the DaemonSet's nodeSelector asks for, as `gpu=on`; empty when it has none."""
+    wanted = daemon_set.spec.template.spec.node_selector or {}
+    return ", ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+
+
+def selector_proof(daemon_set: Workload) -> Evidence:
+    """The value of the label that the DaemonSet asks for, or its name."""
+    wanted = sorted((daemon_set.spec.template.spec.node_selector or {}).items())
+    key, value = wanted[0] if wanted else ("", "")
+    path = "{.spec.template.spec.nodeSelector." + key.replace(".", "\\.") + "}"
+    return of_object("DaemonSet", daemon_set, value, path)
+
+
+def label_action(daemon_set: Workload, node: str, say: Texts) -> NextAction:
+    wanted = daemon_set.spec.template.spec.node_selector or {}
+    labels = [f"{key}={value}" for key, value in sorted(wanted.items())]
+    return NextAction(
+        say("device-plugin-not-selected.label"), kubectl("label", "node", node, *labels), changes_cluster=True
+    )
+
+
+def see_set(daemon_set: Workload, say: Texts) -> tuple[NextAction, ...]:
+    look = kubectl("-n", daemon_set.namespace, "describe", "daemonset", daemon_set.name)
+    return (NextAction(say("plugin-missing.look"), look),)

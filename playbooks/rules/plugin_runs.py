@@ -1,0 +1,69 @@
+"""How the containers of a device plugin's pod do, and which lines of their logs are about now.
+
+Sources: HAMi v2.4.1 to v2.10.0 cmd/device-plugin/nvidia/main.go and server.go print the two markers.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from bot.hami.signatures import Hit
+from bot.hami.version import Version, parse_version
+from bot.kube.models import ContainerStatus, Pod
+from bot.kube.times import parse_time
+from bot.report import Evidence
+from playbooks.gather.node_side import LogSeen
+from playbooks.rules.containers import in_trouble, statuses
+from playbooks.rules.signed import in_log
+
+_BETWEEN_CRASHES = timedelta(minutes=10)
+"""Kubelet waits at most 5 minutes between two starts of a container that keeps ending."""
+_STARTED = "Starting Plugins."
+_REGISTERED = "Registered device plugin for"
+_ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: ")
+
+
+def is_monitor(name: str) -> bool:
+    """Whether a container of that name is vGPUmonitor: it serves metrics and hands out nothing."""
+    return "monitor" in name
+
+
+def plugin_statuses(pod: Pod, *, monitor: bool = False) -> list[ContainerStatus]:
+    """The containers that hand GPUs out, with those that come before them; or the monitor's."""
+    return [one for one in statuses(pod) if is_monitor(one.name) == monitor]
+
+
+def ails(status: ContainerStatus, now: datetime, *, silent: bool = False) -> bool:
+    """Whether the container is down, or up between two crashes. `silent`: its node gets no GPUs handed out."""
+    ended = status.last_state.terminated
+    at = parse_time(ended.finished_at) if ended else None
+    return in_trouble(status, now) or (silent and at is not None and now - at <= _BETWEEN_CRASHES)
+
+
+def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evidence]]:
+    """The signatures in what one run printed since it last started its plugins.
+
+    Of a run that goes on, what came before kubelet took its registration is over.
+    """
+    where = "monitor-log" if is_monitor(log.container) else "plugin-log"
+    lines = _since(log.lines, _STARTED)
+    if status.state.running and not log.previous:
+        lines = _since(lines, _REGISTERED)
+    return in_log(where, log._replace(lines=tuple(lines)), version_of(log.pod, log.container))
+
+
+def last_error(log: LogSeen) -> str:
+    """The last line of an error, fatal error or panic; goroutine dumps may follow it. Empty when there is none."""
+    return next((line for line in reversed(log.lines) if _ERROR.match(line)), "")
+
+
+def version_of(pod: Pod, container: str) -> Version | None:
+    """HAMi's version by the image's tag."""
+    both = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    image = next((one.image for one in both if one.name == container), "")
+    return parse_version(image)
+
+
+def _since(lines: Sequence[str], marker: str) -> Sequence[str]:
+    at = next((at for at in range(len(lines) - 1, -1, -1) if marker in lines[at]), 0)
+    return lines[at:]
