@@ -285,7 +285,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
                     )
                     log.warning(text, cut.kept)
                 if cut.lost:
-                    log.error("%d questions and deeds are lost: the store has not kept them", cut.lost)
+                    log.error("%d questions and requests are lost: the store did not keep them", cut.lost)
                 await _flush(deps.outbox)
 
 
@@ -327,9 +327,9 @@ async def _flush(outbox: Outbox) -> None:
         async with asyncio.timeout(FLUSH_S):
             await outbox.settled()
     except TimeoutError:
-        log.warning("%d messages wait in the store for the next start", outbox.waiting())
+        log.warning("%d messages are kept in the store for the next start", outbox.waiting())
     except StoreError as error:
-        log.warning("what waits in the store for the next start cannot be counted: %s", error)
+        log.warning("the messages kept in the store for the next start cannot be counted: %s", error)
 
 
 def _only(settings: Settings) -> str:

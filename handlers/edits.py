@@ -35,7 +35,7 @@ class Edits:
             if known is None and question.message:
                 known = _read(await self._facts.first(_fact(question), _written(key, question)))
         except StoreError as error:
-            log.warning("whether a message was edited is not known: %s", error)
+            log.warning("cannot tell whether a message was edited: %s", error)
             return "first"
         if known is None or known.key == key:
             return "first"
@@ -46,7 +46,7 @@ class Edits:
         try:
             await self._facts.put(_fact(question), _written(key, question))
         except StoreError as error:
-            log.warning("an edited message is not remembered: %s", error)
+            log.warning("an edited message could not be stored: %s", error)
 
     async def is_newest(self, key: str, question: Question) -> bool:
         """Whether the message still has these words."""

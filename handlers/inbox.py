@@ -200,13 +200,13 @@ class Inbox:
         if isinstance(asked, ManifestWanted):
             if not question.manifest:
                 raise UsageError(
-                    "fit needs cards or a manifest", hint="/hami fit opens a form.", example=example(words)
+                    "fit needs a number of GPUs or a manifest", hint="/hami fit opens a form.", example=example(words)
                 )
             fit = find("fit")
             manifest = [Manifest("the pasted manifest", question.manifest)]
             asked = Asked(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
-            raise UsageError("a change is asked for by a command or a mention", example=example(words))
+            raise UsageError("ask for a change with a command or a mention", example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
         if not isinstance(asked, Asked):

@@ -51,7 +51,7 @@ async def remember(deps: Deps, key: str, question: Question, words: str, report:
             words = known[0]
         await store.remember_thread(question.channel, thread, words, report.cluster)
     except StoreError as error:
-        log.warning("a thread is not remembered: %s", error)
+        log.warning("a thread could not be stored: %s", error)
 
 
 async def note_done(deps: Deps, channel: str, thread_ts: str, news: News, key: str) -> None:

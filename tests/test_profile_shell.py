@@ -95,7 +95,7 @@ def test_one_dash_or_two_with_or_without_an_equals_sign_are_the_same() -> None:
         (["-cum", "-flat", CPU], "conflicting"),
         (["-nodecount=many", CPU], "not a valid integer"),
         (["-nodefraction=nan", CPU], "between 0 and 1"),
-        (["-cum=perhaps", CPU], "neither true nor false"),
+        (["-cum=perhaps", CPU], "is not true or false"),
         (["-focus"], "requires an argument"),
         (["-sample_index=wall", CPU], r"must be one of: \[samples cpu\]"),
         ([CPU, CPU], "name one profile"),
@@ -149,7 +149,7 @@ def test_what_is_said_can_be_had_in_chinese(words: list[str], said: str) -> None
         (["compare", CPU, str(PROFILES / "before.heap.pb.gz")], "different things"),
         (["hints"], "name one profile"),
         (["list", CPU], "a function and one profile"),
-        (["list", "burn", "-versions=v2.9.0", CPU], "no module with its version"),
+        (["list", "burn", "-versions=v2.9.0", CPU], "is not a module with a version"),
     ],
 )
 def test_questions_about_files_that_make_no_sense_are_refused(words: list[str], said: str) -> None:

@@ -24,11 +24,11 @@ async def looked_at(objects: Objects, record: Record, unknown: OutcomeUnknown) -
         deployment = await objects.read(*place_of(record))
     except SourceError as error:
         text = f"whether {target} was changed is not known: {unknown.message}"
-        raise ChangeFailed(text, hint=f"if it was, it is undone at {record.at} all the same") from error
+        raise ChangeFailed(text, hint=f"if the change was made, the bot reverts it at {record.at}") from error
     found = read_record(annotation(deployment) or "")
     if not isinstance(found, Record) or (found.id, found.at) != (record.id, record.at):
         text = f"{target} is not changed, as far as can be seen: {unknown.message}"
-        raise ChangeFailed(text, hint=f"should it come through late, it is undone at {record.at}") from unknown
+        raise ChangeFailed(text, hint=f"if the change arrives late, the bot reverts it at {record.at}") from unknown
     return deployment
 
 
@@ -41,7 +41,9 @@ async def set_in_all(objects: Objects, deployment: Object, record: Record) -> No
         return
     try:
         if not await set_running(objects.writer, deployment, record, record.new):
-            raise NotFound("no running kube-scheduler takes a level", hint="it does with --profiling only")
+            raise NotFound(
+                "no running kube-scheduler accepts a level", hint="kube-scheduler accepts one only with --profiling"
+            )
         if not carries(await objects.read(*place_of(record)), record):
             raise Conflict("it was reverted before every pod had it")
     except SourceError as error:
@@ -72,4 +74,4 @@ def open_record(deployment: Object) -> Record:
     why = f"cannot be read: {found.why}" if isinstance(found, Unreadable) else "is not there"
     why = f"is a copy of that of {found.target}" if isinstance(found, Record) else why
     text = f"{here}: the record of an open change {why}"
-    raise ChangeFailed(text, hint="there is nothing that could be undone" if found is None else "look at it by hand")
+    raise ChangeFailed(text, hint="there is nothing to revert" if found is None else "look at it by hand")

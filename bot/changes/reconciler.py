@@ -153,7 +153,7 @@ class Reconciler:
                 with bugs_as_errors(self._bugs):
                     return await self._endings(record)
         except (BotError, TimeoutError) as error:
-            log.warning("whether %s should end early is not known: %s", record.target, error)
+            log.warning("cannot tell whether %s should end early: %s", record.target, error)
             return ""
 
     def _effect(self, deployment: Object, record: Record) -> list[Event]:

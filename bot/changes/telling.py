@@ -28,7 +28,9 @@ class Telling:
                 await self._journal.planned(plan.record, plan.uid)
         except TimeoutError as error:
             text = f"nothing was changed: it could not be noted in {self._patience_s:g} s"
-            raise ChangeFailed(text, hint="the store does not answer; what is not noted is not done") from error
+            raise ChangeFailed(
+                text, hint="the store does not answer, and the bot makes no change that it cannot record"
+            ) from error
 
     async def note(self, event: Event) -> None:
         """What was done stays done: if it cannot be noted now, the next pass finds it again."""

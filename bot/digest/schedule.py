@@ -68,7 +68,7 @@ def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
             which = ",".join(sorted(words, key=DAYS.index))
     found = _TIME.fullmatch(at)
     if found is None:
-        return f"{at!r} is no time of day, such as 09:00"
+        return f"{at!r} is not a time of day, such as 09:00"
     return read_cron(f"{int(found[2])} {int(found[1])} * * {which}", zone)
 
 
@@ -78,7 +78,7 @@ def read_cron(cron: str, zone: str) -> Schedule | str:
     if why := _unusable(cron):
         return why
     if not is_zone(zone):
-        return f"{zone!r} is no time zone, such as Asia/Shanghai or Europe/Berlin"
+        return f"{zone!r} is not a time zone, such as Asia/Shanghai or Europe/Berlin"
     return Schedule(cron, zone)
 
 

@@ -200,7 +200,7 @@ async def _load_kubeconfig(configuration: Configuration, files: list[Path], cont
         except TimeoutError as error:
             raise SourceError(
                 f"{_names(files)}: logging in took longer than {LOGIN_TIMEOUT_S} s",
-                hint="run the exec plugin of this kubeconfig by hand: does it wait for somebody?",
+                hint="run the exec plugin of this kubeconfig by hand: does it wait for input?",
             ) from error
         except UNUSABLE as error:
             raise _unusable(files, context, error) from error
@@ -277,7 +277,7 @@ def _unusable(files: list[Path], context: str, error: Exception) -> SourceError:
         except (yaml.YAMLError, msgspec.ValidationError, RecursionError) as malformed:
             return SourceError(
                 f"{file}: not a kubeconfig: {quoted(str(malformed))}",
-                hint=f"`kubectl config view --kubeconfig {file}` shows what kubectl makes of it",
+                hint=f"`kubectl config view --kubeconfig {file}` shows how kubectl reads it",
             )
         contexts += (one.name for one in content.contexts or ())
         context = context or content.current_context or ""

@@ -141,11 +141,11 @@ def _checked(out: Path) -> Path:
     """The absolute path, found fit to be written before anything is read."""
     out = out.absolute()
     if not out.parent.is_dir():
-        raise UsageError(f"{out.parent} is no folder", hint="name a place that exists with -o")
+        raise UsageError(f"{out.parent} is not a folder", hint="name an existing folder with -o")
     if out.is_dir() and (archive_stem(out) or any(out.iterdir())):
         raise UsageError(f"{out} is a folder that holds something else", hint="name a new folder or a .tar.gz with -o")
     if out.exists() and not out.is_dir() and not archive_stem(out):
-        raise UsageError(f"{out} is there already and is no .tar.gz", hint="name a new folder or a .tar.gz with -o")
+        raise UsageError(f"{out} exists already and is not a .tar.gz", hint="name a new folder or a .tar.gz with -o")
     return out
 
 

@@ -33,7 +33,7 @@ def _file_name(wanted: PodGet) -> str:
     profile = wanted.path.removeprefix(_PPROF)
     for part in (wanted.namespace, wanted.pod, profile):
         if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
-            raise SourceError(f"{part!r} is no name of a namespace, pod or profile")
+            raise SourceError(f"{part!r} is not a name of a namespace, pod or profile")
     if wanted.path == _METRICS:
         return f"metrics/{wanted.namespace}/{wanted.pod}/{wanted.port}.prom"
     return f"pprof/{wanted.namespace}/{wanted.pod}/{profile}.pb.gz"

@@ -75,7 +75,7 @@ class RecordedCluster:
         self._meta = self._read_meta(path)
         taken_at = parse_time(self._meta.taken_at)
         if taken_at is None:
-            raise SourceError(f"{path}: {META}: taken_at is no time: {self._meta.taken_at!r}", hint=_META_HINT)
+            raise SourceError(f"{path}: {META}: taken_at is not a time: {self._meta.taken_at!r}", hint=_META_HINT)
         self._taken_at = taken_at
         self._name = name or self._meta.cluster or archive_stem(path) or path.resolve().name
 

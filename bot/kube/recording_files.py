@@ -67,7 +67,7 @@ def log_name(namespace: str, pod: str, container: str, *, previous: bool = False
     """Where a recording keeps a container's log, or that of its run before. SourceError when a name leads elsewhere."""
     for part in (namespace, pod, container):
         if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
-            raise SourceError(f"{part!r} is no name of a namespace, pod or container")
+            raise SourceError(f"{part!r} is not a name of a namespace, pod or container")
     return f"logs/{namespace}/{pod}/{container}{'.previous' if previous else ''}.log"
 
 
@@ -192,7 +192,7 @@ def _is_recording(folder: Path) -> bool:
 
 def _only_one(path: Path, found: Sequence[T]) -> T:
     if not found:
-        raise SourceError(f"{path} is no recording: it has no {META} and no objects/", hint=_HINT)
+        raise SourceError(f"{path} is not a recording: it has no {META} and no objects/", hint=_HINT)
     if len(found) > 1:
         raise SourceError(f"{path} holds {len(found)} recordings", hint="name the folder of one of them")
     return found[0]

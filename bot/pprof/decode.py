@@ -69,7 +69,7 @@ def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
     try:
         return _Tables(message).profile()
     except _MalformedError as error:
-        raise SourceError(f"malformed profile: {error}", hint="It is damaged; fetch it again.") from error
+        raise SourceError(f"malformed profile: {error}", hint="The profile is damaged; fetch it again.") from error
 
 
 def uncompressed_size(data: bytes) -> int:
@@ -134,11 +134,11 @@ def _not_a_profile(data: bytes) -> SourceError:
     if data.startswith(_LEGACY_CPU):
         return SourceError(
             "this is a CPU profile in the binary format of gperftools and old Go programs, not profile.proto",
-            hint="Take it anew with a program that Go 1.10 or later built; or read it with go tool pprof.",
+            hint="Take a new profile from a program built with Go 1.10 or later; or read it with go tool pprof.",
         )
     return SourceError(
         "this is not a profile: it cannot be read as profile.proto",
-        hint="A profile is what /debug/pprof/profile, /heap and their like answer, gzipped or not.",
+        hint="A profile is what /debug/pprof/profile, /heap and similar paths return, gzipped or not.",
     )
 
 
@@ -278,5 +278,5 @@ class EncodedSamples:
 def _wrong_values(found: int, wanted: int) -> SourceError:
     return SourceError(
         f"malformed profile: a sample has {found} values for {wanted} sample types",
-        hint="It is damaged; fetch it again.",
+        hint="The profile is damaged; fetch it again.",
     )

@@ -78,7 +78,7 @@ def read_versions(text: str) -> dict[str, str]:
         module, at, version = one.partition("@")
         if not (module and at and re.fullmatch(r"[\w.+-]+", version, re.ASCII)):
             example = f"-versions={HAMI}@v2.9.0,go@1.25.3"
-            raise UsageError(f"{one!r} is no module with its version", example=example)
+            raise UsageError(f"{one!r} is not a module with a version", example=example)
         found[module] = version
     return found
 

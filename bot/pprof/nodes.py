@@ -102,5 +102,6 @@ def base_name(path: str) -> str:
 def no_location() -> SourceError:
     """The error for a sample that names a location that the profile does not have."""
     return SourceError(
-        "malformed profile: a sample names a location that is not in the profile", hint="It is damaged; fetch it again."
+        "malformed profile: a sample names a location that is not in the profile",
+        hint="The profile is damaged; fetch it again.",
     )

@@ -27,7 +27,7 @@ def matcher(pattern: str, what: str) -> Match:
     except re2.error as error:
         raise UsageError(
             f"parsing {what} regexp: {_why(error)}: `{pattern}`",
-            hint="A regular expression as Go reads it; a plain piece of a function's name will do.",
+            hint="Use a Go regular expression; part of a function's name also works.",
         ) from error
     known: dict[str, bool] = {}
 

@@ -37,7 +37,7 @@ def _walk(data: bytes, most: int) -> None:
     while at < end:
         count += 1
         if count > most:
-            raise SourceError("the profile has more fields than its size can mean", hint=_HINT)
+            raise SourceError("the profile has more fields than its size allows", hint=_HINT)
         tag, size = data[at], data[at + 1]
         if tag & 0x87 == _DATA and size < 0x80:  # nearly all of them
             at += 2 + size

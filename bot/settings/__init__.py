@@ -75,9 +75,9 @@ def _read(path: Path, known: set[str]) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"the settings file {path} cannot be read: {error.strerror}") from error
     except (RecursionError, ValueError) as error:
-        raise UsageError(f"the settings file {path} is no YAML: {' '.join(str(error).split())}") from error
+        raise UsageError(f"the settings file {path} is not YAML: {' '.join(str(error).split())}") from error
     if document is not None and not isinstance(document, dict):
-        raise UsageError(f"the settings file {path} holds no mapping of settings")
+        raise UsageError(f"the settings file {path} does not hold a mapping of settings")
     settings = cast("dict[Any, Any]", document or {})
     if unknown := sorted(str(key) for key in settings if key not in known):
         raise UsageError(

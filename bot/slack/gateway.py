@@ -75,7 +75,7 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
     if not is_safe(api_url):
         raise UsageError(
             f"the address of Slack's API is {api_url!r}",
-            hint="it has to begin with https:// (http:// only on loopback)",
+            hint="the address must begin with https:// (http:// only on loopback)",
         )
     async with aiohttp.ClientSession(timeout=TIMEOUT) as session:
         client = AsyncWebClient(bot_token, base_url=api_url, session=session, retry_handlers=[])

@@ -73,7 +73,9 @@ async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGener
     address = _address(url)
     shown = address.render_as_string(hide_password=True)
     if not make and _is_file(address) and not await asyncio.to_thread(Path(str(address.database)).exists):
-        raise StoreError(f"there is no store {shown}", hint="hami-bot serve makes it; is this its setting store.url?")
+        raise StoreError(
+            f"there is no store {shown}", hint="hami-bot serve creates it; is this the store.url of its settings?"
+        )
     with told(f"opening the store {shown}"):
         engine = await _engine(address, patience)
     try:

@@ -78,7 +78,7 @@ class ProfileRows:
             async with self._engine.connect() as connection:
                 found = await connection.scalar(wanted)
         if found is None:
-            raise NotFound(f"no profile {profile_id!r} is kept", hint="those that are: profile kept")
+            raise NotFound(f"no profile {profile_id!r} is kept", hint="profile kept lists the kept profiles")
         return bytes(found)
 
 

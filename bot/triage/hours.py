@@ -35,7 +35,7 @@ def read_hours(text: str) -> Hours | None:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         known = False
     if not known:
-        raise ValueError(f"{found[4]!r} is no time zone, such as Europe/Berlin")
+        raise ValueError(f"{found[4]!r} is not a time zone, such as Europe/Berlin")
     return Hours(_days(found[1].casefold()), start, end, found[4])
 
 
@@ -66,7 +66,7 @@ def _moment(local: datetime) -> float:
 def _time(text: str) -> time:
     hour, _, minute = text.partition(":")
     if int(hour) > 23 or int(minute) > 59:
-        raise ValueError(f"{text!r} is no time of day, such as 09:00")
+        raise ValueError(f"{text!r} is not a time of day, such as 09:00")
     return time(int(hour), int(minute))
 
 

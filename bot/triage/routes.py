@@ -63,7 +63,7 @@ class Ignored(NamedTuple):
 def read_route(match: Sequence[str], channel: str, group_by: Sequence[str] = ()) -> Route:
     """Raises ValueError that says which matcher or label is wrong."""
     if wrong := [one for one in group_by if not _LABEL.fullmatch(one)]:
-        raise ValueError(f"{wrong[0]!r} is no name of a label, such as namespace")
+        raise ValueError(f"{wrong[0]!r} is not a name of a label, such as namespace")
     return Route("\0".join(match), tuple(map(read_matcher, match)), channel, tuple(group_by))
 
 

@@ -186,7 +186,7 @@ class Approving:
         try:
             await telling
         except BotError as error:
-            log.warning("what became of an approved change could not be told: %s", error)
+            log.warning("the result of an approved change could not be posted: %s", error)
 
     async def _done(self, site: Site, approval: Approval, pending: Pending) -> None:
         """A raise has the change's own card; that of an extension is told."""
@@ -229,7 +229,7 @@ class Approving:
     async def _decided(self, site: Site, key: str) -> Refused:
         approval = await self._deps.store.approvals.get(key)
         state = approval.at(site.changer.time()).decision if approval else "gone"
-        return Refused(self._deps.say("card.decided", state=state), hint="ask anew for what you need")
+        return Refused(self._deps.say("card.decided", state=state), hint="make a new request")
 
     async def _unless_void(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:
         """What is to be done; the approval is void if that is not exactly what was asked for, or may not be asked."""
@@ -244,7 +244,7 @@ class Approving:
             line, now, why = _line(ITSELF, voided, "void"), site.changer.time(), error.message
             if await self._deps.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
                 await self._tell_no(site, voided)
-            raise Refused(f"nothing was changed: {error.message}", hint="it has to be asked for anew") from error
+            raise Refused(f"nothing was changed: {error.message}", hint="ask for the change again") from error
 
     async def _as_asked(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:
         asker, draft = Person(approval.requester, approval.channel), pending.draft

@@ -202,11 +202,11 @@ class _Window:
 
     async def _offered(self, who: Person, cluster: str, request: Raise) -> Message:
         if not request.because:
-            raise UsageError("say why: it stands on the card and in the audit log", example=example((request.verb,)))
+            raise UsageError("give a reason: the card and the audit log show it", example=example((request.verb,)))
         offer, draft = await self._changes.offer(who, cluster, request)
         message = offer_message(offer, write_draft(draft), self._say)
         if message is None:
-            raise UsageError("the reason is too long for a button", hint=f"say it in fewer words, or use {COMMAND}")
+            raise UsageError("the reason is too long for a button", hint=f"use fewer words, or {COMMAND}")
         return message
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:

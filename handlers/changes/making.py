@@ -124,7 +124,7 @@ class Maker:
         text = annotation(deployment)
         record = read_record(text) if text is not None else None
         if not isinstance(record, Record) or change_id not in ("", record.id):
-            raise Over(self._deps.say("card.ended"), hint="its card says what became of it")
+            raise Over(self._deps.say("card.ended"), hint="see its card for the result")
         return OpenChange(record, basis_of(deployment))
 
     async def longer(self, site: Site, record: Record, until: float, user: str) -> None:

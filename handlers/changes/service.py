@@ -86,14 +86,16 @@ class ChangeService:
             site = await self._maker.site(draft.cluster)
             await self._maker.on_time(site)
             if not -OTHER_CLOCK_S <= site.changer.time() - draft.offered_at <= FRESH_S:
-                raise Refused("what you confirm was shown too long ago", hint="ask again to see what would be done now")
+                raise Refused(
+                    "the plan that you confirm was shown too long ago", hint="ask again to see what would be done now"
+                )
             if not await self._first(draft.id) and not again:
                 raise Refused("you confirmed this before", hint="its card is in the channel")
             await self.guard.count(who, "raise", draft.cluster, draft.id)
             async with deps.open_sources(draft.cluster) as sources:
                 found, planned, plan = await self._maker.planned(sources, site, who, draft.request, draft.id)
                 if seal(plan) != draft.shown:
-                    raise Refused("the Deployment is not what was shown any more", hint="ask again")
+                    raise Refused("the Deployment changed since the plan was shown", hint="ask again")
                 if self.access.two_person:
                     asked = Pending(plan.record, draft, basis=plan.basis)
                     await self.approving.ask(who, site, asked, seal(plan, basis=plan.basis))
@@ -145,7 +147,7 @@ class ChangeService:
         except SlackFailure as failure:
             if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
                 hint = "/invite me to this channel, and ask again"
-                raise Refused("the change's card could not be posted here: I am no member", hint=hint) from failure
+                raise Refused("the change's card could not be posted here: I am not a member", hint=hint) from failure
 
     async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float, *, key: str) -> str:
         """Adds so many seconds to the deadline. An empty `change_id` means the open change.

@@ -90,7 +90,7 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
         return asyncio.run(_at_once(tools, request))
     if not (request.dry_run or consent.yes) and not sys.stdin.isatty():
         hint = "Add --yes to do it without a question, or --dry-run to see what would be done."
-        raise UsageError("nobody can be asked: this is no terminal", hint=hint)
+        raise UsageError("the bot cannot ask for a confirmation: this is not a terminal", hint=hint)
     looked = asyncio.run(_planned(tools, request))
     if not isinstance(looked, _Confirmed):
         return looked
@@ -151,7 +151,7 @@ async def _captured(tools: Tools, sources: Sources, found: Seen, plan: Plan) -> 
         return await tools.capture(sources, found, out) + "\n"
     except BotError as error:
         text = f"nothing was changed: what the restart destroys could not be captured: {error.message}"
-        raise ChangeFailed(text, hint="add --no-capture to do without") from error
+        raise ChangeFailed(text, hint="add --no-capture to skip the capture") from error
 
 
 async def _rolled_out(tools: Tools, writer: Writer, found: Seen, record: Record) -> str:

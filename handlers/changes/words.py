@@ -138,7 +138,7 @@ def _read(kind: Kind, words: list[str], *, dry_run: bool, container: str, until:
         case ["extend", duration]:
             return Extend(kind.verb, _duration(duration))
         case ["extend", *_]:
-            text = "extend needs one length of time, which is added to the deadline"
+            text = "extend needs one duration, which is added to the deadline"
             raise _WrongError(text, f"{kind.verb} extend 10m")
         case _:
             return _raise(kind, words, dry_run=dry_run, container=container, until=until)
@@ -202,7 +202,7 @@ def _with_units(words: Sequence[str]) -> list[str]:
 def _duration(text: str) -> float:
     seconds = read_duration(text)
     if seconds is None:
-        raise _WrongError(f"{text!r} is no length of time: write 90s, 10m, 1h30m or 2h")
+        raise _WrongError(f"{text!r} is not a duration: write 90s, 10m, 1h30m or 2h")
     return seconds
 
 

@@ -200,7 +200,9 @@ class Digests:
                 return await self._listed(who.channel, cluster)
             case Stop(one):
                 if not await self._rows.stop(one, who.channel, _line(who, "digest-stop", one), key):
-                    raise Refused(say("digest.unknown", id=one[:20]), hint="digest list shows those of this channel")
+                    raise Refused(
+                        say("digest.unknown", id=one[:20]), hint="digest list shows the digests of this channel"
+                    )
                 return say("digest.stopped", id=one)
             case StopReport():
                 return await self._stop_report(key, who)

@@ -46,7 +46,7 @@ def find_kept(word: str, kept: "Sequence[Kept]", kind: str, now: float) -> "Kept
         shown = ", ".join(f"{one.id} ({one.version or one.target}, {_moment(one)})" for one in kept[:_SHOWN])
         raise NotFound(
             f"no profile {word!r} is kept" + ("" if _ID.fullmatch(word) else f" of kind {kind}"),
-            hint=f"Kept are: {shown}" if shown else "None is kept yet: take one with profile cpu 30s",
+            hint=f"Kept profiles: {shown}" if shown else "No profile is kept yet: take one with profile cpu 30s",
         )
     return found[0]
 

@@ -71,7 +71,7 @@ def _switched(word: str) -> list[str]:
     if not equals or name.removeprefix("-").removeprefix("-") not in _SWITCHES:
         return [word]
     if value not in (*_TRUE, *_FALSE):
-        raise UsageError(f"{word} is neither true nor false", example=EXAMPLE)
+        raise UsageError(f"{word} is not true or false", example=EXAMPLE)
     return [name] if value in _TRUE else []
 
 

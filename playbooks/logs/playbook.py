@@ -69,7 +69,7 @@ def request(pod: str, namespace: str = "", since: str = "1h") -> Request:
     found = _SINCE.fullmatch(since.strip())
     if not found:
         raise UsageError(
-            f"{since[:40]!r} is no time to look back", hint="Give a number and a unit: 30s, 10m, 1h or 2d."
+            f"{since[:40]!r} is not a time to look back", hint="Give a number and a unit: 30s, 10m, 1h or 2d."
         )
     return Request(parse_subject(pod, namespace), timedelta(seconds=int(found[1]) * _UNITS[found[2]]), since.strip())
 

@@ -80,9 +80,9 @@ def _seconds(kind: Kind, words: list[str]) -> int:
         return USUAL_S if kind == "cpu" else 0
     seconds = read_duration(f"{told[0]}s" if told[0].isdecimal() else told[0])
     if len(told) > 1 or seconds is None:
-        raise UsageError(f"{' '.join(words)!r} is no length of time: write 30s or 2m", example=EXAMPLE)
+        raise UsageError(f"{' '.join(words)!r} is not a duration: write 30s or 2m", example=EXAMPLE)
     if seconds < 1:
-        raise UsageError("it takes at least a second", example=EXAMPLE)
+        raise UsageError("a profile takes at least 1 s", example=EXAMPLE)
     return int(seconds)
 
 

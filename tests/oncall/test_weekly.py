@@ -72,8 +72,8 @@ def test_day_time_and_zone_may_each_be_left_out(words: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [
-        ("someday", "'someday' is no time zone"),
-        ("mon 25:00", "'25:00' is no time of day"),
+        ("someday", "'someday' is not a time zone"),
+        ("mon 25:00", "'25:00' is not a time of day"),
         ("mon 09:00 UTC please", "'please' is too much"),
     ],
 )

@@ -336,5 +336,5 @@ def test_how_far_back(typed: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("typed", ["", "0s", "h", "1", "1.5h", "-1h", "1w", "9999999h"])
 def test_a_time_that_is_none_is_said_to_be(typed: str) -> None:
-    with pytest.raises(UsageError, match="no time to look back"):
+    with pytest.raises(UsageError, match="not a time to look back"):
         request("ml/wl", since=typed)

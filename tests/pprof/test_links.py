@@ -97,7 +97,7 @@ def test_a_list_without_the_source_has_links() -> None:
 
 def test_a_version_that_makes_no_sense_is_refused() -> None:
     assert read_versions("") == {}
-    with pytest.raises(UsageError, match="no module with its version"):
+    with pytest.raises(UsageError, match="is not a module with a version"):
         read_versions("v2.9.0")
 
 

@@ -71,9 +71,9 @@ def test_what_names_no_port_of_a_pod_is_refused(target: str) -> None:
     [
         ([], "name a kind of profile"),
         (["cpux"], "did you mean 'cpu'"),
-        (["cpu", "soon"], "no length of time"),
-        (["cpu", "0s"], "at least a second"),
-        (["cpu", "5s", "6s"], "no length of time"),
+        (["cpu", "soon"], "is not a duration"),
+        (["cpu", "0s"], "at least 1 s"),
+        (["cpu", "5s", "6s"], "is not a duration"),
     ],
 )
 def test_what_makes_no_sense_gets_an_example(words: list[str], said: str) -> None:

@@ -203,7 +203,7 @@ def test_what_an_older_version_kept_has_to_be_asked_for_again(asked: str, tmp_pa
         await world.sql("update approvals set request = json_remove(request, '$.basis') where state = 'pending'")
         await world.click("linus", card, "change:approve")
         assert "before hami-bot was updated" in text_of(await world.card("No longer what was requested"))
-        await world.told("linus", "it has to be asked for anew")
+        await world.told("linus", "ask for the change again")
         assert ((await world.record())["at"] if await world.is_open() else "") == until
 
     played(tmp_path, scene, access=TWO)

@@ -222,7 +222,7 @@ def test_what_is_not_what_was_shown_any_more_is_not_done(tmp_path: Path) -> None
         await world.offered(ASKED)
         await world.edited()
         await world.submit("ada", "x")
-        await world.told("ada", "not what was shown")
+        await world.told("ada", "changed since the plan was shown")
         assert not await world.is_open()
 
     played(tmp_path, scene)
@@ -270,7 +270,7 @@ def test_changes_are_asked_for_in_the_channels_of_the_settings(tmp_path: Path) -
 def test_where_the_card_could_not_stand_nothing_is_begun(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.slack.command("linus", "gpu-budget", ASKED)
-        await world.slack.wait_for(lambda: "no member" in text_of(world.slack.views("linus")))
+        await world.slack.wait_for(lambda: "not a member" in text_of(world.slack.views("linus")))
         assert (await world.audit())[-1] == (LINUS, "raise", "denied")
 
     played(tmp_path, scene)

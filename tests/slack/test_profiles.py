@@ -303,7 +303,7 @@ def test_who_takes_a_profile_of_another_program_is_in_the_audit_log_and_of_hamis
         ("profile top cpu-3d1451de", "no profile 'cpu-3d1451de' is kept"),
         ("profile list -source=/etc x cpu-3d1451de", "it is for a shell"),
         ("profile cup", "did you mean 'cpu'?"),
-        ("profile cpu soon", "'soon' is no length of time"),
+        ("profile cpu soon", "'soon' is not a duration"),
         ("profile cpu --target nowhere", "'nowhere' is not NAMESPACE/POD:PORT"),
     ],
 )
