@@ -13,7 +13,8 @@ UNREGISTERED = "unregistered"
 class GpuRow(NamedTuple):
     """One GPU, the most telling fields first: a message shows few. Memory in MiB; None is not known.
 
-    `memory_free` is empty for a GPU that HAMi dropped. `slots` is `USED/TOTAL`.
+    `memory_free` is empty for a GPU that HAMi dropped. `slots` is `USED/TOTAL`. `memory_counted` is what HAMi's
+    scheduler counts as used where that was read and is not `memory_used`.
     """
 
     node: str
@@ -27,6 +28,7 @@ class GpuRow(NamedTuple):
     slots: str
     cores_used: int | None
     cores_total: int
+    memory_counted: int | Literal[""] = ""
 
     @property
     def room(self) -> int:

@@ -135,6 +135,11 @@ async def _released(cluster: Cluster, scheduler: Pod) -> tuple[tuple[LogLine, ..
     return tuple(line for line in lines if line is not None and line.message in RELEASED), ()
 
 
+def unread(process: SchedulerProcess) -> list[Gap]:
+    """What could not be read of it, the metrics among it."""
+    return [*process.gaps, *([process.counted] if isinstance(process.counted, Gap) else [])]
+
+
 async def with_ghosts(cluster: Cluster, process: SchedulerProcess, pods: Sequence[Holder] | Gap) -> SchedulerProcess:
     """The same, with the pods of its memory that none of `pods` accounts for, each looked up by its name."""
     if isinstance(pods, Gap) or not isinstance(process.counted, Counted):

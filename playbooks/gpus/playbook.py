@@ -1,5 +1,6 @@
 """What is given of every card, what is left, and what nobody can get. The totals are HAMi's own metrics' totals."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -34,6 +35,7 @@ from bot.report import (
 )
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.gather.scheduler_process import SchedulerProcess, gather_memory, with_ghosts
 from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks.gpus import evidence
 from playbooks.gpus.inventory import CardSeen, cards_of
@@ -42,11 +44,14 @@ from playbooks.rules import prose
 from playbooks.rules.case import World
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps, confidence_in
+from playbooks.rules.ledger import differing, ledger_table
 from playbooks.rules.nodes_named import near_names, see_all_nodes
+from playbooks.rules.stale import ghosts_told
 
 CARDS = Sheet(
     "cards",
     GpuRow,
+    names={"memory_counted": "HAMi counts"},
     brief={
         "node": "node",
         "card": "GPU",
@@ -101,6 +106,7 @@ class Snapshot(NamedTuple):
     as_of: datetime
     install: InstallSeen
     capacity: Capacity
+    process: SchedulerProcess
     undecodable: tuple[str, ...]
 
     @property
@@ -117,13 +123,16 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read the install and the cards. Raises SourceError when the nodes cannot be read: there are no cards then."""
     cluster = sources.cluster
     install = await gather_install(sources)
-    capacity = await gather_capacity(cluster, install.install, "")
+    capacity, process = await asyncio.gather(
+        gather_capacity(cluster, install.install, ""), gather_memory(sources, install.install)
+    )
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
+    process = await with_ghosts(cluster, process, capacity.pods)
     # A card is no less free for a namespace's quota, so that none was read is no gap in this answer.
     capacity = capacity._replace(quotas=[])
-    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, tuple(cluster.undecodable))
+    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, process, tuple(cluster.undecodable))
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
@@ -135,6 +144,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     cards = [card for card in everything if wanted.type.casefold() in card.card.type.casefold()]
     registered = [card for card in cards if card.state != UNREGISTERED]
     findings = [
+        *ghosts_told(snapshot.process, install.install, say, names),
         *_capacity(snapshot, world, registered, say),
         *_stranded(snapshot, world, registered, say),
         *_unregistered(snapshot, world, names, cards, say),
@@ -151,7 +161,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(findings[0].claim),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
-        tables=_tables(wanted, registered, cards) if cards else (),
+        tables=_tables(snapshot, world, names, cards) if cards else (),
         gaps=tuple(dict.fromkeys(gaps)),
     )
 
@@ -269,18 +279,21 @@ def _other_vendors(nodes: Iterable[Node], say: Texts) -> list[Gap]:
 # ------------------------------------------------------------------------------------------------------- tables
 
 
-def _tables(wanted: Request, registered: Sequence[CardSeen], cards: Sequence[CardSeen]) -> tuple[Table, ...]:
+def _tables(snapshot: Snapshot, world: World, names: Sequence[str], cards: Sequence[CardSeen]) -> tuple[Table, ...]:
     """The first is what is shown where there is little room: of one node its cards, else the totals."""
-    types, rows = _types(registered), [_card_row(card) for card in cards]
+    wanted, ledger = snapshot.request, world.views[-1].ledger
+    counted = differing(snapshot.process, ledger)
+    types = _types([card for card in cards if card.state != UNREGISTERED])
+    rows = [_card_row(card, counted.get((card.node, card.card.uuid))) for card in cards]
     if wanted.all:
         tables = TYPES.table(types), CARDS.table(rows)
     else:
         notable = [row for row in rows if wanted.node or (row.state != FREE and row.memory_free != 0)]
         tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=notable[:_MOST_ROWS])
-    return tables[::-1] if wanted.node else tables
+    return (*(tables[::-1] if wanted.node else tables), *ledger_table(snapshot.process, ledger, names))
 
 
-def _card_row(one: CardSeen) -> GpuRow:
+def _card_row(one: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
     memory, cores, slots = one.used or (None, None, None)
     return GpuRow(
         node=one.node,
@@ -294,6 +307,7 @@ def _card_row(one: CardSeen) -> GpuRow:
         slots=f"{'?' if slots is None else slots}/{one.card.slots}",
         cores_used=cores,
         cores_total=one.card.cores,
+        memory_counted=differs[0] if differs else "",
     )
 
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from msgspec import structs
+
 from bot.hami.install import EXTENDER_CONTAINER, Install
 from bot.hami.panics import Panic, broke_off, may_be_panic, read_panics
 from bot.kube.models import Pod
@@ -41,7 +43,7 @@ def panics_told(install: Install, logs: tuple[PanicLog, ...], say: Texts) -> lis
         return []
     key = "ended" if found[-1].log.previous else "recovered"
     claim = say(f"scheduler-panic.{key}", what=_what(found), pod=found[-1].log.scheduler.name, count=len(found))
-    return [_told(found, [], claim, say)]
+    return [structs.replace(_told(found, [], claim, say), severity="warning")]
 
 
 def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:

@@ -5,7 +5,7 @@ word. Sources: HAMi pkg/scheduler/scheduler.go onDelPod (up to 2.7.1 a delete th
 2.10 that of a pod which lost its annotations), threads HAMi#2923, #1458, #1899.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -99,9 +99,10 @@ def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
     return _suspected("scheduler-ledger-stale", dispute, say)
 
 
-def ghosts_told(process: SchedulerProcess, install: Install, say: Texts) -> list[Finding]:
-    """What the scheduler counts of pods that are gone, whichever pod waits for it."""
-    return [_told(process.ghosts, process, install, None, say)] if process.ghosts else []
+def ghosts_told(process: SchedulerProcess, install: Install, say: Texts, nodes: Collection[str]) -> list[Finding]:
+    """What the scheduler counts of pods that are gone, whichever pod waits for it; of these nodes."""
+    ghosts = [one for one in process.ghosts if any(taken.node in nodes for taken in one.taken)]
+    return [_told(ghosts, process, install, None, say)] if ghosts else []
 
 
 def _told(
@@ -117,7 +118,7 @@ def _told(
         memory=prose.mib(sum(one.memory_mib for one in taken)),
         gpus=len({(one.node, one.uuid) for one in taken}),
         nodes=prose.names(say, sorted({one.node for one in taken})),
-        since=format_time(since) if since else "?",
+        since=say("scheduler-ledger-stale.since", at=format_time(since)) if since else "",
     )
     proofs = [_of_sample(one, process.scheduler) for one in taken[:_MAX_SHOWN] if process.scheduler]
     proofs += [quotes.of_pod_age(one.pod) for one in ghosts[:_MAX_SHOWN] if one.pod is not None]

@@ -3,6 +3,7 @@
 What follows from the parts stands in `_rules`, where `why` finds the same about the scheduler.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -37,6 +38,7 @@ from playbooks.rules import (
 )
 from playbooks.rules.findings import finding
 from playbooks.rules.parts import Parts, of_object
+from playbooks.status.process import ProcessSeen, gather_process, process_table, process_told
 from playbooks.status.tables import tables
 
 Rule = Callable[[Parts, datetime, Texts], list[Finding]]
@@ -56,6 +58,7 @@ class Snapshot(NamedTuple):
     taken_at: datetime
     as_of: datetime
     parts: Parts
+    process: ProcessSeen
     undecodable: tuple[str, ...]
     clocks: Clocks | None = None
 
@@ -71,11 +74,14 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     seen = await gather_install(sources)
     if install_unread(seen):
         raise nothing_read(next(gap for gap in seen.gaps if gap.source == DEPLOYMENTS_SOURCE))
-    components = await gather_components(cluster, seen.install)
+    components, process = await asyncio.gather(
+        gather_components(cluster, seen.install), gather_process(sources, seen.install)
+    )
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, seen.install))
     parts = Parts(seen, components)
-    return Snapshot(wanted, cluster.name, cluster.now(), as_of, parts, tuple(cluster.undecodable), cluster.clocks)
+    undecodable = tuple(cluster.undecodable)
+    return Snapshot(wanted, cluster.name, cluster.now(), as_of, parts, process, undecodable, cluster.clocks)
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
@@ -94,8 +100,11 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(findings[0].claim),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
-        tables=tables(parts, snapshot.as_of, brief=not snapshot.request.all),
-        gaps=tuple(dict.fromkeys(gaps)),
+        tables=(
+            *tables(parts, snapshot.as_of, brief=not snapshot.request.all),
+            *process_table(snapshot.process, parts),
+        ),
+        gaps=tuple(dict.fromkeys((*gaps, *snapshot.process.gaps))),
     )
 
 
@@ -129,6 +138,7 @@ def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Findi
     if not parts.install.seen:
         return [_nothing(parts, say), *skew]
     found = [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + skew
+    found += process_told(snapshot.process, parts, say)
     found.sort(key=lambda one: -SEVERITIES.index(one.severity))
     faults = [one for one in found if one.severity != _INFO]
     if any(not CODES[one.code].harmless for one in faults):

@@ -7,6 +7,7 @@ import pytest
 
 from bot.errors import SourceError
 from bot.report import Finding, Report
+from tests.playbooks.scheduler_metrics import GIB, counted, scrape
 from tests.playbooks.tables import table
 from tests.playbooks.world import (
     HANDSHAKE,
@@ -72,6 +73,7 @@ def test_a_card_shows_what_is_given_of_it_and_to_whom(tmp_path: Path) -> None:
         "slots": "2/10",
         "cores used": "30",
         "cores total": "100",
+        "HAMi counts": "",
     }
 
 
@@ -346,3 +348,15 @@ def test_a_hostile_node_name_stays_one_word_of_the_command(tmp_path: Path) -> No
     holder = running("holder", "gpu-2", ("GPU-l", 50000, 0))
     report = why(tmp_path, cluster(small, large, holder, asks))
     assert "gpus --node 'gpu 1; reboot'" in commands(report)
+
+
+# --------------------------------------------------------------------------------- what the scheduler counts
+
+
+def test_a_gpu_that_the_scheduler_counts_for_a_pod_that_is_gone_is_told_first(tmp_path: Path) -> None:
+    path = record(tmp_path, cluster(gpu_node()), metrics=scrape(counted("gone", 8 * GIB)))
+    report = answer("gpus", path, {}, node="gpu-1")
+    assert codes(report) == ["scheduler-ledger-stale", "capacity"]
+    assert cards(report)["GPU-gpu-1"]["HAMi counts"] == "8192"
+    (row,) = table(report, "scheduler's count")
+    assert (row["node"], row["pods hold"], row["only counted"]) == ("gpu-1", "0", "ml/gone")

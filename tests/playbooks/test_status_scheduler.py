@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.report import Report
+from tests.playbooks.scheduler_metrics import GIB, counted, scrape
 from tests.playbooks.status_support import (
     CONFIG,
     ROLE,
@@ -17,7 +19,20 @@ from tests.playbooks.status_support import (
     only,
     without,
 )
-from tests.playbooks.world import EXTENDER, READY, Object, ago, cause, codes, quotes, refused
+from tests.playbooks.tables import table
+from tests.playbooks.world import (
+    EXTENDER,
+    READY,
+    Object,
+    ago,
+    answer,
+    cause,
+    codes,
+    quotes,
+    record,
+    refused,
+    running,
+)
 
 FORBIDDEN = (
     'E1121 04:59:00.000000       1 scheduler.go:100] "Failed" err="nodes \\"gpu-1\\" is forbidden: '
@@ -190,3 +205,51 @@ def test_a_configuration_that_is_no_yaml_is_a_gap(tmp_path: Path) -> None:
     report = ask(tmp_path, objects)
     assert codes(report) == ["healthy"]
     assert [gap.source for gap in report.gaps] == ["kube-scheduler config"]
+
+
+# ------------------------------------------------------------------------------------- what the process tells
+
+
+def process(tmp_path: Path, *extra: Object, **recorded: str) -> Report:
+    return answer("status", record(tmp_path, [*healthy(), *extra], **recorded), {})
+
+
+def test_a_pod_that_only_the_scheduler_counts_is_told_with_the_difference(tmp_path: Path) -> None:
+    holder = running("holder", "gpu-1", ("GPU-gpu-1", 1024, 0))
+    report = process(tmp_path, holder, metrics=scrape(counted("holder", GIB), counted("gone", 8 * GIB)))
+    assert codes(report) == ["scheduler-ledger-stale"]
+    assert "still counts ml/gone (8,192 MiB on 1 GPU of gpu-1), which no live pod holds" in report.verdict
+    assert table(report, "scheduler's count") == [
+        {
+            "node": "gpu-1",
+            "GPUs": "1",
+            "HAMi counts": "9216",
+            "pods hold": "1024",
+            "difference": "8192",
+            "only counted": "ml/gone",
+        }
+    ]
+
+
+def test_a_scheduler_that_counts_what_pods_hold_is_healthy(tmp_path: Path) -> None:
+    holder = running("holder", "gpu-1", ("GPU-gpu-1", 1024, 0))
+    report = process(tmp_path, holder, metrics=scrape(counted("holder", GIB)))
+    assert (codes(report), report.gaps) == (["healthy"], ())
+
+
+def test_a_pod_that_it_counts_on_a_node_that_is_gone_keeps_nobody_out(tmp_path: Path) -> None:
+    line = counted("gone", GIB).replace('node="gpu-1"', 'node="gpu-9"')
+    assert codes(process(tmp_path, metrics=scrape(line))) == ["healthy"]
+
+
+def test_metrics_that_are_another_programs_are_a_gap(tmp_path: Path) -> None:
+    report = process(tmp_path, metrics="go_goroutines 12")
+    assert codes(report) == ["healthy"]
+    assert [one.source for one in report.gaps] == ["scheduler metrics"]
+
+
+def test_a_panic_while_it_answers_is_told_though_nothing_restarted(tmp_path: Path) -> None:
+    line = "2026/11/21 04:59:40 http2: panic serving 127.0.0.1:49194: runtime error: index out of range [1]"
+    report = process(tmp_path, logs=line)
+    assert (codes(report)[0], report.severity) == ("scheduler-panic", "warning")
+    assert "panicked 1 time in 10 min" in report.verdict

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.report import Report
+from tests.playbooks.scheduler_metrics import GIB, counted, scrape
 from tests.playbooks.world import (
     HAMI,
     Object,
@@ -26,19 +27,6 @@ from tests.playbooks.world import (
 )
 
 FULL = "1 1/1 CardInsufficientMemory"
-GIB = 1_073_741_824
-
-
-def counted(name: str, size: int, *, old: bool = False) -> str:
-    """A sample of what the scheduler counts for ml/NAME on the GPU of gpu-1; `old`: as up to 2.6."""
-    if old:
-        metric, labels = "vGPUPodsDeviceAllocated", ("podnamespace", "podname", "nodename", "deviceuuid")
-    else:
-        metric, labels = "hami_vgpu_memory_allocated_bytes", ("namespace", "pod", "node", "device_uuid")
-    text = ",".join(
-        f'{label}="{value}"' for label, value in zip(labels, ("ml", name, "gpu-1", "GPU-gpu-1"), strict=True)
-    )
-    return f'{metric}{{{text},zone="vGPU"}} {float(size):e}'
 
 
 def refused_again(reasons: str = FULL, *, first: float = 3600, last: float = 30, count: int = 12) -> list[Object]:
@@ -50,9 +38,7 @@ def refused_again(reasons: str = FULL, *, first: float = 3600, last: float = 30,
 
 
 def by_metrics(tmp_path: Path, objects: list[Object], *lines: str) -> Report:
-    known = f'hami_gpu_memory_limit_bytes{{device_uuid="GPU-gpu-1",node="gpu-1",zone="vGPU"}} {16 * GIB}'
-    text = "\n".join([known, *lines])
-    return ask(tmp_path, objects, metrics=text)
+    return ask(tmp_path, objects, metrics=scrape(*lines))
 
 
 # ----------------------------------------------------------------------------------------------- by its metrics

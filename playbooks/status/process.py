@@ -1,0 +1,64 @@
+"""The scheduler's process as `status` asks about it: does it count what live pods hold, and did it panic?"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.hami.counted import Counted
+from bot.hami.install import Install
+from bot.hami.ledger import build_ledger
+from bot.hami.rules import NEWEST_READ
+from bot.kube.cluster import seen
+from bot.kube.models import Holder
+from bot.report import Finding, Gap, Table
+from bot.texts import Texts
+from playbooks.gather.scheduler_process import SchedulerProcess, gather_memory, gather_panics, unread, with_ghosts
+from playbooks.gather.scheduling import gather_holders
+from playbooks.playbook import Sources
+from playbooks.rules.ledger import ledger_table
+from playbooks.rules.panics import panics_told
+from playbooks.rules.parts import Parts
+from playbooks.rules.stale import ghosts_told
+
+
+class ProcessSeen(NamedTuple):
+    """The process, and the pods that hold GPUs where its count was read."""
+
+    process: SchedulerProcess
+    held: Sequence[Holder] | Gap
+
+    @property
+    def gaps(self) -> list[Gap]:
+        """What could not be read."""
+        return [*unread(self.process), *([self.held] if isinstance(self.held, Gap) else [])]
+
+
+async def gather_process(sources: Sources, install: Install) -> ProcessSeen:
+    """Its metrics and log, and the pods to hold against them. Never raises."""
+    cluster = sources.cluster
+    memory, panicked = await asyncio.gather(gather_memory(sources, install), gather_panics(cluster, install))
+    held: Sequence[Holder] | Gap = ()
+    if isinstance(memory.counted, Counted):
+        held = await seen("pods", gather_holders(cluster, install.scheduler_name))
+    gaps = tuple(dict.fromkeys((*memory.gaps, *panicked.gaps)))
+    process = await with_ghosts(cluster, memory._replace(panics=panicked.panics, gaps=gaps), held)
+    return ProcessSeen(process, held)
+
+
+def process_told(one: ProcessSeen, parts: Parts, say: Texts) -> list[Finding]:
+    """Panics, and what it counts that no live pod holds."""
+    ghosts = ghosts_told(one.process, parts.install, say, _nodes(parts))
+    return [*panics_told(parts.install, one.process.panics, say), *ghosts]
+
+
+def process_table(one: ProcessSeen, parts: Parts) -> tuple[Table, ...]:
+    """The nodes of whose GPUs it counts another amount than live pods hold."""
+    if isinstance(one.held, Gap):
+        return ()
+    return ledger_table(one.process, build_ledger(one.held, parts.version or NEWEST_READ), _nodes(parts))
+
+
+def _nodes(parts: Parts) -> set[str]:
+    """Those that are there: what is counted on another keeps nobody out."""
+    nodes = parts.components.nodes
+    return set() if isinstance(nodes, Gap) else {one.name for one in nodes}
