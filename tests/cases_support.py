@@ -218,5 +218,6 @@ def ask_cluster(
     playbook = find(verb)
     request = playbook.request(**({"pod": pod} if pod else {}), **values)
     return playbook.diagnose(
-        asyncio.run(playbook.gather(request, Sources(cluster, ports=RecordedPorts(cluster)))), Texts(language)
+        asyncio.run(playbook.gather(request, Sources(cluster, ports=RecordedPorts(cluster), workload_logs=True))),
+        Texts(language),
     )

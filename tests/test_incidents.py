@@ -6,16 +6,8 @@ from tests.cases_support import text_in
 from tests.incidents_support import Incident, incidents, recorded_files
 
 NOT_YET = {
-    "HAMi-1346",
     "HAMi-338",
-    "HAMi-727",
     "HAMi-861",
-    "a1-exit139-after-plugin-restart",
-    "a2-hami-core-lock-hang",
-    "a3-oom-at-hami-limit",
-    "a4-alpine-musl",
-    "a4-cuda-disable-control",
-    "a5-libvgpu-cannot-be-preloaded",
     "e1-cabundle-wrong",
     "e1-fail-closed-failedcreate",
     "e1-namespace-ignored",

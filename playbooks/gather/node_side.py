@@ -1,7 +1,7 @@
 """What the API shows of one node's GPU side: the node, the pods there, and the logs of HAMi's device plugin."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -108,12 +108,15 @@ async def _node(cluster: Cluster, name: str) -> Node:
     return found[0]
 
 
-async def gather_logs(cluster: Cluster, pods: Sequence[Pod]) -> Sequence[LogSeen | Gap]:
-    """The logs of every container of these pods, and of its last run where it was restarted."""
+async def gather_logs(
+    cluster: Cluster, pods: Sequence[Pod], *, only: Collection[str] | None = None
+) -> Sequence[LogSeen | Gap]:
+    """The logs of every container of these pods, or of those named, and of the run before where one was restarted."""
     wanted = [
         LogWanted(pod.namespace, pod.name, status.name, b"", limit_bytes=LOG_BYTES, previous=previous, tail=_LINES)
         for pod in pods
         for status in (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
+        if only is None or status.name in only
         for previous in ((False, True) if status.restart_count else (False,))
     ]
     read = await asyncio.gather(*(seen(_source(one), cluster.log(one)) for one in wanted))

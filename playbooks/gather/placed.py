@@ -20,11 +20,14 @@ from playbooks.playbook import Sources
 
 
 class Placed(NamedTuple):
-    """`own_logs`: the newest lines of the pod's own containers; empty where the settings do not allow to read them."""
+    """`own_logs`: the newest lines of the pod's own GPU containers; None where the settings do not allow to read them.
+
+    What could not be read of them is no gap by itself: it is one only where it would have told something.
+    """
 
     install: InstallSeen
     side: NodeSide
-    own_logs: tuple[LogSeen, ...] = ()
+    own_logs: tuple[LogSeen, ...] | None = None
     own_log_gaps: tuple[Gap, ...] = ()
     plugin_sets: PluginSets | None = None
     """Only read where the node has no device plugin."""
@@ -32,17 +35,21 @@ class Placed(NamedTuple):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         sets = self.plugin_sets.gaps if self.plugin_sets else ()
-        return (*self.install.gaps, *self.side.gaps, *self.own_log_gaps, *sets)
+        return (*self.install.gaps, *self.side.gaps, *sets)
 
 
 def asks_for_devices(pod: Pod) -> bool:
     """Whether any of its containers asks for an extended resource, or HAMi gave it a device."""
-    names = {
-        name
-        for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))
-        for name in (container.resources.limits if container.resources else None) or ()
+    return reserved_node(pod.metadata) != "" or bool(_asking(pod))
+
+
+def _asking(pod: Pod) -> set[str]:
+    """The containers that ask for an extended resource."""
+    return {
+        one.name
+        for one in (*pod.spec.containers, *(pod.spec.init_containers or ()))
+        if any("/" in name for name in (one.resources.limits if one.resources else None) or ())
     }
-    return reserved_node(pod.metadata) != "" or any("/" in name for name in names)
 
 
 async def gather_placed(pod: Pod, sources: Sources) -> Placed | None:
@@ -54,9 +61,11 @@ async def gather_placed(pod: Pod, sources: Sources) -> Placed | None:
         gather_node_side(sources.cluster, pod.spec.node_name, logs=not _runs_well(pod)),
         _own_logs(pod, sources),
     )
-    logs = tuple(one for one in own if isinstance(one, LogSeen))
     bare = pod.status.phase == "Failed" and not side.plugin_pods
     sets = await gather_plugin_sets(sources.cluster) if bare else None
+    if own is None:
+        return Placed(install, side, plugin_sets=sets)
+    logs = tuple(one for one in own if isinstance(one, LogSeen))
     return Placed(install, side, logs, tuple(one for one in own if isinstance(one, Gap)), sets)
 
 
@@ -65,5 +74,5 @@ def _runs_well(pod: Pod) -> bool:
     return pod.status.phase == "Running" and all(one.ready and not one.restart_count for one in statuses)
 
 
-async def _own_logs(pod: Pod, sources: Sources) -> Sequence[LogSeen | Gap]:
-    return await gather_logs(sources.cluster, [pod]) if sources.workload_logs else ()
+async def _own_logs(pod: Pod, sources: Sources) -> Sequence[LogSeen | Gap] | None:
+    return await gather_logs(sources.cluster, [pod], only=_asking(pod)) if sources.workload_logs else None

@@ -7,6 +7,7 @@ from bot.kube.models import Event, Pod
 from bot.report import Finding
 from bot.texts import Texts
 from playbooks.gather.placed import Placed
+from playbooks.rules.inside import inside_faults
 from playbooks.rules.lifecycle import past_scheduling
 from playbooks.rules.refused_devices import refused_causes, refused_more
 from playbooks.rules.start_faults import start_faults
@@ -25,6 +26,8 @@ def after_scheduling(
     if placed is not None and past.code == "allocate-failed":
         causes += refused_causes(past, placed, now, say)
         past = refused_more(past, pod, placed.side, say)
+    elif placed is not None and not causes and past.code != "terminating":
+        causes = inside_faults(pod, placed, now, say)
     if causes and past.code == "running":
         return causes
     return [*causes, past]

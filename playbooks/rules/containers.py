@@ -1,17 +1,34 @@
 """What a pod's containers are doing, as their statuses say it."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
-from bot.kube.models import ContainerStatus, Pod, StateTerminated
+from bot.hami.allocations import Allocation
+from bot.hami.requests import DeviceConfig
+from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
 from bot.kube.times import parse_time
 
 _STARTING = ("ContainerCreating", "PodInitializing", "")
+_WHOLE = 100
 _AGAIN = timedelta(seconds=60)
 """A container that was restarted and runs no longer than this may end as it did before."""
 _OFTEN = 3
 _ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 _SLOW = timedelta(minutes=10)
 """kubelet starts its back-off anew for a container that ran this long."""
+
+
+class Held(NamedTuple):
+    """The pod's containers that ask for NVIDIA's GPUs, and what HAMi gave it of them."""
+
+    containers: Sequence[Container]
+    shares: Sequence[Allocation]
+
+    @property
+    def cores(self) -> bool:
+        """Whether GPU cores are limited: 0 and 100 are no limit to HAMi-core."""
+        return any(0 < one.cores < _WHOLE for one in self.shares)
 
 
 def statuses(pod: Pod) -> list[ContainerStatus]:
@@ -49,3 +66,13 @@ def run_time(ended: StateTerminated) -> timedelta | None:
     if started is None or finished is None or started > finished or started == _ZERO:
         return None
     return finished - started
+
+
+def gpu_containers(pod: Pod, config: DeviceConfig) -> list[Container]:
+    """The containers that ask for NVIDIA's GPUs by HAMi's resources, init containers first."""
+    return [
+        one
+        for one in (*(pod.spec.init_containers or ()), *pod.spec.containers)
+        if one.resources
+        and not {*(one.resources.limits or ()), *(one.resources.requests or ())}.isdisjoint(config.gpus.all)
+    ]

@@ -49,6 +49,7 @@ from playbooks.rules.after_scheduling import after_scheduling
 from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Rank, rank_words
 from playbooks.rules.gaps import capacity_gaps, fit_gaps, other_vendors
+from playbooks.rules.inside import unread_log
 from playbooks.rules.said import placed_since, what_was_said
 
 
@@ -201,7 +202,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         events = () if isinstance(snapshot.events, Gap) else snapshot.events
         findings = after_scheduling(snapshot.subject.pod, events, snapshot.placed, snapshot.taken_at, say)
         findings = findings or [cannot_tell(*_identity(snapshot.wanted, snapshot.subject), [], say)]
-        gaps += snapshot.placed.gaps if snapshot.placed else ()
+        if snapshot.placed:
+            gaps += snapshot.placed.gaps
+            gaps += unread_log(snapshot.subject.pod, snapshot.placed, findings, snapshot.taken_at, say)
     else:
         findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene, say)
         gaps += more

@@ -5,7 +5,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -289,11 +289,18 @@ def cluster(*objects: Object, version: str = "2.10.0") -> list[Object]:
 
 
 def record(
-    folder: Path, objects: Sequence[Object], *, missing: Sequence[str] = (), logs: str = "", metrics: str = ""
+    folder: Path,
+    objects: Sequence[Object],
+    *,
+    missing: Sequence[str] = (),
+    logs: str = "",
+    metrics: str = "",
+    others: Mapping[str, str] | None = None,
 ) -> Path:
     """The objects as a recording: every kind's file is there but the `missing` (by plural).
 
-    `logs` and `metrics` are those of the extender of `scheduler`'s first pod.
+    `logs` and `metrics` are those of the extender of `scheduler`'s first pod; `others` are more logs, by
+    `namespace/pod/container` or `namespace/pod/container.previous`.
     """
     path = folder / "recording"
     if metrics:
@@ -306,6 +313,10 @@ def record(
         if file.removeprefix("objects/").split(".")[0] not in missing:
             items = [one for one in objects if one["kind"] == kind]
             (path / file).write_text(json.dumps({"kind": "List", "items": items}, ensure_ascii=False), encoding="utf-8")
+    for name, text in (others or {}).items():
+        file = path / "logs" / f"{name}.log"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
     if "logs" not in missing:
         for one in objects:
             containers = one.get("spec", {}).get("containers", ()) if one["kind"] == "Pod" else ()

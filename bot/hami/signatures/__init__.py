@@ -19,7 +19,9 @@ from bot.texts import Language
 
 Where = Literal["plugin-log", "monitor-log", "workload-log", "container-message", "kubelet-message", "event-message"]
 """A log, or a text of the API: a runtime about a container's start, kubelet about a pod's admission, an event."""
-_FILES = ("plugin", "kubelet", "start")
+_FILES = ("plugin", "kubelet", "start", "core")
+CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
+"""Before each line of HAMi-core; `4pdvGPU` is its older name."""
 _BOUND = re.compile(r"(>=|<=)(\d+\.\d+(?:\.\d+)?)")
 
 
@@ -33,7 +35,8 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One fault. `match` is a substring, a regular expression where `regex`; `versions` as in `>=2.5 <=2.9` or `all`.
 
-    `example` is a line as it was printed; `source` the threads, or the HAMi version and file, that show it.
+    `core`: the words are HAMi-core's, right behind its header. `example` is a line as it was printed; `source` the
+    threads, or the HAMi version and file, that show it.
     """
 
     id: str
@@ -46,6 +49,13 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zh: Words
     versions: str = "all"
     regex: bool = False
+    core: bool = False
+
+    @property
+    def pattern(self) -> str:
+        """What a text of this fault matches."""
+        words = self.match if self.regex else re.escape(self.match)
+        return f"{CORE_HEADER}(?:{words})" if self.core else words
 
     def words(self, language: Language) -> Words:
         """Its meaning and fix in that language."""
@@ -59,10 +69,14 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hit(NamedTuple):
-    """A signature and the text that it was found in, verbatim: one line of a log."""
+    """A signature and the text that it was found in, verbatim: one line of a log, of a workload's only the words.
+
+    `line` counts from 0.
+    """
 
     signature: Signature
     quote: str
+    line: int = 0
 
 
 def find(where: Where, texts: Iterable[str], version: Version | None = None) -> list[Hit]:
@@ -70,12 +84,12 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
     known = _signatures(where)
     either = _either(where)
     last: dict[str, Hit] = {}
-    for line in texts:
+    for number, line in enumerate(texts):
         if not either.search(line):
             continue
         for one in known:
-            if (_compiled(one.match).search(line) if one.regex else one.match in line) and one.holds_for(version):
-                last[one.id] = Hit(one, line)
+            if (words := _compiled(one.pattern).search(line)) and one.holds_for(version):
+                last[one.id] = Hit(one, words[0] if where == "workload-log" else line, number)
     return [last[one.id] for one in known if one.id in last]
 
 
@@ -94,13 +108,12 @@ def _signatures(where: Where) -> Sequence[Signature]:
 @cache
 def _either(where: Where) -> re.Pattern[str]:
     """Matches a line that holds any of them: most lines hold none."""
-    known = _signatures(where)
-    return re.compile("|".join(f"(?:{one.match if one.regex else re.escape(one.match)})" for one in known) or r"(?!)")
+    return re.compile("|".join(f"(?:{one.pattern})" for one in _signatures(where)) or r"(?!)")
 
 
 @cache
-def _compiled(match: str) -> re.Pattern[str]:
-    return re.compile(match)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
 
 
 def _within(version: Version, sign: str, bound: str) -> bool:

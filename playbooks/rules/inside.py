@@ -1,0 +1,79 @@
+"""What goes wrong inside a GPU container: by its own log first, then by what the API shows of it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bot.hami.allocations import Allocation, counted_allocations
+from bot.hami.nodestate import read_registrations
+from bot.hami.registration import Registration
+from bot.hami.version import Version
+from bot.kube.models import ContainerStatus, Pod
+from bot.report import Finding, Gap
+from bot.texts import Texts
+from playbooks.gather.placed import Placed
+from playbooks.rules.containers import Held, gpu_containers, in_trouble, statuses
+from playbooks.rules.limits import limits_that_cannot_hold
+from playbooks.rules.own_logs import own_log_faults
+from playbooks.rules.segfault import segfaults
+
+_KEEPS_SUFFIX = Version(2, 10, 0)
+"""As this version reads it, the suffix `[template-slot]` of a MIG instance stays on its uuid."""
+_SIGNS = ("hami-core-crash", "limit-not-enforced")
+_TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
+"""Ends of which the container's log says no more."""
+
+
+def inside_faults(pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
+    """The fault that explains most; empty for a container of which nothing bad is known."""
+    held = Held(gpu_containers(pod, placed.install.config), _shares(pod))
+    if told := own_log_faults(pod, placed.own_logs or (), now, say, cores=held.cores):
+        return told
+    if any(in_trouble(one, now) for one in statuses(pod)):
+        return segfaults(pod, held, placed.side.plugin_pods, now, say)
+    return limits_that_cannot_hold(pod, held, say) if _is_limited(held, placed) else []
+
+
+def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datetime, say: Texts) -> list[Gap]:
+    """That a GPU container's log was not read, where it would have told more: the container ran and keeps ending, or
+    shows other signs.
+    """
+    asking = {one.name for one in gpu_containers(pod, placed.install.config)}
+    ends = any(in_trouble(one, now) and _ran(one) for one in statuses(pod) if one.name in asking)
+    if not ends and not any(one.code in _SIGNS for one in findings):
+        return []
+    if placed.own_logs is None:
+        return [Gap("container log", say("gap.own-log"), say("gap.own-log-hint"))]
+    return list(placed.own_log_gaps)
+
+
+def _ran(status: ContainerStatus) -> bool:
+    ended = status.state.terminated or status.last_state.terminated
+    return ended is not None and ended.reason not in _TELLS_ITSELF
+
+
+def _shares(pod: Pod) -> list[Allocation]:
+    """What HAMi gave the pod of GPUs whose limits HAMi-core keeps: a MIG instance keeps its own."""
+    if pod.metadata.annotation("nvidia.com/vgpu-mode") == "mig":
+        return []
+    given = counted_allocations(pod.metadata, _KEEPS_SUFFIX)
+    return [
+        one for container in given or () for one in container if not one.uuid.startswith("MIG-") and "[" not in one.uuid
+    ]
+
+
+def _is_limited(held: Held, placed: Placed) -> bool:
+    """Whether the pod has less than whole GPUs: a whole one needs no limit."""
+    if held.cores or not held.shares:
+        return held.cores
+    node, gpus = placed.side.node, placed.install.config.gpus
+    registered = [] if isinstance(node, Gap) else read_registrations(node)
+    size = {
+        card.uuid: 0 if card.mode == "mig" else card.memory_mib
+        for one in registered
+        if isinstance(one, Registration)
+        for card in one.cards
+    }
+    if all(one.uuid in size for one in held.shares):
+        return any(one.memory_mib < size[one.uuid] for one in held.shares)
+    asked = {name for one in held.containers if one.resources for name in one.resources.limits or ()}
+    return not asked.isdisjoint({gpus.memory, gpus.percentage})

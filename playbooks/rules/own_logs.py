@@ -1,0 +1,98 @@
+"""Faults inside a GPU container by its own log: HAMi-core's words, the dynamic loader's and the CUDA libraries'."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
+from bot.kube.models import ContainerStatus, Pod
+from bot.report import Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.node_side import LogSeen
+from playbooks.rules.containers import in_trouble, statuses
+from playbooks.rules.findings import finding
+from playbooks.rules.signed import log_line
+
+_CORE_LINE = re.compile(CORE_HEADER)
+_INITIALIZED = re.compile(CORE_HEADER + r"Initialized")
+_AMOUNTS = re.compile(r"OOM (\d+) / (\d+)")
+_MIB = 1024 * 1024
+_AFTER = 5
+"""Other threads may print this much behind the last words of a process that waits."""
+_SURE = 3
+"""A wait that is told once or twice is how processes start beside each other."""
+
+
+class _Word(NamedTuple):
+    """A signature found in a log, and what the container of that log is doing."""
+
+    hit: Hit
+    log: LogSeen
+    status: ContainerStatus
+
+
+def own_log_faults(pod: Pod, logs: Sequence[LogSeen], now: datetime, say: Texts, *, cores: bool) -> list[Finding]:
+    """The fault that explains most, by its own words; `cores`: HAMi limits the pod's GPU cores."""
+    by_name = {one.name: one for one in statuses(pod)}
+    words = [
+        _Word(hit, log, by_name[log.container])
+        for log in logs
+        if log.container in by_name and (not log.previous or in_trouble(by_name[log.container], now))
+        for hit in find("workload-log", log.lines)
+    ]
+    order = [one.id for one in signatures()]
+    meant = [one for one in words if _means_it(one, now) and (cores or one.hit.signature.id != "core-host-pid")]
+    meant.sort(key=lambda one: (order.index(one.hit.signature.id), one.log.previous))
+    return [_finding(pod, meant, now, say)] if meant else []
+
+
+def _means_it(word: _Word, now: datetime) -> bool:
+    """Whether the words say what is wrong now: most are harmless in a container that goes on."""
+    after = word.log.lines[word.hit.line + 1 :]
+    match word.hit.signature.code:
+        case "hami-core-crash":
+            return in_trouble(word.status, now)
+        case "hami-core-hang":
+            others = [one for one in after if one.strip() and not _CORE_LINE.search(one)]
+            return len(others) <= _AFTER and not any(map(_INITIALIZED.search, after))
+        case "hami-core-missing":
+            return not any(map(_CORE_LINE.search, after))
+        case _:
+            return True
+
+
+def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Finding:
+    first = words[0]
+    one = first.hit.signature
+    same = [word for word in words if word.hit.signature.code == one.code]
+    proofs: list[Evidence] = [log_line(word.log, word.hit.quote) for word in same]
+    ended = first.status.last_state.terminated or first.status.state.terminated
+    if ended is not None and in_trouble(first.status, now):
+        place = "lastState" if first.status.last_state.terminated else "state"
+        proofs.append(
+            quotes.of_pod(pod, str(ended.exit_code), f"{{.status.containerStatuses[*].{place}.terminated.exitCode}}")
+        )
+    words_for = one.words(say.language)
+    node = pod.spec.node_name
+    means = words_for.means
+    if one.id == "core-oom" and (amounts := _AMOUNTS.search(first.hit.quote)):
+        needed, limit = (int(amount) // _MIB for amount in amounts.groups())
+        means = say("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
+    waits = _count(first) if one.code == "hami-core-hang" else _SURE
+    return finding(
+        one.code,
+        say("in-container.claim", container=first.log.container, node=node or "?", means=means),
+        "confirmed" if waits >= _SURE else "suspected",
+        (node,) if node else (),
+        proofs,
+        severity="warning",
+        actions=(NextAction(words_for.fix, proofs[0].command),),
+    )
+
+
+def _count(word: _Word) -> int:
+    """How many lines of the log hold the words."""
+    pattern = re.compile(word.hit.signature.pattern)
+    return sum(1 for line in word.log.lines if pattern.search(line))

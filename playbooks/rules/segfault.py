@@ -1,0 +1,147 @@
+"""A GPU container that ended with a segmentation fault, and what of the API points at HAMi-core.
+
+HAMi-core is preloaded into every process of the container. Its file on the node is replaced when the device plugin
+starts (HAMi#727, HAMi#753), and some versions crash with several GPUs or NCCL (HAMi#1191, HAMi#1230, HAMi#1479,
+HAMi#1764). Nothing of that proves it: without such a sign a segmentation fault is the program's own.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import NamedTuple
+
+from bot.hami.version import Version, parse_version
+from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
+from bot.kube.times import parse_time
+from bot.report import Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.quotes import kubectl_pod
+from playbooks.rules.containers import Held, in_trouble, run_time, statuses
+from playbooks.rules.findings import finding
+
+SEGFAULT = 139
+_BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=120)
+"""Around the plugin's start: it copies the library at its start, and processes trip over it at their next call."""
+_BACK_OFF = (0, 10, 20, 40, 80, 160, 300, 300)
+"""Seconds that kubelet waits before each restart of a container that keeps ending."""
+_GOOD = Version(2, 8, 3)
+"""HAMi-core 5091a2f: the first without the crashes of NCCL and vLLM."""
+_LIBRARIES = re.compile(r"vllm|sglang|nccl|torch|deepspeed|megatron|tensorrt|trt-?llm|lmdeploy|triton", re.IGNORECASE)
+
+
+class _Crash(NamedTuple):
+    container: Container
+    status: ContainerStatus
+    ended: StateTerminated
+    place: str
+
+
+class _Start(NamedTuple):
+    """A start of the device plugin, as told and as a time; `down_since` is when the run before ended."""
+
+    pod: Pod
+    quote: str
+    at: datetime
+    down_since: datetime
+
+
+class _Library(NamedTuple):
+    """The HAMi whose HAMi-core is on the node, by its device plugin's image."""
+
+    plugin: Pod
+    image: str
+    version: Version
+
+
+def segfaults(pod: Pod, held: Held, plugins: Sequence[Pod], now: datetime, say: Texts) -> list[Finding]:
+    """What points at HAMi-core; `plugins` are HAMi's device plugin on the node."""
+    crash = next(iter(_crashes(pod, held.containers, now)), None)
+    if crash is None or not held.shares:
+        return []
+    library = _library(plugins)
+    restarted = next((one for one in map(_start_of, plugins) if one and _broke(pod, crash, one)), None)
+    prone = len(held.shares) > 1 or _LIBRARIES.search(crash.container.image)
+    if restarted is None and not (prone and library and library.version < _GOOD):
+        return []
+    return [_finding(pod, crash, restarted, library, say)]
+
+
+def _crashes(pod: Pod, containers: Sequence[Container], now: datetime) -> list[_Crash]:
+    by_name = {one.name: one for one in containers}
+    found: list[_Crash] = []
+    for status in statuses(pod):
+        for place, state in (("state", status.state), ("lastState", status.last_state)):
+            ended = state.terminated
+            if ended and ended.exit_code == SEGFAULT and status.name in by_name and in_trouble(status, now):
+                found.append(_Crash(by_name[status.name], status, ended, place))
+    return found
+
+
+def _start_of(plugin: Pod) -> _Start | None:
+    """The last start of the plugin's own container, which copies the library to the node."""
+    for status in plugin.status.container_statuses or ():
+        text = (status.state.running.started_at if status.state.running else None) or ""
+        at = parse_time(text)
+        if at is not None and "monitor" not in status.name:
+            before = status.last_state.terminated
+            down = parse_time(before.finished_at if before else None)
+            return _Start(plugin, text, at, min(down or at, at))
+    return None
+
+
+def _broke(pod: Pod, crash: _Crash, start: _Start) -> bool:
+    """Whether a crash loop of a pod that ran before may have begun with this start."""
+    began = parse_time(pod.status.start_time or pod.metadata.creation_timestamp)
+    if began is None or began >= start.at:
+        return False
+    return any(start.down_since - _BEFORE <= one <= start.at + _AFTER for one in _times(crash))
+
+
+def _times(crash: _Crash) -> list[datetime]:
+    """When it crashed last, and about when first: kubelet tells only the last end of a loop."""
+    last, lasted = parse_time(crash.ended.finished_at), run_time(crash.ended)
+    if last is None:
+        return []
+    again = crash.status.restart_count - (1 if crash.status.state.running else 0)
+    if lasted is None or not 0 < again <= len(_BACK_OFF):
+        return [last]
+    return [last, last - again * lasted - timedelta(seconds=sum(islice(_BACK_OFF, again)))]
+
+
+def _library(plugins: Sequence[Pod]) -> _Library | None:
+    """Which HAMi-core the containers of the node have: it comes with the device plugin's image."""
+    images = ((plugin, one.image, parse_version(one.image)) for plugin in plugins for one in plugin.spec.containers)
+    return next((_Library(plugin, image, version) for plugin, image, version in images if version), None)
+
+
+def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, library: _Library | None, say: Texts) -> Finding:
+    node = pod.spec.node_name
+    path = f"{{.status.containerStatuses[*].{crash.place}.terminated."
+    proofs: list[Evidence] = [quotes.of_pod(pod, str(SEGFAULT), path + "exitCode}")]
+    if crash.ended.finished_at:
+        proofs.append(quotes.of_pod(pod, crash.ended.finished_at, path + "finishedAt}"))
+    if restarted:
+        started = "{.status.containerStatuses[*].state.running.startedAt}"
+        proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
+    if library:
+        proofs.append(quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}"))
+    recreate = NextAction(say("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
+    old = library is not None and library.version < _GOOD
+    step = NextAction(say(f"hami-core-crash.{'upgrade' if old else 'log'}"), kubectl_pod(pod, "get", "-o", "yaml"))
+    which = say("hami-core-crash.version", version=library.version) if library else ""
+    return finding(
+        "hami-core-crash",
+        say(
+            f"hami-core-crash.{'restarted' if restarted else 'known'}",
+            container=crash.container.name,
+            node=node or "?",
+            library=which,
+        ).strip(),
+        "suspected",
+        (node,) if node else (),
+        proofs,
+        severity="warning",
+        actions=(recreate, step) if restarted else (step, recreate),
+    )

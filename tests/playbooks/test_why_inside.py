@@ -1,0 +1,302 @@
+"""GPU containers of placed pods in which HAMi-core crashes, hangs, is missing, is full or cannot hold the limit."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.report import Report
+from tests.playbooks.world import (
+    Object,
+    ago,
+    ask,
+    card,
+    cause,
+    cluster,
+    codes,
+    container,
+    given,
+    gpu,
+    gpu_node,
+    plugin_pod,
+    pod,
+    quotes,
+)
+
+HALF = given("gpu-1", ("GPU-0", 8000, 0))
+WHOLE = given("gpu-1", ("GPU-0", 16384, 100))
+TWO_WHOLE = given("gpu-1", ("GPU-0", 16384, 100), ("GPU-1", 16384, 100))
+CORE = "[HAMI-core {} (pid:1 thread=140 allocator.c:52)]: "
+OOM = CORE.format("ERROR") + "Device 0 OOM 17179869184 / 16777216000"
+WAIT = "[HAMI-core Warn(1:140:multiprocess_memory_limit.c:764)]: Lock shrreg timeout (trial {}/30), owner=4711"
+WAITS = "\n".join(WAIT.format(trial) for trial in (1, 2, 3))
+PRELOAD = "ERROR: ld.so: object '/usr/local/vgpu/libvgpu.so' from /etc/ld.so.preload cannot be preloaded ({}): ignored."
+GONE, SHORT = PRELOAD.format("cannot open shared object file"), PRELOAD.format("file too short")
+
+
+def ended(code: int, finished: float = 30, lasted: float = 9, **fields: object) -> Object:
+    one = {"exitCode": code, "reason": "Error", "startedAt": ago(finished + lasted), "finishedAt": ago(finished)}
+    return {"terminated": one | fields}
+
+
+def looping(code: int, restarts: int = 3, name: str = "main", **times: float) -> Object:
+    """A container in its back-off."""
+    state = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}
+    return {"name": name, "state": state, "lastState": ended(code, **times), "restartCount": restarts}
+
+
+def runs(name: str = "main", **fields: object) -> Object:
+    return {"name": name, "ready": True, "restartCount": 0, "state": {"running": {"startedAt": ago(900)}}} | fields
+
+
+def placed(*statuses: Object, annotations: Object = HALF, age: float = 1000, **fields: object) -> Object:
+    status = {"phase": "Running", "startTime": ago(age), "containerStatuses": list(statuses or [runs()])}
+    return pod(annotations=annotations, nodeName="gpu-1", age=age, status=status, **fields)
+
+
+def plugin(started: float, image: str = "docker.io/projecthami/hami:v2.10.0", **fields: object) -> Object:
+    """HAMi's device plugin of gpu-1, running for so many seconds."""
+    one = plugin_pod("gpu-1")
+    one["spec"]["containers"] = [{"name": "device-plugin", "image": image}]
+    state = {"name": "device-plugin", "ready": True, "state": {"running": {"startedAt": ago(started)}}} | fields
+    one["status"]["containerStatuses"] = [state]
+    return one
+
+
+def asked(tmp_path: Path, one: Object, *others: Object, log: str = "", last: str = "", allowed: bool = True) -> Report:
+    logs = {name: text for name, text in (("ml/wl/main", log), ("ml/wl/main.previous", last)) if text}
+    node = gpu_node("gpu-1", card("GPU-0"), card("GPU-1"))
+    return ask(tmp_path, cluster(one, node, *others), others=logs, settings={"workload_logs": allowed})
+
+
+# ---------------------------------------------------------------------------------------------- by its log
+
+
+@pytest.mark.parametrize("place", ["log", "last"])
+def test_a_container_that_reached_its_own_limit_is_told_with_both_amounts(tmp_path: Path, place: str) -> None:
+    log = f"epoch 1\n{OOM}\ntorch.OutOfMemoryError: CUDA out of memory."
+    report = asked(tmp_path, placed(looping(1)), **{place: log})
+    assert codes(report) == ["gpu-memory-limit", "image-or-start-failure"]
+    assert "would use 16,384 MiB, its limit is 16,000 MiB" in cause(report).claim
+    assert OOM in quotes(report)
+
+
+def test_of_a_user_s_line_only_hami_core_s_words_are_quoted(tmp_path: Path) -> None:
+    report = asked(tmp_path, placed(looping(1)), log=f'{{"token": "hunter2", "text": "{OOM}"}}\n')
+    assert OOM in quotes(report)
+    assert "hunter2" not in str(report)
+
+
+def test_a_program_that_prints_such_words_itself_proves_nothing(tmp_path: Path) -> None:
+    report = asked(tmp_path, placed(looping(1)), log="Device 0 OOM 17179869184 / 16777216000\n")
+    assert codes(report) == ["image-or-start-failure"]
+
+
+def test_a_counter_below_zero_is_a_bug_and_no_limit(tmp_path: Path) -> None:
+    log = OOM.replace("17179869184", "18446744073709027328")
+    report = asked(tmp_path, placed(looping(1)), log=log)
+    assert codes(report)[0] == "gpu-memory-limit"
+    assert "below zero" in cause(report).claim
+
+
+@pytest.mark.parametrize(
+    "after", ["", "\n", "\nGET /healthz 200\n", "\n[HAMI-core Info(1:140:a.c:1)]: Kick dead proc\n"]
+)
+def test_a_log_that_ends_in_waits_for_the_lock_is_a_hang(tmp_path: Path, after: str) -> None:
+    report = asked(tmp_path, placed(), log=f"start\n{WAITS}{after}")
+    assert codes(report) == ["hami-core-hang"]
+    assert cause(report).confidence == "confirmed"
+
+
+def test_a_single_wait_is_only_suspected(tmp_path: Path) -> None:
+    assert cause(asked(tmp_path, placed(), log=WAIT.format(1))).confidence == "suspected"
+
+
+@pytest.mark.parametrize(
+    "after", ["[HAMI-core Msg(1:140:libvgpu.c:900)]: Initialized", "\n".join(f"step {step}" for step in range(20))]
+)
+def test_a_process_that_went_on_after_its_wait_does_not_hang(tmp_path: Path, after: str) -> None:
+    assert codes(asked(tmp_path, placed(), log=f"{WAITS}\n{after}\n")) == ["running"]
+
+
+@pytest.mark.parametrize("line", [GONE, SHORT])
+def test_a_library_that_is_not_loaded_is_missing(tmp_path: Path, line: str) -> None:
+    report = asked(tmp_path, placed(), log=f"{line}\n{line}\nserving on :9000\n")
+    assert codes(report) == ["hami-core-missing"]
+    assert line in quotes(report)
+
+
+def test_a_helper_that_could_not_load_it_does_not_count_where_the_program_did(tmp_path: Path) -> None:
+    log = f"{GONE}\n[HAMI-core Msg(1:140:libvgpu.c:871)]: Initialized\n"
+    assert codes(asked(tmp_path, placed(), log=log)) == ["running"]
+
+
+def test_words_of_a_crash_count_only_in_a_container_that_ended(tmp_path: Path) -> None:
+    line = CORE.format("ERROR") + "Illegal device id: 1627389952\n"
+    assert codes(asked(tmp_path, placed(looping(139)), log=line))[0] == "hami-core-crash"
+    assert codes(asked(tmp_path, placed(), log=line)) == ["running"]
+
+
+def test_a_run_that_is_long_over_says_nothing_about_a_container_that_runs(tmp_path: Path) -> None:
+    again = runs(restartCount=1, lastState=ended(1, finished=960))
+    assert codes(asked(tmp_path, placed(again), log="fine\n", last=OOM)) == ["running"]
+
+
+def test_gpu_devices_that_a_running_container_lost_are_told(tmp_path: Path) -> None:
+    report = asked(tmp_path, placed(), log="Failed to initialize NVML: Unknown Error\n")
+    assert codes(report) == ["gpu-start-failure"]
+    assert "daemon-reload" in cause(report).claim
+
+
+def test_only_the_log_of_the_container_with_the_gpu_is_read(tmp_path: Path) -> None:
+    containers = [container(gpu(memory=8000)), container({}, "sidecar")]
+    one = placed(runs(), looping(1, name="sidecar"), containers=containers)
+    node = gpu_node("gpu-1", card("GPU-0"))
+    logs = {"ml/wl/sidecar": OOM, "ml/wl/main": "fine\n"}
+    report = ask(tmp_path, cluster(one, node), others=logs, settings={"workload_logs": True})
+    assert codes(report) == ["image-or-start-failure"]
+
+
+def test_a_log_that_may_not_be_read_is_a_gap_only_where_it_would_tell_something(tmp_path: Path) -> None:
+    crashing = asked(tmp_path, placed(looping(1)), log=OOM, allowed=False)
+    assert codes(crashing) == ["image-or-start-failure"]
+    assert "container log" in [gap.source for gap in crashing.gaps]
+    assert "workload_logs" in str(crashing.gaps)
+    for well in (placed(), placed(looping(137, reason="OOMKilled"))):
+        assert "container log" not in [gap.source for gap in asked(tmp_path, well, allowed=False).gaps]
+
+
+# -------------------------------------------------------------------------------------- by a segmentation fault
+
+
+@pytest.mark.parametrize(
+    ("times", "restarts", "started"),
+    [({"finished": 66, "lasted": 9}, 3, 130), ({"finished": 60}, 0, 70), ({"finished": 75, "lasted": 80000}, 1, 70)],
+)
+def test_a_crash_with_the_plugin_s_restart_is_hami_core_s(
+    tmp_path: Path, times: dict[str, float], restarts: int, started: float
+) -> None:
+    report = asked(tmp_path, placed(looping(139, restarts, **times)), plugin(started))
+    assert codes(report) == ["hami-core-crash", "image-or-start-failure"]
+    assert cause(report).confidence == "suspected"
+    assert "HAMi 2.10.0" in cause(report).claim
+    assert {"139", ago(started)} <= set(quotes(report))
+
+
+@pytest.mark.parametrize(
+    ("code", "finished", "started", "age"),
+    [(139, 30, 5000, 9000), (139, 30, 40, 35), (1, 30, 40, 9000), (139, 4000, 40, 9000)],
+    ids=["plugin runs for long", "pod is newer than the plugin", "no segmentation fault", "crash long before"],
+)
+def test_a_crash_of_the_program_s_own_is_not_hami_core_s(
+    tmp_path: Path, code: int, finished: float, started: float, age: float
+) -> None:
+    report = asked(tmp_path, placed(looping(code, finished=finished), age=age), plugin(started))
+    assert codes(report) == ["image-or-start-failure"]
+
+
+def test_a_crash_of_a_sidecar_without_gpu_is_not_hami_core_s(tmp_path: Path) -> None:
+    containers = [container(gpu(memory=8000)), container({}, "sidecar")]
+    one = placed(runs(), looping(139, name="sidecar"), containers=containers)
+    assert codes(asked(tmp_path, one, plugin(40))) == ["image-or-start-failure"]
+
+
+@pytest.mark.parametrize(
+    ("image", "annotations", "version", "code"),
+    [
+        ("vllm/vllm-openai:v0.11", HALF, "2.7.0", "hami-core-crash"),
+        ("acme/train:1", TWO_WHOLE, "2.6.0", "hami-core-crash"),
+        ("acme/train:1", WHOLE, "2.6.0", "image-or-start-failure"),
+        ("vllm/vllm-openai:v0.11", TWO_WHOLE, "2.9.0", "image-or-start-failure"),
+    ],
+)
+def test_a_version_that_is_known_to_crash_is_named(
+    tmp_path: Path, image: str, annotations: Object, version: str, code: str
+) -> None:
+    one = placed(looping(139), annotations=annotations)
+    one["spec"]["containers"][0]["image"] = image
+    report = asked(tmp_path, one, plugin(90000, f"projecthami/hami:v{version}"))
+    assert codes(report)[0] == code
+
+
+# ---------------------------------------------------------------------------------------- limits that cannot hold
+
+
+def with_container(annotations: Object = HALF, limits: Object | None = None, **fields: object) -> Object:
+    more = {key: fields.pop(key) for key in ("volumes", "runtimeClassName") if key in fields}
+    return placed(annotations=annotations, containers=[container(limits or gpu(memory=8000), **fields)], **more)
+
+
+def env(name: str, value: str) -> Object:
+    return {"env": [{"name": name, "value": value}]}
+
+
+SOCKET = {
+    "volumes": [{"name": "run", "hostPath": {"path": "/var/run/docker.sock"}}],
+    "volumeMounts": [{"name": "run", "mountPath": "/var/run/docker.sock"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "quote"),
+    [
+        (env("CUDA_DISABLE_CONTROL", "true"), "true"),
+        (env("NVIDIA_VISIBLE_DEVICES", "all"), "all"),
+        (env("CUDA_DEVICE_MEMORY_LIMIT_0", "0"), "0"),
+        (env("CUDA_VISIBLE_DEVICES", "GPU-0"), "GPU-0"),
+        ({"image": "docker.io/library/python:3.12-alpine3.20"}, "docker.io/library/python:3.12-alpine3.20"),
+        ({"image": "registry.acme.io:5000/ocr-musl:3"}, "registry.acme.io:5000/ocr-musl:3"),
+        ({"image": "docker:27-dind"}, "docker:27-dind"),
+        ({"runtimeClassName": "kata-qemu"}, "kata-qemu"),
+        (SOCKET, "/var/run/docker.sock"),
+    ],
+)
+def test_a_limit_that_cannot_hold_is_told_with_what_turns_it_off(tmp_path: Path, fields: Object, quote: str) -> None:
+    report = asked(tmp_path, with_container(**fields))
+    assert codes(report) == ["limit-not-enforced"]
+    assert quote in quotes(report)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        env("CUDA_DISABLE_CONTROL", "false"),
+        env("NVIDIA_VISIBLE_DEVICES", "none"),
+        env("CUDA_VISIBLE_DEVICES", "0"),
+        env("GPU_CORE_UTILIZATION_POLICY", "disable"),
+        {"image": "nvcr.io/nvidia/pytorch:25.08-py3"},
+        {"runtimeClassName": "nvidia"},
+    ],
+)
+def test_what_does_not_touch_the_limit_is_no_fault(tmp_path: Path, fields: Object) -> None:
+    assert codes(asked(tmp_path, with_container(**fields))) == ["running"]
+
+
+def test_a_whole_gpu_needs_no_limit(tmp_path: Path) -> None:
+    one = with_container(WHOLE, gpu(), **env("CUDA_DISABLE_CONTROL", "true"))
+    assert codes(asked(tmp_path, one)) == ["running"]
+
+
+def test_a_core_limit_that_is_turned_off_is_told(tmp_path: Path) -> None:
+    one = with_container(given("gpu-1", ("GPU-0", 16384, 40)), **env("GPU_CORE_UTILIZATION_POLICY", "disable"))
+    assert codes(asked(tmp_path, one)) == ["limit-not-enforced"]
+
+
+@pytest.mark.parametrize("share", [HALF | {"nvidia.com/vgpu-mode": "mig"}, given("gpu-1", ("GPU-0[0-1]", 8000, 14))])
+def test_a_mig_instance_keeps_its_own_limit(tmp_path: Path, share: Object) -> None:
+    one = with_container(share, **env("CUDA_DISABLE_CONTROL", "true"))
+    assert codes(asked(tmp_path, one)) == ["running"]
+
+
+def test_a_sidecar_s_image_does_not_matter(tmp_path: Path) -> None:
+    containers = [container(gpu(memory=8000)), container({}, "proxy", image="alpine:3")]
+    assert codes(asked(tmp_path, placed(runs(), runs("proxy"), containers=containers))) == ["running"]
+
+
+def test_a_crash_is_not_explained_by_a_limit_that_cannot_hold(tmp_path: Path) -> None:
+    one = placed(looping(1), containers=[container(gpu(memory=8000), **env("CUDA_DISABLE_CONTROL", "true"))])
+    assert codes(asked(tmp_path, one)) == ["image-or-start-failure"]
+
+
+def test_without_the_node_a_limit_that_was_asked_for_still_counts(tmp_path: Path) -> None:
+    one = with_container(**env("CUDA_DISABLE_CONTROL", "true"))
+    assert codes(ask(tmp_path, cluster(one), missing=["nodes"])) == ["limit-not-enforced"]
