@@ -7,12 +7,10 @@ from tests.incidents_support import Incident, incidents, recorded_files
 
 NOT_YET = {
     "HAMi-338",
-    "HAMi-861",
     "e1-cabundle-wrong",
     "e1-fail-closed-failedcreate",
     "e1-namespace-ignored",
     "e1-service-without-endpoints",
-    "l1-node-lacks-gpu-label",
 }
 """Incidents whose first finding is not right yet; a name leaves the list with the commit that names its cause."""
 

@@ -1,5 +1,6 @@
 """What the scheduler has of a node's GPUs, over all vendors."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
@@ -18,6 +19,11 @@ from bot.kube.quantities import whole
 CORDON_KEY = "hami.io/device-cordon"
 NODE_KEYS = (CORDON_KEY, *chain.from_iterable(one.node_keys for one in VENDORS))
 """The annotations that bear on registered cards."""
+_NVIDIA_LABELS = ("nvidia.com/gpu.present", "nvidia.com/gpu.product", "nvidia.com/gpu.count")
+"""Set by GPU Feature Discovery and the GPU Operator."""
+_PCI = re.compile(r"^feature\.node\.kubernetes\.io/pci-([0-9a-f]{4}_)?10de(_[0-9a-f_]+)?\.present$")
+"""Set by Node Feature Discovery for a device of NVIDIA's vendor id."""
+_CLOUD_LABELS = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
 _CAPACITIES = frozenset(one.capacity for one in NAMES if one.capacity)
 
 
@@ -72,7 +78,17 @@ def expects_gpus(node: Node, config: DeviceConfig) -> bool:
             or node.metadata.label(key) == value
         ):
             return True
-    return False
+    return nvidia_label(node) != ""
+
+
+def nvidia_label(node: Node) -> str:
+    """The label by which the node is known to have NVIDIA GPUs, empty when none says so."""
+    labels = node.metadata.labels or {}
+    for key in _NVIDIA_LABELS:
+        if labels.get(key, "false") not in ("false", "0", ""):
+            return key
+    pci = (key for key, value in labels.items() if value == "true" and _PCI.match(key))
+    return next(pci, "") or next((key for key in _CLOUD_LABELS if labels.get(key, "").startswith("nvidia")), "")
 
 
 def handshake_of(node: Node) -> Handshake | None:

@@ -12,6 +12,7 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.report import Gap
 from playbooks.gather.lock_owners import gather_owners
+from playbooks.gather.nodes_in_question import Questioned, gather_nodes_in_question
 from playbooks.gather.scheduler_logs import gather_extender_lines
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ghosts
 from playbooks.gather.scheduling import (
@@ -67,6 +68,7 @@ class Scene(NamedTuple):
     said: Said
     lock_owners: Mapping[Named, Pod | Gap | None]
     process: SchedulerProcess
+    questioned: Questioned
     as_of: datetime
 
 
@@ -103,15 +105,16 @@ async def gather_scene(
     cluster = sources.cluster
     capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
     nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
-    owners, said, process = await asyncio.gather(
+    owners, said, process, questioned = await asyncio.gather(
         gather_owners(cluster, nodes, waiting.pods),
         _gather_said(cluster, install, waiting, len(nodes)),
         gather_process(sources, install.install, waiting.pods),
+        gather_nodes_in_question(cluster, None, nodes),
     )
     process = await with_ghosts(cluster, process, capacity.pods)
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
-    return Scene(capacity, said, owners, process, as_of)
+    return Scene(capacity, said, owners, process, questioned, as_of)
 
 
 async def _gather_said(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Said:

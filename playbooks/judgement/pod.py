@@ -12,6 +12,7 @@ from bot.kube.models import Event, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction
 from bot.texts import Texts
+from playbooks.gather.nodes_in_question import Questioned
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
@@ -22,9 +23,9 @@ from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_caus
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import fit_gaps, other_vendors
 from playbooks.rules.locks import Owners
+from playbooks.rules.nodes_at_fault import nodes_at_fault
 from playbooks.rules.said import Said, what_was_said
 from playbooks.rules.stale import disagrees
-from playbooks.rules.unregistered import PluginPods
 
 _MOST_VERDICTS = 300_000
 """Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
@@ -38,7 +39,7 @@ class Surroundings(NamedTuple):
     install: InstallSeen
     world: World
     lock_owners: Owners
-    plugin_pods: PluginPods
+    questioned: Questioned
     process: SchedulerProcess = SchedulerProcess()
     group_words: Sequence[Evidence] = ()
     """What Volcano says of the PodGroup of the one pod in question."""
@@ -126,8 +127,9 @@ def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, ad
     if advise:
         causes += behind(case, causes)
     for cause in causes:
+        found += nodes_at_fault(case, cause, around.questioned, say)
         if cause.text == NODE_UNREGISTERED:
-            found += unregistered.unregistered(case, said, cause, around.plugin_pods, say)
+            found += unregistered.unregistered(case, said, cause, around.questioned.plugin_pods, say)
         else:
             found.append(refusals.refused(case, said, cause, say))
     if too_large := refusals.impossible(case, said, say):
@@ -171,7 +173,7 @@ def _past_the_filter(
         if told is not None:
             return [told]
     blamed = untrusted is not None and untrusted.severity != "info"
-    stale = None if blamed else disagrees(case, said, around.process, around.plugin_pods, say)
+    stale = None if blamed else disagrees(case, said, around.process, around.questioned.plugin_pods, say)
     if stale is not None:
         return [stale, *([untrusted] if untrusted is not None else [])]
     retry = binding.waits_for_retry(case, said, say) if case.request.containers and not blamed else None

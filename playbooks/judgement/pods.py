@@ -39,13 +39,21 @@ def judge_all(
 ) -> tuple[list[Judged], list[Gap]]:
     """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
     said = scene.said
-    judge = Judge(Surroundings(install, world_of(install, scene), scene.lock_owners, {}, scene.process), say)
+    judge = Judge(
+        Surroundings(install, world_of(install, scene), scene.lock_owners, scene.questioned, scene.process), say
+    )
     judged: list[Judged] = []
     for pod in pods:
         name = pod.namespace, pod.name
         about = said_about(pod, said.events.get(name, ()), said.lines.get(name, ()))
         judged.append(Judged(pod, judge.cause(pod, about)))
-    gaps = [*capacity_gaps(install, scene.capacity, undecodable, say), *said.gaps, *scene.process.gaps, *judge.gaps]
+    gaps = [
+        *capacity_gaps(install, scene.capacity, undecodable, say),
+        *said.gaps,
+        *scene.process.gaps,
+        *scene.questioned.gaps,
+        *judge.gaps,
+    ]
     gaps += [one for one in scene.lock_owners.values() if isinstance(one, Gap)]
     if left := sum(1 for one in judged if one.cause is None):
         gaps.append(Gap("fit", say("pending.not-judged", count=left), say("pending.not-judged-hint")))

@@ -1,6 +1,5 @@
 """What a node object says of its GPUs: what the device plugin registered, and what kubelet counts and offers."""
 
-import re
 from typing import NamedTuple
 
 from bot.hami.cards import Card
@@ -9,12 +8,6 @@ from bot.hami.requests import DeviceConfig
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node
 from bot.kube.quantities import whole
-
-_NVIDIA_LABELS = ("nvidia.com/gpu.present", "nvidia.com/gpu.product", "nvidia.com/gpu.count")
-"""Set by GPU Feature Discovery and the GPU Operator."""
-_PCI = re.compile(r"^feature\.node\.kubernetes\.io/pci-([0-9a-f]{4}_)?10de(_[0-9a-f_]+)?\.present$")
-"""Set by Node Feature Discovery for a device of NVIDIA's vendor id."""
-_CLOUD_LABELS = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
 
 
 class NodeGpus(NamedTuple):
@@ -46,13 +39,3 @@ def gpus_of(node: Node, config: DeviceConfig) -> NodeGpus:
         whole((node.status.capacity or {}).get(resource)) or 0,
         kubelet_offers(node, resource),
     )
-
-
-def nvidia_label(node: Node) -> str:
-    """The label by which the node is known to have NVIDIA GPUs, empty when none says so."""
-    labels = node.metadata.labels or {}
-    for key in _NVIDIA_LABELS:
-        if labels.get(key, "false") not in ("false", "0", ""):
-            return key
-    pci = (key for key, value in labels.items() if value == "true" and _PCI.match(key))
-    return next(pci, "") or next((key for key in _CLOUD_LABELS if labels.get(key, "").startswith("nvidia")), "")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from bot.hami.nodestate import nvidia_label
 from bot.kube.models import Node, Pod, Toleration, Workload
 from bot.kube.nodefilter import SELECTOR_TEXT, NodeFilter, Obstacle
 from bot.report import Evidence, Finding, Gap, NextAction
@@ -12,7 +13,7 @@ from playbooks import quotes
 from playbooks.gather.node_side import PluginSets
 from playbooks.quotes import kubectl
 from playbooks.rules.findings import finding
-from playbooks.rules.node_gpus import NodeGpus, nvidia_label
+from playbooks.rules.node_gpus import NodeGpus
 from playbooks.rules.parts import of_object
 from playbooks.rules.signed import in_events, signed
 
@@ -57,6 +58,31 @@ def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> li
             proofs,
             severity="warning",
             actions=[*actions, *see_set(daemon_set, say)],
+        )
+    ]
+
+
+def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[Finding]:
+    """The DaemonSets want a pod on no node at all, because no node has their label."""
+    if isinstance(sets.sets, Gap) or not sets.sets or not nodes:
+        return []
+    if any(one.status.desired_number_scheduled for one in sets.sets):
+        return []
+    kept = [keeps_off(sets.sets, node) for node in nodes]
+    if not all(one and one[1].text == SELECTOR_TEXT for one in kept):
+        return []
+    first = sets.sets[0]
+    claim = say("device-plugin-not-selected.none", selector=selector_of(first) or first.name)
+    proofs = [of_object("DaemonSet", first, "0", "{.status.desiredNumberScheduled}"), selector_proof(first)]
+    return [
+        finding(
+            "device-plugin-not-selected",
+            claim,
+            "confirmed",
+            (),
+            proofs,
+            severity="warning",
+            actions=see_set(first, say),
         )
     ]
 

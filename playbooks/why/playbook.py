@@ -16,19 +16,14 @@ import click
 from bot.errors import SourceError, Troubled, Unusable
 from bot.hami.fit import Verdict
 from bot.hami.logs import lines_about
-from bot.hami.nodestate import expects_gpus
-from bot.hami.registration import kubelet_offers
-from bot.hami.requests import DeviceConfig
-from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, seen
-from bot.kube.models import EVENTS, PODS, Event, Node, Pod
-from bot.kube.nodefilter import obstacle
-from bot.kube.remembered import of_each
+from bot.kube.models import EVENTS, Event, Pod
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Finding, FirstNames, Gap, Report, Sheet, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.lock_owners import gather_owners
+from playbooks.gather.nodes_in_question import Questioned, gather_nodes_in_question
 from playbooks.gather.placed import Placed, gather_placed
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ghosts
@@ -63,8 +58,6 @@ class CandidateRow(NamedTuple):
 
 
 CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
-_USUAL = DeviceConfig()
-_MAX_PLUGIN_NODES = 3
 _MAX_ROWS = 50
 _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-retry")
 """What the scheduler's own figures would prove or refute."""
@@ -77,7 +70,7 @@ class Scene(NamedTuple):
     capacity: Capacity
     log: ExtenderLines
     lock_owners: Mapping[tuple[str, str], Pod | Gap | None]
-    plugin_pods: Mapping[str, Sequence[Pod] | Gap]
+    questioned: Questioned
     group_events: Sequence[Event] | Gap
     process: SchedulerProcess
     as_of: datetime
@@ -155,31 +148,13 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
         gather_process(sources, install.install, [pod]),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
-    owners, plugins, process = await asyncio.gather(
+    owners, questioned, process = await asyncio.gather(
         gather_owners(cluster, nodes, [pod]),
-        _plugin_pods(cluster, pod, nodes),
+        gather_nodes_in_question(cluster, pod, nodes),
         with_ghosts(cluster, process, capacity.pods),
     )
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
-    return Scene(install, capacity, log, owners, plugins, group, process, as_of)
-
-
-async def _plugin_pods(cluster: Cluster, pod: Pod, nodes: Sequence[Node]) -> dict[str, Sequence[Pod] | Gap]:
-    """The device plugin's pods on candidate nodes that should have cards and seem to have none registered."""
-    both = zip(nodes, of_each(cluster.kept, _is_silent, nodes), strict=True)
-    silent = [node.name for node, is_silent in both if is_silent and obstacle(pod, node) is None][:_MAX_PLUGIN_NODES]
-    found = await asyncio.gather(
-        *(
-            seen("device plugin pods", cluster.list(PODS, labels=FIRST.plugin_labels, fields=f"spec.nodeName={name}"))
-            for name in silent
-        )
-    )
-    return dict(zip(silent, found, strict=True))
-
-
-def _is_silent(node: Node) -> bool:
-    silent = node.metadata.annotation(FIRST.names.register) is None or not kubelet_offers(node, FIRST.names.count)
-    return silent and expects_gpus(node, _USUAL)
+    return Scene(install, capacity, log, owners, questioned, group, process, as_of)
 
 
 # ---------------------------------------------------------------------------------------------------- diagnosis
@@ -254,12 +229,8 @@ def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
 def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[list[Finding], list[Table], list[Gap]]:
     """A pod that waits for a node."""
     gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable, say), *scene.log.gaps]
-    gaps += scene.process.gaps
-    gaps += [
-        one
-        for one in (*scene.lock_owners.values(), *scene.plugin_pods.values(), scene.group_events)
-        if isinstance(one, Gap)
-    ]
+    gaps += [*scene.process.gaps, *scene.questioned.gaps]
+    gaps += [one for one in (*scene.lock_owners.values(), scene.group_events) if isinstance(one, Gap)]
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     lines = (
         (scheduler, line)
@@ -268,7 +239,7 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     )
     world = World(scene.capacity, scene.install.install, scene.install.config, scene.as_of)
     group = [] if isinstance(scene.group_events, Gap) else volcano.of_group(scene.group_events)
-    around = Surroundings(scene.install, world, scene.lock_owners, scene.plugin_pods, scene.process, group)
+    around = Surroundings(scene.install, world, scene.lock_owners, scene.questioned, scene.process, group)
     judged = judge(Case(pod, world), said_about(pod, events, lines), around, say)
     if isinstance(scene.process.counted, Gap) and judged.findings[0].code in _OF_MEMORY:
         gaps.append(scene.process.counted)

@@ -1,0 +1,59 @@
+"""What is read of the nodes that would have to hand out GPUs to a waiting pod, and seem not to."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from bot.hami.nodestate import expects_gpus
+from bot.hami.registration import digest, kubelet_offers
+from bot.hami.requests import DeviceConfig
+from bot.hami.vendors import FIRST
+from bot.kube.cluster import Cluster
+from bot.kube.models import Node, Pod
+from bot.kube.nodefilter import obstacle
+from bot.kube.remembered import of_each
+from bot.report import Gap
+from playbooks.gather.node_side import MOST_NODES, NodeSide, PluginSets, gather_node_side, gather_plugin_sets
+
+_USUAL = DeviceConfig()
+
+
+class Questioned(NamedTuple):
+    """The first of these nodes, by name. `sets` is only read where a node has no device plugin, or none has GPUs."""
+
+    sides: Mapping[str, NodeSide]
+    sets: PluginSets | None = None
+
+    @property
+    def plugin_pods(self) -> Mapping[str, Sequence[Pod] | Gap]:
+        return {name: one.pods if isinstance(one.pods, Gap) else one.plugin_pods for name, one in self.sides.items()}
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        sides = (gap for one in self.sides.values() for gap in one.gaps)
+        return (*sides, *(self.sets.gaps if self.sets else ()))
+
+
+async def gather_nodes_in_question(cluster: Cluster, pod: Pod | None, nodes: Sequence[Node]) -> Questioned:
+    """Reads the first nodes that should have GPUs and hand out none or few, of those open to the pod."""
+    both = zip(nodes, of_each(cluster.kept, _in_question, nodes), strict=True)
+    ill = (node for node, is_ill in both if is_ill and (pod is None or obstacle(pod, node) is None))
+    names = [node.name for node in islice(ill, MOST_NODES)]
+    sides = await asyncio.gather(*(gather_node_side(cluster, name, logs=True) for name in names))
+    bare = any(not isinstance(one.pods, Gap) and not one.plugin_pods for one in sides)
+    none = not sides and not any(of_each(cluster.kept, _has_gpus, nodes))
+    sets = await gather_plugin_sets(cluster) if bare or none else None
+    return Questioned(dict(zip(names, sides, strict=True)), sets)
+
+
+def _in_question(node: Node) -> bool:
+    text = node.metadata.annotation(FIRST.names.register)
+    if text is None or not kubelet_offers(node, FIRST.names.count):
+        return expects_gpus(node, _USUAL)
+    cards = digest(FIRST.names, text)
+    return cards is None or not all(healthy for _, healthy, _ in cards.cards)
+
+
+def _has_gpus(node: Node) -> bool:
+    return expects_gpus(node, _USUAL)

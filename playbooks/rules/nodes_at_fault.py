@@ -1,0 +1,51 @@
+"""Nodes that would take a waiting pod if they handed out their GPUs, and why they do not."""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from bot.hami import fit
+from bot.report import Finding, Scope
+from bot.texts import Texts
+from playbooks.gather.nodes_in_question import Questioned
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+from playbooks.rules.causes import Cause, Rank
+from playbooks.rules.node_causes import node_causes
+from playbooks.rules.not_selected import none_selected
+
+_OF_THE_NODE = (fit.NODE_UNREGISTERED, fit.NOT_HEALTHY)
+
+
+def nodes_at_fault(case: Case, cause: Cause, questioned: Questioned, say: Texts) -> list[Finding]:
+    """What is wrong with the nodes that HAMi refuses for this cause; not with those that could not take the pod."""
+    if cause.text not in _OF_THE_NODE:
+        return []
+    if questioned.sets and not questioned.sides and not any(map(case.expects_gpus, case.nodes)):
+        return none_selected(questioned.sets, list(case.nodes.values()), say)
+    if cause.rank >= Rank.BACKGROUND:
+        return []
+    sides = [questioned.sides[name] for name in cause.nodes if name in questioned.sides]
+    able = [one for one in sides if case.if_registered(one.name).fits is not False]
+    found = [one for side in able for one in node_causes(side, questioned.sets, case.config, case.now, say)]
+    return _together(found, say)
+
+
+def _together(found: Sequence[Finding], say: Texts) -> list[Finding]:
+    """One finding for nodes that have the same code and need the same step."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for one in found:
+        step = one.next_actions[0].label if one.next_actions else ""
+        alike.setdefault((one.code, step), []).append(one)
+    return [_one(group, say) for group in alike.values()]
+
+
+def _one(group: Sequence[Finding], say: Texts) -> Finding:
+    first, *others = group
+    if not others:
+        return first
+    more = sorted({node for one in others for node in one.scope.nodes})
+    claim = say("nodes.same", claim=first.claim, nodes=prose.names(say, more))
+    proofs = dict.fromkeys(proof for one in group for proof in one.evidence)
+    scope = Scope(nodes=tuple(sorted({*first.scope.nodes, *more})))
+    return structs.replace(first, claim=claim, scope=scope, evidence=tuple(proofs))
