@@ -7,6 +7,7 @@ from bot.hami.vendors import ANNOTATIONS
 from bot.kube.models import PODS
 from bot.kube.record import record
 from bot.kube.record_logs import MOST_PLUGIN_PODS
+from bot.kube.recordedports import RecordedPorts
 from bot.kube.recording import RecordedCluster
 from tests.kube.samples import a_list, folder, pod
 
@@ -30,7 +31,8 @@ def recorded(tmp_path, pods, logs, wanted=None):
     """The recording of a cluster of these pods, which has these logs, and its summary."""
     there = RecordedCluster.open(folder(tmp_path / "lab", {"objects/pods.json": a_list(*pods), **logs}))
     out = tmp_path / "out"
-    summary = asyncio.run(record(there, out, pod=wanted, server_version="", annotations=ANNOTATIONS))
+    ports = RecordedPorts(there)
+    summary = asyncio.run(record(there, out, pod=wanted, server_version="", annotations=ANNOTATIONS, ports=ports))
     return RecordedCluster.open(out), summary
 
 
@@ -88,3 +90,15 @@ def test_of_environment_variables_the_names_stay_and_the_values_that_hami_reads(
     kept = asyncio.run(again.get(PODS, "trainer-0", "ml")).spec.containers[0].env
     assert [(one.name, one.value) for one in kept] == [("CUDA_DISABLE_CONTROL", "true"), ("LICENSE", "***")]
     assert "CANARY" not in json.dumps(again.read("objects/pods.json").decode())
+
+
+def test_what_the_scheduler_counts_is_recorded(tmp_path):
+    name = "metrics/hami-system/hami-scheduler-0/9395.prom"
+    metrics = {name: b'GPUDeviceMemoryAllocated{deviceuuid="GPU-1"} 1024\n'}
+    again, _ = recorded(tmp_path, [of_hami("hami-scheduler-0", "hami-scheduler", EXTENDER)], metrics)
+    assert {name: again.read(name)} == metrics
+
+
+def test_metrics_that_could_not_be_read_are_a_gap(tmp_path):
+    _, summary = recorded(tmp_path, [of_hami("hami-scheduler-0", "hami-scheduler", EXTENDER)], {})
+    assert "metrics of hami-system/hami-scheduler-0" in [gap.source for gap in summary.gaps]
