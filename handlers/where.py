@@ -16,6 +16,7 @@ from playbooks.playbook import Sources
 if TYPE_CHECKING:
     from bot.kube.live import LiveCluster
     from bot.kube.writer import Writer
+    from bot.settings.schema import Settings
 
 
 class Where(NamedTuple):
@@ -40,12 +41,13 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
     from bot.kube.connect import open_cluster  # noqa: PLC0415
 
     async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
-        yield Sources(cluster, *names, ports=_ports(where, cluster))
+        settings = load_settings(where.config)
+        allowed = settings is not None and settings.workload_logs
+        yield Sources(cluster, *names, ports=_ports(settings, cluster), workload_logs=allowed)
 
 
-def _ports(where: Where, cluster: "LiveCluster") -> PodPorts:
+def _ports(settings: "Settings | None", cluster: "LiveCluster") -> PodPorts:
     """Through the API server, or straight where the settings say so."""
-    settings = load_settings(where.config)
     if settings is None or not settings.profiles.direct:
         return cluster
     from bot.kube.podport import Straight  # noqa: PLC0415  # as below

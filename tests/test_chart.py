@@ -11,7 +11,7 @@ import yaml
 
 from bot.intake import ALERTS_PATH
 from bot.settings import load_settings
-from tests.chart import CHANGING, CHART, PROXYING, Manifest, manifests, of_kind, rendered
+from tests.chart import BOT, CHANGING, CHART, PROXYING, Manifest, granted, manifests, of_kind, rendered
 
 DOCS = CHART.parents[1] / "docs"
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
@@ -22,7 +22,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "everything": {**PROXYING, **POSTGRES, "settings": {"language": "zh"}, "imagePullSecrets": [{"name": "pull"}]}
     | {"slack": {"mode": "http"}, "nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}
     | {"podAnnotations": {"a": "b"}, "affinity": {"nodeAffinity": {}}}
-    | {"networkPolicy": {"enabled": True, "from": [MONITORING]}},
+    | {"networkPolicy": {"enabled": True, "from": [MONITORING]}, "workloadLogs": {"namespaces": ["ml"]}},
 }
 with_each = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
 
@@ -179,6 +179,15 @@ def test_a_network_policy_that_names_nobody_lets_nobody_in() -> None:
 
 def test_without_the_value_there_is_no_network_policy() -> None:
     assert of_kind("NetworkPolicy", manifests()) == []
+
+
+def test_logs_of_workloads_are_read_only_in_the_namespaces_that_the_values_name() -> None:
+    named = manifests({"workloadLogs": {"namespaces": ["ml", "vision"]}})
+    reading = {rule.namespace for rule in granted(named, BOT) if rule.resources == ["pods/log"]}
+    assert reading == {"hami-system", "ml", "vision"}
+    assert environment(named)["HAMI_BOT_WORKLOAD_LOGS"]["value"] == "true"
+    assert {rule.namespace for rule in granted(manifests(), BOT) if rule.resources == ["pods/log"]} == {"hami-system"}
+    assert "HAMI_BOT_WORKLOAD_LOGS" not in environment(manifests())
 
 
 def test_every_value_has_a_use() -> None:

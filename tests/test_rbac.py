@@ -15,13 +15,16 @@ from bot.errors import SourceError
 from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.connect import open_cluster, open_writer
 from bot.kube.leader import Leader
+from bot.report import Report
 from bot.texts import Texts
+from handlers.where import Where, open_sources
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
 from sandbox.apiserver.statuses import Target
 from tests.cases_support import CASES, VERSIONS, questions, scenarios
 from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, granted, manifests
+from tests.incidents_support import INCIDENTS
 from tests.test_change_shell import Cluster, cluster, overdue
 
 OWNERS = ("deploy/none", "rs/none", "sts/none", "ds/none", "job/none")
@@ -79,6 +82,29 @@ def test_every_question_is_answered_with_the_rights_of_a_bot_that_only_reads(ver
     asyncio.run(main())
     assert access.refusals == []
     assert len(access.asked) > 20
+
+
+@pytest.mark.parametrize(("setting", "first"), [("true", "gpu-memory-limit"), ("false", "image-or-start-failure")])
+def test_the_log_of_a_workload_is_read_where_the_setting_and_a_role_of_its_namespace_allow_it(
+    setting: str, first: str, tmp_path: Path
+) -> None:
+    access = Noting(granted(manifests({"workloadLogs": {"namespaces": ["vision"]}}), BOT))
+    config = tmp_path / "kubeconfig"
+    (tmp_path / "settings.yaml").write_text(f"workload_logs: {setting}\n")
+
+    async def main() -> Report:
+        async with ApiServer.from_recording(INCIDENTS / "a3-oom-at-hami-limit" / "recording.tar.gz") as server:
+            server.access = access
+            config.write_text(server.kubeconfig())
+            where = Where(kubeconfig=config, config=tmp_path / "settings.yaml")
+            async with open_sources(where) as sources:
+                asked = find("why").request(pod="vision/segment-train-6b9d4c5884-xgjkg")
+                return find("why").diagnose(await find("why").gather(asked, sources), Texts("en"))
+
+    report = asyncio.run(main())
+    assert report.findings[0].code == first
+    assert access.refusals == []
+    assert ("container log" in [gap.source for gap in report.gaps]) == (setting == "false")
 
 
 def change_everything(here: Cluster, access: Noting) -> None:

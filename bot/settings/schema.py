@@ -354,6 +354,11 @@ class Settings(BaseSettings):
     store: StoreSettings = StoreSettings()
     replicas: int = Field(default=1, ge=1)
     """How many processes of the bot run at once. More than 1 needs PostgreSQL."""
+    workload_logs: bool = False
+    """`true`: `why` also reads the newest lines of the logs of a pod's GPU containers, and quotes only the words of
+    HAMi-core, the loader and the CUDA libraries. Needs `get` on pods/log in the pod's namespace: the chart's
+    `workloadLogs.namespaces`.
+    """
     access: AccessSettings = AccessSettings()
     profiles: ProfileSettings = ProfileSettings()
     oncall: OncallSettings | None = None
