@@ -141,6 +141,11 @@ class Cycle(NamedTuple):
                 found.setdefault(event.code, set()).update(event.nodes)
         return {code: sorted(found[code]) for code in sorted(found, key=lambda one: (-len(found[one]), _order(one)))}
 
+    @property
+    def has_result(self) -> bool:
+        """Whether the log tells what came of the run."""
+        return bool(self.chosen or self.refused or self.none_fit or self.asked_nothing or self.nodes_by_code())
+
     def proof_of(self, code: str) -> LogLine | None:
         """A line that gives this code, the verdict on a node before others."""
         verdicts = (one.line for one in self.refused if code in one.codes)

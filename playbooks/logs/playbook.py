@@ -23,6 +23,7 @@ from bot.kube.times import format_time, parse_time
 from bot.report import SCHEMA, Finding, Gap, NextAction, Report, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf, gather_scheduler_logs
+from playbooks.gather.scheduler_process import PanicLog, gather_panics
 from playbooks.gather.scheduling import InstallSeen, gather_install, install_unread, nothing_read
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
 from playbooks.logs.tables import LINES, ROUTINE, RUNS, UNSAID, tables_of
@@ -31,6 +32,7 @@ from playbooks.rules import prose, runs
 from playbooks.rules.absent import no_such_pod
 from playbooks.rules.findings import finding
 from playbooks.rules.logged import About, Logged, OneLog, namespaces_named, newest_time, read_logs
+from playbooks.rules.panics import panicked_in
 from playbooks.rules.runs import Told
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -60,6 +62,7 @@ class Snapshot(NamedTuple):
     subject: Found | Absent | Gap
     install: InstallSeen
     logs: tuple[LogOf, ...]
+    panics: tuple[PanicLog, ...]
     nodes: list[Node] | Gap
     undecodable: tuple[str, ...]
 
@@ -79,7 +82,9 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     subject, install = await asyncio.gather(_subject(cluster, wanted.subject), gather_install(sources))
     name = subject.pod.name if isinstance(subject, Found) else wanted.subject.name
-    logs = await gather_scheduler_logs(cluster, install.install, name, wanted.since)
+    logs, process = await asyncio.gather(
+        gather_scheduler_logs(cluster, install.install, name, wanted.since), gather_panics(cluster, install.install)
+    )
     if isinstance(subject, Gap) and not logs and install_unread(install):
         raise nothing_read(subject)
     nodes: list[Node] | Gap = []
@@ -94,6 +99,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         subject,
         install,
         tuple(logs),
+        process.panics,
         nodes,
         tuple(cluster.undecodable),
     )
@@ -114,7 +120,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     about = _about(snapshot, pod)
     logged = read_logs(snapshot.logs, about)
     told = _told(snapshot, logged, about, pod, say)
-    findings = [*runs.newest_run(logged, told, say), *runs.by_kubernetes(logged, told, say)]
+    findings = panicked_in(logged.runs, snapshot.panics, say) or runs.newest_run(logged, told, say)
+    findings = [*findings, *runs.by_kubernetes(logged, told, say)]
     findings = findings or [_nothing(snapshot, logged, told, pod, say)]
     if pod:
         full = f"{pod.namespace}/{pod.name}"

@@ -1,5 +1,7 @@
 """A panic of HAMi's extender: inside a request, which kube-scheduler sees as a broken answer, or as its end."""
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from msgspec import structs
@@ -13,9 +15,12 @@ from bot.texts import Texts
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.quotes import kubectl
 from playbooks.rules.findings import finding
+from playbooks.rules.logged import Run
 from playbooks.rules.said import Said
 
 _MAX_SHOWN = 2
+_ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
+"""A panic's time has no fraction of a second; a filter run takes milliseconds."""
 _LONGEST = 300
 
 
@@ -34,6 +39,20 @@ def panicked(said: Said, logs: tuple[PanicLog, ...], say: Texts) -> Finding | No
         return None
     claim = say("scheduler-panic.suspected", why=one_line(said.evidence.quote, 80))
     return finding("scheduler-panic", claim, "suspected", (), [said.evidence], severity="critical")
+
+
+def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
+    """The newest filter run has no result, and the extender panicked in the seconds after it began."""
+    began = runs[-1].cycle.at if runs else None
+    if began is None or runs[-1].cycle.has_result:
+        return []
+    name = runs[-1].log.scheduler.name
+    found = [one for one in _found(logs) if one.log.scheduler.name == name and one.panic.at]
+    near = [one for one in found if one.panic.at and -_ROUNDED <= one.panic.at - began <= _AT_ONCE]
+    if not near:
+        return []
+    told = _told(near, [], say("scheduler-panic.claim", what=_what(near)), say)
+    return [structs.replace(told, confidence="suspected")]  # another pod's run may have begun in that second
 
 
 def panics_told(install: Install, logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:

@@ -72,14 +72,7 @@ def _chosen(logged: Logged, run: Run, told: Told, say: Texts) -> Finding:
     cycle = run.cycle
     if error := cycle.bind_error:
         complaint = lock_complaint(error)
-        code = (
-            "binding-failed"
-            if complaint is None
-            else "node-lock-malformed"
-            if complaint.malformed
-            else "node-lock-held"
-        )
-        told = told if complaint is None or complaint.malformed else told._replace(sure=False)
+        code: Code = "node-lock-malformed" if complaint and complaint.malformed else "binding-failed"
         return _told(code, "bind-failed", run, told, say, logged=logged, why=error)
     if cycle.bound:
         return _told("placed", "bound", run, told._replace(waits=False), say, logged=logged)

@@ -87,7 +87,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The worst first; one finding when everything is well."""
     parts = snapshot.parts
-    gaps = _gaps(snapshot, say)
+    gaps = [*_gaps(snapshot, say), *snapshot.process.gaps]
     findings = _findings(snapshot, gaps, say)
     deployment = parts.install.deployment
     subject = Subject("HAMi", parts.install.namespace, deployment.name if deployment else "")
@@ -104,7 +104,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
             *tables(parts, snapshot.as_of, brief=not snapshot.request.all),
             *process_table(snapshot.process, parts),
         ),
-        gaps=tuple(dict.fromkeys((*gaps, *snapshot.process.gaps))),
+        gaps=tuple(dict.fromkeys(gaps)),
     )
 
 

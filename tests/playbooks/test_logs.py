@@ -97,8 +97,8 @@ def test_a_bind_that_failed_is_told_with_its_lock(tmp_path: Path) -> None:
         line('scheduler.go:1] "Scheduling pod to node" podNamespace="ml" podName="wl" nodeID="gpu-1"'),
         line('scheduler.go:1] "Failed to lock node" err="node gpu-1 has been locked within 5m0s" pod="ml/wl"', 2),
     )
-    assert codes(report)[0] == "node-lock-held"
-    assert cause(report).confidence == "suspected"
+    assert codes(report)[0] == "binding-failed"
+    assert cause(report).confidence == "confirmed"
     assert "it chose gpu-1, but Bind failed: node gpu-1 has been locked" in cause(report).claim
 
 

@@ -1,0 +1,133 @@
+"""Two questions about one cluster never contradict each other: over every recorded cluster and incident."""
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from bot.errors import SourceError
+from bot.kube.recording import RecordedCluster
+from bot.report import Finding, Report
+from tests.cases_support import CASES, VERSIONS, ask_cluster, scenarios
+from tests.incidents_support import incidents, open_incident
+
+OF_THE_INSTALL = ("scheduler-down", "scheduler-no-leader", "scheduler-panic", "scheduler-ledger-stale")
+"""Codes that `why` gives of HAMi itself, and that `status` then has to know."""
+UNKNOWN_TO_HAMI = ("node-unregistered", "handshake-stale", "handshake-deleted")
+PLACED = ("running", "succeeded", "placed")
+REFUSED = ("waiting-for-retry", "kubernetes-filter", "impossible-anywhere", "scheduler-ledger-stale")
+
+
+class Asked(NamedTuple):
+    """A pod of a recorded cluster."""
+
+    recording: str
+    pod: str
+
+    def about(self, verb: str) -> Report | None:
+        """The answer about the pod, or about its cluster; None where the recording is too small for the question."""
+        return _report(self.recording, verb, self.pod if verb in ("why", "logs") else "")
+
+    @property
+    def why(self) -> Finding:
+        report = self.about("why")
+        assert report is not None
+        return report.findings[0]
+
+    def codes(self, verb: str, *, node: str = "", background: bool = True) -> set[str]:
+        """The codes of an answer; of one node where it is named, and only warnings without the background."""
+        report = self.about(verb)
+        findings = report.findings if report else ()
+        kept = (one for one in findings if background or one.severity != "info")
+        return {one.code for one in kept if not node or node in one.scope.nodes}
+
+    def cells(self, verb: str, title: str) -> Iterator[dict[str, str]]:
+        report = self.about(verb)
+        for table in report.tables if report else ():
+            if table.title == title:
+                yield from (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+
+
+@cache
+def _cluster(recording: str) -> RecordedCluster:
+    if recording in VERSIONS:
+        return RecordedCluster.open(CASES / recording / "recording.tar.gz")
+    return open_incident(recording)
+
+
+@cache
+def _report(recording: str, verb: str, pod: str) -> Report | None:
+    words = {"since": "2d"} if verb == "logs" else {}
+    try:
+        return ask_cluster(_cluster(recording), pod, verb=verb, **words)
+    except SourceError:
+        return None
+
+
+EVERY = [
+    *(Asked(one.version, one.pod) for one in scenarios()),
+    *(Asked(one.name, one.pod) for one in incidents() if one.verb == "why"),
+]
+
+
+def of_pods(*codes: str, sure: bool = False) -> list[Asked]:
+    """The pods of which `why` names one of these causes first; `sure`: those where it is proven."""
+    told = [one for one in EVERY if one.why.code in codes and one.why.severity != "info"]
+    return [one for one in told if one.why.confidence == "confirmed" or not sure]
+
+
+def test_pending_names_the_cause_that_why_names() -> None:
+    for one in EVERY:
+        namespace, _, name = one.pod.partition("/")
+        rows = [row for row in one.cells("pending", "pending") if (row["namespace"], row["pod"]) == (namespace, name)]
+        assert {row["cause"] for row in rows} <= {one.why.code}, one
+
+
+def test_a_lock_is_judged_alike_by_why_and_by_nodes() -> None:
+    for one in of_pods("node-lock-held", "node-lock-dangling", "node-lock-malformed"):
+        for node in one.why.scope.nodes:
+            locks = {code for code in one.codes("nodes", node=node) if code.startswith("node-lock-")}
+            assert locks <= {one.why.code}, one
+
+
+def test_status_knows_what_why_proves_about_hami_itself() -> None:
+    for one in of_pods(*OF_THE_INSTALL, sure=True):
+        assert one.why.code in one.codes("status"), one
+
+
+def test_where_why_suspects_hami_itself_status_does_not_swear_that_it_is_healthy() -> None:
+    for one in of_pods(*OF_THE_INSTALL):
+        report = one.about("status")
+        assert ("healthy", "confirmed") not in [(it.code, it.confidence) for it in (report.findings if report else ())]
+
+
+def test_gpus_tells_of_the_ghosts_that_why_blames() -> None:
+    for one in of_pods("scheduler-ledger-stale", sure=True):
+        assert "scheduler-ledger-stale" in one.codes("gpus"), one
+        assert {row["node"] for row in one.cells("gpus", "scheduler's count")} >= set(one.why.scope.nodes), one
+
+
+def test_a_pod_that_only_has_to_be_tried_again_is_refused_by_nothing_else() -> None:
+    for one in (asked for asked in EVERY if asked.why.code == "waiting-for-retry"):
+        assert "scheduler-ledger-stale" not in one.codes("gpus") | one.codes("status"), one
+        for node in one.why.scope.nodes:
+            assert not one.codes("nodes", node=node, background=False) & {*UNKNOWN_TO_HAMI, "node-not-ready"}, one
+
+
+def test_a_node_that_hami_does_not_know_has_no_gpu_that_takes_work() -> None:
+    for one in of_pods(*UNKNOWN_TO_HAMI):
+        for node in one.why.scope.nodes:
+            states = {row["state"] for row in one.cells("gpus", "cards") if row["node"] == node}
+            assert "free" not in states, one
+            assert one.codes("nodes", node=node) & {*UNKNOWN_TO_HAMI, "node-not-ready", "device-plugin-missing"}, one
+
+
+def test_what_the_log_calls_placed_is_not_refused() -> None:
+    for one in EVERY:
+        logged = one.codes("logs", background=False) - {"not-enough-evidence"}
+        assert "placed" not in one.codes("logs") or one.why.code not in REFUSED, one
+        assert one.why.code not in PLACED or not logged, one
+
+
+def test_a_pod_whose_question_made_the_extender_panic_was_not_just_refused() -> None:
+    for one in of_pods("scheduler-panic"):
+        assert one.codes("logs", background=False) <= {"scheduler-panic", "not-enough-evidence"}, one
