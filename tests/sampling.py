@@ -1,8 +1,9 @@
 """`make test` runs a part of each long enumeration, always the same one; `make test-all` then runs the rest.
 
-Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark.sampled(12)` says. A test that
-enumerates in a loop asks for the fixture `sample` and runs what that gives. Of the databases, and of the ways to Slack,
-each case is run on one. Of the examples of a property it tries a fifth, and the rest all of them.
+Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark.sampled(12)` says, none if 0. A test
+that enumerates in a loop asks for the fixture `sample` and runs what that gives. Of the databases, and of the ways to
+Slack, each case is run on one. Tests in a browser are dear: of each of their files, `USUAL` are run. Of the examples of
+a property it tries a fifth, and the rest all of them.
 """
 
 import random
@@ -67,7 +68,8 @@ def _sampled(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     tests: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     most: dict[str, int] = {}
     for item in items:
-        name = item.nodeid.split("[")[0]
+        in_a_browser = "chrome" in getattr(item, "fixturenames", ())
+        name = item.nodeid.split("::" if in_a_browser else "[")[0]
         marker = item.get_closest_marker("sampled")
         most[name] = marker.args[0] if marker else USUAL
         tests[name][_case(item)].append(item)

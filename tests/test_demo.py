@@ -76,6 +76,7 @@ def test_the_browser_gives_the_shells_verdict_and_the_next_step_shows_a_picture(
     in_the_demo(scene)
 
 
+@pytest.mark.sampled(0)
 def test_profiles_are_taken_in_the_browser_with_table_flame_graph_and_files_and_are_compared() -> None:
     async def scene(page: Page, _: Demo) -> None:
         await ask(page, "/hami profile cpu 1s")
@@ -111,6 +112,7 @@ def test_an_alert_posted_as_the_demo_says_opens_a_thread() -> None:
     in_the_demo(scene)
 
 
+@pytest.mark.sampled(0)
 def test_a_mistake_in_the_browser_gets_an_example() -> None:
     async def scene(page: Page, _: Demo) -> None:
         await ask(page, "/hami wy pod")

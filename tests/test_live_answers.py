@@ -44,6 +44,7 @@ async def _why(pod: str, sources: Sources) -> Report:
     return playbook.diagnose(await playbook.gather(playbook.request(pod=pod), sources), Texts("en"))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_live_cluster_gives_the_same_findings_as_its_recording(version: str, tmp_path: Path) -> None:
     pods = [one.pod for one in scenarios() if one.version == version]
@@ -54,6 +55,7 @@ def test_a_live_cluster_gives_the_same_findings_as_its_recording(version: str, t
         ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("resource", FORBIDDEN)
 def test_with_one_resource_forbidden_the_report_still_comes_and_names_the_gap(resource: str, tmp_path: Path) -> None:
     pods = ["ml/s03-card-insufficient-memory", "ml/s25-huge-everywhere", "quota-ns/s08-quota-filter"]

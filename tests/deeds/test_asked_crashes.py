@@ -118,7 +118,7 @@ def test_killed_at_any_write_what_was_asked_is_done_and_answered_once(
 
     async def run() -> int:
         async with a_place(tmp_path) as place:
-            points = sample(crash_points((await _killed(place, case, None)).names), 3)
+            points = sample(crash_points((await _killed(place, case, None)).names), 1)
             _holds(place, case, 1)
             for at, when in points:
                 life = await _killed(place, case, at, when)

@@ -172,7 +172,7 @@ def test_killed_at_any_write_a_change_is_made_once_or_told(
             life, before, _ = await _killed(place, CASES[name], None)
             assert CASES[name].done[1] == "asked" or (place.audited() - before)[CASES[name].done] == 1
             await place.goes_on(LATER_S)
-            points = sample(crash_points(life.names), 2)
+            points = sample(crash_points(life.names), 1)
             for at, when in points:
                 await _one_case(place, CASES[name], at, when)
                 if await place.record():

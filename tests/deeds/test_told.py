@@ -15,6 +15,7 @@ from bot.store.store import RUNNING, TRIES
 from handlers.deeds import NOTHING, TOO_LATE_S, Deed, Kind, Nothing, Taken
 from tests.changes.rig import Killed, When
 from tests.deeds.rig import KEY, Life, Place, a_place, crash_points
+from tests.sampling import Sample
 
 TS = "1795365974.621041"
 HEAP = "profile heap"
@@ -55,7 +56,7 @@ async def _profile(place: Place, life: Life) -> None:
 
 
 def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stays(
-    tmp_path: Path, record_property: Callable[[str, object], None]
+    tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     async def case(place: Place, at: int | None, when: When, away_s: float = 0.0) -> list[str]:
         await place.new_case()
@@ -79,7 +80,7 @@ def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stay
 
     async def run() -> int:
         async with a_place(tmp_path) as place:
-            points = crash_points(await case(place, None, "before"))
+            points = sample(crash_points(await case(place, None, "before")), 3)
             assert "6.22MB in use" in place.answers()[KEY]
             for at, when in points:
                 await case(place, at, when)

@@ -39,6 +39,7 @@ def in_the_browser(folder: Path, scene) -> None:
     asyncio.run(play())
 
 
+@pytest.mark.sampled(0)
 def test_an_alert_opens_a_thread_whose_head_tells_the_story_and_the_digest_shows_a_picture(tmp_path: Path) -> None:
     async def scene(world: World, page: Page) -> None:
         await world.alert("trainer-0", "trainer-3")

@@ -118,7 +118,7 @@ def test_killed_at_any_step_nothing_is_lost_and_nothing_is_told_twice(
         names = await steps_of(ACTS[name][0], new_database(), recording)
         points: list[tuple[int, When]] = [(at, "before") for at, step in enumerate(names) if step in WRITES]
         points.append((len(names) - 1, "after"))
-        chosen = sample(points, 3)
+        chosen = sample(points, 1)
         for at, when in chosen:
             await killed(name, new_database(), recording, at, when)
         return len(chosen)

@@ -133,7 +133,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("moment", "kind"), MOMENTS.values(), ids=MOMENTS)
 def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
     moment: Moment,
@@ -195,7 +195,7 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
     record_property("killed_processes", 1)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["hang", "hang_after"])
 @pytest.mark.parametrize("method", ["files.completeUploadExternal", "chat.postMessage"])
 def test_there_is_one_digest(
