@@ -1,9 +1,10 @@
 """`make test` runs a part of each long enumeration, always the same one; `make test-all` then runs the rest.
 
-Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark.sampled(12)` says, none if 0. A test
-that enumerates in a loop asks for the fixture `sample` and runs what that gives. Of the databases, and of the ways to
-Slack, each case is run on one. Tests in a browser are dear: of each of their files, `USUAL` are run. Of the examples of
-a property it tries a fifth, and the rest all of them.
+Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark.sampled(12)` says. A test that
+enumerates in a loop asks for the fixture `sample` and runs what that gives. A file whose tests are dear, as they start
+a browser, a process or the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run.
+Of the databases, and of the ways to Slack, each case is run on one. Of the examples of a property, a fifth is tried,
+and all of them in the rest.
 """
 
 import random
@@ -41,6 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sampled(most): `make test` runs that many of the test's cases")
+    config.addinivalue_line("markers", "few(most): `make test` runs that many of all cases of the file")
     if not config.getoption("--hypothesis-profile"):
         most = _EXAMPLES[_enumerations(config)]
         settings.register_profile("usual", settings.get_profile("steady"), max_examples=most)
@@ -68,9 +70,9 @@ def _sampled(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     tests: dict[str, dict[str, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     most: dict[str, int] = {}
     for item in items:
-        in_a_browser = "chrome" in getattr(item, "fixturenames", ())
-        name = item.nodeid.split("::" if in_a_browser else "[")[0]
-        marker = item.get_closest_marker("sampled")
+        few, sampled = item.get_closest_marker("few"), item.get_closest_marker("sampled")
+        name = item.nodeid.split("::" if few else "[")[0]
+        marker = few or sampled
         most[name] = marker.args[0] if marker else USUAL
         tests[name][_case(item)].append(item)
     return {

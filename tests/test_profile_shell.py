@@ -19,6 +19,8 @@ from handlers.shell import build_grammar
 from tests.pprof.cases import PROFILES
 from tests.slack.bot import RECORDING
 
+pytestmark = pytest.mark.few(14)
+
 ROOT = Path(__file__).parents[1]
 CPU = str(PROFILES / "before.cpu.pb.gz")
 AFTER = str(PROFILES / "after.cpu.pb.gz")

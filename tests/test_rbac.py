@@ -27,6 +27,8 @@ from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, granted, m
 from tests.incidents_support import INCIDENTS
 from tests.test_change_shell import Cluster, cluster, overdue
 
+pytestmark = pytest.mark.few(5)
+
 OWNERS = ("deploy/none", "rs/none", "sts/none", "ds/none", "job/none")
 """Asked about by name, so that lists of their kind are read."""
 
@@ -70,7 +72,6 @@ async def answer_everything(server: ApiServer, folder: Path, version: str) -> No
                 playbook.diagnose(snapshot, Texts("en"))
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_question_is_answered_with_the_rights_of_a_bot_that_only_reads(version: str, tmp_path: Path) -> None:
     access = Noting(granted(manifests(), BOT))
@@ -137,7 +138,6 @@ async def lead(config: Path) -> None:
                 await Leader(writer, NAMESPACE, "hami-bot", "me").run(end)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("values", [CHANGING, PROXYING], ids=["by patch alone", "with pods/proxy"])
 def test_each_right_of_a_bot_that_changes_is_used_and_no_other_is_asked_for(
     values: dict[str, Any], tmp_path: Path
@@ -152,7 +152,6 @@ def test_each_right_of_a_bot_that_changes_is_used_and_no_other_is_asked_for(
     assert access.unneeded == []
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("values", [CHANGING, PROXYING], ids=["by patch alone", "with pods/proxy"])
 def test_the_dead_man_ends_what_is_overdue_with_rights_of_its_own_all_of_them_needed(
     values: dict[str, Any], tmp_path: Path

@@ -18,6 +18,8 @@ from bot.kube.recording import RecordedCluster
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, ask
 
+pytestmark = pytest.mark.few(16)
+
 ROOT = Path(__file__).parents[1]
 RECORDING = str(CASES / "hami-2.10" / "recording.tar.gz")
 POD = "ml/s03-card-insufficient-memory"
@@ -80,7 +82,6 @@ def test_json_is_the_report_of_the_playbook() -> None:
     assert report["schema"] == "hami-bot.report/v1"
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("env", [{"TZ": "Asia/Shanghai"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONHASHSEED": "7"}])
 def test_the_same_recording_gives_the_same_bytes_whatever_zone_locale_or_hash_seed(env: dict[str, str]) -> None:
     words = ("why", "ml/s06-wrong-gputype", "--recording", RECORDING, "-o", "json", "--lang", "zh")
@@ -119,7 +120,6 @@ def test_the_language_changes_the_prose_and_neither_codes_nor_quotes() -> None:
     assert [one.evidence for one in english.findings] == [one.evidence for one in chinese.findings]
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("lang", [("--lang", "zh"), ("--lang=zh",)])
 def test_a_mistake_is_told_in_the_language_that_is_asked_for(lang: tuple[str, ...]) -> None:
     assert_one_clear_error(hami_bot("wyh", POD, *lang), 2, "\n您是想用 why 吗")
@@ -151,7 +151,6 @@ def test_a_typo_in_the_verb_gets_the_nearest_one_and_an_example() -> None:
     assert_one_clear_error(hami_bot("wyh", POD), 2, "'wyh'", "hami-bot why ml/trainer-0")
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -173,7 +172,6 @@ def test_a_wrong_command_is_told_with_exit_code_2(words: tuple[str, ...]) -> Non
     assert_one_clear_error(hami_bot(*words), 2)
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("verb", "needs", "example"),
     [
@@ -188,7 +186,6 @@ def test_what_a_verb_lacks_is_named_with_an_example(verb: str, needs: str, examp
     assert done.stderr.endswith(f"More: hami-bot help {verb}\n")
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["kind: Deployment\nmetadata: {name: x}", "a: [", "", "kind: Pod\nspec: 7"])
 def test_a_manifest_that_is_no_pod_is_told_with_exit_code_2(text: str) -> None:
     assert_one_clear_error(hami_bot("fit", "-f", "-", "--recording", RECORDING, stdin=text), 2)
@@ -269,7 +266,6 @@ def test_the_environment_counts_before_the_file(tmp_path: Path) -> None:
     assert "WARNING" in done.stdout
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("text", ["langage: en", "clusters: {lab: {kubeconfg: x}}", "language: fr", "- a", "a: ["])
 def test_a_wrong_settings_file_names_the_key(text: str, tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"

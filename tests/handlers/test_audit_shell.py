@@ -8,11 +8,14 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 from sqlalchemy import update
 
 from bot.store import Store, open_store
 from bot.store.tables import audit
 from tests.stores import NewDatabase
+
+pytestmark = pytest.mark.few(3)
 
 ROOT = Path(__file__).parents[2]
 

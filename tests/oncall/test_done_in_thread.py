@@ -24,6 +24,8 @@ from tests.oncall.test_summary import ADA
 from tests.slack import changing, test_profiles
 from tests.slack.outbox_support import ONCALL
 
+pytestmark = pytest.mark.few(3)
+
 GIVEN = OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN))
 MADE = News("change-asked", ADA.user, "verbosity 5 for 30m because it hangs")
 TAKEN = News("profile-taken", ADA.user, "cpu http://hami-system/hami-scheduler-0:6060 30s")

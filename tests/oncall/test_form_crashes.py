@@ -28,6 +28,8 @@ from tests.sampling import Sample
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
 
+pytestmark = pytest.mark.few(2)
+
 ADA = "U0ADA00001"
 FORMS: dict[str, tuple[dict[str, str], Turn]] = {
     "note": ({"text": "isn't up: rebooted gpu-7"}, "noted"),

@@ -16,6 +16,8 @@ from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample
 from tests.stores import NewDatabase
 
+pytestmark = pytest.mark.few(2)
+
 WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put", "add", "reconsider"})
 NOISE = (read_route(['alertname="Noise"'], ""),)
 HEARD = [pending(0), pending(3)]

@@ -32,12 +32,11 @@ from tests.oncall.pagers import (
 from tests.oncall.rig import TERMS, Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 
+pytestmark = pytest.mark.few(12)
+
 NAMES = {"pagerduty": "PagerDuty", "opsgenie": "Opsgenie", "webhook": "webhook"}
 
-
-def each_pager(test: Callable[..., None]) -> Any:
-    """`make test` takes one of them for each test."""
-    return pytest.mark.sampled(1)(pytest.mark.parametrize("name", NAMES)(test))
+each_pager = pytest.mark.parametrize("name", NAMES)
 
 
 class Paged:
@@ -168,7 +167,6 @@ def test_who_does_it_at_the_pager_has_done_it_in_slack_once_and_the_other_pager_
     play(database, tmp_path, scene, "pagerduty", "opsgenie")
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("key", ["0badcafe", "{id}.2", "{id}.", "", "x" * 500])
 def test_what_is_heard_of_another_page_changes_nothing(key: str, tmp_path: Path) -> None:
     async def scene(one: Paged) -> None:
@@ -217,7 +215,6 @@ def test_what_was_acknowledged_before_the_pager_could_be_reached_rings_nobody(tm
     play(f"sqlite:///{tmp_path}/one.db", tmp_path, scene, "pagerduty")
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("status", "tries"), [(400, 1), (422, 1), (401, 2), (403, 2), (429, 2), (500, 2), (302, 1)])
 def test_a_refusal_is_told_and_what_may_pass_is_tried_again(status: int, tries: int, tmp_path: Path) -> None:
     async def run() -> None:

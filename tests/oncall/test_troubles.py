@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from bot.main import Limits, running
 from bot.settings.schema import AccessSettings, OncallSettings
@@ -20,6 +21,8 @@ from sandbox.slack import Fault, Seed, SlackServer
 from tests.oncall.bot import BEARER, CHANNEL, GIVEN, ROOM, webhook
 from tests.slack.bot import recorded, settings
 from tests.slack.outbox_support import ADA, BUDGET, GENERAL, seed
+
+pytestmark = pytest.mark.few(6)
 
 ELSEWHERE = AccessSettings(channels=(GENERAL,))
 ROTA = GIVEN.model_copy(update={"rota": (ADA,)})

@@ -22,6 +22,8 @@ from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, r
 from tests.slack.test_bot_deliveries import later, sent
 from tests.slack.test_surfaces import button, text_of
 
+pytestmark = pytest.mark.few(10)
+
 MODES = ["socket", "http"]
 LOOKING = "Looking at the cluster"
 QUICK = Limits(answer_s=0.3)

@@ -11,6 +11,8 @@ import pytest
 from sandbox.slack import App, Fault, Seed, SlackServer
 from tests.slack.bot import a_process, environment
 
+pytestmark = pytest.mark.few(4)
+
 SECRETS = ("bot_token", "app_token", "signing_secret")
 
 
@@ -56,7 +58,6 @@ def test_a_revoked_bot_token_is_named(tmp_path: Path) -> None:
     assert "Install the app" in got.said
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("token", "word"), [("xapp-1-wrong", "invalid_auth"), ("bot", "not_allowed_token_type")])
 def test_a_wrong_app_token_is_named(tmp_path: Path, token: str, word: str) -> None:
     async def run() -> Ended:
@@ -85,7 +86,6 @@ def test_without_tokens_it_says_which_settings_are_missing(tmp_path: Path) -> No
     assert "HAMI_BOT_SLACK__BOT_TOKEN" in got.said
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("over", "told"),
     [
@@ -129,7 +129,6 @@ def test_a_store_that_is_no_database_is_named(tmp_path: Path) -> None:
     assert "damaged" in got.said
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["outage", "status", "html"])
 def test_a_slack_that_is_down_is_named(tmp_path: Path, kind: str) -> None:
     got = started(tmp_path, fault=Fault(kind, where="^api/", times=None))

@@ -31,6 +31,8 @@ from tests.slack.changing import (
     text_of,
 )
 
+pytestmark = pytest.mark.few(10)
+
 
 @pytest.fixture(params=["socket", "http"])
 def mode(request: pytest.FixtureRequest) -> Mode:

@@ -87,7 +87,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(new_data
     asyncio.run(main())
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(0)
 def test_killed_while_it_looks_what_became_of_a_message(new_database: NewDatabase):
     async def main() -> None:
         async with some_lives() as lives:

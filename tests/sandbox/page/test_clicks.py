@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from tests.sandbox.page.support import CHANNEL, Chrome
+
+pytestmark = pytest.mark.few(2)
 
 AT_CHANNEL = f"#/c/{CHANNEL}"
 GENERAL = "C0GENERAL1"

@@ -1,7 +1,11 @@
 """Writing, commands and their errors, completion, threads, the status line, the places."""
 
+import pytest
+
 from sandbox.slack.clock import VirtualClock
 from tests.sandbox.page.support import CHANNEL, Chrome
+
+pytestmark = pytest.mark.few(6)
 
 AT_CHANNEL = f"#/c/{CHANNEL}"
 

@@ -6,6 +6,8 @@ from sandbox.slack.seed import Person, Room
 from tests.sandbox.page.samples import EVERY_BLOCK, HOSTILE, LONG, NODES, mrkdwn, option, plain
 from tests.sandbox.page.support import CHANNEL, Chrome, SlackServer
 
+pytestmark = pytest.mark.few(6)
+
 AT_CHANNEL = f"#/c/{CHANNEL}"
 ADA = "U0ADA00001"
 PIXEL = bytes.fromhex(

@@ -9,6 +9,8 @@ import pytest
 from tests.sandbox.page.samples import HOSTILE
 from tests.sandbox.page.support import Chrome
 
+pytestmark = pytest.mark.few(4)
+
 
 def parsed(chrome: Chrome, module: str, function: str, *arguments: Any) -> Any:
     found: list[Any] = []

@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests.sandbox.page.samples import EVERY_INPUT, NODES, mrkdwn, plain
 from tests.sandbox.page.support import CHANNEL, Chrome
+
+pytestmark = pytest.mark.few(4)
 
 AT_CHANNEL = f"#/c/{CHANNEL}"
 
