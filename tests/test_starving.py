@@ -102,7 +102,7 @@ def memory_of(pid: int, what: str) -> int:
 
 def test_the_probes_answer_while_300_connections_are_slow_and_100_bodies_half_sent(tmp_path: Path) -> None:
     async def play() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             told = environment(tmp_path, slack, slack__mode="http", slack__signing_secret=slack.signing_secret)
             del told["HAMI_BOT_SLACK__APP_TOKEN"]
             async with a_process(told) as process:

@@ -12,12 +12,12 @@ import aiohttp
 from pydantic import SecretStr
 
 from bot.kube.recording import RecordedCluster
-from bot.main import Limits, running
+from bot.main import running
 from bot.settings.schema import ClusterSettings, OncallSettings
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from tests.oncall.rig import text
-from tests.slack.bot import settings
+from tests.slack.bot import PATIENT, settings
 from tests.slack.changing import sent
 
 CHANNEL, ROOM = "C0GPUONC01", "gpu-oncall"
@@ -115,6 +115,6 @@ async def a_world(
 
     async with SlackServer(deadline_s=60) as slack, aiohttp.ClientSession() as session:
         wanted = settings(slack, folder).model_copy(update={"oncall": given, "clusters": dict(clusters)})
-        limits = Limits(oncall=0.05)
+        limits = PATIENT._replace(oncall=0.05)
         async with running(wanted, wanted.slack, recorded, limits) as url:
             yield World(slack, url, session)

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from bot.intake import ALERTS_PATH
-from bot.main import Limits, running
+from bot.main import running
 from bot.pagerhooks import PAGERDUTY_PATH
 from bot.settings.paging import PagerDutyPaging, PagingSettings
 from bot.settings.schema import HttpSettings, OncallSettings
@@ -25,10 +25,10 @@ from tests.chart import manifests, of_kind
 from tests.oncall.bot import BEARER, GIVEN, ROOM, webhook
 from tests.oncall.pagers import ROUTING_KEY, SIGNING, Pagers, pagerduty_posts, signed
 from tests.oncall.rig import text
-from tests.slack.bot import recorded, settings
+from tests.slack.bot import PATIENT, recorded, settings
 from tests.slack.test_change_outages import free_port, readiness
 
-LIMITS = Limits(oncall=0.05, pace=Pace(pass_s=0.1))
+LIMITS = PATIENT._replace(oncall=0.05, pace=Pace(pass_s=0.1))
 CRITICAL = webhook("trainer-0", severity="critical")
 
 
@@ -86,7 +86,7 @@ async def shown(slack: SlackServer) -> dict[str, Any]:
 @pytest.mark.parametrize("fault", [Fault("outage"), Fault("error", "auth.test", times=None, error="accesslimited")])
 def test_alerts_are_kept_while_slack_cannot_be_reached_and_shown_when_it_is_back(tmp_path: Path, fault: Fault) -> None:
     async def run() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             slack.faults.append(fault)
             async with starting(slack, tmp_path) as bot:
                 assert await bot.posted(ALERTS_PATH, CRITICAL, {}) == 401
@@ -103,7 +103,7 @@ def test_alerts_are_kept_while_slack_cannot_be_reached_and_shown_when_it_is_back
 
 def test_an_alert_that_was_kept_outlives_a_bot_that_never_reached_slack(tmp_path: Path) -> None:
     async def run() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             fault = slack.faults.append(Fault("outage"))
             async with starting(slack, tmp_path) as bot:
                 assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
@@ -117,7 +117,7 @@ def test_an_alert_that_was_kept_outlives_a_bot_that_never_reached_slack(tmp_path
 def test_pagers_ring_and_are_heard_while_slack_cannot_be_reached(tmp_path: Path) -> None:
     async def run() -> None:
         pagers = Pagers()
-        async with asyncio.timeout(180), SlackServer() as slack, pagers.served:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack, pagers.served:
             fault = slack.faults.append(Fault("outage"))
             duty = PagerDutyPaging(
                 routing_key=SecretStr(ROUTING_KEY), webhook_secret=SecretStr(SIGNING), url=pagers.served.url
@@ -138,7 +138,7 @@ def test_pagers_ring_and_are_heard_while_slack_cannot_be_reached(tmp_path: Path)
 
 def test_a_token_that_slack_refuses_ends_the_start_also_where_alerts_are_taken(tmp_path: Path) -> None:
     async def run() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             slack.faults.append(Fault("revoked"))
             with pytest.raises(WrongInstall, match="token_revoked"):
                 await Starting(slack, tmp_path, GIVEN).run()
@@ -148,7 +148,7 @@ def test_a_token_that_slack_refuses_ends_the_start_also_where_alerts_are_taken(t
 
 def test_the_log_says_once_that_slack_is_out_of_reach(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def run() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             slack.faults.append(Fault("status", "auth.test", times=None))
             async with starting(slack, tmp_path):
                 await slack.wait_for(lambda: len(slack.journal.of("api", "auth.test")) > 8)

@@ -13,13 +13,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from bot.main import Limits, running
+from bot.main import running
 from bot.settings.schema import AccessSettings, OncallSettings
 from bot.texts import Texts
 from bot.troubles import Facts, judge
 from sandbox.slack import Fault, Seed, SlackServer
 from tests.oncall.bot import BEARER, CHANNEL, GIVEN, ROOM, webhook
-from tests.slack.bot import recorded, settings
+from tests.slack.bot import PATIENT, recorded, settings
 from tests.slack.outbox_support import ADA, BUDGET, GENERAL, seed
 
 pytestmark = pytest.mark.few(6)
@@ -41,7 +41,7 @@ class World:
     @asynccontextmanager
     async def bot(self, oncall: OncallSettings = GIVEN, access: AccessSettings = ELSEWHERE) -> AsyncGenerator[None]:
         wanted = settings(self.slack, self.folder).model_copy(update={"oncall": oncall, "access": access})
-        limits = Limits(oncall=0.05, look_s=0.02, now=lambda: time.time() + self.ahead_s)
+        limits = PATIENT._replace(oncall=0.05, look_s=0.02, now=lambda: time.time() + self.ahead_s)
         async with (
             running(wanted, wanted.slack, recorded, limits) as self.address,
             aiohttp.ClientSession() as self.session,
@@ -84,7 +84,7 @@ class World:
 
 def played(folder: Path, scene: Callable[[World], Awaitable[None]], begin: Seed | None = None) -> None:
     async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(seed=begin or seed()) as slack:
+        async with asyncio.timeout(180), SlackServer(seed=begin or seed(), deadline_s=60) as slack:
             await scene(World(slack, folder))
 
     asyncio.run(play())

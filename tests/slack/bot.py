@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import SecretStr
 
 from bot.kube.recording import RecordedCluster
-from bot.main import AS_USUAL, Limits, running
+from bot.main import Limits, running
 from bot.settings.schema import HttpSettings, Settings, SlackSettings, StoreSettings
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
@@ -23,6 +23,9 @@ POD = "s03-card-insufficient-memory"
 VERDICT: str = json.loads((RECORDING.parent / "answers.json").read_text())[f"why ml/{POD}"]["verdict"]
 
 Mode = Literal["socket", "http"]
+
+PATIENT = Limits(deed_s=60)
+"""On a busy machine the store may take longer than a person waits."""
 
 
 class Here(NamedTuple):
@@ -106,7 +109,7 @@ async def a_bot(
     *,
     opener=recorded,
     slack: SlackServer | None = None,
-    limits: Limits = AS_USUAL,
+    limits: Limits = PATIENT,
 ):
     """A bot that is connected to a workspace, both gone at the end."""
     async with (
@@ -117,7 +120,7 @@ async def a_bot(
 
 
 @asynccontextmanager
-async def connected(server: SlackServer, folder: Path, mode: Mode = "socket", opener=recorded, limits=AS_USUAL):
+async def connected(server: SlackServer, folder: Path, mode: Mode = "socket", opener=recorded, limits=PATIENT):
     """A bot that is connected to this workspace; its own address."""
     wanted = settings(server, folder, mode)
     async with running(wanted, wanted.slack, opener, limits) as address:

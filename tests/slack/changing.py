@@ -21,7 +21,7 @@ from bot.changes.record import KEY
 from bot.kube.connect import open_cluster, open_writer
 from bot.kube.serverclock import ServerClock
 from bot.kube.writer import Writer
-from bot.main import Limits, running
+from bot.main import running
 from bot.settings.schema import AccessSettings, HttpSettings, OncallSettings
 from bot.texts import Language
 from handlers.changes.lead import Pace
@@ -32,7 +32,7 @@ from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of
-from tests.slack.bot import RECORDING, Mode, settings
+from tests.slack.bot import PATIENT, RECORDING, Mode, settings
 from tests.slack.test_bot_deliveries import sent
 
 ROOM = "gpu-oncall"
@@ -277,7 +277,7 @@ async def a_bot(
     wanted = settings(world.slack, world.folder, mode).model_copy(
         update={"access": access, "http": HttpSettings(bind=bind), "oncall": oncall, "language": language}
     )
-    limits = Limits(now=world.now, pace=Pace(pass_s=0.5, again_s=0.2))
+    limits = PATIENT._replace(now=world.now, pace=Pace(pass_s=0.5, again_s=0.2))
     async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture), usual=usual) as address:
         if mode == "http":
             world.slack.delivery, world.slack.request_url = "http", f"{address}/slack/events"

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from bot.errors import SourceError
-from bot.main import AS_USUAL, Limits, running
+from bot.main import Limits, running
 from bot.settings.schema import ClusterSettings
 from bot.slack.render.buttons import EVERYTHING
 from handlers.inbox import AT_ONCE
 from playbooks.playbook import Sources
 from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
-from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded, settings
+from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded, settings
 from tests.slack.test_bot_deliveries import later, sent
 from tests.slack.test_surfaces import button, text_of
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.few(10)
 
 MODES = ["socket", "http"]
 LOOKING = "Looking at the cluster"
-QUICK = Limits(answer_s=0.3)
+QUICK = PATIENT._replace(answer_s=0.3)
 OUTSIDE = replace(Seed(), channels=tuple(replace(one, with_app=one.name != "gpu-oncall") for one in Seed().channels))
 
 
@@ -41,7 +41,7 @@ def played(
     *,
     mode: Mode = "socket",
     opener=recorded,
-    limits: Limits = AS_USUAL,
+    limits: Limits = PATIENT,
     slack: Callable[[], SlackServer] = SlackServer,
 ) -> None:
     async def play() -> None:
@@ -91,9 +91,9 @@ def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Pa
     first, second = Gated(), Gated()
 
     async def play() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             names = [f"question-{number}" for number in range(AT_ONCE + 3)]
-            async with connected(slack, tmp_path, opener=first.opener, limits=Limits(drain_s=0.1)):
+            async with connected(slack, tmp_path, opener=first.opener, limits=PATIENT._replace(drain_s=0.1)):
                 for name in names:
                     await slack.command("ada", "gpu-oncall", f"why ml/{name}")
             async with connected(slack, tmp_path, opener=second.opener):
@@ -187,10 +187,10 @@ def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Pat
             yield sources
 
     async def play() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             clusters = {"far": ClusterSettings(), "near": ClusterSettings()}
             wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
-            async with running(wanted, wanted.slack, opener, Limits(answer_s=3)):
+            async with running(wanted, wanted.slack, opener, PATIENT._replace(answer_s=3)):
                 await slack.command("ada", "gpu-oncall", f"why {POD} --cluster far")
                 await hanging.wait()
                 await slack.command("grace", "gpu-oncall", f"why {POD} --cluster near")
@@ -262,7 +262,7 @@ def test_an_answer_that_can_be_shown_nowhere_in_the_channel_is_a_direct_message(
         await here.slack.command("ada", "gpu-oncall", f"why {POD}")
         await here.slack.wait_for(channel=here.slack.dm("ada"), containing=VERDICT)
 
-    played(tmp_path, scene, slack=lambda: SlackServer(seed=OUTSIDE))
+    played(tmp_path, scene, slack=lambda: SlackServer(seed=OUTSIDE, deadline_s=60))
 
 
 def test_post_to_channel_works_where_the_bot_is_no_member(tmp_path: Path, mode: Mode) -> None:
@@ -276,7 +276,7 @@ def test_post_to_channel_works_where_the_bot_is_no_member(tmp_path: Path, mode: 
         await here.slack.click("grace", button(posted, "ask:"), channel="gpu-oncall", message_ts=posted["ts"])
         await here.slack.wait_for(lambda: len(here.slack.messages("gpu-oncall", "linus", posted["ts"])) > 1)
 
-    played(tmp_path, scene, mode=mode, slack=lambda: SlackServer(seed=OUTSIDE))
+    played(tmp_path, scene, mode=mode, slack=lambda: SlackServer(seed=OUTSIDE, deadline_s=60))
 
 
 @pytest.mark.parametrize("kind", ["hang", "reset", "rate_limited"])
@@ -287,7 +287,7 @@ def test_a_receipt_that_cannot_be_given_does_not_hold_up_the_answer(tmp_path: Pa
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts, seconds=8)
         here.slack.faults.clear()
 
-    played(tmp_path, scene, limits=Limits(drain_s=0.2))
+    played(tmp_path, scene, limits=PATIENT._replace(drain_s=0.2))
 
 
 # ------------------------------------------------------------------------------------------ meanwhile
@@ -352,7 +352,7 @@ def test_progress_repeats_nobodys_mention(tmp_path: Path) -> None:
         assert "<" not in told["text"]
 
     cluster = Gated()
-    played(tmp_path, scene, opener=cluster.opener, limits=Limits(drain_s=0.1))
+    played(tmp_path, scene, opener=cluster.opener, limits=PATIENT._replace(drain_s=0.1))
 
 
 def test_a_progress_whose_fate_is_unknown_is_replaced_and_not_doubled(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 
 def played(tmp_path: Path, mode: Mode, scene: Scene, seed: Seed | None = None) -> None:
     async def play() -> None:
-        async with asyncio.timeout(180), a_bot(tmp_path, mode, slack=SlackServer(seed=seed)) as here:
+        async with asyncio.timeout(180), a_bot(tmp_path, mode, slack=SlackServer(seed=seed, deadline_s=60)) as here:
             await scene(here)
 
     asyncio.run(play())

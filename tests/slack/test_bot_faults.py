@@ -10,10 +10,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.main import AS_USUAL, Limits
+from bot.main import Limits
 from bot.sender import sender
 from sandbox.slack import Fault, SlackServer
-from tests.slack.bot import POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded
+from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded
 from tests.slack.test_bot_deliveries import later
 from tests.slack.test_bot_process import Asking
 from tests.slack.test_bot_sockets import readiness, readiness_is
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.few(6)
 
 
 def played(
-    tmp_path: Path, scene: Callable[[Here], Awaitable[None]], *, opener=recorded, limits: Limits = AS_USUAL
+    tmp_path: Path, scene: Callable[[Here], Awaitable[None]], *, opener=recorded, limits: Limits = PATIENT
 ) -> None:
     async def play() -> None:
         async with asyncio.timeout(180), a_bot(tmp_path, opener=opener, limits=limits) as here:
@@ -124,7 +124,7 @@ def test_a_channel_that_is_gone_holds_up_no_other_and_is_said_in_the_log(
 @pytest.mark.parametrize("mode", ["socket", "http"])
 def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode: Mode) -> None:
     async def main() -> None:
-        limits = Limits(keeping_s=2.5, drain_s=0.1)
+        limits = PATIENT._replace(keeping_s=2.5, drain_s=0.1)
         async with asyncio.timeout(180), a_bot(tmp_path, mode, opener=Gated().opener, limits=limits) as here:
             say, ask, tell = here.slack.command, here.slack.mention, here.slack.say
             ways = ((say, "gpu-oncall"), (ask, "gpu-oncall"), (tell, here.slack.dm("ada"))) * 3
@@ -140,7 +140,7 @@ def test_told_to_stop_before_slack_lets_it_connect_it_still_answers_what_it_took
     async def main() -> None:
         async with asyncio.timeout(180), SlackServer() as slack:
             cut_off, cluster = Gated(), Gated()
-            async with connected(slack, tmp_path, opener=cut_off.opener, limits=Limits(drain_s=0.1)):
+            async with connected(slack, tmp_path, opener=cut_off.opener, limits=PATIENT._replace(drain_s=0.1)):
                 await slack.mention("ada", "gpu-oncall", f"why {POD}")
                 await cut_off.asked.wait()
             slack.faults.append(Fault("refuse", where="link", times=None))
@@ -167,7 +167,7 @@ def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_path: 
         async with asyncio.timeout(180), SlackServer() as slack:
             cluster = Gated()
             asking = Asking(slack)
-            async with connected(slack, tmp_path, mode, cluster.opener, Limits(drain_s=0.1)):
+            async with connected(slack, tmp_path, mode, cluster.opener, PATIENT._replace(drain_s=0.1)):
                 await asking.everywhere()
                 await cluster.asked.wait()
             assert len(asking.taken) == 9

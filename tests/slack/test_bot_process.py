@@ -89,7 +89,7 @@ async def is_up(slack: SlackServer, process: asyncio.subprocess.Process) -> None
 
 def test_told_to_stop_it_answers_what_it_had_taken_and_ends(tmp_path: Path) -> None:
     async def main() -> None:
-        async with SlackServer() as slack, a_process(environment(tmp_path, slack)) as process:
+        async with SlackServer(deadline_s=60) as slack, a_process(environment(tmp_path, slack)) as process:
             await is_up(slack, process)
             slack.faults.append(Fault("slow", where="^(commands/|api/chat)", seconds=0.5, times=None))
             asking = Asking(slack)

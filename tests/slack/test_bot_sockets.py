@@ -13,19 +13,19 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.main import AS_USUAL, Limits
+from bot.main import Limits
 from bot.slack.connection import Connection, Turn
 from handlers.changes.lead import Pace
 from sandbox.slack import Fault, SlackServer
-from tests.slack.bot import Here, a_bot
+from tests.slack.bot import PATIENT, Here, a_bot
 
 pytestmark = pytest.mark.few(6)
 
 Scene = Callable[[Here], Awaitable[None]]
-BRISK = Limits(ping_interval_s=0.5, watch_s=0.1)
+BRISK = PATIENT._replace(ping_interval_s=0.5, watch_s=0.1)
 
 
-def played(tmp_path: Path, scene: Scene, limits: Limits = AS_USUAL, *faults: Fault) -> None:
+def played(tmp_path: Path, scene: Scene, limits: Limits = PATIENT, *faults: Fault) -> None:
     async def play() -> None:
         slack = SlackServer()
         for fault in faults:

@@ -43,7 +43,7 @@ async def ended(slack: SlackServer | None, folder: Path, **over: str) -> Ended:
 
 def started(folder: Path, *, seed: Seed | None = None, fault: Fault | None = None, **over: str) -> Ended:
     async def run() -> Ended:
-        async with SlackServer(seed=seed) as slack:
+        async with SlackServer(seed=seed, deadline_s=60) as slack:
             if fault:
                 slack.faults.append(fault)
             return await ended(slack, folder, **over)
@@ -61,7 +61,7 @@ def test_a_revoked_bot_token_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("token", "word"), [("xapp-1-wrong", "invalid_auth"), ("bot", "not_allowed_token_type")])
 def test_a_wrong_app_token_is_named(tmp_path: Path, token: str, word: str) -> None:
     async def run() -> Ended:
-        async with SlackServer() as slack:
+        async with SlackServer(deadline_s=60) as slack:
             return await ended(slack, tmp_path, slack__app_token=slack.bot_token if token == "bot" else token)
 
     got = asyncio.run(run())

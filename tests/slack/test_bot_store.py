@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.main import Limits
 from bot.store.store import TRIES
 from sandbox.slack import Fault, SlackServer
-from tests.slack.bot import POD, VERDICT, Gated, Here, a_bot, connected
+from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, a_bot, connected
 from tests.slack.test_bot_deliveries import acks, later
 from tests.slack.test_surfaces import text_of
 
@@ -101,7 +100,11 @@ def test_a_process_that_starts_while_the_other_drains_answers_nothing_of_what_th
     cluster = Gated()
 
     async def play() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack, connected(slack, tmp_path, opener=cluster.opener):
+        async with (
+            asyncio.timeout(180),
+            SlackServer(deadline_s=60) as slack,
+            connected(slack, tmp_path, opener=cluster.opener),
+        ):
             await slack.command("ada", "gpu-oncall", f"why ml/{POD}")
             await cluster.asked.wait()
             async with connected(slack, tmp_path):
@@ -121,7 +124,7 @@ def test_a_process_that_starts_while_the_other_drains_answers_nothing_of_what_th
 async def left_unanswered(slack: SlackServer, folder: Path) -> str:
     """A mention that the bot took, and did not answer before it ended; the ts of its thread."""
     cluster = Gated()
-    async with connected(slack, folder, opener=cluster.opener, limits=Limits(drain_s=0.1)):
+    async with connected(slack, folder, opener=cluster.opener, limits=PATIENT._replace(drain_s=0.1)):
         asked = await slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
         await cluster.asked.wait()
     return asked.ts
@@ -135,10 +138,10 @@ def test_who_asked_what_is_not_answered_any_more_is_told_once(
     tmp_path: Path, ahead_s: float, tries: int, why: str
 ) -> None:
     async def play() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             thread = await left_unanswered(slack, tmp_path)
             await asyncio.to_thread(sql, tmp_path, f"UPDATE seen SET tries = {tries}")
-            limits = Limits(now=lambda: time.time() + ahead_s)
+            limits = PATIENT._replace(now=lambda: time.time() + ahead_s)
             for _ in range(2):
                 async with connected(slack, tmp_path, limits=limits):
                     dropped = await slack.wait_for(channel="gpu-oncall", containing=why, thread_ts=thread)

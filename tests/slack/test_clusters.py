@@ -20,7 +20,7 @@ from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of
 from tests.cases_support import CASES
-from tests.slack.bot import POD, Mode, a_bot, settings
+from tests.slack.bot import PATIENT, POD, Mode, a_bot, settings
 
 QUESTION = f"why ml/{POD}"
 NEW, OLD = "hami-2.10", "hami-2.7.1"
@@ -51,11 +51,11 @@ def played(tmp_path: Path, mode: Mode, scene, *, channel: str = "", default: str
         return open_sources(Where(config=file, cluster=cluster or default))
 
     async def play() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             usual = {slack.workspace.channel_id("gpu-oncall"): ChannelSettings(cluster=channel)} if channel else {}
             named = {name: ClusterSettings(**one) for name, one in known.items()}
             wanted = settings(slack, tmp_path, mode).model_copy(update={"clusters": named, "channels": usual})
-            async with running(wanted, wanted.slack, opener) as address:
+            async with running(wanted, wanted.slack, opener, PATIENT) as address:
                 if mode == "http":
                     slack.delivery, slack.request_url = "http", f"{address}/slack/events"
                 await scene(slack)
@@ -195,9 +195,9 @@ def test_a_cluster_is_opened_once_whether_it_is_named_or_not(tmp_path: Path, usu
         yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
 
     async def play() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
-            async with running(wanted, wanted.slack, opener, usual=usual):
+            async with running(wanted, wanted.slack, opener, PATIENT, usual=usual):
                 await asked(slack, QUESTION, FOUND)
                 await asked(slack, "why ml/s01-fit-a100 --cluster prod", "s01-fit-a100")
         assert opened == ["prod"]
@@ -214,9 +214,9 @@ def test_a_bot_whose_settings_name_no_cluster_knows_the_one_that_it_was_started_
         yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
 
     async def play() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             wanted = settings(slack, tmp_path)
-            async with running(wanted, wanted.slack, opener, usual="lab"):
+            async with running(wanted, wanted.slack, opener, PATIENT, usual="lab"):
                 assert "cluster lab" in text_of(await asked(slack, f"{QUESTION} --cluster lab", FOUND))
                 refused = await asked(slack, f"{QUESTION} --cluster other", "'other'")
                 assert "Configured clusters: lab" in text_of(refused)

@@ -11,7 +11,7 @@ from tests.slack.bot import connected
 
 def test_a_home_tab_that_was_cut_off_leaves_nothing_to_be_told_after_the_next_start(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             hangs = slack.faults.append(Fault("hang", "views.publish"))
             async with connected(slack, tmp_path, limits=AS_USUAL._replace(drain_s=0.0)):
                 await slack.open_home("ada")
@@ -24,7 +24,7 @@ def test_a_home_tab_that_was_cut_off_leaves_nothing_to_be_told_after_the_next_st
 
 def test_a_home_tab_that_slack_does_not_take_is_not_told(tmp_path: Path) -> None:
     async def main() -> None:
-        async with asyncio.timeout(180), SlackServer() as slack:
+        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
             slack.faults.append(Fault("error", "views.publish", error="invalid_blocks", times=None))
             async with connected(slack, tmp_path):
                 await slack.open_home("ada")

@@ -28,7 +28,7 @@ from sandbox.apiserver import ApiServer
 from sandbox.apiserver.recordings import read_recording
 from sandbox.slack import SlackServer
 from tests.pprof.cases import PROFILES
-from tests.slack.bot import RECORDING, settings
+from tests.slack.bot import PATIENT, RECORDING, settings
 from tests.slack.changing import actions, text_of
 from tests.slack.test_bot_deliveries import sent
 
@@ -126,7 +126,7 @@ async def a_world(
         await gate.wait()
 
     pretended = ApiServer(SEED.objects, profiles=served, profile_wait=pass_through)
-    async with SlackServer() as slack, pretended as cluster:
+    async with SlackServer(deadline_s=60) as slack, pretended as cluster:
         config = folder / "kubeconfig"
         config.write_text(cluster.kubeconfig())
 
@@ -136,7 +136,7 @@ async def a_world(
                 yield Sources(opened, ports=opened)
 
         wanted = settings(slack, folder).model_copy(update=over)
-        async with running(wanted, wanted.slack, sources):
+        async with running(wanted, wanted.slack, sources, PATIENT):
             yield World(slack, cluster, folder, gate, waited)
 
 
