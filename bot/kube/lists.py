@@ -17,6 +17,7 @@ API_KINDS = {
     "pods": "Pod",
     "events": "Event",
     "resourcequotas": "ResourceQuota",
+    "namespaces": "Namespace",
     "configmaps": "ConfigMap",
     "services": "Service",
     "deployments": "Deployment",

@@ -25,8 +25,8 @@ from bot.kube.writer import Writer
 from bot.report import Gap, Impact
 from bot.texts import Texts
 from handlers.changes.words import Raise, Request
-from playbooks.gather.components import WEBHOOK_NAME
 from playbooks.gather.scheduling import PODS_SOURCE, InstallSeen, gather_install
+from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.playbook import Sources
 
 DRY_RUN_ID = "dry-run"

@@ -125,7 +125,7 @@ def _need(pod: Pod, config: DeviceConfig) -> Need:
 def _judged(install: InstallSeen, scene: Scene, pods: Sequence[Pod], say: Texts) -> list[tuple[Name, Finding | None]]:
     """Why each of them waits, as far as a rule explains it."""
     world = World(scene.capacity, install.install, install.config, scene.as_of)
-    judge = Judge(Surroundings(install, world, scene.lock_owners, {}), say)
+    judge = Judge(Surroundings(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook), say)
     judged: list[tuple[Name, Finding | None]] = []
     for pod in pods:
         name = pod.namespace, pod.name

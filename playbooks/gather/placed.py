@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.hami.allocations import reserved_node
-from bot.kube.models import Pod
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import DAEMON_SETS, JOBS, REPLICA_SETS, STATEFUL_SETS, Pod, Workload
 from bot.report import Gap
 from playbooks.gather.node_side import (
     LogSeen,
@@ -16,7 +17,10 @@ from playbooks.gather.node_side import (
     gather_plugin_sets,
 )
 from playbooks.gather.scheduling import InstallSeen, gather_install
+from playbooks.gather.webhook import WebhookSeen, gather_webhook, went_past_hami
 from playbooks.playbook import Sources
+
+_CONTROLLERS = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "DaemonSet": DAEMON_SETS, "Job": JOBS}
 
 
 class Placed(NamedTuple):
@@ -31,11 +35,15 @@ class Placed(NamedTuple):
     own_log_gaps: tuple[Gap, ...] = ()
     plugin_sets: PluginSets | None = None
     """Only read where the node has no device plugin."""
+    webhook: WebhookSeen | None = None
+    owner: Workload | Gap | None = None
+    """Both are read where the pod went past HAMi; `owner` is what made the pod."""
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        sets = self.plugin_sets.gaps if self.plugin_sets else ()
-        return (*self.install.gaps, *self.side.gaps, *sets)
+        owner = [self.owner] if isinstance(self.owner, Gap) else []
+        parts = (self.install, self.side, self.plugin_sets, self.webhook)
+        return (*(gap for one in parts if one for gap in one.gaps), *owner)
 
 
 def asks_for_devices(pod: Pod) -> bool:
@@ -63,10 +71,25 @@ async def gather_placed(pod: Pod, sources: Sources) -> Placed | None:
     )
     bare = pod.status.phase == "Failed" and not side.plugin_pods
     sets = await gather_plugin_sets(sources.cluster) if bare else None
-    if own is None:
-        return Placed(install, side, plugin_sets=sets)
-    logs = tuple(one for one in own if isinstance(one, LogSeen))
-    return Placed(install, side, logs, tuple(one for one in own if isinstance(one, Gap)), sets)
+    placed = Placed(install, side, plugin_sets=sets)
+    if own is not None:
+        logs = tuple(one for one in own if isinstance(one, LogSeen))
+        placed = placed._replace(own_logs=logs, own_log_gaps=tuple(one for one in own if isinstance(one, Gap)))
+    if _runs_well(pod) or not went_past_hami(pod, install.install, install.config):
+        return placed
+    webhook, owner = await asyncio.gather(
+        gather_webhook(sources.cluster, install.install, [pod.namespace]), seen("owner", _owner(sources.cluster, pod))
+    )
+    return placed._replace(webhook=webhook, owner=owner)
+
+
+async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
+    """What made the pod; None where that is none of Kubernetes' own controllers, or is gone."""
+    about = next((one for one in pod.metadata.owner_references or () if one.controller), None)
+    kind = _CONTROLLERS.get(about.kind) if about else None
+    if about is None or kind is None:
+        return None
+    return next(iter(await cluster.list(kind, pod.namespace, fields=f"metadata.name={about.name}")), None)
 
 
 def _runs_well(pod: Pod) -> bool:

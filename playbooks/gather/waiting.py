@@ -24,6 +24,7 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.subject import only_own_namespace
+from playbooks.gather.webhook import WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import waits
 from playbooks.playbook import Sources
 
@@ -70,6 +71,8 @@ class Scene(NamedTuple):
     process: SchedulerProcess
     questioned: Questioned
     as_of: datetime
+    webhook: WebhookSeen | None = None
+    """Read where some of them went past HAMi."""
 
 
 async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen, Waiting]:
@@ -105,6 +108,7 @@ async def gather_scene(
     cluster = sources.cluster
     capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
     nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
+    past = {pod.namespace for pod in waiting.pods if went_past_hami(pod, install.install, install.config)}
     owners, said, process, questioned = await asyncio.gather(
         gather_owners(cluster, nodes, waiting.pods),
         _gather_said(cluster, install, waiting, len(nodes)),
@@ -112,9 +116,10 @@ async def gather_scene(
         gather_nodes_in_question(cluster, None, nodes),
     )
     process = await with_ghosts(cluster, process, capacity.pods)
+    webhook = await gather_webhook(cluster, install.install, past) if past else None
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
-    return Scene(capacity, said, owners, process, questioned, as_of)
+    return Scene(capacity, said, owners, process, questioned, as_of, webhook)
 
 
 async def _gather_said(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Said:

@@ -8,6 +8,7 @@ from msgspec import structs
 from bot.codes import CODES
 from bot.hami.fit import NODE_UNREGISTERED
 from bot.hami.logs import LogLine
+from bot.hami.requests import asked_resources
 from bot.kube.models import Event, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction
@@ -15,9 +16,11 @@ from bot.texts import Texts
 from playbooks.gather.nodes_in_question import Questioned
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
+from playbooks.gather.webhook import WebhookSeen, went_past_hami
 from playbooks.quotes import kubectl
 from playbooks.rules import admission, binding, offered, panics, refusals, schedulers, unregistered, volcano
 from playbooks.rules.alike import request_key, said_key
+from playbooks.rules.bypassed import Missed, missed, why_left_alone
 from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_causes, rank_words
 from playbooks.rules.findings import finding
@@ -41,6 +44,8 @@ class Surroundings(NamedTuple):
     lock_owners: Owners
     questioned: Questioned
     process: SchedulerProcess = SchedulerProcess()
+    webhook: WebhookSeen | None = None
+    """Read where a pod went past HAMi."""
     group_words: Sequence[Evidence] = ()
     """What Volcano says of the PodGroup of the one pod in question."""
 
@@ -77,8 +82,9 @@ def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: b
     trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say)
     unknown = offered.offered_nowhere(case, said, around.install, say)
     lacking = [unknown] if unknown else []
-    if (other := admission.other_scheduler(case, said, say)) is not None:
-        return Judgement([*([no_hami] if no_hami else []), other, *lacking], None)
+    if other := _past_hami(case, said, around, say):
+        lost = [one for one in trouble if one.code == "scheduler-down" and other[0].code == "webhook-unreachable"]
+        return Judgement([*(lost or ([no_hami] if no_hami else [])), *other, *lacking], None)
     if lacking:
         return Judgement(_with_trouble(lacking, trouble), case)
     nothing = admission.nothing_asked(case, say)
@@ -89,6 +95,14 @@ def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: b
         findings = [nothing] if said.stage == "nothing" else [*findings, nothing]
     findings = findings or [cannot_tell(pod.namespace, pod.name, [said.evidence] if said.evidence else [], say)]
     return Judgement(_with_trouble(findings, trouble), case)
+
+
+def _past_hami(case: Case, said: Said, around: Surroundings, say: Texts) -> list[Finding]:
+    """Why another scheduler has a pod that asks for HAMi's resources; nothing where HAMi's own has it."""
+    unknown = offered.unknown_resources(case)
+    asked = {name: one for name, one in asked_resources(case.pod, case.config).items() if name not in unknown}
+    words = (said.evidence,) if said.evidence else ()
+    return missed(Missed(case.pod, asked, case.install, case.config, around.webhook, words, case.now), say)
 
 
 def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], say: Texts, kind: str = "Pod") -> Finding:
@@ -228,7 +242,7 @@ class Judge:
         """The first finding about the pod, or about the first one like it; None when there is no room for its case."""
         world = self._around.world
         request = request_key(pod, self._quotas)
-        key = request, said_key(pod, said, world.facts.now)
+        key = request, said_key(pod, said, world.facts.now), self._left_alone(pod)
         if key in self._causes:
             return self._causes[key]
         if request in self._cases:
@@ -242,6 +256,14 @@ class Judge:
             self._gaps |= dict.fromkeys(fit_gaps(judged.case, self._say))
         self._causes[key] = judged.findings[0]
         return judged.findings[0]
+
+    def _left_alone(self, pod: Pod) -> Hashable:
+        """What of the pod and its namespace decides why HAMi did not see it."""
+        install, config = self._around.world.install, self._around.world.config
+        if not went_past_hami(pod, install, config):
+            return None
+        reason = why_left_alone(pod, install, config, self._around.webhook)
+        return reason, pod.namespace if reason and reason.how == "namespace" else ""
 
     @property
     def gaps(self) -> list[Gap]:

@@ -39,9 +39,9 @@ def judge_all(
 ) -> tuple[list[Judged], list[Gap]]:
     """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
     said = scene.said
-    judge = Judge(
-        Surroundings(install, world_of(install, scene), scene.lock_owners, scene.questioned, scene.process), say
-    )
+    world = world_of(install, scene)
+    around = Surroundings(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook)
+    judge = Judge(around, say)
     judged: list[Judged] = []
     for pod in pods:
         name = pod.namespace, pod.name
@@ -54,6 +54,7 @@ def judge_all(
         *scene.questioned.gaps,
         *judge.gaps,
     ]
+    gaps += scene.webhook.gaps if scene.webhook else ()
     gaps += [one for one in scene.lock_owners.values() if isinstance(one, Gap)]
     if left := sum(1 for one in judged if one.cause is None):
         gaps.append(Gap("fit", say("pending.not-judged", count=left), say("pending.not-judged-hint")))

@@ -13,9 +13,9 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quota.rules import proof
 from playbooks.rules import prose
-from playbooks.rules.admission import WEBHOOK
 from playbooks.rules.findings import finding
 
 REFUSED = "admission-denied"
@@ -64,7 +64,7 @@ def _lasts(event: Event, now: datetime) -> bool:
 
 def _exceeded(event: Event, own: Iterable[Limit]) -> list[Limit]:
     """The namespace's limits on HAMi's resources that the refusal is about: HAMi does not say which of its two."""
-    if WEBHOOK in event.message and _BY_HAMI in event.message:
+    if WEBHOOK_NAME in event.message and _BY_HAMI in event.message:
         return [one for one in own if one.by == "HAMi"]
     if (told := _BY_KUBERNETES.search(event.message)) is None:
         return []

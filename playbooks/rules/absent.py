@@ -1,22 +1,39 @@
 """There is no such pod, or more than one: why, and what could have been meant."""
 
 from collections.abc import Sequence
+from datetime import datetime
+
+from msgspec import structs
 
 from bot.report import Evidence, Finding, NextAction, Subject
 from bot.texts import Texts
 from playbooks.gather.subject import Absent
+from playbooks.gather.webhook import WebhookOf
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
 from playbooks.rules.admission import denied
 from playbooks.rules.findings import finding
+from playbooks.rules.webhook import faults, refused_call
 
 _MAX_CANDIDATES = 3
 
 
+def never_created(absent: Absent, name: str, by: WebhookOf | None, now: datetime, say: Texts) -> list[Finding]:
+    """Why the pod was refused at its creation, as its owner's FailedCreate says; nothing where none says so."""
+    refusal = denied(absent, name, say)
+    call = refused_call(absent.refusals, by.webhook.hook if by else None, say)
+    if refusal is None or call is None:
+        return [refusal] if refusal else []
+    broken = faults(by.webhook, by.install.install, now, say) if by else []
+    same = [one for one in broken if one.code == call.code]
+    if same:
+        proofs = tuple(dict.fromkeys((*call.evidence, *same[0].evidence)))
+        call = structs.replace(same[0], evidence=proofs, confidence="confirmed")
+    return [call, *(one for one in broken if one.code != call.code), refusal]
+
+
 def no_such_pod(absent: Absent, kind: str, name: str, say: Texts, namespace: str = "") -> Finding:
-    """Refused at admission, unknown, or not the only one of that name. `kind` and the names are what was asked for."""
-    if (refusal := denied(absent, name, say)) is not None:
-        return refusal
+    """Unknown, or not the only one of that name. `kind` and the names are what was asked for."""
     if absent.node:
         return _a_node(name, say)
     names = [f"{one.namespace}/{one.name}" for one in absent.candidates]

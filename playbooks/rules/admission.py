@@ -1,27 +1,19 @@
 """What must be right before a scheduler looks at a pod: admission, gates, the scheduler's name, a request."""
 
 from bot.codes import Code
-from bot.hami.requests import DeviceConfig, asked_resources
-from bot.hami.version import Version
-from bot.kube.models import Container, Pod
+from bot.hami.requests import asked_resources
+from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, NextAction, one_line
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.subject import Absent
+from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.case import Case
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import other_vendors
-from playbooks.rules.offered import unknown_resources
-from playbooks.rules.said import Said
 
-DEFAULT_SCHEDULER = "default-scheduler"
-_RESPECTS_FOREIGN = Version(2, 7, 0)
-_DENIES_PRIVILEGED = Version(2, 10, 0)
-_OVERWRITE = "force-overwrite-default-scheduler"
-WEBHOOK = "vgpu.hami.io"
-WEBHOOK_LABEL = "hami.io/webhook"
-_OPT_OUT = (WEBHOOK_LABEL, "ignore")
+_DENIED = f'"{WEBHOOK_NAME}" denied the request'
 _REMEDIES = {"pod has node assigned": "node", "exceeding resource quota": "quota", "is privileged": "privileged"}
 """What HAMi's webhook says when it refuses a pod (pkg/scheduler/webhook.go at v2.7 to v2.10), and our advice."""
 
@@ -32,7 +24,7 @@ def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
         return None
     event = absent.refusals[0]
     owner = event.involved_object
-    by_hami = WEBHOOK in event.message
+    by_hami = _DENIED in event.message
     why = _last_part(event.message)
     claim = say(
         "admission-denied.hami" if by_hami else "admission-denied.claim",
@@ -80,68 +72,6 @@ def gated(pod: Pod, say: Texts) -> Finding | None:
             kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}"),
         ),
     )
-
-
-def other_scheduler(case: Case, said: Said, say: Texts) -> Finding | None:
-    """The pod asks for HAMi's resources and another scheduler was named, or left in place, to handle it."""
-    pod, install, config = case.pod, case.install, case.config
-    unknown = unknown_resources(case)
-    asked = {name: amount for name, amount in asked_resources(pod, config).items() if name not in unknown}
-    named = pod.spec.scheduler_name or DEFAULT_SCHEDULER
-    if not asked or named == install.scheduler_name:
-        return None
-    resource, value = next(iter(asked.items()))
-    proofs = [
-        quotes.of_pod(pod, named, "{.spec.schedulerName}") if pod.spec.scheduler_name else quotes.of_pod_name(pod),
-        quotes.of_resource(pod, resource, value),
-        *([said.evidence] if said.evidence else []),
-    ]
-    confidence: Confidence = "confirmed" if install.seen else "suspected"
-    version = install.version.version if install.version else None
-    recreate = NextAction(
-        say("webhook-bypassed.recreate"),
-        kubectl_pod(pod, "delete"),
-        changes_cluster=True,
-    )
-    if named == DEFAULT_SCHEDULER:
-        left = version is not None and version >= _RESPECTS_FOREIGN and install.flags.get(_OVERWRITE) == "false"
-    else:
-        left = version is None or version >= _RESPECTS_FOREIGN
-    if not left:
-        how = _how_bypassed(pod, config, version)
-        claim = say(f"webhook-bypassed.{how}", scheduler=named, hami=install.scheduler_name, resource=resource)
-        check = NextAction(say("webhook-bypassed.check"), "kubectl get mutatingwebhookconfigurations -o wide")
-        if how == "opted-out":
-            proofs.insert(0, quotes.of_pod(pod, _OPT_OUT[0], "{.metadata.labels}"))
-        if how != "claim":
-            check = NextAction(
-                say(f"webhook-bypassed.fix-{how}"),
-                kubectl_pod(pod, "get", "-o", "yaml"),
-            )
-        return _finding("webhook-bypassed", claim, proofs, check, recreate, confidence=confidence)
-    claim = say("wrong-scheduler.claim", scheduler=named, hami=install.scheduler_name)
-    fix = NextAction(
-        say(
-            "wrong-scheduler.name" if named == DEFAULT_SCHEDULER else "wrong-scheduler.fix", hami=install.scheduler_name
-        ),
-        kubectl_pod(pod, "get", "-o", "yaml"),
-    )
-    return _finding("wrong-scheduler", claim, proofs, fix, recreate, confidence=confidence)
-
-
-def _how_bypassed(pod: Pod, config: DeviceConfig, version: Version | None) -> str:
-    """What of the pod itself keeps the webhook away; else it missed the pod."""
-    if pod.metadata.label(_OPT_OUT[0]) == _OPT_OUT[1]:
-        return "opted-out"
-    asking = [one for one in pod.spec.containers if _asks(one, config)]
-    skipped = bool(asking) and all(one.security_context and one.security_context.privileged for one in asking)
-    return "privileged" if skipped and version is not None and version < _DENIES_PRIVILEGED else "claim"
-
-
-def _asks(container: Container, config: DeviceConfig) -> bool:
-    resources = container.resources
-    asked = (resources.limits, resources.requests) if resources else ()
-    return any(config.manages(name) for amounts in asked for name in amounts or ())
 
 
 def nothing_asked(case: Case, say: Texts) -> Finding | None:

@@ -11,6 +11,7 @@ from playbooks.rules.inside import inside_faults
 from playbooks.rules.lifecycle import past_scheduling
 from playbooks.rules.refused_devices import refused_causes, refused_more
 from playbooks.rules.start_faults import start_faults
+from playbooks.rules.unplaced import without_hami
 
 
 def after_scheduling(
@@ -30,4 +31,5 @@ def after_scheduling(
         causes = inside_faults(pod, placed, now, say)
     if causes and past.code == "running":
         return causes
-    return [*causes, past]
+    first = without_hami(pod, past, placed, now, say) if placed else []
+    return [*first, *causes, past]

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from bot.hami.admission import OPT_OUT_LABEL
 from bot.hami.allocations import COUNTED_KEYS, NODE_KEY
 from bot.hami.messages import chosen_node
 from bot.hami.mig import MIG_ALLOCATIONS_KEY
@@ -13,7 +14,6 @@ from bot.hami.vendors import MODELLED
 from bot.kube import models
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
-from playbooks.rules.admission import WEBHOOK_LABEL
 from playbooks.rules.binding import FILTERED_GRACE, UNSCHEDULABLE_FLUSH
 from playbooks.rules.said import Said
 
@@ -37,7 +37,7 @@ def request_key(pod: Pod, quotas: Container[str]) -> bytes:
         spec.tolerations,
         spec.scheduler_name,
         spec.scheduling_gates,
-        pod.metadata.label(WEBHOOK_LABEL),
+        pod.metadata.label(OPT_OUT_LABEL),
         [read_constraints(pod, names) for names in MODELLED],
         [pod.metadata.annotation(key) for key in _RESERVATION],
     )

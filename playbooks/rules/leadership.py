@@ -80,7 +80,7 @@ def _labels(parts: Parts, say: Texts) -> Finding | None:
     if leads is not None and names != [leads.name]:
         claim = say("scheduler-leader-mismatch.label", holder=leads.name, labelled=", ".join(names))
         return _mismatch(parts, claim, [_lease(install), *map(_label, marked)], "warning", say)
-    targets = parts.components.ready_targets(service.namespace, service.name) if service else None
+    targets = parts.components.webhook.ready_targets(service.namespace, service.name) if service else None
     wrong = sorted({one for one in targets or () if one not in (*names, "?")})
     if service and wrong:
         claim = say("scheduler-leader-mismatch.endpoints", labelled=", ".join(names), endpoints=", ".join(wrong))
@@ -114,7 +114,7 @@ def _look(install: Install, say: Texts) -> tuple[NextAction, ...]:
 
 
 def _selecting(parts: Parts) -> Service | None:
-    services = () if isinstance(parts.components.services, Gap) else parts.components.services
+    services = () if isinstance(parts.components.webhook.services, Gap) else parts.components.webhook.services
     return next((one for one in services if ROLE_LABEL in (one.spec.selector or {})), None)
 
 
@@ -136,7 +136,7 @@ def _flag(pod: Pod, word: str) -> Evidence:
 
 
 def _endpoints(parts: Parts, names: Sequence[str]) -> list[Evidence]:
-    slices = () if isinstance(parts.components.slices, Gap) else parts.components.slices
+    slices = () if isinstance(parts.components.webhook.slices, Gap) else parts.components.webhook.slices
     return [
         of_object("EndpointSlice", one, endpoint.target_ref.name, "{.endpoints[*].targetRef.name}")
         for one in slices

@@ -159,7 +159,7 @@ def _profiling(parts: Parts, pod: Pod, now: datetime, say: Texts) -> Finding:
 
 def _outside(parts: Parts, port: str) -> list[tuple[Evidence, str]]:
     """The Services that carry the port out of the cluster."""
-    services = () if isinstance(parts.components.services, Gap) else parts.components.services
+    services = () if isinstance(parts.components.webhook.services, Gap) else parts.components.webhook.services
     return [
         (of_object("Service", one, one.spec.type, "{.spec.type}"), f"{one.spec.type} {listed.node_port or listed.port}")
         for one in services

@@ -14,7 +14,7 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.components import WEBHOOK_NAME, Components, gather_components
+from playbooks.gather.components import Components, gather_components
 from playbooks.gather.scheduling import (
     DEPLOYMENTS_SOURCE,
     PODS_SOURCE,
@@ -23,6 +23,7 @@ from playbooks.gather.scheduling import (
     nothing_read,
     times_shown,
 )
+from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import (
     changing,
@@ -119,7 +120,7 @@ def _scheduler(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
 _RULES: tuple[Rule, ...] = (
     _scheduler,
     leadership.leadership,
-    lambda parts, _, say: webhook.webhook(parts, say),
+    webhook.webhook,
     lambda parts, _, say: extender.misconfigured(parts, say),
     lambda parts, _, say: releases.refused(parts, say),
     lambda parts, _, say: releases.versions(parts, say),
@@ -162,7 +163,7 @@ def _nothing(parts: Parts, say: Texts) -> Finding:
 
 def _traces(components: Components) -> list[Evidence]:
     """What else there is of HAMi."""
-    hook = components.hook
+    hook = components.webhook.hook
     found = [of_object(webhook.KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
     plugins = () if isinstance(components.plugins, Gap) else components.plugins
     return found + [of_object("DaemonSet", one, one.name, "{.metadata.name}") for one in plugins]
@@ -215,7 +216,8 @@ def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
         return gaps
     if parts.version is None:
         gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
-    if components.hook is not None and webhook.service_of(components.hook) is None:
+    hook = components.webhook.hook
+    if hook is not None and webhook.service_of(hook) is None:
         gaps.append(Gap("webhook", say("status.url")))
     if components.scheduler_config is None and not _told(gaps, "config maps", "kube-scheduler config"):
         why = say("status.no-config", namespace=parts.install.namespace)

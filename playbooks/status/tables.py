@@ -144,12 +144,12 @@ def _lease(parts: Parts, now: datetime) -> Iterator[ComponentRow]:
 
 
 def _webhook(parts: Parts) -> Iterator[ComponentRow]:
-    components = parts.components
-    if isinstance(components.hooks, Gap):
+    webhook = parts.components.webhook
+    if isinstance(webhook.hooks, Gap):
         return
-    hook = components.hook
+    hook = webhook.hook
     if hook is None:
-        yield ComponentRow("webhook", "", "not registered" if serves_webhook(parts) else "switched off", "", "")
+        yield ComponentRow("webhook", "", "not registered" if serves_webhook(parts.install) else "switched off", "", "")
         return
     service = service_of(hook)
     address = hook.webhook.client_config.url if hook.webhook.client_config else None
@@ -157,7 +157,7 @@ def _webhook(parts: Parts) -> Iterator[ComponentRow]:
     if service is None:
         yield ComponentRow("webhook", hook.config.name, "by URL", "", ", ".join([masked(address or "?"), *details]))
         return
-    ready = components.ready_targets(service.namespace, service.name)
+    ready = webhook.ready_targets(service.namespace, service.name)
     state = "endpoints not seen" if ready is None else f"ready endpoints: {len(ready)}"
     trusted = hook.webhook.client_config and hook.webhook.client_config.ca_bundle
     asked = [f"Service {service.namespace}/{service.name}", *([f"answered by {', '.join(ready)}"] if ready else [])]

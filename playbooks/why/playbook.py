@@ -36,10 +36,11 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
+from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import Surroundings, cannot_tell, judge, said_about, waits
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose, refusals, volcano
-from playbooks.rules.absent import no_such_pod
+from playbooks.rules.absent import never_created, no_such_pod
 from playbooks.rules.after_scheduling import after_scheduling
 from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Rank, rank_words
@@ -73,6 +74,7 @@ class Scene(NamedTuple):
     questioned: Questioned
     group_events: Sequence[Event] | Gap
     process: SchedulerProcess
+    webhook: WebhookSeen | None
     as_of: datetime
 
 
@@ -87,6 +89,8 @@ class Snapshot(NamedTuple):
     scene: Scene | None
     placed: Placed | None
     undecodable: tuple[str, ...]
+    refused_by: WebhookOf | None = None
+    """Read where HAMi's webhook kept the pod from being created because nobody answered."""
 
 
 def request(pod: str, namespace: str = "") -> SubjectRequest:
@@ -99,14 +103,18 @@ async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     subject = await _subject(cluster, wanted)
     namespace, name = _identity(wanted, subject)
-    scene = placed = None
+    scene = placed = webhook = None
     if isinstance(subject, Found) and waits(subject.pod):
         events, scene = await asyncio.gather(_events(cluster, namespace, name), _scene(subject.pod, sources))
     elif isinstance(subject, Found):
         events, placed = await asyncio.gather(_events(cluster, namespace, name), gather_placed(subject.pod, sources))
     else:
         events = await _events(cluster, namespace, name)
-    return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, placed, tuple(cluster.undecodable))
+    if isinstance(subject, Absent) and any(FAILED_CALL in one.message for one in subject.refusals):
+        install = await gather_install(sources)
+        webhook = WebhookOf(install, await gather_webhook(cluster, install.install))
+    undecodable = tuple(cluster.undecodable)
+    return Snapshot(wanted, cluster.name, cluster.now(), subject, events, scene, placed, undecodable, webhook)
 
 
 async def _subject(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent | Gap:
@@ -154,7 +162,9 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
         with_ghosts(cluster, process, capacity.pods),
     )
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
-    return Scene(install, capacity, log, owners, questioned, group, process, as_of)
+    past = went_past_hami(pod, install.install, install.config)
+    webhook = await gather_webhook(cluster, install.install, [pod.namespace]) if past else None
+    return Scene(install, capacity, log, owners, questioned, group, process, webhook, as_of)
 
 
 # ---------------------------------------------------------------------------------------------------- diagnosis
@@ -170,7 +180,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     tables: list[Table] = []
     if isinstance(snapshot.subject, Absent):
         wanted = snapshot.wanted
-        findings = [no_such_pod(snapshot.subject, wanted.kind, wanted.name, say, wanted.namespace)]
+        findings = never_created(snapshot.subject, wanted.name, snapshot.refused_by, snapshot.taken_at, say)
+        findings = findings or [no_such_pod(snapshot.subject, wanted.kind, wanted.name, say, wanted.namespace)]
+        gaps += snapshot.refused_by.gaps if snapshot.refused_by else ()
     elif isinstance(snapshot.subject, Gap):
         findings = _unseen(snapshot, say)
     elif snapshot.scene is None:
@@ -239,7 +251,10 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     )
     world = World(scene.capacity, scene.install.install, scene.install.config, scene.as_of)
     group = [] if isinstance(scene.group_events, Gap) else volcano.of_group(scene.group_events)
-    around = Surroundings(scene.install, world, scene.lock_owners, scene.questioned, scene.process, group)
+    gaps += scene.webhook.gaps if scene.webhook else ()
+    around = Surroundings(
+        scene.install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook, group
+    )
     judged = judge(Case(pod, world), said_about(pod, events, lines), around, say)
     if isinstance(scene.process.counted, Gap) and judged.findings[0].code in _OF_MEMORY:
         gaps.append(scene.process.counted)

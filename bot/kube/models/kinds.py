@@ -13,6 +13,7 @@ from bot.kube.models.settings import (
     EndpointSlice,
     Lease,
     MutatingWebhookConfiguration,
+    Namespace,
     ResourceQuota,
     Service,
 )
@@ -49,6 +50,7 @@ DAEMON_PODS = Kind("pods", DaemonPod)
 NODES = Kind("nodes", Node, namespaced=False)
 SWEPT_NODES = Kind("nodes", SweptNode, namespaced=False)
 EVENTS = Kind("events", Event)
+NAMESPACES = Kind("namespaces", Namespace, namespaced=False)
 RESOURCE_QUOTAS = Kind("resourcequotas", ResourceQuota)
 CONFIG_MAPS = Kind("configmaps", ConfigMap)
 SERVICES = Kind("services", Service)
@@ -67,6 +69,7 @@ ALL_KINDS: tuple[Kind[Resource], ...] = (
     NODES,
     PODS,
     EVENTS,
+    NAMESPACES,
     RESOURCE_QUOTAS,
     CONFIG_MAPS,
     SERVICES,

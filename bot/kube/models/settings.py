@@ -65,6 +65,8 @@ class EndpointSlice(Resource, frozen=True):
 class ServiceReference(Model, frozen=True):
     namespace: str = ""
     name: str = ""
+    port: int | None = None
+    path: str | None = None
 
 
 class WebhookClientConfig(Model, frozen=True):
@@ -79,6 +81,10 @@ class Webhook(Model, frozen=True):
     client_config: WebhookClientConfig | None = None
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
+
+
+class Namespace(Resource, frozen=True):
+    """Of a namespace only its labels are read."""
 
 
 class MutatingWebhookConfiguration(Resource, frozen=True):

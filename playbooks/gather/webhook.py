@@ -1,0 +1,140 @@
+"""What decides whether the API server asks HAMi's webhook about a pod, and whether anybody answers."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from bot.hami.allocations import reserved_node
+from bot.hami.install import Install
+from bot.hami.requests import DeviceConfig, asked_resources
+from bot.kube.cluster import Cluster, seen
+from bot.kube.models import (
+    ENDPOINT_SLICES,
+    NAMESPACES,
+    SERVICES,
+    WEBHOOKS,
+    EndpointSlice,
+    MutatingWebhookConfiguration,
+    Namespace,
+    Pod,
+    Service,
+    Webhook,
+)
+from bot.report import Gap
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduling import InstallSeen
+
+WEBHOOK_NAME = "vgpu.hami.io"
+SERVICE_LABEL = "kubernetes.io/service-name"
+FAILED_CALL = f'failed calling webhook "{WEBHOOK_NAME}"'
+"""The API server's words where failurePolicy Fail refuses a pod because nobody answers."""
+
+_HANDSHAKE = b"TLS handshake error"
+_LOG_BYTES = 2 * 1024 * 1024
+
+
+class Hook(NamedTuple):
+    """HAMi's webhook and the configuration that it stands in."""
+
+    config: MutatingWebhookConfiguration
+    webhook: Webhook
+
+
+class WebhookSeen(NamedTuple):
+    """What was read, or why it was not. `handshakes`: connections that ended before a request, by the extender's log.
+
+    `namespaces` are those in question only.
+    """
+
+    hooks: list[MutatingWebhookConfiguration] | Gap
+    services: list[Service] | Gap
+    slices: list[EndpointSlice] | Gap
+    handshakes: ExtenderLines = ExtenderLines()
+    namespaces: list[Namespace] | Gap = []  # noqa: RUF012  # never changed
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        read = (self.hooks, self.services, self.slices, self.namespaces)
+        return (*(one for one in read if isinstance(one, Gap)), *self.handshakes.gaps)
+
+    @property
+    def hook(self) -> Hook | None:
+        """HAMi's webhook, None when there is none or it could not be read."""
+        configs = () if isinstance(self.hooks, Gap) else self.hooks
+        return next(
+            (Hook(one, hook) for one in configs for hook in one.webhooks or () if hook.name == WEBHOOK_NAME), None
+        )
+
+    def service(self, namespace: str, name: str) -> Service | None:
+        """The Service, None when it does not exist or services could not be read."""
+        services = () if isinstance(self.services, Gap) else self.services
+        return next((one for one in services if (one.namespace, one.name) == (namespace, name)), None)
+
+    def ready_targets(self, namespace: str, service: str) -> list[str] | None:
+        """The names of the pods behind a Service that take requests; None when the slices could not be read."""
+        if isinstance(self.slices, Gap):
+            return None
+        return [
+            endpoint.target_ref.name if endpoint.target_ref else "?"
+            for one in self.slices
+            if one.namespace == namespace and one.metadata.label(SERVICE_LABEL) == service
+            for endpoint in one.endpoints or ()
+            if endpoint.conditions is None or endpoint.conditions.ready is not False
+        ]
+
+    def labels_of(self, namespace: str) -> dict[str, str] | None:
+        """The namespace's labels; None when they could not be read."""
+        found = () if isinstance(self.namespaces, Gap) else self.namespaces
+        return next((one.metadata.labels or {} for one in found if one.name == namespace), None)
+
+
+class WebhookOf(NamedTuple):
+    """HAMi's install and its webhook."""
+
+    install: InstallSeen
+    webhook: WebhookSeen
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return (*self.install.gaps, *self.webhook.gaps)
+
+
+def went_past_hami(pod: Pod, install: Install, config: DeviceConfig) -> bool:
+    """Whether the pod asks for HAMi's resources, another scheduler has it, and HAMi gave it nothing."""
+    elsewhere = pod.spec.scheduler_name != install.scheduler_name
+    return elsewhere and not reserved_node(pod.metadata) and bool(asked_resources(pod, config))
+
+
+async def gather_webhook(cluster: Cluster, install: Install, namespaces: Iterable[str] = ()) -> WebhookSeen:
+    """Reads the webhook, what stands behind it, and the labels of these namespaces; reading it never raises."""
+    wanted = sorted(set(namespaces))
+    hooks, handshakes, labels = await asyncio.gather(
+        seen("webhooks", cluster.list(WEBHOOKS)),
+        gather_extender_lines(cluster, install, _HANDSHAKE, _LOG_BYTES),
+        seen("namespaces", _namespaces(cluster, wanted)),
+    )
+    places = {install.namespace}
+    for one in () if isinstance(hooks, Gap) else hooks:
+        clients = (hook.client_config for hook in one.webhooks or () if hook.name == WEBHOOK_NAME)
+        places |= {client.service.namespace for client in clients if client and client.service}
+    services, slices = await asyncio.gather(
+        seen("services", _services(cluster, sorted(places))),
+        seen("endpoint slices", _slices(cluster, sorted(places))),
+    )
+    return WebhookSeen(hooks, services, slices, handshakes, labels)
+
+
+async def _namespaces(cluster: Cluster, wanted: Sequence[str]) -> list[Namespace]:
+    """The one in question, or all of them where there are several: each has only its labels."""
+    if not wanted:
+        return []
+    one = f"metadata.name={wanted[0]}" if len(wanted) == 1 else ""
+    return await cluster.list(NAMESPACES, fields=one, metadata_only=True)
+
+
+async def _services(cluster: Cluster, namespaces: Sequence[str]) -> list[Service]:
+    return [one for name in namespaces for one in await cluster.list(SERVICES, name)]
+
+
+async def _slices(cluster: Cluster, namespaces: Sequence[str]) -> list[EndpointSlice]:
+    return [one for name in namespaces for one in await cluster.list(ENDPOINT_SLICES, name, labels=SERVICE_LABEL)]
