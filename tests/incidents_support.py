@@ -17,7 +17,7 @@ INCIDENTS = Path(__file__).parent / "incidents"
 
 
 class Incident(NamedTuple):
-    """What was asked (`pod` of `why`, nothing of the other verbs) and how a right answer looks."""
+    """What was asked (`pod`: a pod for `why`, a node or nothing for `nodes`) and how a right answer looks."""
 
     name: str
     verb: str
@@ -27,7 +27,8 @@ class Incident(NamedTuple):
 
     def ask(self, cluster: RecordedCluster | None = None) -> Report:
         """The report on the recording, or on an edited copy of it."""
-        return ask_cluster(cluster or open_incident(self.name), self.pod, verb=self.verb)
+        target = {"node": self.pod} if self.verb == "nodes" else {"pod": self.pod} if self.pod else {}
+        return ask_cluster(cluster or open_incident(self.name), verb=self.verb, **target)
 
 
 def incidents() -> list[Incident]:
@@ -51,4 +52,4 @@ def _read(folder: Path) -> Incident:
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     first, verb = expected["first"], expected["verb"]
     firsts = (first,) if isinstance(first, str) else tuple(first)
-    return Incident(folder.name, verb, expected["pod"] if verb == "why" else "", firsts, tuple(expected["not"]))
+    return Incident(folder.name, verb, expected["pod"], firsts, tuple(expected["not"]))

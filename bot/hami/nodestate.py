@@ -1,6 +1,5 @@
 """What the scheduler has of a node's GPUs, over all vendors."""
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
@@ -19,11 +18,11 @@ from bot.kube.quantities import whole
 CORDON_KEY = "hami.io/device-cordon"
 NODE_KEYS = (CORDON_KEY, *chain.from_iterable(one.node_keys for one in VENDORS))
 """The annotations that bear on registered cards."""
-_NVIDIA_LABELS = ("nvidia.com/gpu.present", "nvidia.com/gpu.product", "nvidia.com/gpu.count")
-"""Set by GPU Feature Discovery and the GPU Operator."""
-_PCI = re.compile(r"^feature\.node\.kubernetes\.io/pci-([0-9a-f]{4}_)?10de(_[0-9a-f_]+)?\.present$")
-"""Set by Node Feature Discovery for a device of NVIDIA's vendor id."""
-_CLOUD_LABELS = ("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator")
+_NVIDIA_LABELS = (
+    *("nvidia.com/gpu.present", "nvidia.com/gpu.count", "nvidia.com/gpu.product"),  # GPU Feature Discovery
+    *(f"feature.node.kubernetes.io/pci-{one}10de.present" for one in ("", "0302_", "0300_")),  # NFD, vendor id 10de
+    *("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"),
+)
 _CAPACITIES = frozenset(one.capacity for one in NAMES if one.capacity)
 
 
@@ -68,7 +67,12 @@ def _registering(node: Node, terms: Terms) -> list[tuple[Vendor, str]]:
 
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
-    """Whether the node is meant to have GPUs; a node without is unregistered by right."""
+    """Whether the node has GPUs, or is meant to; a node without is unregistered by right."""
+    return is_for_gpus(node, config) or nvidia_label(node) != ""
+
+
+def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
+    """Whether somebody gave the node to a device plugin: by its label, or by what a plugin wrote or kubelet counts."""
     for vendor, resources in zip(VENDORS, config.by_vendor, strict=True):
         key, value = vendor.node_label
         if (
@@ -78,17 +82,16 @@ def expects_gpus(node: Node, config: DeviceConfig) -> bool:
             or node.metadata.label(key) == value
         ):
             return True
-    return nvidia_label(node) != ""
+    return False
 
 
 def nvidia_label(node: Node) -> str:
     """The label by which the node is known to have NVIDIA GPUs, empty when none says so."""
-    labels = node.metadata.labels or {}
     for key in _NVIDIA_LABELS:
-        if labels.get(key, "false") not in ("false", "0", ""):
+        value = node.metadata.label(key) or ""
+        if value.startswith("nvidia") if "accelerator" in key else value not in ("", "false", "0"):
             return key
-    pci = (key for key, value in labels.items() if value == "true" and _PCI.match(key))
-    return next(pci, "") or next((key for key in _CLOUD_LABELS if labels.get(key, "").startswith("nvidia")), "")
+    return ""
 
 
 def handshake_of(node: Node) -> Handshake | None:

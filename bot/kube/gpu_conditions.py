@@ -4,9 +4,8 @@ A condition that no row names is nobody's verdict here: whoever answers quotes i
 """
 
 import re
+from functools import cache
 from typing import Literal, NamedTuple
-
-from bot.kube.models import Node, NodeCondition
 
 
 class Emitter(NamedTuple):
@@ -53,14 +52,14 @@ EMITTERS = (
 )
 
 
-def faulty_gpu(node: Node) -> tuple[Emitter, NodeCondition] | None:
-    """The first condition of the node that says that one of its GPUs is faulty."""
-    for condition in node.status.conditions or ():
-        for emitter in EMITTERS:
-            if condition.status == emitter.faulty and re.fullmatch(emitter.types, condition.type):
-                said = emitter.unless and any(
-                    re.search(emitter.unless, text) for text in (condition.reason, condition.message)
-                )
-                if not said:
-                    return emitter, condition
-    return None
+def reports_fault(type_: str, status: str, reason: str = "", message: str = "") -> Emitter | None:
+    """Whose condition this is, where it says that a GPU of the node is faulty."""
+    emitter = _emitter(type_, status)
+    if emitter is None or (emitter.unless and any(re.search(emitter.unless, text) for text in (reason, message))):
+        return None
+    return emitter
+
+
+@cache
+def _emitter(type_: str, status: str) -> Emitter | None:
+    return next((one for one in EMITTERS if one.faulty == status and re.fullmatch(one.types, type_)), None)

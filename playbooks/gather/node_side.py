@@ -66,6 +66,11 @@ def is_plugin(pod: Pod) -> bool:
     return pod.metadata.label(COMPONENT_LABEL) == PLUGIN_COMPONENT
 
 
+def is_monitor(name: str) -> bool:
+    """Whether a container of that name is vGPUmonitor: it serves metrics and hands out nothing."""
+    return "monitor" in name
+
+
 async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSide:
     """Reads one node; what the device plugin's pods say, with their logs and those of a run before, where `logs`."""
     node, pods = await asyncio.gather(

@@ -40,11 +40,16 @@ async def gather_nodes_in_question(cluster: Cluster, pod: Pod | None, nodes: Seq
     both = zip(nodes, of_each(cluster.kept, _in_question, nodes), strict=True)
     ill = (node for node, is_ill in both if is_ill and (pod is None or obstacle(pod, node) is None))
     names = [node.name for node in islice(ill, MOST_NODES)]
+    none = not names and not any(of_each(cluster.kept, _has_gpus, nodes))
+    found = await gather_questioned(cluster, names)
+    return found._replace(sets=await gather_plugin_sets(cluster)) if none else found
+
+
+async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> Questioned:
+    """Reads these nodes, and the DaemonSets where one of them has no device plugin."""
     sides = await asyncio.gather(*(gather_node_side(cluster, name, logs=True) for name in names))
     bare = any(not isinstance(one.pods, Gap) and not one.plugin_pods for one in sides)
-    none = not sides and not any(of_each(cluster.kept, _has_gpus, nodes))
-    sets = await gather_plugin_sets(cluster) if bare or none else None
-    return Questioned(dict(zip(names, sides, strict=True)), sets)
+    return Questioned(dict(zip(names, sides, strict=True)), await gather_plugin_sets(cluster) if bare else None)
 
 
 def _in_question(node: Node) -> bool:

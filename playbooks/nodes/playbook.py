@@ -34,6 +34,8 @@ from bot.report import (
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.lock_owners import gather_owners
+from playbooks.gather.node_side import MOST_NODES
+from playbooks.gather.nodes_in_question import Questioned, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, Capacity, InstallSeen, gather_install, times_shown
 from playbooks.nodes.sweep import PLUGIN_SOURCE, NodeSeen, Sweep, gather_plugins
 from playbooks.nodes.tables import PROBLEMS, WHOLE, Rows
@@ -41,9 +43,12 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps
-from playbooks.rules.node_faults import Fault, Found, by_cause, look_at, worst_by_node
-from playbooks.rules.node_findings import Wording
+from playbooks.rules.node_causes import node_causes
+from playbooks.rules.node_faults import Fault, Found, by_cause, in_question, look_at, with_found, worst_by_node
+from playbooks.rules.node_findings import Known, Wording
 from playbooks.rules.nodes_named import near_names, see_all_nodes
+from playbooks.rules.not_selected import in_use
+from playbooks.rules.plugin_faults import monitor_fault
 
 
 class Request(NamedTuple):
@@ -64,6 +69,7 @@ class Snapshot(NamedTuple):
     nodes: Sequence[Node]
     plugins: Sequence[DaemonPod] | Gap
     owners: Mapping[tuple[str, str], Pod | Gap | None]
+    questioned: Questioned
     undecodable: tuple[str, ...]
 
 
@@ -87,8 +93,11 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     asked = (one for one in nodes if wanted.node in ("", one.name))
     owners = await gather_owners(cluster, asked)
     as_of = cluster.as_of(times_shown(cluster, nodes, install.install))
+    found = look_at(Sweep(install, nodes, plugins, owners, as_of), wanted.node)
+    questioned = await gather_questioned(cluster, in_question(found.faults, MOST_NODES))
+    undecodable = tuple(cluster.undecodable)
     return Snapshot(
-        wanted, cluster.name, cluster.now(), as_of, install, nodes, plugins, owners, tuple(cluster.undecodable)
+        wanted, cluster.name, cluster.now(), as_of, install, nodes, plugins, owners, questioned, undecodable
     )
 
 
@@ -96,10 +105,12 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """What is wrong first, one finding per cause; then how many nodes have nothing wrong with them."""
     wanted = snapshot.request
     sweep = Sweep(snapshot.install, snapshot.nodes, snapshot.plugins, snapshot.owners, snapshot.as_of)
+    known = _found_out(snapshot, say)
     found = look_at(sweep, wanted.node)
+    found = found._replace(faults=with_found(found.faults, known))
     gaps = _gaps(snapshot, sweep, say)
     sure: Confidence = "suspected" if gaps else "confirmed"
-    wording = Wording(sweep, sure, say)
+    wording = Wording(sweep, sure, say, known)
     told = [wording.finding(group) for group in by_cause(found.faults)]
     told += _healthy(wanted, sweep, found, sure, say) or ([] if told else [_nothing_there(wanted, sweep, say)])
     findings = sorted(told, key=lambda one: one.severity == "info")
@@ -117,6 +128,24 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         tables=_tables(snapshot, sweep, found.faults),
         gaps=tuple(dict.fromkeys(gaps)),
     )
+
+
+def _found_out(snapshot: Snapshot, say: Texts) -> Known:
+    """What the nodes that were read by themselves say of their faults."""
+    config, now, questioned = snapshot.install.config, snapshot.as_of, snapshot.questioned
+    found = [
+        (name, one)
+        for name, side in questioned.sides.items()
+        for one in node_causes(side, questioned.sets, config, now, say) or monitor_fault(side, now, say)
+    ]
+    if not snapshot.request.node and questioned.sets and in_use(questioned.sets):
+        found = [(name, _quietly(one)) for name, one in found]
+    return {(name, one.code): one for name, one in reversed(found)}
+
+
+def _quietly(one: Finding) -> Finding:
+    """Where other nodes have the device plugin, a node without its label may be left out on purpose."""
+    return structs.replace(one, severity="info") if one.code == "device-plugin-not-selected" else one
 
 
 def _verdict(wanted: Request, found: Found, findings: Sequence[Finding], say: Texts) -> str:
@@ -182,6 +211,7 @@ def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
 def _gaps(snapshot: Snapshot, sweep: Sweep, say: Texts) -> list[Gap]:
     gaps = capacity_gaps(snapshot.install, Capacity([], [], []), snapshot.undecodable, say)
     gaps += [one for one in (snapshot.plugins, *snapshot.owners.values()) if isinstance(one, Gap)]
+    gaps += snapshot.questioned.gaps
     unknown = not isinstance(snapshot.plugins, Gap) and not sweep.plugins_known
     if unknown and any(expects_gpus(node, snapshot.install.config) for node in snapshot.nodes):
         gaps.append(Gap(PLUGIN_SOURCE, say("nodes.plugins-unknown"), say("nodes.plugins-hint")))

@@ -14,7 +14,7 @@ from bot.hami.nodelock import (
     LockState,
     judge_lock,
 )
-from bot.hami.nodestate import NODE_KEYS, expects_gpus, read_registrations
+from bot.hami.nodestate import NODE_KEYS, expects_gpus, is_for_gpus, read_registrations
 from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregistered, digest, kubelet_offers
 from bot.hami.vendors import FIRST, OTHERS, vendor_of_register_key
 from bot.kube.cluster import Cluster, seen
@@ -23,6 +23,7 @@ from bot.kube.quantities import whole
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
 from bot.report import Gap
+from playbooks.gather.node_side import is_monitor
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.rules.case import World
 from playbooks.rules.locks import Owners, lock_expiry, lock_on
@@ -42,6 +43,8 @@ class Plugin(NamedTuple):
     pod: DaemonPod | None = None
     restarts: int = 0
     why: str = ""
+    monitor: bool = False
+    """Whether vGPUmonitor alone is in trouble: GPUs are handed out all the same."""
 
 
 class NodeSeen(NamedTuple):
@@ -56,6 +59,8 @@ class NodeSeen(NamedTuple):
     own: Registration | None
     others: tuple[Registration | Unreadable, ...]
     expects_gpus: bool
+    left_out: bool
+    """Whether it has GPUs that nobody gave to a device plugin: maybe on purpose."""
     count_resource: str
     """The resource that its cards are counted by; kubelet offers so many of it."""
     allocatable: int
@@ -127,6 +132,7 @@ class Sweep:
             own=own,
             others=others,
             expects_gpus=expects_gpus(node, self.config) and not self._is_of_others(node, others),
+            left_out=not is_for_gpus(node, self.config) and name not in self._plugins,
             count_resource=count,
             allocatable=kubelet_offers(node, count),
             plugin=self._plugins.get(name) or Plugin("missing" if self.plugins_known else "unseen"),
@@ -157,12 +163,12 @@ class Sweep:
             cards.cards,
             allocatable,
             allocatable if status.capacity is status.allocatable else _devices(status.capacity),
-            tuple([one.status for one in status.conditions or () if one.type == "Ready"]),
+            tuple([(one.type, one.status) for one in status.conditions or ()]),
             node.spec.unschedulable,
             tuple(node.spec.taints or ()),
             node.metadata.label(FIRST.node_label[0]),
             self._selects(node.metadata.labels),
-            plugin and (plugin.health, plugin.why),
+            plugin and (plugin.health, plugin.why, plugin.monitor),
         )
         return key, cards.uuids
 
@@ -214,20 +220,24 @@ def _by_node(pods: Sequence[DaemonPod] | Gap, now: datetime) -> dict[str, Plugin
 
 
 def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
-    restarts, waiting = 0, ""
+    restarts, waiting, down = 0, "", list[str]()
     statuses = pod.status.container_statuses or ()
     for one in statuses:  # no generator: of 5,000 pods they would take longer than what they look at
         restarts += one.restart_count
+        if not one.ready:
+            down.append(one.name)
         if one.state.waiting and not waiting:
             waiting = one.state.waiting.reason
     ready = [one.status for one in pod.status.conditions or () if one.type == "Ready"]
+    monitor = bool(down) and all(map(is_monitor, down)) and len(down) < len(statuses)
     if pod.status.phase != "Running" or "False" in ready or waiting:
-        return Plugin("not-ready", pod, restarts, waiting or pod.status.reason or pod.status.phase)
-    ends = [one.last_state.terminated for one in statuses if one.restart_count >= _MANY_RESTARTS]
-    for end in ends:
+        return Plugin("not-ready", pod, restarts, waiting or pod.status.reason or pod.status.phase, monitor)
+    often = [one for one in statuses if one.restart_count >= _MANY_RESTARTS]
+    for one in often:
+        end = one.last_state.terminated
         ended = parse_time(end.finished_at) if end else None
         if end and ended and now - ended <= _RECENTLY:
-            return Plugin("restarting", pod, restarts, end.reason)
+            return Plugin("restarting", pod, restarts, end.reason, all(is_monitor(other.name) for other in often))
     return Plugin("ready", pod, restarts)
 
 

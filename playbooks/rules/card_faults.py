@@ -8,8 +8,10 @@ only while the plugin has run for longer.
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from bot.kube.gpu_conditions import faulty_gpu
-from bot.kube.models import Node, Pod
+from msgspec import structs
+
+from bot.kube.gpu_conditions import reports_fault
+from bot.kube.models import Node, NodeCondition, Pod
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction
@@ -33,8 +35,8 @@ def card_faults(side: NodeSide, node: Node, gpus: NodeGpus, now: datetime, say: 
     unhealthy = [card for card in gpus.cards if not card.health]
     if (short or unhealthy) and (logged := _logged(side, node, short, say)) is not None:
         return [logged]
-    if (reported := _reported(node, say)) is not None:
-        return [reported]
+    if (told := reported(node, say)) is not None:
+        return [told]
     if short and _runs_for_long(side.plugin_pods, now):
         return [_counted(side, node, gpus, short, say)]
     return []
@@ -71,34 +73,32 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str], say: Texts) -> Fin
     return None
 
 
-def _reported(node: Node, say: Texts) -> Finding | None:
+def reported(node: Node, say: Texts) -> Finding | None:
     """What another program found out about a GPU of the node: HAMi does not read node conditions."""
-    found = faulty_gpu(node)
-    if found is None:
-        return None
-    emitter, condition = found
-    claim = say(
-        "card-fault.condition",
-        node=node.name,
-        emitter=emitter.name,
-        type=condition.type,
-        status=condition.status,
-        why=condition.message or condition.reason,
-    )
-    path = f'{{.status.conditions[?(@.type=="{condition.type}")].{"message" if condition.message else "reason"}}}'
-    proof = quotes.of_node(node, condition.message or condition.reason or condition.type, path)
-    at = quotes.clock(condition.last_transition_time)
-    proof = Evidence(source=proof.source, object=proof.object, at=at, quote=proof.quote, command=proof.command)
-    cordon = NextAction(say("card-fault.cordon"), quotes.kubectl("cordon", node.name), changes_cluster=True)
-    return finding(
-        "card-fault",
-        claim,
-        "confirmed",
-        (node.name,),
-        (proof,),
-        severity="warning",
-        actions=(*prose.see_node(node.name, say), cordon),
-    )
+    for condition in node.status.conditions or ():
+        emitter = reports_fault(condition.type, condition.status, condition.reason, condition.message)
+        if emitter is not None:
+            said = condition.message or condition.reason or condition.type
+            claim = say(
+                "card-fault.condition",
+                node=node.name,
+                emitter=emitter.name,
+                type=condition.type,
+                status=condition.status,
+                why=said.rstrip(".。 "),
+            )
+            cordon = NextAction(say("card-fault.cordon"), quotes.kubectl("cordon", node.name), changes_cluster=True)
+            actions = (*prose.see_node(node.name, say), cordon)
+            proofs = (_of_condition(node, condition),)
+            return finding("card-fault", claim, "confirmed", (node.name,), proofs, severity="warning", actions=actions)
+    return None
+
+
+def _of_condition(node: Node, condition: NodeCondition) -> Evidence:
+    field = "message" if condition.message else "reason" if condition.reason else "status"
+    quote = condition.message or condition.reason or condition.status
+    proof = quotes.of_node(node, quote, f'{{.status.conditions[?(@.type=="{condition.type}")].{field}}}')
+    return structs.replace(proof, at=quotes.clock(condition.last_transition_time))
 
 
 def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: Texts) -> Finding:

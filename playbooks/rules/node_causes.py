@@ -1,12 +1,15 @@
 """Why a node hands out no GPUs: its device plugin, another plugin beside it, its GPUs, the cause first."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from msgspec import structs
+
 from bot.hami.requests import DeviceConfig
-from bot.kube.models import Node
-from bot.report import Finding, Gap
+from bot.report import Finding, Gap, Scope
 from bot.texts import Texts
 from playbooks.gather.node_side import NodeSide, PluginSets
+from playbooks.rules import prose
 from playbooks.rules.card_faults import card_faults
 from playbooks.rules.node_gpus import gpus_of
 from playbooks.rules.not_selected import not_selected, refused_pods
@@ -29,6 +32,13 @@ def node_causes(
     return [*found, *rivals] or card_faults(side, node, gpus, now, say)
 
 
-def unhealthy(node: Node, config: DeviceConfig) -> bool:
-    """Whether the node registers a card as unhealthy."""
-    return not all(card.health for card in gpus_of(node, config).cards)
+def together(group: Sequence[Finding], say: Texts) -> Finding:
+    """One finding for nodes that have the same cause, in the words of the first."""
+    first, *others = group
+    if not others:
+        return first
+    more = sorted({node for one in others for node in one.scope.nodes})
+    claim = say("nodes.same", claim=first.claim, nodes=prose.names(say, more))
+    proofs = dict.fromkeys(proof for one in group for proof in one.evidence)
+    scope = Scope(nodes=tuple(sorted({*first.scope.nodes, *more})))
+    return structs.replace(first, claim=claim, scope=scope, evidence=tuple(proofs))

@@ -1,7 +1,7 @@
 """What is wrong with a node, as structured facts: one fault per cause, so that consequences are not told twice."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -11,9 +11,10 @@ from bot.hami.nodelock import USUAL_ALLOCATION, LockState
 from bot.hami.nodestate import cordoned_uuids, handshake_of
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.vendors import BY_WORD
+from bot.kube.gpu_conditions import reports_fault
 from bot.kube.quantities import whole
 from bot.kube.readiness import is_cordoned, not_ready, pressures
-from bot.report import SEVERITIES, Severity
+from bot.report import SEVERITIES, Finding, Severity
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.rules.unregistered import code_and_why, is_untrusted
 
@@ -22,8 +23,16 @@ _HEEDS_CORDON = (2, 10)
 _CONSEQUENCES = ("stale", "deleted", "no-allocatable")
 """Ways of being unregistered that a node which is not ready explains: its device plugin does not run."""
 
+SAID = "said"
+"""How a fault is told that was found out about single nodes, from their logs and pods."""
 _ORDER = (
     "node-not-ready",
+    "driver-not-loaded",
+    "gpu-runtime-missing",
+    "device-plugin-crash",
+    "second-device-plugin",
+    "device-plugin-not-selected",
+    "card-fault",
     "handshake-time-zone",
     "node-unregistered",
     "registration-ignored",
@@ -43,6 +52,11 @@ _ORDER = (
     "card-cordon-ignored",
     "node-cordoned",
 )
+
+
+_EXPLAINED = ("device-plugin-", "allocatable-mismatch")
+_TELLING = (*_EXPLAINED, "node-unregistered", "handshake-", "card-not-healthy")
+"""Faults of which the node's device plugin may know the cause."""
 
 
 class Fault(NamedTuple):
@@ -142,6 +156,27 @@ def _uuids(one: NodeSeen) -> Iterator[str]:
     return (card.uuid for card in (one.own.cards if one.own else ()) if card.uuid)
 
 
+def in_question(faults: Iterable[Fault], most: int) -> list[str]:
+    """So many nodes whose logs may tell more, one of each cause before a second one of any."""
+    groups = [[fault.node for fault in group] for group in by_cause(faults) if group[0].code.startswith(_TELLING)]
+    turns = (names[at] for at in range(most) for names in groups if at < len(names))
+    return list(dict.fromkeys(turns))[:most]
+
+
+def with_found(faults: Iterable[Fault], known: Mapping[tuple[str, Code], Finding]) -> list[Fault]:
+    """The faults, with what was found out about single nodes instead of what that explains."""
+    said = [Fault(code, SAID, node, one.severity, _step(one)) for (node, code), one in known.items()]
+    explained = {fault.node for fault in said}
+    left_out = {fault.node for fault in said if fault.code == "device-plugin-not-selected"}
+    rest = [one for one in faults if not (one.node in explained and one.code.startswith(_EXPLAINED))]
+    rest = [one for one in rest if not (one.node in left_out and one.code == "node-unregistered")]
+    return said + [one for one in rest if (one.node, one.code) not in known]
+
+
+def _step(one: Finding) -> str:
+    return one.next_actions[0].label if one.next_actions else ""
+
+
 def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
     """The faults grouped by cause, the worst and widest cause first."""
     groups: dict[tuple[str, str, str], list[Fault]] = defaultdict(list)
@@ -205,8 +240,8 @@ def _registration(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
             why = state.why
         if why == "stale" and in_time_but_for_zone(sweep, one):
             yield Fault("handshake-time-zone", "west", one.name)
-        elif why == "outside":
-            yield Fault(code, why, one.name, "info")
+        elif why == "outside" or one.left_out:
+            yield Fault(code, why, one.name, "info", about=one.plugin.health if one.left_out else "")
         else:
             yield Fault(code, why, one.name, about=one.plugin.health if why != "other-format" else "")
     elif is_untrusted(one.node, sweep.now):
@@ -249,7 +284,8 @@ def _plugin(one: NodeSeen) -> Iterator[Fault]:
     """Only HAMi's own device plugin is known; other vendors' come from elsewhere."""
     if one.expects_gpus and one.plugin.health not in ("ready", "unseen"):
         about = one.plugin.why if one.plugin.health != "missing" else ""
-        yield Fault(as_code(f"device-plugin-{one.plugin.health}"), "claim", one.name, about=about)
+        why = "monitor" if one.plugin.monitor else "claim"
+        yield Fault(as_code(f"device-plugin-{one.plugin.health}"), why, one.name, about=about)
 
 
 def slots(one: NodeSeen) -> tuple[int, int]:
@@ -283,6 +319,9 @@ def _lock(one: NodeSeen, state: LockState, why: str) -> Iterator[Fault]:
 
 
 def _cards(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
+    for condition in one.node.status.conditions or () if one.concerns else ():
+        if reports_fault(condition.type, condition.status, condition.reason, condition.message):
+            yield Fault("card-fault", "condition", one.name, about=condition.type)
     for vendor in sorted(unhealthy(one)):
         if vendor not in BY_WORD or sweep.version is None:
             yield Fault("card-not-healthy", "seen", one.name)

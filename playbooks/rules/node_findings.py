@@ -1,9 +1,10 @@
 """The findings of a sweep: one per cause, with the nodes that have it, proof of the first ones and what to do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
+from bot.codes import Code
 from bot.hami.handshake import GUIDES_THRESHOLD
 from bot.hami.nodelock import CAMBRICON_EXPIRY, CAMBRICON_LOCK_KEY, LOCK_KEY
 from bot.hami.nodestate import CORDON_KEY, cordoned_uuids
@@ -16,10 +17,12 @@ from playbooks import quotes
 from playbooks.nodes.sweep import NodeSeen, Sweep
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
+from playbooks.rules.card_faults import reported
 from playbooks.rules.cordons import uncordon
 from playbooks.rules.findings import finding
 from playbooks.rules.locks import lock_actions, owner_proofs, told
-from playbooks.rules.node_faults import Fault, shared_uuids, slots, unhealthy
+from playbooks.rules.node_causes import together
+from playbooks.rules.node_faults import SAID, Fault, shared_uuids, slots, unhealthy
 from playbooks.rules.unregistered import (
     plugin_actions,
     plugin_log,
@@ -30,14 +33,17 @@ from playbooks.rules.unregistered import (
 _PROVEN = 3
 """Nodes of a finding that are quoted."""
 
+Known = Mapping[tuple[str, Code], Finding]
+"""What was found out about single nodes, by node and code."""
 Told = tuple[str, list[Evidence], Sequence[NextAction]]
 
 
 class Wording:
     """The findings about the faults of one sweep."""
 
-    def __init__(self, sweep: Sweep, confidence: Confidence, say: Texts) -> None:
+    def __init__(self, sweep: Sweep, confidence: Confidence, say: Texts, known: Known) -> None:
         self.sweep = sweep
+        self.known = known
         self.confidence: Confidence = confidence
         self.say = say
         self._version = str(sweep.version or "?")
@@ -45,6 +51,8 @@ class Wording:
     def finding(self, group: Sequence[Fault]) -> Finding:
         """The finding of one cause."""
         first = group[0]
+        if first.why == SAID:
+            return together([self.known[fault.node, fault.code] for fault in group], self.say)
         names = sorted({fault.node for fault in group})
         shown = [self.sweep.see(name) for name in names[:_PROVEN]]
         tell = self._teller(first)
@@ -64,6 +72,7 @@ class Wording:
         if code.startswith("device-plugin-"):
             return self._plugin
         return {
+            "card-fault": self._reported,
             "duplicate-card-uuid": self._duplicates,
             "allocatable-mismatch": self._slots,
             "card-not-healthy": self._unhealthy,
@@ -129,11 +138,16 @@ class Wording:
                 plugin_actions(names[0], None, self.say),
             )
         values = {"nodes": nodes, "why": first.plugin.why, "count": first.plugin.restarts}
-        claim = self.say(f"{fault.code}.claim", **values)
+        claim = self.say(f"{fault.code}.{fault.why}", **values)
         proofs = [_of_plugin(one.plugin.pod, one.plugin.why) for one in shown if one.plugin.pod]
         return claim, proofs, [plugin_log(pod, self.say)]
 
     # ------------------------------------------------------------------------------------------------ cards
+
+    def _reported(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
+        found = [one for one in (reported(seen.node, self.say) for seen in shown) if one]
+        told = together(found, self.say) if len(names) == len(found) else found[0]
+        return told.claim, list(told.evidence), found[0].next_actions
 
     def _duplicates(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         uuids = shared_uuids(self.sweep.see(name) for name in names)[tuple(names)]

@@ -2,16 +2,13 @@
 
 from collections.abc import Sequence
 
-from msgspec import structs
-
 from bot.hami import fit
-from bot.report import Finding, Scope
+from bot.report import Finding
 from bot.texts import Texts
 from playbooks.gather.nodes_in_question import Questioned
-from playbooks.rules import prose
 from playbooks.rules.case import Case
 from playbooks.rules.causes import Cause, Rank
-from playbooks.rules.node_causes import node_causes
+from playbooks.rules.node_causes import node_causes, together
 from playbooks.rules.not_selected import none_selected
 
 _OF_THE_NODE = (fit.NODE_UNREGISTERED, fit.NOT_HEALTHY)
@@ -37,15 +34,4 @@ def _together(found: Sequence[Finding], say: Texts) -> list[Finding]:
     for one in found:
         step = one.next_actions[0].label if one.next_actions else ""
         alike.setdefault((one.code, step), []).append(one)
-    return [_one(group, say) for group in alike.values()]
-
-
-def _one(group: Sequence[Finding], say: Texts) -> Finding:
-    first, *others = group
-    if not others:
-        return first
-    more = sorted({node for one in others for node in one.scope.nodes})
-    claim = say("nodes.same", claim=first.claim, nodes=prose.names(say, more))
-    proofs = dict.fromkeys(proof for one in group for proof in one.evidence)
-    scope = Scope(nodes=tuple(sorted({*first.scope.nodes, *more})))
-    return structs.replace(first, claim=claim, scope=scope, evidence=tuple(proofs))
+    return [together(group, say) for group in alike.values()]

@@ -62,11 +62,14 @@ def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> li
     ]
 
 
+def in_use(sets: PluginSets) -> bool:
+    """Whether any node is to have a device plugin."""
+    return not isinstance(sets.sets, Gap) and any(one.status.desired_number_scheduled for one in sets.sets)
+
+
 def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[Finding]:
     """The DaemonSets want a pod on no node at all, because no node has their label."""
-    if isinstance(sets.sets, Gap) or not sets.sets or not nodes:
-        return []
-    if any(one.status.desired_number_scheduled for one in sets.sets):
+    if isinstance(sets.sets, Gap) or not sets.sets or not nodes or in_use(sets):
         return []
     kept = [keeps_off(sets.sets, node) for node in nodes]
     if not all(one and one[1].text == SELECTOR_TEXT for one in kept):

@@ -12,7 +12,7 @@ from bot.hami.version import Version, parse_version
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence
-from playbooks.gather.node_side import LogSeen
+from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.rules.containers import in_trouble, statuses
 from playbooks.rules.signed import in_log
 
@@ -21,11 +21,6 @@ _BETWEEN_CRASHES = timedelta(minutes=10)
 _STARTED = "Starting Plugins."
 _REGISTERED = "Registered device plugin for"
 _ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: ")
-
-
-def is_monitor(name: str) -> bool:
-    """Whether a container of that name is vGPUmonitor: it serves metrics and hands out nothing."""
-    return "monitor" in name
 
 
 def plugin_statuses(pod: Pod, *, monitor: bool = False) -> list[ContainerStatus]:

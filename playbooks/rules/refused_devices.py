@@ -11,10 +11,10 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.node_side import NodeSide
+from playbooks.gather.node_side import NodeSide, is_monitor
 from playbooks.gather.placed import Placed
 from playbooks.rules.node_causes import node_causes
-from playbooks.rules.plugin_runs import is_monitor, plugin_statuses
+from playbooks.rules.plugin_runs import plugin_statuses
 from playbooks.rules.signed import log_line
 
 _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Canceled)\w+ desc = ")

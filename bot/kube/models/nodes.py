@@ -2,6 +2,7 @@
 
 import msgspec
 
+from bot.kube.gpu_conditions import reports_fault
 from bot.kube.models.base import Model, ObjectMeta, Quantity, Resource, keep
 
 
@@ -42,7 +43,17 @@ class Node(Resource, frozen=True):
 
 
 class FewLabels(Model, frozen=True):
+    """Those that tell whether a node has GPUs."""
+
     gpu: str | None = None
+    present: str | None = msgspec.field(default=None, name="nvidia.com/gpu.present")
+    count: str | None = msgspec.field(default=None, name="nvidia.com/gpu.count")
+    pci: str | None = msgspec.field(default=None, name="feature.node.kubernetes.io/pci-10de.present")
+    pci_3d: str | None = msgspec.field(default=None, name="feature.node.kubernetes.io/pci-0302_10de.present")
+    pci_vga: str | None = msgspec.field(default=None, name="feature.node.kubernetes.io/pci-0300_10de.present")
+
+
+_FEW_LABELS = {one.encode_name: one.name for one in msgspec.structs.fields(FewLabels)}
 
 
 class SweptMeta(ObjectMeta, frozen=True):
@@ -53,16 +64,21 @@ class SweptMeta(ObjectMeta, frozen=True):
     creation_timestamp: str | None = msgspec.field(default=None, name="(and that)")
 
     def label(self, key: str) -> str | None:
-        return self.few_labels.gpu if key == "gpu" else None
+        name = _FEW_LABELS.get(key)
+        return getattr(self.few_labels, name) if name else None
 
 
 class SweptStatus(NodeStatus, frozen=True):
     def __post_init__(self) -> None:
-        """Devices alone stay of the amounts, and Ready of the conditions."""
-        keep(self, "conditions", [one for one in self.conditions or () if one.type == "Ready"])
+        """Devices alone stay of the amounts, of the conditions Ready and those that report a faulty GPU."""
+        keep(self, "conditions", [one for one in self.conditions or () if one.type == "Ready" or _of_gpus(one)])
         allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
         keep(self, "allocatable", allocatable)
         keep(self, "capacity", allocatable if allocatable == capacity else capacity)
+
+
+def _of_gpus(one: NodeCondition) -> bool:
+    return reports_fault(one.type, one.status, one.reason, one.message) is not None
 
 
 def _devices(amounts: dict[str, Quantity] | None) -> dict[str, Quantity]:
@@ -72,7 +88,8 @@ def _devices(amounts: dict[str, Quantity] | None) -> dict[str, Quantity]:
 class SweptNode(Node, frozen=True):
     """A node of a sweep over all, with what bears on its devices: the rest would be most of the memory.
 
-    Of its labels it knows `gpu` alone, of its amounts the devices, of its conditions Ready.
+    Of its labels it knows those that tell of GPUs, of its amounts the devices, of its conditions Ready and
+    those that report a faulty GPU.
     """
 
     metadata: SweptMeta = SweptMeta()

@@ -42,6 +42,8 @@ class DaemonContainerState(Model, frozen=True):
 
 
 class DaemonContainer(Model, frozen=True):
+    name: str = ""
+    ready: bool = False
     restart_count: int = 0
     state: DaemonContainerState = DaemonContainerState()
     last_state: DaemonContainerState = DaemonContainerState()
