@@ -1,0 +1,85 @@
+"""A pod and the GPU node behind it: the device plugin's pod with its containers' states and logs, and its DaemonSet."""
+
+from typing import Any
+
+from tests.playbooks.world import HAMI, PLUGIN, Object, ago, given, gpu_node, node, pod
+
+RUNS = {"ready": True, "restartCount": 0, "state": {"running": {"startedAt": ago(7200)}}, "lastState": {}}
+PLUGIN_LOG = f"{HAMI}/hami-device-plugin-gpu-1/device-plugin"
+MONITOR_LOG = f"{HAMI}/hami-device-plugin-gpu-1/vgpu-monitor"
+KUBELET = "Pod was rejected: Allocate failed due to {}, which is unexpected"
+NONE_HEALTHY = KUBELET.format("no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu")
+TOO_FEW = KUBELET.format("requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0")
+REGISTERED = "I1121 03:00:02.000000       1 server.go:329] Registered device plugin for 'nvidia.com/gpu' with Kubelet"
+NO_LABEL = "feature.node.kubernetes.io/pci-0302_10de.present"
+
+
+def crashing(code: int = 1, restarts: int = 4, message: str = "", reason: str = "Error", ended: float = 30) -> Object:
+    """A container that waits for its next start after an end."""
+    end = {"exitCode": code, "reason": reason, "finishedAt": ago(ended)} | ({"message": message} if message else {})
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container"}
+    return {
+        "ready": False,
+        "restartCount": restarts,
+        "state": {"waiting": waiting},
+        "lastState": {"terminated": end},
+    }
+
+
+def between_crashes(code: int = 2, restarts: int = 6) -> Object:
+    """A container that was started again 20 s ago."""
+    end = {"exitCode": code, "reason": "Error", "startedAt": ago(140), "finishedAt": ago(100)}
+    running = {"running": {"startedAt": ago(20)}}
+    return {"ready": True, "restartCount": restarts, "state": running, "lastState": {"terminated": end}}
+
+
+def waiting(reason: str, message: str) -> Object:
+    """A container that does not start."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"ready": False, "restartCount": 0, "state": state, "lastState": {}}
+
+
+def plugin(on: str = "gpu-1", device: Object | None = None, monitor: Object | None = None, **fields: Any) -> Object:
+    """The device plugin's pod of a node; both of its containers have been running for two hours, unless told."""
+    statuses = [{"name": "device-plugin"} | (device or RUNS), {"name": "vgpu-monitor"} | (monitor or RUNS)]
+    ready = all(one["ready"] for one in statuses)
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    images = [{"name": one["name"], "image": "docker.io/projecthami/hami:v2.10.0"} for one in statuses]
+    name = f"hami-device-plugin-{on}"
+    one = pod(name, {}, namespace=HAMI, labels=PLUGIN, nodeName=on, age=9000, containers=images, **fields)
+    one["status"] = {"phase": "Running", "conditions": conditions, "containerStatuses": statuses}
+    return one
+
+
+def rival(on: str = "gpu-1", image: str = "nvcr.io/nvidia/k8s-device-plugin:v0.17.1", **fields: Any) -> Object:
+    """Another device plugin's pod."""
+    main = {"name": fields.pop("container", "nvidia-device-plugin-ctr"), "image": image}
+    one = pod(f"other-{on}", {}, namespace="gpu-operator", nodeName=on, containers=[main], **fields)
+    one["status"] = {"phase": "Running"}
+    return one
+
+
+def counted(on: str = "gpu-1", *, capacity: int, allocatable: int, **fields: Any) -> Object:
+    """A node with two registered T4 of ten slots each; kubelet counts and offers that many."""
+    cards = [
+        {"id": f"GPU-{one}", "count": 10, "devmem": 16384, "devcore": 100, "type": "NVIDIA-Tesla T4"} for one in "ab"
+    ]
+    cards = [one | {"mode": "hami-core", "health": True} for one in cards]
+    one = gpu_node(on, *cards, **fields)
+    status = one["status"]
+    status["capacity"] = status["capacity"] | {"nvidia.com/gpu": str(capacity)}
+    status["allocatable"] = status["allocatable"] | {"nvidia.com/gpu": str(allocatable)}
+    return one
+
+
+def refused_pod(message: str = NONE_HEALTHY, on: str = "gpu-1") -> Object:
+    """A pod that kubelet refused two minutes ago."""
+    annotations = given(on, ("GPU-a", 1000, 0)) | {"hami.io/bind-phase": "allocating"}
+    one = pod(annotations=annotations, nodeName=on)
+    one["status"] = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message, "startTime": ago(120)}
+    return one
+
+
+def unlabelled(name: str = "gpu-9", **fields: Any) -> Object:
+    """A node with a GPU by a label of Node Feature Discovery, and without HAMi's."""
+    return node(name, labels={NO_LABEL: "true"} | fields.pop("labels", {}), **fields)

@@ -1,0 +1,357 @@
+"""Pods that get no GPU because of their node: its device plugin, its driver, a second plugin, a faulty GPU."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.report import Report
+from tests.playbooks.node_side_support import (
+    KUBELET,
+    MONITOR_LOG,
+    PLUGIN_LOG,
+    REGISTERED,
+    RUNS,
+    TOO_FEW,
+    between_crashes,
+    counted,
+    crashing,
+    plugin,
+    refused_pod,
+    rival,
+    unlabelled,
+    waiting,
+)
+from tests.playbooks.status_support import daemon_set
+from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, none_of, pod, quotes, refused
+
+NOT_LOADED = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"
+NO_NVML = "E1121 04:58:00.000000       1 factory.go:135] Incompatible strategy detected auto"
+CONFIG = "E1121 04:58:00.000000       1 main.go:201] failed to start: something nobody has seen"
+XID = "E1121 04:00:00.000000       1 health.go:80] XidCriticalError: Xid=79 on Device=GPU-a, it will go unhealthy."
+NOT_FOUND = "log of hami-system/hami-device-plugin-gpu-1 device-plugin"
+
+
+def why(tmp_path: Path, *objects: Object, plugin_log: str = "", previous: str = "", **recorded: object) -> Report:
+    """About the refused pod; the plugin's logs are there, empty unless told."""
+    others = {PLUGIN_LOG: plugin_log, f"{PLUGIN_LOG}.previous": previous, MONITOR_LOG: ""}
+    others |= {f"{MONITOR_LOG}.previous": ""} | dict(recorded.pop("others", {}))  # type: ignore[call-overload]
+    return ask(tmp_path, cluster(*objects), others=others, **recorded)
+
+
+def dead(**device: object) -> list[Object]:
+    """The refused pod, a node of which kubelet offers nothing, and its device plugin between two starts."""
+    return [refused_pod(), counted(capacity=20, allocatable=0), plugin(device=crashing(**device))]
+
+
+# ----------------------------------------------------------------------------------------- the device plugin
+
+
+def test_a_driver_that_is_not_loaded_comes_before_the_refusal(tmp_path: Path) -> None:
+    report = why(tmp_path, *dead(code=128, message=NOT_LOADED, reason="StartError"))
+    assert codes(report) == ["driver-not-loaded", "allocate-failed"]
+    assert NOT_LOADED in quotes(report)
+
+
+def test_a_missing_runtime_is_told_by_the_plugin_s_own_log(tmp_path: Path) -> None:
+    assert codes(why(tmp_path, *dead(), plugin_log=NO_NVML))[0] == "gpu-runtime-missing"
+
+
+def test_the_run_before_tells_it_too_while_the_next_one_has_just_begun(tmp_path: Path) -> None:
+    objects = [refused_pod(), counted(capacity=20, allocatable=0), plugin(device=between_crashes())]
+    assert codes(why(tmp_path, *objects, previous=NO_NVML))[0] == "gpu-runtime-missing"
+
+
+def test_an_end_that_no_signature_knows_is_told_with_the_last_error_of_the_log(tmp_path: Path) -> None:
+    log = f"{CONFIG}\ngoroutine 1 [running]:\nmain.main()"
+    report = why(tmp_path, *dead(), plugin_log=log)
+    assert codes(report) == ["device-plugin-crash", "allocate-failed"]
+    assert "something nobody has seen" in cause(report).claim
+    assert CONFIG in quotes(report)
+
+
+def test_without_the_log_the_exit_code_is_all_that_is_told(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(*dead(code=2)))
+    assert codes(report) == ["device-plugin-crash", "allocate-failed"]
+    assert "exit code 2: a panic" in cause(report).claim
+    assert NOT_FOUND in [gap.source for gap in report.gaps]
+
+
+def test_a_plugin_that_was_oomkilled_is_told_so(tmp_path: Path) -> None:
+    assert "OOMKilled" in cause(why(tmp_path, *dead(code=137, reason="OOMKilled"))).claim
+
+
+def test_a_plugin_whose_image_cannot_be_pulled_is_not_a_crash(tmp_path: Path) -> None:
+    device = waiting("ImagePullBackOff", 'Back-off pulling image "docker.io/projecthami/hami:v9"')
+    report = why(tmp_path, refused_pod(), counted(capacity=20, allocatable=0), plugin(device=device))
+    assert codes(report) == ["device-plugin-not-ready", "allocate-failed"]
+    assert "Back-off pulling image" in cause(report).claim
+
+
+def test_a_sandbox_that_the_runtime_does_not_make_is_told_by_the_event(tmp_path: Path) -> None:
+    stuck = plugin(device=waiting("ContainerCreating", ""))
+    said = 'Failed to create pod sandbox: rpc error: code = Unknown desc = no runtime for "nvidia" is configured'
+    objects = [refused_pod(), counted(capacity=0, allocatable=0), stuck, event(stuck, "FailedCreatePodSandBox", said)]
+    assert codes(why(tmp_path, *objects))[0] == "gpu-runtime-missing"
+
+
+def test_a_plugin_that_restarted_once_and_works_again_is_not_to_blame(tmp_path: Path) -> None:
+    end = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": ago(1000)}}
+    recovered = {"ready": True, "restartCount": 1, "state": {"running": {"startedAt": ago(990)}}, "lastState": end}
+    report = why(
+        tmp_path,
+        refused_pod(),
+        counted(capacity=20, allocatable=20),
+        plugin(device=recovered),
+        plugin_log=f"{NO_NVML}\n{REGISTERED}",
+        previous=NO_NVML,
+    )
+    assert codes(report) == ["allocate-failed"]
+
+
+def test_errors_before_kubelet_took_the_registration_are_over(tmp_path: Path) -> None:
+    gone = "Could not register device plugin: context deadline exceeded"
+    report = why(
+        tmp_path,
+        refused_pod(),
+        counted(capacity=20, allocatable=0),
+        plugin(device=RUNS | {"state": {"running": {"startedAt": ago(100)}}}),
+        plugin_log=f"{gone}\n{REGISTERED}",
+    )
+    assert codes(report) == ["allocate-failed"]
+
+
+def test_a_refusal_by_the_plugin_itself_is_not_blamed_on_the_node(tmp_path: Path) -> None:
+    said = KUBELET.format("rpc error: code = Unknown desc = device number not matched")
+    line = "I1121 04:58:00.000000       1 util.go:408] Pod allocation failed for pod ml/wl on node gpu-1"
+    other = line.replace("ml/wl", "ml/wl-2")
+    report = why(
+        tmp_path,
+        refused_pod(said),
+        counted(capacity=2, allocatable=2),
+        plugin(device=crashing()),
+        rival(),
+        plugin_log=f"{line}\n{other}",
+    )
+    assert codes(report) == ["allocate-failed"]
+    assert line in quotes(report)
+    assert other not in quotes(report)
+    assert "another number of GPUs" in cause(report).claim
+
+
+def test_a_node_that_cannot_be_read_makes_the_answer_weaker(tmp_path: Path) -> None:
+    report = why(tmp_path, *dead(code=128, message=NOT_LOADED), missing=["nodes"])
+    assert codes(report)[0] == "driver-not-loaded"
+    assert "node gpu-1" in [gap.source for gap in report.gaps]
+
+
+def test_an_init_container_of_the_plugin_counts_as_the_plugin(tmp_path: Path) -> None:
+    one = plugin(device=waiting("PodInitializing", ""))
+    one["status"]["initContainerStatuses"] = [{"name": "toolkit-validation"} | crashing(message=NOT_LOADED, code=128)]
+    report = why(tmp_path, refused_pod(), counted(capacity=20, allocatable=0), one)
+    assert codes(report)[0] == "driver-not-loaded"
+
+
+def test_another_vendor_s_plugin_that_crashes_is_not_hami_s(tmp_path: Path) -> None:
+    one = plugin(device=crashing()) | {}
+    one["metadata"] = one["metadata"] | {"labels": {"app.kubernetes.io/component": "hami-ascend-device-plugin"}}
+    report = why(tmp_path, refused_pod(), counted(capacity=20, allocatable=20), one)
+    assert codes(report) == ["allocate-failed"]
+
+
+# ------------------------------------------------------------------------------------------- a second plugin
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        rival(),
+        rival(image="registry.example/nvidia-gpu-device-plugin@sha256:1", container="nvidia-gpu-device-plugin"),
+        rival(image="registry.example/mirror:1", labels={"app": "nvidia-device-plugin-daemonset"}),
+    ],
+)
+def test_another_plugin_s_pod_and_kubelet_s_count_prove_a_second_plugin(tmp_path: Path, other: Object) -> None:
+    report = why(tmp_path, refused_pod(TOO_FEW), counted(capacity=2, allocatable=2), plugin(), other)
+    assert codes(report) == ["second-device-plugin", "allocate-failed"]
+    assert cause(report).confidence == "confirmed"
+    assert "other-gpu-1" in quotes(report)
+
+
+def test_time_slices_of_the_other_plugin_are_another_number_too(tmp_path: Path) -> None:
+    report = why(tmp_path, refused_pod(TOO_FEW), counted(capacity=8, allocatable=8), plugin(), rival())
+    assert codes(report)[0] == "second-device-plugin"
+
+
+def test_one_device_for_each_gpu_without_another_pod_is_only_suspected(tmp_path: Path) -> None:
+    report = why(tmp_path, refused_pod(TOO_FEW), counted(capacity=2, allocatable=2), plugin())
+    assert codes(report)[0] == "second-device-plugin"
+    assert cause(report).confidence == "suspected"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        rival(container="gpu-feature-discovery", labels={"app": "gpu-feature-discovery"}),
+        rival(image="projecthami/mock-device-plugin:v1", container="mock-device-plugin"),
+        rival(on="gpu-2"),
+    ],
+)
+def test_pods_that_serve_nothing_there_are_no_second_plugin(tmp_path: Path, other: Object) -> None:
+    report = why(tmp_path, refused_pod(TOO_FEW), counted(capacity=13, allocatable=13), plugin(), other)
+    assert "second-device-plugin" not in codes(report)
+
+
+def test_a_second_plugin_that_lost_the_socket_is_not_the_cause(tmp_path: Path) -> None:
+    report = why(tmp_path, refused_pod(TOO_FEW), counted(capacity=20, allocatable=20), plugin(), rival())
+    assert codes(report) == ["allocate-failed"]
+
+
+# ------------------------------------------------------------------------------------------------ faulty GPUs
+
+
+def test_an_xid_in_the_log_and_fewer_devices_are_a_faulty_gpu(tmp_path: Path) -> None:
+    report = why(
+        tmp_path,
+        refused_pod(),
+        counted(capacity=20, allocatable=10),
+        plugin(),
+        plugin_log=f"{REGISTERED}\n{XID}",
+    )
+    assert codes(report) == ["card-fault", "allocate-failed"]
+    assert [one for one in quotes(report) if "Xid=79" in one]
+
+
+def test_an_old_xid_is_not_told_while_kubelet_offers_everything(tmp_path: Path) -> None:
+    log = f"{REGISTERED}\n{XID}"
+    report = why(tmp_path, refused_pod(TOO_FEW), counted(capacity=20, allocatable=20), plugin(), plugin_log=log)
+    assert codes(report) == ["allocate-failed"]
+
+
+def test_kubelet_s_figures_alone_are_a_suspicion_while_the_plugin_has_long_been_running(tmp_path: Path) -> None:
+    report = why(tmp_path, refused_pod(), counted(capacity=20, allocatable=0), plugin(), plugin_log=REGISTERED)
+    assert codes(report)[0] == "card-fault"
+    assert cause(report).confidence == "suspected"
+
+
+def test_a_plugin_that_has_just_started_says_nothing_about_gpus(tmp_path: Path) -> None:
+    young = RUNS | {"state": {"running": {"startedAt": ago(60)}}}
+    report = why(tmp_path, refused_pod(), counted(capacity=20, allocatable=0), plugin(device=young))
+    assert codes(report) == ["allocate-failed"]
+
+
+def with_condition(type_: str, status: str, **fields: str) -> Object:
+    one = counted(capacity=20, allocatable=20)
+    condition = {"type": type_, "status": status, "lastTransitionTime": ago(600)} | fields
+    one["status"]["conditions"].append(condition)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("type_", "status"),
+    [
+        ("GpuMemWatch", "True"),
+        ("SysLogsXIDError", "True"),
+        ("AcceleratedHardwareReady", "False"),
+        ("XIDErrors", "True"),
+    ],
+)
+def test_a_node_monitor_s_verdict_on_a_gpu_is_told(tmp_path: Path, type_: str, status: str) -> None:
+    report = why(tmp_path, refused_pod(), with_condition(type_, status, message="GPU 3: double bit error"), plugin())
+    assert codes(report)[0] == "card-fault"
+    assert "GPU 3: double bit error" in quotes(report)
+
+
+@pytest.mark.parametrize(
+    ("type_", "status", "fields"),
+    [
+        ("GpuMemWatch", "False", {}),
+        ("AcceleratedHardwareReady", "True", {}),
+        ("AcceleratedHardwareReady", "Unknown", {}),
+        ("AcceleratedHardwareReady", "False", {"reason": "DCGMError"}),
+        ("GpuNvlinkWatch", "True", {"message": "ErrorCode:DCGM_FR_IMEX_UNHEALTHY GPU:0"}),
+        ("SomebodysGpuCheck", "True", {}),
+    ],
+)
+def test_other_conditions_are_nobody_s_verdict(tmp_path: Path, type_: str, status: str, fields: dict[str, str]) -> None:
+    report = why(tmp_path, refused_pod(TOO_FEW), with_condition(type_, status, **fields), plugin())
+    assert codes(report) == ["allocate-failed"]
+
+
+# --------------------------------------------------------------------------------------------- pods that wait
+
+UNREGISTERED = refused(none_of(1, "1 node unregistered"))
+
+
+def test_a_waiting_pod_is_told_why_its_node_registers_nothing(tmp_path: Path) -> None:
+    bare = counted(capacity=0, allocatable=0)
+    bare["metadata"]["annotations"] = {}
+    objects = [pod(said=UNREGISTERED), bare, plugin(device=crashing())]
+    report = why(tmp_path, *objects, plugin_log=NO_NVML)
+    assert codes(report) == ["gpu-runtime-missing", "node-unregistered"]
+
+
+def test_a_node_with_gpus_and_without_the_daemon_set_s_label_is_named(tmp_path: Path) -> None:
+    report = why(tmp_path, pod(said=UNREGISTERED), unlabelled(), daemon_set(0))
+    assert codes(report)[0] == "device-plugin-not-selected"
+    assert cause(report).scope.nodes == ("gpu-9",)
+
+
+def test_a_taint_that_the_daemon_set_does_not_tolerate_is_named(tmp_path: Path) -> None:
+    taints = [{"key": "gpu-only", "effect": "NoSchedule"}]
+    tolerant = pod(said=UNREGISTERED, tolerations=[{"operator": "Exists"}])
+    tainted = unlabelled(labels={"gpu": "on"}, taints=taints)
+    report = why(tmp_path, tolerant, tainted, daemon_set(0))
+    assert codes(report)[0] == "device-plugin-not-selected"
+    assert "taint" in cause(report).claim
+
+
+def test_without_the_daemon_set_the_missing_registration_is_all_that_is_told(tmp_path: Path) -> None:
+    report = why(tmp_path, pod(said=UNREGISTERED), unlabelled(), daemon_set(0), missing=["daemonsets"])
+    assert codes(report)[0] == "node-unregistered"
+    assert "daemon sets" in [gap.source for gap in report.gaps]
+
+
+def test_a_daemon_set_that_selects_no_node_at_all_is_named(tmp_path: Path) -> None:
+    plain = unlabelled("n-1")
+    plain["metadata"]["labels"] = {}
+    report = why(tmp_path, pod(said=UNREGISTERED), plain, daemon_set(0))
+    assert codes(report)[0] == "device-plugin-not-selected"
+    assert "No node has the label" in cause(report).claim
+
+
+def test_a_runtime_class_that_does_not_exist_keeps_the_plugin_s_pods_away(tmp_path: Path) -> None:
+    wanted = daemon_set(1)
+    wanted["metadata"]["uid"] = "uid-set"
+    said = 'Error creating: pods "hami-device-plugin-" is forbidden: pod rejected: RuntimeClass "nvidia" not found'
+    labelled = unlabelled(labels={"gpu": "on"})
+    report = why(tmp_path, pod(said=UNREGISTERED), labelled, wanted, event(wanted, "FailedCreate", said))
+    assert codes(report)[0] == "gpu-runtime-missing"
+    assert said in quotes(report)
+
+
+def test_nodes_of_the_same_cause_share_one_finding(tmp_path: Path) -> None:
+    names = ("gpu-1", "gpu-2")
+    nodes = [counted(name, capacity=0, allocatable=0) for name in names]
+    for one in nodes:
+        one["metadata"]["annotations"] = {}
+    objects = [pod(said=refused(none_of(2, "2 node unregistered"))), *nodes]
+    objects += [plugin(name, crashing(code=128, message=NOT_LOADED)) for name in names]
+    report = why(tmp_path, *objects)
+    assert codes(report) == ["driver-not-loaded", "node-unregistered"]
+    assert cause(report).scope.nodes == names
+
+
+def test_a_sick_node_that_could_not_take_the_pod_anyway_is_left_out(tmp_path: Path) -> None:
+    small = counted(capacity=20, allocatable=0)
+    asks = pod(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "99000"}, said=UNREGISTERED)
+    report = why(tmp_path, asks, small, plugin(device=crashing(code=128, message=NOT_LOADED)))
+    assert "driver-not-loaded" not in codes(report)
+
+
+def test_the_logs_of_at_most_three_nodes_are_read(tmp_path: Path) -> None:
+    nodes = [counted(f"gpu-{one}", capacity=0, allocatable=0) for one in range(5)]
+    for one in nodes:
+        one["metadata"]["annotations"] = {}
+    objects = [pod(said=refused(none_of(5, "5 node unregistered"))), *nodes]
+    objects += [plugin(f"gpu-{one}", crashing()) for one in range(5)]
+    gaps = [gap.source for gap in ask(tmp_path, cluster(*objects)).gaps]
+    assert len([one for one in gaps if one.startswith("log of hami-system") and "device-plugin-gpu" in one]) == 6
