@@ -13,6 +13,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules import prose
 from playbooks.rules.admission import denied
 from playbooks.rules.findings import finding
+from playbooks.rules.signed import in_events, signed
 from playbooks.rules.webhook import faults, refused_call
 
 _MAX_CANDIDATES = 3
@@ -21,6 +22,10 @@ _MAX_CANDIDATES = 3
 def never_created(absent: Absent, name: str, by: WebhookOf | None, now: datetime, say: Texts) -> list[Finding]:
     """Why the pod was refused at its creation, as its owner's FailedCreate says; nothing where none says so."""
     refusal = denied(absent, name, say)
+    if refusal and (told := in_events(absent.refusals, None)):
+        hit, proofs = told[0][0], [proof for _, proof in told]
+        claim = say("admission-denied.signed", pod=name, means=hit.signature.words(say.language).means)
+        return [signed(hit, proofs, claim, (), say), refusal]
     call = refused_call(absent.refusals, by.webhook.hook if by else None, say)
     if refusal is None or call is None:
         return [refusal] if refusal else []

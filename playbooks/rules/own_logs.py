@@ -60,7 +60,7 @@ def _means_it(word: _Word, now: datetime) -> bool:
         case "hami-core-missing":
             return not any(map(_CORE_LINE.search, after))
         case _:
-            return True
+            return word.hit.signature.id != "core-no-gpu-seen" or in_trouble(word.status, now)
 
 
 def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Finding:

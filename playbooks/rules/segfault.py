@@ -96,18 +96,19 @@ def _broke(pod: Pod, crash: _Crash, start: _Start) -> bool:
     began = parse_time(pod.status.start_time or pod.metadata.creation_timestamp)
     if began is None or began >= start.at:
         return False
-    return any(start.down_since - _BEFORE <= one <= start.at + _AFTER for one in _times(crash))
+    return any(start.down_since - about <= one <= start.at + _AFTER for one, about in _times(crash))
 
 
-def _times(crash: _Crash) -> list[datetime]:
-    """When it crashed last, and about when first: kubelet tells only the last end of a loop."""
+def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
+    """When it crashed last, and about when first, each with how far off it is: kubelet tells only a loop's last end."""
     last, lasted = parse_time(crash.ended.finished_at), run_time(crash.ended)
     if last is None:
         return []
     again = crash.status.restart_count - (1 if crash.status.state.running else 0)
     if lasted is None or not 0 < again <= len(_BACK_OFF):
-        return [last]
-    return [last, last - again * lasted - timedelta(seconds=sum(islice(_BACK_OFF, again)))]
+        return [(last, _BEFORE)]
+    loop = again * lasted + timedelta(seconds=sum(islice(_BACK_OFF, again)))
+    return [(last, _BEFORE), (last - loop, max(_BEFORE, loop / 4))]
 
 
 def _library(plugins: Sequence[Pod]) -> _Library | None:

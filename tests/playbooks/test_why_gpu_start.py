@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.playbooks.test_why_started import PLACED, container_status, placed
-from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, pod, quotes
+from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, owner, pod, quotes
 
 CDI = "failed to create containerd container: CDI device injection failed: unresolvable CDI devices {}"
 NO_RUNTIME = 'Failed to create pod sandbox: rpc error: code = Unknown desc = {}: no runtime for "nvidia" is configured'
@@ -97,6 +97,14 @@ def test_words_of_the_toolkit_that_nobody_knows_are_quoted(tmp_path: Path) -> No
     waiting = {"waiting": {"reason": "RunContainerError", "message": words}}
     report = ask(tmp_path, cluster(placed(phase="Pending", containerStatuses=container_status(state=waiting))))
     assert codes(report) == ["gpu-start-failure", "image-or-start-failure"]
+    assert words in quotes(report)
+
+
+def test_a_runtime_class_that_does_not_exist_is_told_of_the_pod_that_was_never_created(tmp_path: Path) -> None:
+    job = owner("Job", "train")
+    words = 'Error creating: pods "train-" is forbidden: pod rejected: RuntimeClass "nvidia" not found'
+    report = ask(tmp_path, cluster(job, event(job, "FailedCreate", words)), "ml/job/train")
+    assert codes(report) == ["gpu-runtime-missing", "admission-denied"]
     assert words in quotes(report)
 
 
