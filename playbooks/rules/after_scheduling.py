@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
 from bot.kube.models import Event, Pod
 from bot.report import Finding
 from bot.texts import Texts
 from playbooks.gather.placed import Placed
-from playbooks.rules.inside import inside_faults
+from playbooks.rules.inside import inside_faults, limit_remarks
 from playbooks.rules.lifecycle import past_scheduling
 from playbooks.rules.refused_devices import refused_causes, refused_more
 from playbooks.rules.start_faults import start_faults
@@ -29,7 +31,9 @@ def after_scheduling(
         past = refused_more(past, pod, placed.side, say)
     elif placed is not None and not causes and past.code != "terminating":
         causes = inside_faults(pod, placed, now, say)
-    if causes and past.code == "running":
+    if past.code == "running" and causes:
         return causes
+    if past.code == "running" and placed is not None:
+        past = msgspec.structs.replace(past, next_actions=tuple(limit_remarks(pod, placed, say)))
     first = without_hami(pod, past, placed, now, say) if placed else []
     return [*first, *causes, past]

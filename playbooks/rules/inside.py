@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from bot.hami.allocations import Allocation, counted_allocations
+from bot.hami.allocations import Allocation, counted_allocations, is_finished
 from bot.hami.nodestate import read_registrations
 from bot.hami.registration import Registration
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
-from bot.report import Finding, Gap
+from bot.report import Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks.gather.placed import Placed
 from playbooks.rules.containers import Held, gpu_containers, in_trouble, statuses
-from playbooks.rules.limits import limits_that_cannot_hold
+from playbooks.rules.limits import limits_that_cannot_hold, remarks
 from playbooks.rules.own_logs import own_log_faults
 from playbooks.rules.segfault import segfaults
 
@@ -31,6 +31,19 @@ def inside_faults(pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[F
     if any(in_trouble(one, now) for one in statuses(pod)):
         return segfaults(pod, held, placed.side.plugin_pods, now, say)
     return limits_that_cannot_hold(pod, held, say) if _is_limited(held, placed) else []
+
+
+def limit_remarks(pod: Pod, placed: Placed, say: Texts) -> list[NextAction]:
+    """What a user of a sound running pod should know of its limits."""
+    held = Held(gpu_containers(pod, placed.install.config), _shares(pod))
+    if not _is_limited(held, placed):
+        return []
+    mine, pods = {one.uuid for one in held.shares}, placed.side.pods
+    sharers = None
+    if not isinstance(pods, Gap):
+        others = (one for one in pods if one.metadata.uid != pod.metadata.uid and not is_finished(one))
+        sharers = sum(1 for one in others if mine & {share.uuid for share in _shares(one)})
+    return remarks(pod, held, sharers, say)
 
 
 def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datetime, say: Texts) -> list[Gap]:

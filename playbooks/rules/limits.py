@@ -21,6 +21,7 @@ _GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _MUSL = re.compile(r"(?:^|[/:._-])(?:alpine|musl)", re.IGNORECASE)
 _INNER = re.compile(r"(?:^|[/:_-])dind(?:$|[:_.-])", re.IGNORECASE)
 _SOCKETS = ("docker.sock", "containerd.sock", "crio.sock")
+_SSH = re.compile(r"(?:^|[/:_-])(?:sshd|openssh|ssh-?server)", re.IGNORECASE)
 _SANDBOXES = re.compile(r"kata|gvisor|runsc|firecracker", re.IGNORECASE)
 
 
@@ -78,6 +79,27 @@ def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[Reason]
         yield Reason("inner", name, container.image, image)
     elif socket := _socket_of(pod, container):
         yield Reason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
+
+
+def remarks(pod: Pod, held: Held, sharers: int | None, say: Texts) -> list[NextAction]:
+    """What may look as if a limit of a sound pod did not hold. `sharers`: other pods on its GPUs, None where unknown.
+
+    The monitor switches the core limit on only while another container works on the GPU [HAMi
+    cmd/vGPUmonitor/feedback.go; HAMi#737, HAMi#786, HAMi-core#37].
+    """
+    found: list[NextAction] = []
+    look = kubectl_pod(pod, "get", "-o", "yaml")
+    env = {one.name: one.value for container in held.containers for one in container.env or ()}
+    if held.cores and env.get("GPU_CORE_UTILIZATION_POLICY", "default").lower() == "default":
+        cores = ", ".join(str(one) for one in sorted({one.cores for one in held.shares}))
+        key = "cores" if sharers is None else "cores-shared" if sharers else "cores-alone"
+        found.append(NextAction(say(f"limit-remark.{key}", cores=cores, sharers=sharers or 0), look))
+    for one in held.containers:
+        if one.security_context and one.security_context.privileged:
+            found.append(NextAction(say("limit-remark.privileged", container=one.name), look))
+        if _SSH.search(one.image):
+            found.append(NextAction(say("limit-remark.ssh", container=one.name), look))
+    return found
 
 
 def _turned_off(one: EnvVar, *, cores: bool) -> str:

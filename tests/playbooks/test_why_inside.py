@@ -20,6 +20,7 @@ from tests.playbooks.world import (
     plugin_pod,
     pod,
     quotes,
+    running,
 )
 
 HALF = given("gpu-1", ("GPU-0", 8000, 0))
@@ -290,6 +291,37 @@ def test_a_mig_instance_keeps_its_own_limit(tmp_path: Path, share: Object) -> No
 def test_a_sidecar_s_image_does_not_matter(tmp_path: Path) -> None:
     containers = [container(gpu(memory=8000)), container({}, "proxy", image="alpine:3")]
     assert codes(asked(tmp_path, placed(runs(), runs("proxy"), containers=containers))) == ["running"]
+
+
+CORES = given("gpu-1", ("GPU-0", 16384, 40))
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        ([], "alone on its GPU"),
+        ([running("other", "gpu-1", ("GPU-0", 100, 40))], "other pods there: 1"),
+        ([running("other", "gpu-1", ("GPU-1", 100, 40))], "alone on its GPU"),
+    ],
+)
+def test_a_core_limit_that_is_off_by_design_is_explained_to_a_pod_that_is_well(
+    tmp_path: Path, others: list[Object], told: str
+) -> None:
+    report = asked(tmp_path, with_container(CORES), *others)
+    assert codes(report) == ["running"]
+    assert told in cause(report).next_actions[0].label
+
+
+def test_a_forced_core_limit_needs_no_remark(tmp_path: Path) -> None:
+    report = asked(tmp_path, with_container(CORES, **env("GPU_CORE_UTILIZATION_POLICY", "force")))
+    assert cause(report).next_actions == ()
+
+
+@pytest.mark.parametrize("fields", [{"image": "acme/cuda-sshd:12"}, {"securityContext": {"privileged": True}}])
+def test_what_lets_some_programs_past_the_limit_is_only_mentioned(tmp_path: Path, fields: Object) -> None:
+    report = asked(tmp_path, with_container(**fields))
+    assert (codes(report), report.severity) == (["running"], "info")
+    assert "container main" in cause(report).next_actions[0].label.lower()
 
 
 def test_a_crash_is_not_explained_by_a_limit_that_cannot_hold(tmp_path: Path) -> None:
