@@ -18,6 +18,7 @@ API_KINDS = {
     "events": "Event",
     "resourcequotas": "ResourceQuota",
     "namespaces": "Namespace",
+    "runtimeclasses": "RuntimeClass",
     "configmaps": "ConfigMap",
     "services": "Service",
     "deployments": "Deployment",

@@ -15,6 +15,7 @@ from bot.kube.models.settings import (
     MutatingWebhookConfiguration,
     Namespace,
     ResourceQuota,
+    RuntimeClass,
     Service,
 )
 from bot.kube.models.workloads import Event, Workload
@@ -51,6 +52,7 @@ NODES = Kind("nodes", Node, namespaced=False)
 SWEPT_NODES = Kind("nodes", SweptNode, namespaced=False)
 EVENTS = Kind("events", Event)
 NAMESPACES = Kind("namespaces", Namespace, namespaced=False)
+RUNTIME_CLASSES = Kind("runtimeclasses", RuntimeClass, "node.k8s.io", namespaced=False)
 RESOURCE_QUOTAS = Kind("resourcequotas", ResourceQuota)
 CONFIG_MAPS = Kind("configmaps", ConfigMap)
 SERVICES = Kind("services", Service)
@@ -70,6 +72,7 @@ ALL_KINDS: tuple[Kind[Resource], ...] = (
     PODS,
     EVENTS,
     NAMESPACES,
+    RUNTIME_CLASSES,
     RESOURCE_QUOTAS,
     CONFIG_MAPS,
     SERVICES,

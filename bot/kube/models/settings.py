@@ -87,5 +87,11 @@ class Namespace(Resource, frozen=True):
     """Of a namespace only its labels are read."""
 
 
+class RuntimeClass(Resource, frozen=True):
+    """`handler` is the name that the node's container runtime has to know."""
+
+    handler: str = ""
+
+
 class MutatingWebhookConfiguration(Resource, frozen=True):
     webhooks: list[Webhook] | None = None
