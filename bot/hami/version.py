@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 _VERSION = re.compile(r"(?<![\d.])(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?(?![\d.])", re.ASCII)
+_BOUND = re.compile(r"(>=|<=)(\d+\.\d+(?:\.\d+)?)")
 
 
 class Version(NamedTuple):
@@ -26,3 +27,14 @@ def parse_version(text: str) -> Version | None:
     tag = tag.rsplit(":", 1)[-1] if ":" in tag else tag
     found = _VERSION.search(tag)
     return Version(int(found[1]), int(found[2]), int(found[3] or 0)) if found else None
+
+
+def is_among(version: Version, versions: str) -> bool:
+    """Whether it is one of `>=2.5 <=2.9`, or of `all`; `<=2.7` holds for 2.7.1, `<=2.7.1` not for 2.7.2."""
+    return all(_within(version, sign, bound) for sign, bound in _BOUND.findall(versions))
+
+
+def _within(version: Version, sign: str, bound: str) -> bool:
+    limit = parse_version(bound) or Version(0, 0)
+    mine = version if bound.count(".") == 2 else Version(version.major, version.minor)
+    return mine >= limit if sign == ">=" else mine <= limit

@@ -43,6 +43,7 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps
+from playbooks.rules.known_bugs import with_upgrades
 from playbooks.rules.node_causes import node_causes
 from playbooks.rules.node_faults import Fault, Found, by_cause, in_question, look_at, with_found, worst_by_node
 from playbooks.rules.node_findings import Known, Wording
@@ -124,7 +125,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Nodes", "", ""),
         verdict=_verdict(wanted, found, findings, say),
         severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(findings)),
+        findings=tuple(prose.few_actions(with_upgrades(findings, snapshot.install.install, say))),
         tables=_tables(snapshot, sweep, found.faults),
         gaps=tuple(dict.fromkeys(gaps)),
     )

@@ -1,6 +1,7 @@
 """A Kubernetes that is too old for HAMi."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Node
@@ -23,6 +24,11 @@ def of_installation(parts: Parts, say: Texts) -> list[Finding]:
     return unsupported("" if isinstance(version, Gap) else version, [] if isinstance(nodes, Gap) else nodes, say)
 
 
+def background(nodes: Sequence[Node], say: Texts) -> list[Finding]:
+    """The same, of the nodes that a pod may come to: it may explain another GPU in the container, never a refusal."""
+    return unsupported("", nodes, say, severity="info")
+
+
 def unsupported(server: str, nodes: Sequence[Node], say: Texts, *, severity: Severity = "warning") -> list[Finding]:
     """The API server's version where it is too old, and every kubelet's; none of a version that is not known."""
     old = [(found, one) for one in nodes if (found := _too_old(one.status.node_info.kubelet_version))]
@@ -43,6 +49,7 @@ def unsupported(server: str, nodes: Sequence[Node], say: Texts, *, severity: Sev
     return [finding("kubernetes-unsupported", claim, "confirmed", names, proofs, severity=severity, actions=[look])]
 
 
+@lru_cache(maxsize=64)  # thousands of nodes have a few versions
 def _too_old(text: str) -> Version | None:
     version = parse_version(text)
     return version if version is not None and version < OLDEST else None

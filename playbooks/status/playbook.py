@@ -38,6 +38,7 @@ from playbooks.rules import (
     webhook,
 )
 from playbooks.rules.findings import finding
+from playbooks.rules.known_bugs import with_upgrades
 from playbooks.rules.parts import Parts, of_object
 from playbooks.status.process import ProcessSeen, gather_process, process_table, process_told
 from playbooks.status.tables import tables
@@ -100,7 +101,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         subject=subject,
         verdict=one_line(findings[0].claim),
         severity=worst(tuple(findings)),
-        findings=tuple(prose.few_actions(findings)),
+        findings=tuple(prose.few_actions(with_upgrades(findings, parts.install, say))),
         tables=(
             *tables(parts, snapshot.as_of, brief=not snapshot.request.all),
             *process_table(snapshot.process, parts),

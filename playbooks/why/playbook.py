@@ -15,9 +15,10 @@ import click
 
 from bot.errors import SourceError, Troubled, Unusable
 from bot.hami.fit import Verdict
+from bot.hami.install import Install
 from bot.hami.logs import lines_about
 from bot.kube.cluster import Cluster, seen
-from bot.kube.models import EVENTS, Event, Pod
+from bot.kube.models import EVENTS, Event, Node, Pod
 from bot.kube.times import format_time
 from bot.report import SCHEMA, Finding, FirstNames, Gap, Report, Sheet, Subject, Table, one_line, worst
 from bot.texts import Texts
@@ -46,6 +47,8 @@ from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Rank, rank_words
 from playbooks.rules.gaps import capacity_gaps, fit_gaps, other_vendors
 from playbooks.rules.inside import unread_log
+from playbooks.rules.known_bugs import with_upgrades
+from playbooks.rules.kubernetes import background
 from playbooks.rules.said import placed_since, what_was_said
 
 
@@ -195,7 +198,20 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     else:
         findings, tables, more = _waiting(snapshot, snapshot.subject.pod, snapshot.scene, say)
         gaps += more
+    findings = with_upgrades([*findings, *background(_nodes(snapshot), say)], _install(snapshot), say)
     return _report(snapshot, _verdict(snapshot, findings[0], say), findings, tables, gaps)
+
+
+def _install(snapshot: Snapshot) -> Install:
+    """HAMi's install, empty where it was not read."""
+    read = snapshot.scene or snapshot.placed or snapshot.refused_by
+    return read.install.install if read else Install()
+
+
+def _nodes(snapshot: Snapshot) -> Sequence[Node]:
+    """Those that the pod may come to, or its own."""
+    seen = snapshot.scene.capacity.nodes if snapshot.scene else [snapshot.placed.side.node] if snapshot.placed else []
+    return [] if isinstance(seen, Gap) else [one for one in seen if not isinstance(one, Gap)]
 
 
 def _verdict(snapshot: Snapshot, first: Finding, say: Texts) -> str:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from bot.codes import Code
-from bot.hami.version import Version, parse_version
+from bot.hami.version import Version, is_among
 from bot.texts import Language
 
 Where = Literal["plugin-log", "monitor-log", "workload-log", "container-message", "kubelet-message", "event-message"]
@@ -22,7 +22,6 @@ Where = Literal["plugin-log", "monitor-log", "workload-log", "container-message"
 _FILES = ("plugin", "kubelet", "start", "core")
 CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """Before each line of HAMi-core; `4pdvGPU` is its older name."""
-_BOUND = re.compile(r"(>=|<=)(\d+\.\d+(?:\.\d+)?)")
 
 
 class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,9 +62,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def holds_for(self, version: Version | None) -> bool:
         """Whether this version prints it; an unknown version may."""
-        if version is None:
-            return True
-        return all(_within(version, sign, bound) for sign, bound in _BOUND.findall(self.versions))
+        return version is None or is_among(version, self.versions)
 
 
 class Hit(NamedTuple):
@@ -114,11 +111,3 @@ def _either(where: Where) -> re.Pattern[str]:
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
-
-
-def _within(version: Version, sign: str, bound: str) -> bool:
-    """Whether the version is on that side of the bound; `<=2.7` holds for 2.7.1, `<=2.7.1` not for 2.7.2."""
-    limit = parse_version(bound) or Version(0, 0)
-    exact = bound.count(".") == 2
-    mine = version if exact else Version(version.major, version.minor)
-    return mine >= limit if sign == ">=" else mine <= limit

@@ -1,0 +1,30 @@
+"""To upgrade HAMi, where a bug that a newer release does not have can be behind a finding."""
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from bot.hami.install import Install
+from bot.hami.known_bugs import bug_behind
+from bot.report import Finding, NextAction
+from bot.texts import Texts
+from playbooks.quotes import kubectl
+
+
+def with_upgrades(findings: Iterable[Finding], install: Install, say: Texts) -> list[Finding]:
+    """The same findings; a step to a release without the bug comes second, after what helps at once."""
+    return [_with_upgrade(one, install, say) for one in findings]
+
+
+def _with_upgrade(one: Finding, install: Install, say: Texts) -> Finding:
+    seen = install.version
+    quotes = [one.claim, *(evidence.quote for evidence in one.evidence)]
+    bug = bug_behind(one.code, quotes, seen.version if seen else None)
+    if bug is None or seen is None or install.deployment is None:
+        return one
+    why = bug.why(say.language)
+    label = say("known-bug.upgrade", fixed=bug.fixed, version=seen.version, why=why, threads=", ".join(bug.threads))
+    path = "jsonpath={.spec.template.spec.containers[*].image}"
+    look = kubectl("-n", install.namespace, "get", "deployment", install.deployment.name, "-o", path)
+    first, rest = one.next_actions[:1], one.next_actions[1:]
+    return structs.replace(one, next_actions=(*first, NextAction(label, look), *rest))
