@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bot.kube.models import Affinity, Container, Pod, PodAntiAffinity, PodSpec
+from bot.kube.models import Affinity, Container, Pod, PodAntiAffinity, PodSpec, Volume
 from bot.kube.models.base import Model
 
 STANDARD_INPUT = "-"
@@ -21,7 +21,7 @@ class ManifestAffinity(Affinity, frozen=True):
     pod_affinity: PodAntiAffinity | None = None
 
 
-class Volume(Model, frozen=True):
+class ManifestVolume(Volume, frozen=True):
     persistent_volume_claim: dict[str, object] | None = None
     ephemeral: dict[str, object] | None = None
 
@@ -33,7 +33,7 @@ class Spread(Model, frozen=True):
 class ManifestSpec(PodSpec, frozen=True):
     containers: list[ManifestContainer] = []  # type: ignore[assignment] # noqa: RUF012  # msgspec copies an empty list
     affinity: ManifestAffinity | None = None
-    volumes: list[Volume] | None = None
+    volumes: list[ManifestVolume] | None = None  # type: ignore[assignment]  # a narrower list of a frozen struct
     topology_spread_constraints: list[Spread] | None = None
 
 
