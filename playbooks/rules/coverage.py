@@ -9,8 +9,7 @@ from msgspec import structs
 from bot.hami.install import is_ready
 from bot.hami.nodestate import expects_gpus
 from bot.hami.vendors import FIRST
-from bot.kube.models import Node, Pod, Toleration, Workload
-from bot.kube.nodefilter import NodeFilter
+from bot.kube.models import Node, Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction, Severity
 from bot.texts import Texts
@@ -18,12 +17,13 @@ from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
+from playbooks.rules.node_causes import by_step, node_causes
+from playbooks.rules.not_selected import keeps_off, none_selected, refused_pods
 from playbooks.rules.parts import Parts, of_object
+from playbooks.rules.plugin_faults import monitor_fault
 from playbooks.rules.schedulers import what_ails
 
 _STARTING = timedelta(minutes=2)
-_TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
-"""The taints that the DaemonSet controller makes its pods tolerate (k8s.io/kubernetes pkg/controller/daemon/util)."""
 
 
 def coverage(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
@@ -32,17 +32,33 @@ def coverage(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     if isinstance(components.plugins, Gap) or isinstance(components.plugin_pods, Gap) or not components.plugins:
         return []
     daemon_sets, pods = components.plugins, components.plugin_pods
-    told = [_unready(parts, daemon_sets, pods, now, say)]
+    told: list[Finding | None] = [*_causes(parts, now, say), _unready(parts, daemon_sets, pods, now, say)]
     if not isinstance(components.nodes, Gap):
         told += _absent(parts, daemon_sets, pods, components.nodes, say)
     return [one for one in told if one is not None]
 
 
+def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
+    """Pods that are down and not just starting: a rollout replaces them one after the other."""
+    return sorted((one for one in pods if not is_ready(one) and not _passes(one, now)), key=lambda one: one.name)
+
+
+def _causes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+    """Why pods are down, or are not created, as far as a few nodes and the events tell."""
+    sides, sets = parts.questioned
+    config = parts.seen.config
+    known = [one for side in sides.values() for one in node_causes(side, sets, config, now, say)]
+    found = [one for one in known if one.code != "device-plugin-not-ready"]  # that pods are not ready is told anyway
+    found = found or [one for side in sides.values() for one in monitor_fault(side, now, say)]
+    nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
+    missing = (refused_pods(sets, (), say) or none_selected(sets, nodes, say)) if sets else []
+    return [*by_step(found, say), *missing]
+
+
 def _unready(
     parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], now: datetime, say: Texts
 ) -> Finding | None:
-    """Pods that are down and not just starting: a rollout replaces them one after the other."""
-    down = sorted((one for one in pods if not is_ready(one) and not _passes(one, now)), key=lambda one: one.name)
+    down = plugins_down(pods, now)
     if not down:
         return None
     nodes = sorted({one.spec.node_name for one in down if one.spec.node_name})
@@ -94,16 +110,8 @@ def _missing(
 
 def _why(daemon_sets: Sequence[Workload], node: Node, say: Texts) -> str:
     """What keeps every plugin off the node, as far as objects tell; empty when nothing does."""
-    first = ""
-    for one in daemon_sets:
-        spec = one.spec.template.spec
-        always = [Toleration(key=f"node.kubernetes.io/{key}", operator="Exists") for key in _TOLERATED]
-        pod = Pod(spec=structs.replace(spec, tolerations=[*(spec.tolerations or ()), *always]))
-        obstacle = NodeFilter(pod).obstacle(node)
-        if obstacle is None:
-            return ""
-        first = first or say("plugin-missing.obstacle", text=obstacle.text, detail=obstacle.detail)
-    return first
+    kept = keeps_off(daemon_sets, node)
+    return say("plugin-missing.obstacle", text=kept[1].text, detail=kept[1].detail) if kept else ""
 
 
 def _counts(daemon_set: Workload) -> list[Evidence]:

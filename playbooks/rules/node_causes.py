@@ -32,6 +32,15 @@ def node_causes(
     return [*found, *rivals] or card_faults(side, node, gpus, now, say)
 
 
+def by_step(found: Sequence[Finding], say: Texts) -> list[Finding]:
+    """One finding for nodes that have the same code and need the same step."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for one in found:
+        step = one.next_actions[0].label if one.next_actions else ""
+        alike.setdefault((one.code, step), []).append(one)
+    return [together(group, say) for group in alike.values()]
+
+
 def together(group: Sequence[Finding], say: Texts) -> Finding:
     """One finding for nodes that have the same cause, in the words of the first."""
     first, *others = group

@@ -1,14 +1,12 @@
 """Nodes that would take a waiting pod if they handed out their GPUs, and why they do not."""
 
-from collections.abc import Sequence
-
 from bot.hami import fit
 from bot.report import Finding
 from bot.texts import Texts
 from playbooks.gather.nodes_in_question import Questioned
 from playbooks.rules.case import Case
 from playbooks.rules.causes import Cause, Rank
-from playbooks.rules.node_causes import node_causes, together
+from playbooks.rules.node_causes import by_step, node_causes
 from playbooks.rules.not_selected import none_selected
 
 _OF_THE_NODE = (fit.NODE_UNREGISTERED, fit.NOT_HEALTHY)
@@ -25,13 +23,4 @@ def nodes_at_fault(case: Case, cause: Cause, questioned: Questioned, say: Texts)
     sides = [questioned.sides[name] for name in cause.nodes if name in questioned.sides]
     able = [one for one in sides if case.if_registered(one.name).fits is not False]
     found = [one for side in able for one in node_causes(side, questioned.sets, case.config, case.now, say)]
-    return _together(found, say)
-
-
-def _together(found: Sequence[Finding], say: Texts) -> list[Finding]:
-    """One finding for nodes that have the same code and need the same step."""
-    alike: dict[tuple[str, str], list[Finding]] = {}
-    for one in found:
-        step = one.next_actions[0].label if one.next_actions else ""
-        alike.setdefault((one.code, step), []).append(one)
-    return [together(group, say) for group in alike.values()]
+    return by_step(found, say)

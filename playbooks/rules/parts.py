@@ -7,6 +7,7 @@ from bot.hami.version import Version
 from bot.kube.models import ObjectMeta, Resource
 from bot.report import Confidence, Evidence
 from playbooks.gather.components import Components
+from playbooks.gather.nodes_in_question import Questioned
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
 
@@ -16,6 +17,8 @@ class Parts(NamedTuple):
 
     seen: InstallSeen
     components: Components
+    questioned: Questioned = Questioned({})
+    """Nodes whose device plugin is down; the DaemonSets with their events where pods of theirs are missing."""
 
     @property
     def install(self) -> Install:

@@ -9,12 +9,14 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.codes import CODES
-from bot.kube.cluster import Clocks
+from bot.kube.cluster import Clocks, Cluster
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.components import Components, gather_components
+from playbooks.gather.node_side import MOST_NODES, gather_plugin_sets
+from playbooks.gather.nodes_in_question import Questioned, gather_questioned
 from playbooks.gather.scheduling import (
     DEPLOYMENTS_SOURCE,
     PODS_SOURCE,
@@ -81,9 +83,20 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     )
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, seen.install))
-    parts = Parts(seen, components)
+    parts = Parts(seen, components, await _questioned(cluster, components, as_of))
     undecodable = tuple(cluster.undecodable)
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, parts, process, undecodable, cluster.clocks)
+
+
+async def _questioned(cluster: Cluster, components: Components, now: datetime) -> Questioned:
+    """The first nodes whose device plugin is down, and the DaemonSets where some of their pods are missing."""
+    pods, sets = components.plugin_pods, components.plugins
+    if isinstance(pods, Gap) or isinstance(sets, Gap) or not sets:
+        return Questioned({})
+    names = sorted({one.spec.node_name for one in coverage.plugins_down(pods, now) if one.spec.node_name})
+    found = await gather_questioned(cluster, names[:MOST_NODES])
+    wanted = sum(one.status.desired_number_scheduled for one in sets)
+    return found._replace(sets=await gather_plugin_sets(cluster)) if wanted == 0 or wanted > len(pods) else found
 
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
@@ -212,7 +225,7 @@ def _version_proof(parts: Parts) -> list[Evidence]:
 def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
     parts = snapshot.parts
     seen, components = parts.seen, parts.components
-    gaps = [*seen.gaps, *components.gaps]
+    gaps = [*seen.gaps, *components.gaps, *parts.questioned.gaps]
     if not parts.install.seen:
         return gaps
     if parts.version is None:

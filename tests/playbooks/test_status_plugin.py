@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.status_support import ask, healthy, plugin_pod, without
+from tests.playbooks.node_side_support import crashing
+from tests.playbooks.node_side_support import plugin as crashing_plugin
+from tests.playbooks.status_support import ask, daemon_set, healthy, only, plugin_pod, without
 from tests.playbooks.tables import table
-from tests.playbooks.world import Object, cause, codes, gpu_node, node
+from tests.playbooks.world import Object, cause, codes, event, gpu_node, node
 
 
 def test_a_plugin_pod_that_is_down_is_found_with_its_node(tmp_path: Path) -> None:
@@ -58,3 +60,34 @@ def test_coverage_is_not_judged_without_what_decides_it(tmp_path: Path, kind: st
     report = ask(tmp_path, without(healthy(), "Pod", "plugin-gpu-2"), missing=[kind])
     assert codes(report) == ["healthy"]
     assert cause(report).confidence == "suspected"
+
+
+# ------------------------------------------------------------------------------------------------ the causes
+
+
+def test_the_driver_that_keeps_plugin_pods_down_comes_before_them(tmp_path: Path) -> None:
+    objects = without(healthy(), "Pod", "plugin-gpu-1")
+    said = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"
+    report = ask(tmp_path, [*objects, crashing_plugin("gpu-1", device=crashing(code=128, message=said))])
+    assert codes(report)[:2] == ["driver-not-loaded", "plugin-not-ready"]
+
+
+def test_vgpumonitor_that_is_down_alone_is_told_as_such(tmp_path: Path) -> None:
+    objects = without(healthy(), "Pod", "plugin-gpu-1")
+    report = ask(tmp_path, [*objects, crashing_plugin("gpu-1", monitor=crashing(code=0, reason="Completed"))])
+    assert "GPUs; GPU metrics are missing there" in only(report, "device-plugin-not-ready").claim
+
+
+def test_a_runtime_class_that_does_not_exist_is_why_plugin_pods_are_missing(tmp_path: Path) -> None:
+    objects = without(healthy(), "Pod", "plugin-gpu-1")
+    wanted = next(one for one in objects if one["kind"] == "DaemonSet")
+    wanted["metadata"]["uid"] = "uid-set"
+    said = 'Error creating: pods "hami-device-plugin-" is forbidden: pod rejected: RuntimeClass "nvidia" not found'
+    report = ask(tmp_path, [*objects, event(wanted, "FailedCreate", said)])
+    assert codes(report)[0] == "gpu-runtime-missing"
+
+
+def test_a_daemon_set_that_selects_no_node_is_told(tmp_path: Path) -> None:
+    objects = without(without(healthy(nodes=0), "Node"), "DaemonSet")
+    report = ask(tmp_path, [*objects, daemon_set(0), node("n-1")])
+    assert "No node has the label" in only(report, "device-plugin-not-selected").claim
