@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.playbooks.world import HAMI, PLUGIN, Object, ago, given, gpu_node, node, pod
+from tests.playbooks.world import HAMI, PLUGIN, Object, ago, card, given, gpu_node, node, pod
 
 RUNS = {"ready": True, "restartCount": 0, "state": {"running": {"startedAt": ago(7200)}}, "lastState": {}}
 PLUGIN_LOG = f"{HAMI}/hami-device-plugin-gpu-1/device-plugin"
@@ -61,11 +61,7 @@ def rival(on: str = "gpu-1", image: str = "nvcr.io/nvidia/k8s-device-plugin:v0.1
 
 def counted(on: str = "gpu-1", *, capacity: int, allocatable: int, **fields: Any) -> Object:
     """A node with two registered T4 of ten slots each; kubelet counts and offers that many."""
-    cards = [
-        {"id": f"GPU-{one}", "count": 10, "devmem": 16384, "devcore": 100, "type": "NVIDIA-Tesla T4"} for one in "ab"
-    ]
-    cards = [one | {"mode": "hami-core", "health": True} for one in cards]
-    one = gpu_node(on, *cards, **fields)
+    one = gpu_node(on, card(f"GPU-{on}-a"), card(f"GPU-{on}-b"), **fields)
     status = one["status"]
     status["capacity"] = status["capacity"] | {"nvidia.com/gpu": str(capacity)}
     status["allocatable"] = status["allocatable"] | {"nvidia.com/gpu": str(allocatable)}
