@@ -33,7 +33,7 @@ from tests.cases_support import (
 SCENARIOS = scenarios()
 by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: f"{one.version} {one.pod}")
 KINDS = sorted({name.split("/")[1].split(".")[0] for name in files_of(VERSIONS[0]) if name.startswith("objects/")})
-HONEST = ("not-enough-evidence", "node-unfit-pod", "node-unregistered")
+HONEST = ("not-enough-evidence", "node-unfit-pod", "node-unregistered", "binding-failed")
 
 
 def recording(version: str) -> Path:

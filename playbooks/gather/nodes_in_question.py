@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from bot.hami.fit import NODE_UNREGISTERED
 from bot.hami.nodestate import expects_gpus
 from bot.hami.registration import digest, kubelet_offers
 from bot.hami.requests import DeviceConfig
@@ -36,9 +37,10 @@ class Questioned(NamedTuple):
 
 
 async def gather_nodes_in_question(cluster: Cluster, pod: Pod | None, nodes: Sequence[Node]) -> Questioned:
-    """Reads the first nodes that should have GPUs and hand out none or few, of those open to the pod."""
+    """Reads the first nodes open to the pod that should have GPUs and seem, to us or to HAMi, to hand out too few."""
     both = zip(nodes, of_each(cluster.kept, _in_question, nodes), strict=True)
-    ill = (node for node, is_ill in both if is_ill and (pod is None or obstacle(pod, node) is None))
+    refused = pod is not None and _is_unregistered_by_hami(pod)
+    ill = (node for node, is_ill in both if (is_ill or refused) and (pod is None or obstacle(pod, node) is None))
     names = [node.name for node in islice(ill, MOST_NODES)]
     none = not names and not any(of_each(cluster.kept, _has_gpus, nodes))
     found = await gather_questioned(cluster, names)
@@ -50,6 +52,12 @@ async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> Questione
     sides = await asyncio.gather(*(gather_node_side(cluster, name, logs=True) for name in names))
     bare = any(not isinstance(one.pods, Gap) and not one.plugin_pods for one in sides)
     return Questioned(dict(zip(names, sides, strict=True)), await gather_plugin_sets(cluster) if bare else None)
+
+
+def _is_unregistered_by_hami(pod: Pod) -> bool:
+    """Whether HAMi said that it does not know a node: then even one that looks sound is in question."""
+    scheduled = pod.condition("PodScheduled")
+    return scheduled is not None and NODE_UNREGISTERED in scheduled.message
 
 
 def _in_question(node: Node) -> bool:

@@ -28,7 +28,7 @@ from playbooks.rules.gaps import fit_gaps, other_vendors
 from playbooks.rules.locks import Owners
 from playbooks.rules.nodes_at_fault import nodes_at_fault
 from playbooks.rules.said import Said, what_was_said
-from playbooks.rules.stale import disagrees
+from playbooks.rules.stale import disagrees, ghosts_suspected
 
 _MOST_VERDICTS = 300_000
 """Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
@@ -128,11 +128,11 @@ def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, ad
     if (silent := binding.extender_silent(case, said, say)) is not None:
         return [silent]
     if not case.nodes_seen or _words_know_better(case, said):
-        return _from_words(case, said, around.lock_owners, say)
+        return _from_words(case, said, around, say)
     if other_vendors(case):
         kubernetes = (cause for cause in rank_causes(case, said) if cause.of_kubernetes)
         ours = [refusals.refused(case, said, cause, say) for cause in kubernetes]
-        return _from_words(case, said, around.lock_owners, say, why="said.vendor") or ours
+        return _from_words(case, said, around, say, why="said.vendor") or ours
     untrusted = unregistered.untrusted(case, said, say)
     if (passed := _past_the_filter(case, said, around, untrusted, say)) is not None:
         return passed
@@ -204,18 +204,21 @@ def _words_know_better(case: Case, said: Said) -> bool:
     return bool(unknown) and any(card.of for reason in reasons for card in reason.cards)
 
 
-def _from_words(case: Case, said: Said, owners: Owners, say: Texts, why: str = "said.claim") -> list[Finding]:
+def _from_words(case: Case, said: Said, around: Surroundings, say: Texts, why: str = "said.claim") -> list[Finding]:
     """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
     for told in (
-        binding.locked(case, said, owners, say),
+        binding.locked(case, said, around.lock_owners, say),
         binding.bind_refused(case, said, say),
         binding.blocked(case, said, say),
+        disagrees(case, said, around.process, around.questioned.plugin_pods, say),
     ):
         if told is not None:
             return [told]
     causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL]
     telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
-    return [refusals.in_words(said, cause, say, sure=len(causes) == 1, why=why) for cause in telling]
+    found = [refusals.in_words(said, cause, say, sure=len(causes) == 1, why=why) for cause in telling]
+    ghosts = ghosts_suspected(case.install, said, around.process, say)
+    return [ghosts, *(structs.replace(one, severity="info") for one in found)] if ghosts else found
 
 
 class Judge:

@@ -1,5 +1,6 @@
 """Pods that the filter let through: locked nodes, refused binds, and waiting for the next attempt."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -25,6 +26,7 @@ FILTERED_GRACE = timedelta(seconds=30)
 """From the filter to Bind it takes milliseconds, with a volume to provision or a plugin that waits longer."""
 
 _MAX_LOCKS_SHOWN = 3
+_TIMED_OUT = re.compile(r"context deadline exceeded|Client\.Timeout")
 
 
 def locked(case: Case, said: Said, owners: Owners, say: Texts) -> Finding | None:
@@ -32,12 +34,25 @@ def locked(case: Case, said: Said, owners: Owners, say: Texts) -> Finding | None
     if said.stage == "bind" and said.lock is not None:
         name = said.lock.node or reserved_node(case.pod.metadata)
         return _refused_by_lock(case, said, name, owners, say)
-    if said.stage == "bind" or not case.fitting:
+    if said.stage == "bind":
+        return _behind_a_timeout(case, said, owners, say)
+    if not case.fitting:
         return None
     locks = {name: held for name in case.fitting if (held := _judge(case, name, owners, say))}
     if len(locks) < len(case.fitting) or any(held.passing for held in locks.values()):
         return None
     return _lock_finding(case, locks, _of_owner(case, next(iter(locks)), owners), "suspected", say)
+
+
+def _behind_a_timeout(case: Case, said: Said, owners: Owners, say: Texts) -> Finding | None:
+    """The lock that a Bind waited for until kube-scheduler gave up: from 2.10 on Bind tries again for 28 seconds."""
+    name = reserved_node(case.pod.metadata)
+    if said.evidence is None or not _TIMED_OUT.search(said.evidence.quote):
+        return None
+    held = _judge(case, name, owners, say)
+    if held is None or held.passing:
+        return None
+    return _lock_finding(case, {name: held}, [said.evidence, *_of_owner(case, name, owners)], "suspected", say)
 
 
 def passing_lock(case: Case, owners: Owners, say: Texts) -> Finding | None:
@@ -66,7 +81,8 @@ def _refused_by_lock(case: Case, said: Said, name: str, owners: Owners, say: Tex
         locks = {name: Held(code, say("node-lock.gone", node=name))}
         gone = _lock_finding(case, locks, [said.evidence], "suspected", say)
         return structs.replace(gone, severity="warning" if late else "info", next_actions=())
-    locks = {name: Held(code, say(f"{code}.said", node=name or "?"))}
+    claim = say(f"{code}.said", node=name or "?")
+    locks = {name: Held("node-lock-malformed" if said.lock.malformed else "binding-failed", claim)}
     return _lock_finding(case, locks, [said.evidence], "suspected", say)
 
 
@@ -99,9 +115,10 @@ def bind_refused(case: Case, said: Said, say: Texts) -> Finding | None:
     """Bind was refused for another reason than a lock."""
     if said.stage != "bind" or said.lock is not None or said.evidence is None:
         return None
+    key = "timeout" if _TIMED_OUT.search(said.evidence.quote) else "claim"
     return finding(
         "binding-failed",
-        say("binding-failed.claim", why=said.evidence.quote),
+        say(f"binding-failed.{key}", why=said.evidence.quote),
         "confirmed",
         (),
         [said.evidence],

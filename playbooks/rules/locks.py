@@ -120,7 +120,7 @@ def lock_actions(node: str, held: Held, say: Texts, key: str = LOCK_KEY) -> list
     if held.unseen:
         namespace, pod = held.unseen
         actions.append(NextAction(say("node-lock.owner"), kubectl("-n", namespace, "get", "pod", pod)))
-    if held.code != "node-lock-held":
+    if held.code in ("node-lock-dangling", "node-lock-malformed"):
         release = kubectl("annotate", "node", node, f"{key}-")
         actions.append(NextAction(say("node-lock.release"), release, changes_cluster=True))
     return actions

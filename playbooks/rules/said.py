@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
-from bot.hami.logs import LogLine, NodeRefusal, last_refusals
+from bot.hami.logs import FILTER_STARTS, LogLine, NodeRefusal, last_refusals
 from bot.hami.messages import (
     CardCount,
     CodeEvent,
@@ -105,7 +105,7 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
 
     With an empty pod (one that could not be read) the events of whichever pod had the name are taken.
     """
-    uid = pod.metadata.uid
+    uid, lines = pod.metadata.uid, list(lines)
     own = [one for one in events if one.message.strip() and (not uid or one.involved_object.uid in ("", uid))]
     own.sort(key=lambda one: (_when(one) or _LONG_AGO, one.name))
     said = _newest(pod, own)
@@ -128,18 +128,20 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
         said = said._replace(refusals=_refusals(pod, lines))
         if said.refusals and said.stage == "nothing":
             said = said._replace(stage="filter", at=said.refusals[0][0].line.at, evidence=said.refusals[0][1])
-    return _with_history(said, pod, own) if said.stage == "filter" else said
+    return _with_history(said, pod, own, lines) if said.stage == "filter" else said
 
 
-def _with_history(said: Said, pod: Pod, events: Iterable[Event]) -> Said:
-    """Since when, and how often, the filter refused the pod."""
+def _with_history(said: Said, pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
+    """Since when, until when and how often the filter refused the pod, by events, condition and log."""
     refusals = [one for one in events if event_reason(one.reason) in ("FailedScheduling", "FilteringFailed")]
     condition = pod.condition("PodScheduled")
     texts = [text for one in refusals for text in (one.first_timestamp, one.event_time, one.seen_at)]
     texts += [condition.last_transition_time] if condition and condition.status == "False" else []
     times = [moment for moment in map(parse_time, texts) if moment]
-    counts = [(one.series.count if one.series else one.count) or 1 for one in refusals]
-    return said._replace(since=min(times, default=said.at), attempts=max(counts, default=1))
+    tried = [line.at for _, line in lines if line.message in FILTER_STARTS and line.at] if said.refusals else []
+    counts = [len(tried), *((one.series.count if one.series else one.count) or 1 for one in refusals)]
+    newest = max([*tried, *([said.at] if said.at else [])], default=None)
+    return said._replace(at=newest, since=min([*times, *tried], default=said.at), attempts=max(counts))
 
 
 def placed_since(events: Iterable[Event], said: Said) -> Event | None:

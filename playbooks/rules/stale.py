@@ -9,8 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from msgspec import structs
+
 from bot.codes import Code
 from bot.hami.counted import PORT, Counted, Taken
+from bot.hami.fit import QUOTA_NOT_FIT
 from bot.hami.install import EXTENDER_CONTAINER, Install
 from bot.hami.reasons import reason_of
 from bot.kube.models import Node, Pod
@@ -68,17 +71,30 @@ def refused_nodes(case: Case, said: Said) -> list[str]:
     """The nodes that would take the pod and that HAMi refused: those that it names, or all where it refused as many."""
     if said.stage != "filter":
         return []
-    named = {node for event, _ in said.code_events for node in event.nodes} | {one.node for one, _ in said.refusals}
+    takers, named = _takers(case, said), _named(said)
     if named:
-        return [name for name in case.fitting if name in named]
+        return [name for name in takers if name in named]
     refused = sum(one.nodes for one in said.unschedulable.by_hami) if said.unschedulable else 0
-    return case.fitting if refused >= len(case.candidates) else []
+    return takers if refused >= len(case.candidates) else []
+
+
+def _takers(case: Case, said: Said) -> list[str]:
+    """The nodes that would take the pod; an unread quota keeps none out where HAMi names another reason."""
+    if case.fitting or case.view.facts.quotas is not None or QUOTA_NOT_FIT in _reasons(said):
+        return case.fitting
+    relaxed = case.judge_each(case.candidates, frozenset({QUOTA_NOT_FIT}))
+    return [name for name, verdict in relaxed.items() if verdict.fits]
+
+
+def _named(said: Said) -> set[str]:
+    return {node for event, _ in said.code_events for node in event.nodes} | {one.node for one, _ in said.refusals}
 
 
 def _reasons(said: Said) -> list[str]:
     """HAMi's own words, those that tell something first."""
     told = [card.code for one in (said.unschedulable.by_hami if said.unschedulable else ()) for card in one.cards]
     told += [event.code for event, _ in said.code_events]
+    told += [card.code for refusal, _ in said.refusals for card in said.cards_on(refusal.node)]
     known = {text: found.nature for text in told if (found := reason_of(text))}
     return sorted(known, key=lambda text: known[text] == "summary")
 
@@ -97,6 +113,15 @@ def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
     if isinstance(process.counted, Counted) or not dispute.stands:
         return None
     return _suspected("scheduler-ledger-stale", dispute, say)
+
+
+def ghosts_suspected(install: Install, said: Said, process: SchedulerProcess, say: Texts) -> Finding | None:
+    """Ghosts on the nodes that HAMi says others use up, where nothing tells whether the pod would fit without them."""
+    used = {text for text in _reasons(said) if (found := reason_of(text)) and found.nature == "use"}
+    ghosts = [one for one in process.ghosts if any(taken.node in _named(said) for taken in one.taken)]
+    if said.stage != "filter" or not used or not ghosts:
+        return None
+    return structs.replace(_told(ghosts, process, install, said, say), confidence="suspected")
 
 
 def ghosts_told(process: SchedulerProcess, install: Install, say: Texts, nodes: Collection[str]) -> list[Finding]:

@@ -166,7 +166,24 @@ def test_a_refusal_by_a_lock_that_is_gone_now_will_pass(tmp_path: Path) -> None:
 
 def test_a_refusal_by_a_lock_on_a_node_that_could_not_be_seen_is_suspected(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(), pod(said=CONTENTION)), missing=["nodes"])
-    assert (codes(report), cause(report).confidence) == (["node-lock-held"], "suspected")
+    assert (codes(report), cause(report).confidence) == (["binding-failed"], "suspected")
+
+
+TIMEOUT = bind_error(
+    'Post "https://127.0.0.1:443/bind": context deadline exceeded (Client.Timeout exceeded while awaiting headers)', 20
+)
+
+
+def test_a_bind_that_ran_out_of_time_is_told_so(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(said=TIMEOUT)))
+    assert codes(report) == ["binding-failed"]
+    assert "did not bind the pod in the time that kube-scheduler waits" in report.verdict
+
+
+def test_a_bind_that_ran_out_of_time_at_a_lock_that_was_left_behind_is_told_with_the_lock(tmp_path: Path) -> None:
+    objects = cluster(locked(f"{ago(60)},ml,other", "2.10.0"), served(), pod(annotations=RESERVED, said=TIMEOUT))
+    found = cause(ask(tmp_path, objects))
+    assert (found.code, found.confidence, found.scope.nodes) == ("node-lock-dangling", "suspected", ("gpu-1",))
 
 
 def test_an_event_about_contention_counts_like_the_condition(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ import pytest
 from bot.report import Report
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
 from tests.playbooks.world import (
+    EXTENDER,
     HAMI,
+    READY,
     Object,
     ago,
     ask,
@@ -24,6 +26,7 @@ from tests.playbooks.world import (
     quotes,
     refused,
     running,
+    scheduler,
 )
 
 FULL = "1 1/1 CardInsufficientMemory"
@@ -119,11 +122,8 @@ def test_a_burst_of_attempts_is_one_refusal(tmp_path: Path) -> None:
 
 
 def test_a_scheduler_that_started_after_its_last_word_counts_anew(tmp_path: Path) -> None:
-    objects = cluster(gpu_node(), *refused_again(last=60))
-    for one in objects:
-        if one["metadata"]["name"] == "hami-scheduler-0":
-            states = [{"name": "vgpu-scheduler-extender", "ready": True, "state": {"running": {"startedAt": ago(20)}}}]
-            one["status"]["containerStatuses"] = states
+    began = {"name": EXTENDER, "ready": True, "state": {"running": {"startedAt": ago(20)}}}
+    objects = [*scheduler(statuses=[READY | {"containerStatuses": [began]}]), gpu_node(), *refused_again(last=60)]
     assert codes(ask(tmp_path, objects)) == ["waiting-for-retry"]
 
 
@@ -145,3 +145,31 @@ def test_a_second_node_that_hami_did_not_refuse_is_tried_next(tmp_path: Path) ->
     named = event(waiting, "FilteringFailed", "1 nodes CardInsufficientMemory(gpu-2)", 30)
     report = ask(tmp_path, cluster(gpu_node(), waiting, told, named))
     assert codes(report) == ["waiting-for-retry"]
+
+
+# ------------------------------------------------------------------------------------------------- something unread
+
+
+def test_the_log_tells_of_repeated_refusals_where_the_events_are_gone(tmp_path: Path) -> None:
+    lines = [
+        f"I1121 04:{minute}:00.000000       1 {text}"
+        for minute in (49, 54, 59)
+        for text in (
+            'scheduler.go:517] "Starting schedule filter process" pod="wl" uuid="uid-wl" namespace="ml"',
+            'score.go:166] "NodeUnfitPod" pod="ml/wl" node="gpu-1" reason="1/1 CardInsufficientMemory"',
+        )
+    ]
+    waiting = pod(age=3600, said=refused(none_of(1, "1 NodeUnfitPod"), 3600))
+    report = ask(tmp_path, cluster(gpu_node(), waiting), logs="\n".join(lines))
+    assert codes(report) == ["scheduler-ledger-stale"]
+    assert "last at 2026-11-21T04:59:00Z" in report.verdict
+
+
+@pytest.mark.parametrize("missing", ["nodes", "resourcequotas"])
+def test_a_ghost_is_told_also_where_our_own_fit_is_not_known(tmp_path: Path, missing: str) -> None:
+    waiting, told = refused_again()
+    named = event(waiting, "FilteringFailed", "1 nodes CardInsufficientMemory(gpu-1)", 30)
+    objects = cluster(gpu_node(), waiting, told, named)
+    report = ask(tmp_path, objects, metrics=scrape(counted("gone", 15 * GIB)), missing=[missing])
+    assert codes(report)[0] == "scheduler-ledger-stale"
+    assert all(one.severity == "info" for one in report.findings[1:])
