@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from bot.hami.vendors import vendor_of_register_key, vendor_of_resource
 from bot.kube.models import Node
+from bot.kube.quantities import parse_quantity
 
 
 def listed(node: Node) -> set[str]:
@@ -15,6 +16,12 @@ def is_offered(resource: str, nodes: Iterable[Node]) -> bool:
     """Whether some node lists the resource."""
     amounts = (some or {} for one in nodes for some in (one.status.allocatable, one.status.capacity))
     return any(resource in some for some in amounts)
+
+
+def is_left(resource: str, nodes: Iterable[Node]) -> bool:
+    """Whether kubelet of some node offers at least one."""
+    amounts = ((one.status.allocatable or {}).get(resource) for one in nodes)
+    return any((parse_quantity(amount) or 0) > 0 for amount in amounts if amount is not None)
 
 
 def has_vendor(resource: str, nodes: Iterable[Node]) -> bool:

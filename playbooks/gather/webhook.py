@@ -7,10 +7,11 @@ from typing import NamedTuple
 from bot.hami.allocations import reserved_node
 from bot.hami.install import Install
 from bot.hami.requests import DeviceConfig, asked_resources
-from bot.kube.cluster import Cluster, seen
+from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.models import (
     ENDPOINT_SLICES,
     NAMESPACES,
+    NODES,
     SERVICES,
     WEBHOOKS,
     EndpointSlice,
@@ -29,6 +30,10 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 FAILED_CALL = f'failed calling webhook "{WEBHOOK_NAME}"'
 """The API server's words where failurePolicy Fail refuses a pod because nobody answers."""
 
+API_NAMESPACE, API_CONTAINER = "kube-system", "kube-apiserver"
+"""Where kubeadm runs the API server: a static pod on each control plane node, called after the node."""
+_CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+_MOST_API_SERVERS = 3
 _HANDSHAKE = b"TLS handshake error"
 _LOG_BYTES = 2 * 1024 * 1024
 
@@ -40,10 +45,17 @@ class Hook(NamedTuple):
     webhook: Webhook
 
 
+class FailedCall(NamedTuple):
+    """A line of an API server's log: it could not call the webhook, and let the pod pass or refused it."""
+
+    pod: str
+    line: str
+
+
 class WebhookSeen(NamedTuple):
     """What was read, or why it was not. `handshakes`: connections that ended before a request, by the extender's log.
 
-    `namespaces` are those in question only.
+    `calls` are there only where API servers run as pods whose log may be read. `namespaces` are those in question only.
     """
 
     hooks: list[MutatingWebhookConfiguration] | Gap
@@ -51,6 +63,7 @@ class WebhookSeen(NamedTuple):
     slices: list[EndpointSlice] | Gap
     handshakes: ExtenderLines = ExtenderLines()
     namespaces: list[Namespace] | Gap = []  # noqa: RUF012  # never changed
+    calls: tuple[FailedCall, ...] = ()
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -117,11 +130,26 @@ async def gather_webhook(cluster: Cluster, install: Install, namespaces: Iterabl
     for one in () if isinstance(hooks, Gap) else hooks:
         clients = (hook.client_config for hook in one.webhooks or () if hook.name == WEBHOOK_NAME)
         places |= {client.service.namespace for client in clients if client and client.service}
-    services, slices = await asyncio.gather(
+    services, slices, calls = await asyncio.gather(
         seen("services", _services(cluster, sorted(places))),
         seen("endpoint slices", _slices(cluster, sorted(places))),
+        _failed_calls(cluster, install),
     )
-    return WebhookSeen(hooks, services, slices, handshakes, labels)
+    return WebhookSeen(hooks, services, slices, handshakes, labels, calls)
+
+
+async def _failed_calls(cluster: Cluster, install: Install) -> tuple[FailedCall, ...]:
+    """What API servers log of it. A live cluster is only asked where the chart's rights cover these logs."""
+    if install.namespace != API_NAMESPACE and cluster.clocks is not None:
+        return ()
+    nodes = await seen("nodes", cluster.list(NODES, labels=_CONTROL_PLANE))
+    names = [] if isinstance(nodes, Gap) else [f"{API_CONTAINER}-{one.name}" for one in nodes[:_MOST_API_SERVERS]]
+    wanted = (
+        LogWanted(API_NAMESPACE, one, API_CONTAINER, FAILED_CALL.encode(), limit_bytes=_LOG_BYTES) for one in names
+    )
+    logs = await asyncio.gather(*(seen("API server's log", cluster.log(one)) for one in wanted))
+    read = ((name, log) for name, log in zip(names, logs, strict=True) if not isinstance(log, Gap))
+    return tuple(FailedCall(name, line) for name, log in read for line in log.lines)
 
 
 async def _namespaces(cluster: Cluster, wanted: Sequence[str]) -> list[Namespace]:

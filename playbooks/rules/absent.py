@@ -14,7 +14,8 @@ from playbooks.rules import prose
 from playbooks.rules.admission import denied
 from playbooks.rules.findings import finding
 from playbooks.rules.signed import in_events, signed
-from playbooks.rules.webhook import faults, refused_call
+from playbooks.rules.webhook import faults
+from playbooks.rules.webhook_calls import refused_call
 
 _MAX_CANDIDATES = 3
 

@@ -18,8 +18,10 @@ from playbooks import quotes
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.findings import finding
+from playbooks.rules.hook import KIND
 from playbooks.rules.parts import of_object
-from playbooks.rules.webhook import KIND, Rejection, faults, of_rejection, rejections
+from playbooks.rules.webhook import faults
+from playbooks.rules.webhook_calls import Rejection, of_rejection, rejections
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _RESPECTS_FOREIGN = Version(2, 7, 0)

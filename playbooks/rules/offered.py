@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Sequence
 
 from bot.hami.kube_scheduler import SchedulerConfig, find_scheduler_config
-from bot.hami.offers import has_vendor, is_offered
+from bot.hami.offers import has_vendor, is_left, is_offered
 from bot.hami.requests import extended_resources
 from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, NextAction
@@ -33,9 +33,10 @@ def offered_nowhere(case: Case, said: Said, seen: InstallSeen, say: Texts) -> Fi
     managed = config.ignored if isinstance(config, SchedulerConfig) else frozenset[str]()
     refused = _refused(case.pod, said)
     for name in extended_resources(case.pod):
-        if (name in case.config.gpus.all and name not in refused) or is_offered(name, nodes):
+        ours = case.config.names(name) or name in managed
+        if (name in case.config.gpus.all and name not in refused) or (is_left if ours else is_offered)(name, nodes):
             continue
-        if not case.config.names(name) and name not in managed:
+        if not ours:
             return _unknown(case, said, name, managed, say)
         if not has_vendor(name, nodes) and said.stage == "filter":
             return _without_vendor(case, said, name, say)

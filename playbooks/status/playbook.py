@@ -40,6 +40,7 @@ from playbooks.rules import (
     webhook,
 )
 from playbooks.rules.findings import finding
+from playbooks.rules.hook import KIND, service_of
 from playbooks.rules.known_bugs import with_upgrades
 from playbooks.rules.parts import Parts, of_object
 from playbooks.status.process import ProcessSeen, gather_process, process_table, process_told
@@ -178,7 +179,7 @@ def _nothing(parts: Parts, say: Texts) -> Finding:
 def _traces(components: Components) -> list[Evidence]:
     """What else there is of HAMi."""
     hook = components.webhook.hook
-    found = [of_object(webhook.KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
+    found = [of_object(KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
     plugins = () if isinstance(components.plugins, Gap) else components.plugins
     return found + [of_object("DaemonSet", one, one.name, "{.metadata.name}") for one in plugins]
 
@@ -231,7 +232,7 @@ def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
     if parts.version is None:
         gaps.append(Gap("HAMi version", say("gap.version"), say("gap.version-hint")))
     hook = components.webhook.hook
-    if hook is not None and webhook.service_of(hook) is None:
+    if hook is not None and service_of(hook) is None:
         gaps.append(Gap("webhook", say("status.url")))
     if components.scheduler_config is None and not _told(gaps, "config maps", "kube-scheduler config"):
         why = say("status.no-config", namespace=parts.install.namespace)

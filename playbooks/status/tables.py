@@ -18,10 +18,10 @@ from bot.kube.redact import masked, masked_arguments
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, Sheet, Table
 from playbooks.gather.components import PLUGIN_CONTAINER, container_of, kube_scheduler_of
+from playbooks.rules.hook import policy, selectors, serves_webhook, service_of
 from playbooks.rules.parts import Parts
 from playbooks.rules.releases import chart_release
 from playbooks.rules.schedulers import lease_is_stale
-from playbooks.rules.webhook import policy, selectors, serves_webhook, service_of
 
 _EXTENDER, _KUBE_SCHEDULER, _PLUGIN = "scheduler", "kube-scheduler", "device plugin"
 _NEEDLESS = frozenset(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.status_support import ask, endpoints, healthy, only, webhook, without
-from tests.playbooks.world import cause, codes
+from tests.playbooks.status_support import ask, changed, endpoints, healthy, only, webhook, without
+from tests.playbooks.world import HAMI, Object, cause, codes
 
 
 def test_a_webhook_that_is_not_registered_is_found(tmp_path: Path) -> None:
@@ -56,3 +56,30 @@ def test_a_webhook_by_url_is_a_gap(tmp_path: Path) -> None:
     assert codes(report) == ["healthy"]
     assert [gap.source for gap in report.gaps] == ["webhook"]
     assert "secret-word" not in json.dumps([row for one in report.tables for row in one.rows])
+
+
+REJECTED = "2026/11/21 04:58:00 http: TLS handshake error from 10.0.0.9:4711: remote error: tls: bad certificate\n"
+
+
+def test_a_certificate_that_callers_reject_is_suspected(tmp_path: Path) -> None:
+    found = only(ask(tmp_path, healthy(), logs=REJECTED), "webhook-untrusted")
+    assert (found.severity, found.confidence) == ("critical", "suspected")
+    assert found.evidence[0].quote == REJECTED.rstrip()
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [({"port": 8443}, "it calls port 8443"), ({"path": "/mutate"}, "it calls the path /mutate")],
+)
+def test_a_webhook_that_calls_a_wrong_port_or_path_is_found(tmp_path: Path, client: Object, said: str) -> None:
+    hook = webhook(service={"namespace": HAMI, "name": "hami-scheduler", **client})
+    report = ask(tmp_path, [*without(healthy(), "MutatingWebhookConfiguration"), hook])
+    assert codes(report) == ["webhook-unreachable"]
+    assert said in report.verdict
+
+
+def test_a_service_that_sends_requests_elsewhere_is_found(tmp_path: Path) -> None:
+    def change(service: Object) -> None:
+        service["spec"]["ports"][0]["targetPort"] = 9443
+
+    assert "HAMi listens on 443" in ask(tmp_path, changed(healthy(), "Service", change)).verdict

@@ -19,6 +19,7 @@ from tests.playbooks.world import (
     container,
     event,
     gpu,
+    node,
     none_of,
     owner,
     pod,
@@ -27,6 +28,7 @@ from tests.playbooks.world import (
     refused,
 )
 
+POST = 'failed to call webhook: Post "https://x.svc:443/webhook?timeout=10s": '
 INSUFFICIENT = refused(none_of(3, "3 Insufficient nvidia.com/gpumem"))
 REJECTED = "2026/11/21 04:58:00 http: TLS handshake error from 10.0.0.9:4711: remote error: tls: bad certificate\n"
 NO_BINDING = "rpc error: code = Unknown desc = no binding pod found on node gpu-1"
@@ -171,6 +173,38 @@ def test_a_scheduler_that_is_down_comes_before_its_webhook(tmp_path: Path) -> No
     assert codes(report) == ["scheduler-down", "webhook-unreachable", "webhook-bypassed"]
 
 
+def logged_by_the_api_server(folder: Path, why: str, at: str = "04:58:00", policy: str = "Ignore") -> Report:
+    """A pod that went past HAMi, and what the API server of control plane node cp-1 logged of the webhook."""
+    control = node("cp-1", labels={"node-role.kubernetes.io/control-plane": ""})
+    path = record(folder, [*hooked(healthy(), policy), control, namespace(), bypassed()])
+    log = path / "logs" / "kube-system" / "kube-apiserver-cp-1" / "kube-apiserver.log"
+    log.parent.mkdir(parents=True)
+    call = f'failed calling webhook "vgpu.hami.io": {POST}{why}'
+    log.write_text(
+        f"W1121 {at}.000000       1 dispatcher.go:210] Failed calling webhook, failing open vgpu.hami.io: {call}\n"
+    )
+    return answer("why", path, {}, pod="ml/wl")
+
+
+@pytest.mark.parametrize(
+    ("why", "code"),
+    [
+        ("context deadline exceeded", "webhook-unreachable"),
+        ("dial tcp 10.96.0.12:443: connect: no route to host", "webhook-unreachable"),
+        ("tls: failed to verify certificate: x509: certificate signed by unknown authority", "webhook-untrusted"),
+    ],
+)
+def test_the_api_server_s_log_tells_what_no_object_shows(tmp_path: Path, why: str, code: str) -> None:
+    report = logged_by_the_api_server(tmp_path, why)
+    assert codes(report) == [code, "webhook-bypassed"]
+    assert why in cause(report).claim
+    assert "failurePolicy Ignore" in cause(report).claim
+
+
+def test_an_old_line_of_the_api_server_s_log_is_history(tmp_path: Path) -> None:
+    assert codes(logged_by_the_api_server(tmp_path, "EOF", at="03:58:00")) == ["webhook-bypassed"]
+
+
 # --------------------------------------------------------------------------------------- what leaves the pod out
 
 
@@ -305,7 +339,6 @@ def test_a_pod_that_hami_s_scheduler_has_is_not_asked_about_at_the_webhook(tmp_p
 
 # ------------------------------------------------------------------------------------------------ never created
 
-POST = 'failed to call webhook: Post "https://x.svc:443/webhook?timeout=10s": '
 CALL = f'Internal error occurred: failed calling webhook "vgpu.hami.io": {POST}'
 
 

@@ -1,0 +1,104 @@
+"""What is said of calls to HAMi's webhook that fail: by the API server, and by the extender about its caller."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.hami.install import EXTENDER_CONTAINER
+from bot.hami.logs import parse_line
+from bot.kube.models import Event, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Evidence, Finding, one_line
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.webhook import API_CONTAINER, API_NAMESPACE, FAILED_CALL, WEBHOOK_NAME, Hook, WebhookSeen
+from playbooks.quotes import kubectl
+from playbooks.rules.findings import finding
+from playbooks.rules.hook import KIND, certificates, of_policy, result, where_it_answers
+from playbooks.rules.parts import of_object
+
+_OWN_HOSTS = ("127.0.0.1", "::1")
+"""kube-scheduler asks the extender from the same pod."""
+_RECENT = timedelta(minutes=15)
+_STAMP = re.compile(r"(\d{4}/\d\d/\d\d) (\d\d:\d\d:\d\d) ")
+_REJECTED = re.compile(
+    r"TLS handshake error from (?P<host>\S+):\d+: remote error: tls: "
+    r"(?:bad certificate|unknown certificate(?: authority)?|(?:expired|revoked) certificate)"
+)
+"""net/http's words where the client does not accept the server's certificate [crypto/tls alert.go]."""
+_CALL = re.compile(r'^.*failed calling webhook "[^"]*": (?:failed to call webhook: )?(?:Post "[^"]*": )?', re.DOTALL)
+_CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
+
+
+class Rejection(NamedTuple):
+    """A line of the extender's log that tells of it."""
+
+    pod: Pod
+    line: str
+    at: datetime | None
+
+
+def rejections(seen: WebhookSeen, now: datetime) -> list[Rejection]:
+    """Connections of the last minutes that a client other than this pod's own ended for the certificate's sake."""
+    found: list[Rejection] = []
+    for pod, line in seen.handshakes.lines:
+        told = _REJECTED.search(line)
+        if told is None or told["host"].strip("[]") in _OWN_HOSTS:
+            continue
+        stamp = _STAMP.match(line)
+        at = parse_time(f"{stamp[1].replace('/', '-')}T{stamp[2]}Z") if stamp else None
+        if at is None or now - at <= _RECENT:
+            found.append(Rejection(pod, line, at))
+    return found
+
+
+def rejected(hook: Hook, lines: Sequence[Rejection], say: Texts) -> Finding:
+    """Only suspected: the log does not say that the client is the API server."""
+    claim = say(f"webhook-untrusted.rejected-{result(hook)}")
+    proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
+    told = finding("webhook-untrusted", claim, "suspected", (), [*proofs, *of_policy(hook)], severity="critical")
+    return structs.replace(told, next_actions=certificates(hook, say))
+
+
+def uncalled(seen: WebhookSeen, hook: Hook, lines: Sequence[Rejection], now: datetime, say: Texts) -> Finding | None:
+    """What the API server last said of its calls, where it said so within the last minutes."""
+    for call in reversed(seen.calls):
+        parsed = parse_line(call.line, now)
+        if parsed is None or parsed.at is None or now - parsed.at > _RECENT:
+            continue
+        log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
+        name, at = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}", format_time(parsed.at)
+        proof = Evidence("API server log", name, at, call.line.rstrip("\n"), f"{log} | grep {WEBHOOK_NAME}")
+        told = _said(call.line, hook, say)
+        more = map(of_rejection, lines[-1:]) if told.code == "webhook-untrusted" else ()
+        return structs.replace(told, evidence=(proof, *more, *of_policy(hook)))
+    return None
+
+
+def of_rejection(one: Rejection) -> Evidence:
+    """The line as evidence."""
+    log = kubectl("-n", one.pod.namespace, "logs", one.pod.name, "-c", EXTENDER_CONTAINER, "--since=1h")
+    name = f"Pod {one.pod.namespace}/{one.pod.name} container {EXTENDER_CONTAINER}"
+    at = format_time(one.at) if one.at else None
+    return Evidence("scheduler log", name, at, one.line.rstrip("\n"), f"{log} | grep 'TLS handshake error'")
+
+
+def refused_call(refusals: Sequence[Event], hook: Hook | None, say: Texts) -> Finding | None:
+    """What the API server says of a pod that failurePolicy Fail kept from being created; None of any other refusal."""
+    told = next((one for one in refusals if FAILED_CALL in one.message), None)
+    if told is None:
+        return None
+    proofs = tuple(quotes.of_event(one) for one in refusals if FAILED_CALL in one.message)
+    return structs.replace(_said(told.message, hook, say, become="fail"), evidence=proofs)
+
+
+def _said(words: str, hook: Hook | None, say: Texts, *, become: str = "") -> Finding:
+    """What the API server's words mean: nobody answers, or the certificate is not trusted."""
+    why = one_line(_CALL.sub("", words).strip(), 160).rstrip(".")
+    code = "webhook-untrusted" if _CERTIFICATE_WORDS.search(why) else "webhook-unreachable"
+    claim = say(f"{code}.said-{become or (result(hook) if hook else 'fail')}", why=why)
+    actions = certificates(hook, say) if hook and code == "webhook-untrusted" else where_it_answers(hook, say)
+    return finding(code, claim, "confirmed", (), (), severity="critical", actions=actions)
