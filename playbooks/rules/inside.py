@@ -11,7 +11,8 @@ from bot.kube.models import ContainerStatus, Pod
 from bot.report import Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks.gather.placed import Placed
-from playbooks.rules.containers import Held, gpu_containers, in_trouble, statuses
+from playbooks.rules.containers import Given, gpu_containers, in_trouble, statuses
+from playbooks.rules.core_library import library_of, with_library
 from playbooks.rules.limits import limits_that_cannot_hold, remarks
 from playbooks.rules.own_logs import own_log_faults
 from playbooks.rules.segfault import segfaults
@@ -25,25 +26,29 @@ _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
 
 def inside_faults(pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
     """The fault that explains most; empty for a container of which nothing bad is known."""
-    held = Held(gpu_containers(pod, placed.install.config), _shares(pod))
-    if told := own_log_faults(pod, placed.own_logs or (), now, say, cores=held.cores):
-        return told
+    given = Given(gpu_containers(pod, placed.install.config), _shares(pod))
+    if told := own_log_faults(pod, placed.own_logs or (), now, say, cores=given.cores):
+        return [_of_library(one, placed, say) for one in told]
     if any(in_trouble(one, now) for one in statuses(pod)):
-        return segfaults(pod, held, placed.side.plugin_pods, now, say)
-    return limits_that_cannot_hold(pod, held, say) if _is_limited(held, placed) else []
+        return [_of_library(one, placed, say) for one in segfaults(pod, given, placed.side.plugin_pods, now, say)]
+    return limits_that_cannot_hold(pod, given, say) if _is_limited(given, placed) else []
+
+
+def _of_library(one: Finding, placed: Placed, say: Texts) -> Finding:
+    depends = one.code in ("hami-core-crash", "hami-core-hang")
+    return with_library(one, library_of(placed.side.plugin_pods), say) if depends else one
 
 
 def limit_remarks(pod: Pod, placed: Placed, say: Texts) -> list[NextAction]:
     """What a user of a sound running pod should know of its limits."""
-    held = Held(gpu_containers(pod, placed.install.config), _shares(pod))
-    if not _is_limited(held, placed):
+    given = Given(gpu_containers(pod, placed.install.config), _shares(pod))
+    if not _is_limited(given, placed):
         return []
-    mine, pods = {one.uuid for one in held.shares}, placed.side.pods
-    sharers = None
-    if not isinstance(pods, Gap):
-        others = (one for one in pods if one.metadata.uid != pod.metadata.uid and not is_finished(one))
-        sharers = sum(1 for one in others if mine & {share.uuid for share in _shares(one)})
-    return remarks(pod, held, sharers, say)
+    mine, pods = {one.uuid for one in given.shares}, placed.side.pods
+    if isinstance(pods, Gap):
+        return remarks(pod, given, None, say)
+    others = (one for one in pods if one.metadata.uid != pod.metadata.uid and not is_finished(one))
+    return remarks(pod, given, [one for one in others if mine & {share.uuid for share in _shares(one)}], say)
 
 
 def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datetime, say: Texts) -> list[Gap]:
@@ -68,16 +73,19 @@ def _shares(pod: Pod) -> list[Allocation]:
     """What HAMi gave the pod of GPUs whose limits HAMi-core keeps: a MIG instance keeps its own."""
     if pod.metadata.annotation("nvidia.com/vgpu-mode") == "mig":
         return []
-    given = counted_allocations(pod.metadata, _KEEPS_SUFFIX)
+    counted = counted_allocations(pod.metadata, _KEEPS_SUFFIX)
     return [
-        one for container in given or () for one in container if not one.uuid.startswith("MIG-") and "[" not in one.uuid
+        one
+        for container in counted or ()
+        for one in container
+        if not one.uuid.startswith("MIG-") and "[" not in one.uuid
     ]
 
 
-def _is_limited(held: Held, placed: Placed) -> bool:
+def _is_limited(given: Given, placed: Placed) -> bool:
     """Whether the pod has less than whole GPUs: a whole one needs no limit."""
-    if held.cores or not held.shares:
-        return held.cores
+    if given.cores or not given.shares:
+        return given.cores
     node, gpus = placed.side.node, placed.install.config.gpus
     registered = [] if isinstance(node, Gap) else read_registrations(node)
     size = {
@@ -86,7 +94,7 @@ def _is_limited(held: Held, placed: Placed) -> bool:
         if isinstance(one, Registration)
         for card in one.cards
     }
-    if all(one.uuid in size for one in held.shares):
-        return any(one.memory_mib < size[one.uuid] for one in held.shares)
-    asked = {name for one in held.containers if one.resources for name in one.resources.limits or ()}
+    if all(one.uuid in size for one in given.shares):
+        return any(one.memory_mib < size[one.uuid] for one in given.shares)
+    asked = {name for one in given.containers if one.resources for name in one.resources.limits or ()}
     return not asked.isdisjoint({gpus.memory, gpus.percentage})

@@ -11,14 +11,15 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from bot.hami.version import Version, parse_version
+from bot.hami.version import Version
 from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
-from playbooks.rules.containers import Held, in_trouble, run_time, statuses
+from playbooks.rules.containers import Given, in_trouble, run_time, statuses
+from playbooks.rules.core_library import Library, library_of
 from playbooks.rules.findings import finding
 
 SEGFAULT = 139
@@ -47,22 +48,14 @@ class _Start(NamedTuple):
     down_since: datetime
 
 
-class _Library(NamedTuple):
-    """The HAMi whose HAMi-core is on the node, by its device plugin's image."""
-
-    plugin: Pod
-    image: str
-    version: Version
-
-
-def segfaults(pod: Pod, held: Held, plugins: Sequence[Pod], now: datetime, say: Texts) -> list[Finding]:
+def segfaults(pod: Pod, given: Given, plugins: Sequence[Pod], now: datetime, say: Texts) -> list[Finding]:
     """What points at HAMi-core; `plugins` are HAMi's device plugin on the node."""
-    crash = next(iter(_crashes(pod, held.containers, now)), None)
-    if crash is None or not held.shares:
+    crash = next(iter(_crashes(pod, given.containers, now)), None)
+    if crash is None or not given.shares:
         return []
-    library = _library(plugins)
+    library = library_of(plugins)
     restarted = next((one for one in map(_start_of, plugins) if one and _broke(pod, crash, one)), None)
-    prone = len(held.shares) > 1 or _LIBRARIES.search(crash.container.image)
+    prone = len(given.shares) > 1 or _LIBRARIES.search(crash.container.image)
     if restarted is None and not (prone and library and library.version < _GOOD):
         return []
     return [_finding(pod, crash, restarted, library, say)]
@@ -111,13 +104,7 @@ def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
     return [(last, _BEFORE), (last - loop, max(_BEFORE, loop / 4))]
 
 
-def _library(plugins: Sequence[Pod]) -> _Library | None:
-    """Which HAMi-core the containers of the node have: it comes with the device plugin's image."""
-    images = ((plugin, one.image, parse_version(one.image)) for plugin in plugins for one in plugin.spec.containers)
-    return next((_Library(plugin, image, version) for plugin, image, version in images if version), None)
-
-
-def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, library: _Library | None, say: Texts) -> Finding:
+def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, library: Library | None, say: Texts) -> Finding:
     node = pod.spec.node_name
     path = f"{{.status.containerStatuses[*].{crash.place}.terminated."
     proofs: list[Evidence] = [quotes.of_pod(pod, str(SEGFAULT), path + "exitCode}")]
@@ -126,20 +113,14 @@ def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, library: _Librar
     if restarted:
         started = "{.status.containerStatuses[*].state.running.startedAt}"
         proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
-    if library:
-        proofs.append(quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}"))
     recreate = NextAction(say("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
     old = library is not None and library.version < _GOOD
     step = NextAction(say(f"hami-core-crash.{'upgrade' if old else 'log'}"), kubectl_pod(pod, "get", "-o", "yaml"))
-    which = say("hami-core-crash.version", version=library.version) if library else ""
     return finding(
         "hami-core-crash",
         say(
-            f"hami-core-crash.{'restarted' if restarted else 'known'}",
-            container=crash.container.name,
-            node=node or "?",
-            library=which,
-        ).strip(),
+            f"hami-core-crash.{'restarted' if restarted else 'known'}", container=crash.container.name, node=node or "?"
+        ),
         "suspected",
         (node,) if node else (),
         proofs,

@@ -65,6 +65,7 @@ from bot.kube.models.pod_views import (
 from bot.kube.models.pods import (
     Affinity,
     Container,
+    ContainerPort,
     ContainerState,
     ContainerStatus,
     EnvVar,
@@ -145,6 +146,7 @@ __all__ = [
     "Condition",
     "ConfigMap",
     "Container",
+    "ContainerPort",
     "ContainerState",
     "ContainerStatus",
     "DaemonContainer",

@@ -24,12 +24,17 @@ class VolumeMount(Model, frozen=True):
     mount_path: str = ""
 
 
+class ContainerPort(Model, frozen=True):
+    container_port: int = 0
+
+
 class Container(Model, frozen=True):
     name: str = ""
     image: str = ""
     command: list[str] | None = None
     args: list[str] | None = None
     env: list[EnvVar] | None = None
+    ports: list[ContainerPort] | None = None
     volume_mounts: list[VolumeMount] | None = None
     resources: ResourceRequirements | None = None
     security_context: SecurityContext | None = None
