@@ -113,7 +113,7 @@ def _not_left_to_hami(case: Case, said: Said, name: str, config: SchedulerConfig
 
 
 def _proofs(case: Case, said: Said, name: str) -> list[Evidence]:
-    asked = quotes.of_pod(case.pod, name, "{.spec.containers[*].resources.limits}")
+    asked = quotes.of_pod(case.pod, name, "{.spec..resources}")
     return [*([said.evidence] if said.evidence else []), asked]
 
 

@@ -17,6 +17,9 @@ from playbooks.rules.findings import finding
 
 SCHEDULERS = ("volcano", "vc-scheduler")
 _DOMAIN = "volcano.sh/"
+_VGPU = "volcano.sh/vgpu-"
+_OLD_MODE = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")
+"""Of gpushare, which cannot be mixed with vGPUs (volcano#3624)."""
 _GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _GIVEN_KEYS = ("volcano.sh/vgpu-node", "volcano.sh/bind-phase")
 _DEFAULT = "default-scheduler"
@@ -66,6 +69,9 @@ def scheduled_by_volcano(
     if theirs and named in (_DEFAULT, install.scheduler_name):
         claim = say("volcano-scheduled.elsewhere", resource=theirs[0], scheduler=named)
         steps = [NextAction(say("volcano-scheduled.fix-elsewhere"), kubectl_pod(pod, "get", "-o", "yaml"))]
+    elif old := [name for name in theirs if name in _OLD_MODE and any(one.startswith(_VGPU) for one in theirs)]:
+        claim = say("volcano-scheduled.modes", resource=old[0])
+        steps = [NextAction(say("volcano-scheduled.fix-modes"), kubectl_pod(pod, "get", "-o", "yaml"))]
     elif ours:
         claim = say("volcano-scheduled.mixed", resource=ours[0], scheduler=named, hami=install.scheduler_name)
         fix = say("volcano-scheduled.fix-mixed", hami=install.scheduler_name)

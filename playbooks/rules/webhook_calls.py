@@ -29,7 +29,9 @@ _REJECTED = re.compile(
     r"(?:bad certificate|unknown certificate(?: authority)?|(?:expired|revoked) certificate)"
 )
 """net/http's words where the client does not accept the server's certificate [crypto/tls alert.go]."""
-_CALL = re.compile(r'^.*failed calling webhook "[^"]*": (?:failed to call webhook: )?(?:Post "[^"]*": )?', re.DOTALL)
+_CALL = re.compile(
+    r'^.*failed calling webhook "[^"]*": (?:failed to call webhook: )?(?:Post "?[^\s"]+"?: )?', re.DOTALL
+)
 _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 

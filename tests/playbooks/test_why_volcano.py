@@ -104,6 +104,12 @@ def test_hami_s_resources_under_volcano_are_told_apart(tmp_path: Path, version: 
     assert "which only hami-scheduler hands out" in report.verdict
 
 
+def test_the_two_modes_of_volcano_s_gpu_sharing_cannot_be_mixed(tmp_path: Path) -> None:
+    limits = {"volcano.sh/gpu-memory": "1000"} | vgpu()
+    report = ask(tmp_path, cluster(pod(limits=limits, schedulerName="volcano")))
+    assert "the two modes cannot be mixed" in report.verdict
+
+
 def test_events_that_cannot_be_read_leave_volcano_s_condition(tmp_path: Path) -> None:
     said = unavailable("3 not enough gpu cards on this node")
     one = pod(limits=vgpu(2), schedulerName="volcano", annotations=GROUP, said=said)

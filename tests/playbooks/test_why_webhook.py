@@ -378,6 +378,14 @@ def test_what_the_api_server_says_is_enough_where_the_objects_look_well(tmp_path
     assert cause(report).confidence == "confirmed"
 
 
+def test_words_of_an_older_api_server_are_told_without_the_address_that_it_called(tmp_path: Path) -> None:
+    top = owner("DaemonSet", "web")
+    told = CALL.replace(POST, "Post https://x.svc:443/webhook?timeout=10s: ") + "dial tcp 10.96.1.2:443: i/o timeout"
+    report = ask(tmp_path, [*hooked(healthy(), "Fail"), top, event(top, "FailedCreate", told)], "ds/web")
+    assert codes(report) == ["webhook-unreachable", "admission-denied"]
+    assert "(dial tcp 10.96.1.2:443: i/o timeout)" in cause(report).claim
+
+
 def test_the_api_server_s_words_are_enough_where_nothing_else_can_be_read(tmp_path: Path) -> None:
     made, name = never_created("Job", "context deadline exceeded")
     unread = ["mutatingwebhookconfigurations", "services", "endpointslices", "deployments", "configmaps"]
