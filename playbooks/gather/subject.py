@@ -244,7 +244,8 @@ def _need(pod: Pod) -> int:
         return _WELL + 1
     if pod.status.phase == "Pending":
         return 1 if pod.spec.node_name else 0
-    crashing = any(one.state.waiting for one in pod.status.container_statuses or ())
+    parts = pod.status.container_statuses or ()
+    crashing = any(one.state.waiting or (one.restart_count and not one.ready) for one in parts)
     return 2 if pod.status.phase == "Running" and crashing else 3 if pod.status.phase == "Failed" else _WELL
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.hami.version import Version, parse_version
-from bot.kube.models import Pod
+from bot.kube.models import Container, Pod
 from bot.report import Finding
 from bot.texts import Texts
 from playbooks import quotes
@@ -33,3 +33,28 @@ def with_library(one: Finding, library: Library | None, say: Texts) -> Finding:
     which = say("hami-core.version", version=library.version)
     proof = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
     return structs.replace(one, claim=f"{one.claim} {which}", evidence=(*one.evidence, proof))
+
+
+def with_paths(one: Finding, plugins: Sequence[Pod], say: Texts) -> Finding:
+    """The same finding of a library that is not in the container, with the DaemonSet's paths where they differ.
+
+    The plugin copies the library to the volume `lib`, and mounts it into containers from HOOK_PATH with /vgpu
+    (HAMi#1346; HAMi v2.10.0 charts/hami/templates/device-plugin/daemonsetnvidia.yaml).
+    """
+    for plugin in plugins:
+        env = {env.name: env.value for part in plugin.spec.containers if _copies(part) for env in part.env or ()}
+        paths = {volume.name: volume.host_path.path for volume in plugin.spec.volumes or () if volume.host_path}
+        hook, lib = env.get("HOOK_PATH", ""), paths.get("lib", "")
+        if hook and lib and f"{hook.rstrip('/')}/vgpu" != lib.rstrip("/"):
+            where = say("hami-core.paths", hook=hook, lib=lib)
+            proofs = (
+                quotes.of_pod(plugin, hook, '{.spec.containers[*].env[?(@.name=="HOOK_PATH")].value}'),
+                quotes.of_pod(plugin, lib, '{.spec.volumes[?(@.name=="lib")].hostPath.path}'),
+            )
+            return structs.replace(one, claim=f"{one.claim} {where}", evidence=(*one.evidence, *proofs))
+    return one
+
+
+def _copies(container: Container) -> bool:
+    """Whether it is the plugin's own container: vgpu-monitor has another HOOK_PATH."""
+    return any(mount.name == "lib" for mount in container.volume_mounts or ())

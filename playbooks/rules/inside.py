@@ -12,7 +12,7 @@ from bot.report import Finding, Gap, NextAction
 from bot.texts import Texts
 from playbooks.gather.placed import Placed
 from playbooks.rules.containers import Given, gpu_containers, in_trouble, statuses
-from playbooks.rules.core_library import library_of, with_library
+from playbooks.rules.core_library import library_of, with_library, with_paths
 from playbooks.rules.limits import limits_that_cannot_hold, remarks
 from playbooks.rules.own_logs import own_log_faults
 from playbooks.rules.segfault import segfaults
@@ -35,8 +35,11 @@ def inside_faults(pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[F
 
 
 def _of_library(one: Finding, placed: Placed, say: Texts) -> Finding:
+    plugins = placed.side.plugin_pods
+    if one.code == "hami-core-missing":
+        return with_paths(one, plugins, say)
     depends = one.code in ("hami-core-crash", "hami-core-hang")
-    return with_library(one, library_of(placed.side.plugin_pods), say) if depends else one
+    return with_library(one, library_of(plugins), say) if depends else one
 
 
 def limit_remarks(pod: Pod, placed: Placed, say: Texts) -> list[NextAction]:

@@ -92,6 +92,28 @@ def test_a_pod_that_asked_for_no_gpu_is_told_as_well_when_the_words_prove_it(tmp
     assert codes(report) == ["driver-not-loaded", "image-or-start-failure"]
 
 
+def test_an_image_of_the_toolkit_that_cannot_be_pulled_is_no_gpu_failure(tmp_path: Path) -> None:
+    words = 'Failed to pull image "nvcr.io/nvidia/k8s/nvidia-container-toolkit:v1.17.0": not found'
+    statuses = container_status(state={"waiting": {"reason": "ErrImagePull", "message": words}})
+    waiting = placed(phase="Pending", containerStatuses=statuses)
+    assert codes(ask(tmp_path, cluster(waiting, event(waiting, "Failed", words)))) == ["image-or-start-failure"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("nvidia-container-runtime: failed to initialize NVML: Driver Not Loaded", "driver-not-loaded"),
+        ("failed to inject devices: unresolvable CDI devices runtime.nvidia.com/gpu=0", "gpu-start-failure"),
+        ("error executing hook `/usr/bin/nvidia-container-toolkit` (exit code: 1)", "gpu-start-failure"),
+        ("failed to find runtime handler nvidia from runtime list map[crun:0xc0]", "gpu-runtime-missing"),
+    ],
+)
+def test_other_runtimes_and_newer_toolkits_use_other_words(tmp_path: Path, words: str, code: str) -> None:
+    waiting = {"waiting": {"reason": "CreateContainerError", "message": words}}
+    report = ask(tmp_path, cluster(placed(phase="Pending", containerStatuses=container_status(state=waiting))))
+    assert codes(report)[0] == code
+
+
 def test_words_of_the_toolkit_that_nobody_knows_are_quoted(tmp_path: Path) -> None:
     words = "OCI runtime create failed: nvidia-container-runtime: something new: unknown"
     waiting = {"waiting": {"reason": "RunContainerError", "message": words}}

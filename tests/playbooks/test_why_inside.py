@@ -126,6 +126,16 @@ def test_a_library_that_is_not_loaded_is_missing(tmp_path: Path, line: str) -> N
     assert line in quotes(report)
 
 
+@pytest.mark.parametrize(("hook", "told"), [("/usr/local", False), ("/opt/hami", True)])
+def test_a_missing_library_is_traced_to_paths_that_differ(tmp_path: Path, hook: str, told: bool) -> None:
+    daemon = plugin(5000)
+    daemon["spec"]["containers"][0] |= env("HOOK_PATH", hook) | {"volumeMounts": [{"name": "lib"}]}
+    daemon["spec"]["volumes"] = [{"name": "lib", "hostPath": {"path": "/usr/local/vgpu"}}]
+    report = asked(tmp_path, placed(), daemon, log=f"{GONE}\n")
+    assert ("are not the same" in cause(report).claim) == told
+    assert (hook in quotes(report)) == told
+
+
 def test_a_helper_that_could_not_load_it_does_not_count_where_the_program_did(tmp_path: Path) -> None:
     log = f"{GONE}\n[HAMI-core Msg(1:140:libvgpu.c:871)]: Initialized\n"
     assert codes(asked(tmp_path, placed(), log=log)) == ["running"]
