@@ -48,6 +48,7 @@ _TABLE = {
     "apis/batch/v1": "CronJob cronjobs cj, Job jobs",
     "apis/coordination.k8s.io/v1": "Lease leases",
     "apis/discovery.k8s.io/v1": "EndpointSlice endpointslices",
+    "apis/node.k8s.io/v1": "/RuntimeClass runtimeclasses",
     "apis/scheduling.k8s.io/v1": "/PriorityClass priorityclasses pc",
 }
 
