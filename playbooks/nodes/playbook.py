@@ -60,7 +60,7 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """Every node, the device plugin's pods, and the owners of locks."""
+    """Every node with its faults, the device plugin's pods, the owners of locks, and a few nodes read by themselves."""
 
     request: Request
     cluster: str
@@ -70,6 +70,7 @@ class Snapshot(NamedTuple):
     nodes: Sequence[Node]
     plugins: Sequence[DaemonPod] | Gap
     owners: Mapping[tuple[str, str], Pod | Gap | None]
+    found: Found
     questioned: Questioned
     undecodable: tuple[str, ...]
 
@@ -98,7 +99,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     questioned = await gather_questioned(cluster, in_question(found.faults, MOST_NODES))
     undecodable = tuple(cluster.undecodable)
     return Snapshot(
-        wanted, cluster.name, cluster.now(), as_of, install, nodes, plugins, owners, questioned, undecodable
+        wanted, cluster.name, cluster.now(), as_of, install, nodes, plugins, owners, found, questioned, undecodable
     )
 
 
@@ -107,8 +108,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     wanted = snapshot.request
     sweep = Sweep(snapshot.install, snapshot.nodes, snapshot.plugins, snapshot.owners, snapshot.as_of)
     known = _found_out(snapshot, say)
-    found = look_at(sweep, wanted.node)
-    found = found._replace(faults=with_found(found.faults, known))
+    found = snapshot.found._replace(faults=with_found(snapshot.found.faults, known))
     gaps = _gaps(snapshot, sweep, say)
     sure: Confidence = "suspected" if gaps else "confirmed"
     wording = Wording(sweep, sure, say, known)

@@ -36,9 +36,16 @@ def by_step(found: Sequence[Finding], say: Texts) -> list[Finding]:
     """One finding for nodes that have the same code and need the same step."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for one in found:
-        step = one.next_actions[0].label if one.next_actions else ""
-        alike.setdefault((one.code, step), []).append(one)
+        alike.setdefault((one.code, step_of(one)), []).append(one)
     return [together(group, say) for group in alike.values()]
+
+
+def step_of(one: Finding) -> str:
+    """The first thing to do about it, without the node's name: what tells causes of one code apart."""
+    label = one.next_actions[0].label if one.next_actions else ""
+    for node in one.scope.nodes:
+        label = label.replace(node, "")
+    return label
 
 
 def together(group: Sequence[Finding], say: Texts) -> Finding:

@@ -16,6 +16,7 @@ from bot.kube.quantities import whole
 from bot.kube.readiness import is_cordoned, not_ready, pressures
 from bot.report import SEVERITIES, Finding, Severity
 from playbooks.nodes.sweep import NodeSeen, Sweep
+from playbooks.rules.node_causes import step_of
 from playbooks.rules.unregistered import code_and_why, is_untrusted
 
 _HEEDS_HEALTH = (2, 7)
@@ -165,16 +166,12 @@ def in_question(faults: Iterable[Fault], most: int) -> list[str]:
 
 def with_found(faults: Iterable[Fault], known: Mapping[tuple[str, Code], Finding]) -> list[Fault]:
     """The faults, with what was found out about single nodes instead of what that explains."""
-    said = [Fault(code, SAID, node, one.severity, _step(one)) for (node, code), one in known.items()]
+    said = [Fault(code, SAID, node, one.severity, step_of(one)) for (node, code), one in known.items()]
     explained = {fault.node for fault in said}
     left_out = {fault.node for fault in said if fault.code == "device-plugin-not-selected"}
     rest = [one for one in faults if not (one.node in explained and one.code.startswith(_EXPLAINED))]
     rest = [one for one in rest if not (one.node in left_out and one.code == "node-unregistered")]
     return said + [one for one in rest if (one.node, one.code) not in known]
-
-
-def _step(one: Finding) -> str:
-    return one.next_actions[0].label if one.next_actions else ""
 
 
 def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:

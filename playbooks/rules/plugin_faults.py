@@ -1,12 +1,13 @@
 """What keeps HAMi's device plugin of a node from its work, by its own words, kubelet's and the runtime's."""
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
 from msgspec import structs
 
 from bot.hami.signatures import Hit
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
+from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
@@ -17,6 +18,8 @@ from playbooks.rules.signed import in_events, in_messages, log_line, signed
 from playbooks.rules.unregistered import plugin_log
 
 Proven = tuple[Hit, Evidence]
+_TOLD_TO_END = (0, 137, 143)
+_NEAR = timedelta(minutes=5)
 _BACK_OFF = "CrashLoopBackOff"
 _KINDS = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
@@ -37,6 +40,20 @@ def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) ->
             told = _ended(side, pod, sick[0], say) or _waits(side, pod, sick[0], say)
         if told is not None:
             return [told]
+    return []
+
+
+def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts) -> list[Finding]:
+    """Why the device plugin ended by itself within minutes of one of these times, although it runs again."""
+    for pod in side.plugin_pods:
+        for status in plugin_statuses(pod):
+            end = status.last_state.terminated
+            at = parse_time(end.finished_at) if end else None
+            by_itself = end is not None and end.exit_code not in _TOLD_TO_END
+            if by_itself and at and any(abs(at - one) <= _NEAR for one in times):
+                old = side._replace(logs=tuple(one for one in side.logs if one.previous))
+                told = _signed(old, pod, [status], [status], say) or _ended(old, pod, status, say)
+                return [told] if told else []
     return []
 
 

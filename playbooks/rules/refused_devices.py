@@ -1,7 +1,7 @@
 """What stands behind kubelet's refusal of a pod's devices: the node, or what the device plugin answered."""
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec import structs
 
@@ -10,16 +10,14 @@ from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
-from playbooks import quotes
 from playbooks.gather.node_side import NodeSide, is_monitor
 from playbooks.gather.placed import Placed
 from playbooks.rules.node_causes import node_causes
-from playbooks.rules.plugin_runs import plugin_statuses
+from playbooks.rules.plugin_faults import crash_near
 from playbooks.rules.signed import log_line
 
 _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Canceled)\w+ desc = ")
 """gRPC's codes for a plugin that was not there; any other one is the plugin's own answer."""
-_NEAR = timedelta(minutes=5)
 _MOST_LINES = 3
 
 
@@ -27,13 +25,15 @@ def refused_causes(refused: Finding, placed: Placed, now: datetime, say: Texts) 
     """What is wrong with the node; nothing where the device plugin was there and refused this pod itself."""
     if any(_ANSWERED.search(one.quote) for one in refused.evidence):
         return []
-    return node_causes(placed.side, placed.plugin_sets, placed.install.config, now, say)
+    times = [at for one in refused.evidence if (at := parse_time(one.at))]
+    found = node_causes(placed.side, placed.plugin_sets, placed.install.config, now, say)
+    return found or crash_near(placed.side, times, say)
 
 
 def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts) -> Finding:
     """The refusal with what kubelet's words mean, and with what the device plugin logged of this pod or around then."""
     hits = find("kubelet-message", [one.quote for one in refused.evidence])
-    proofs = [*refused.evidence, *_logged(pod, side), *_ended_near(refused, side)]
+    proofs = [*refused.evidence, *_logged(pod, side)]
     if not hits:
         return structs.replace(refused, evidence=tuple(proofs))
     words = hits[0].signature.words(say.language)
@@ -50,17 +50,4 @@ def _logged(pod: Pod, side: NodeSide) -> list[Evidence]:
             lines = [line for line in log.lines if named.search(line)]
             if lines:
                 return [log_line(log, line) for line in reversed(lines[-_MOST_LINES:])]
-    return []
-
-
-def _ended_near(refused: Finding, side: NodeSide) -> list[Evidence]:
-    """That the device plugin ended within minutes of the refusal."""
-    times = [at for one in refused.evidence if (at := parse_time(one.at))]
-    for pod in side.plugin_pods:
-        for status in plugin_statuses(pod):
-            end = status.last_state.terminated
-            at = parse_time(end.finished_at) if end else None
-            if end and at and any(abs(at - one) <= _NEAR for one in times):
-                path = "{.status.containerStatuses[*].lastState.terminated.finishedAt}"
-                return [quotes.of_pod(pod, end.finished_at or "", path)]
     return []

@@ -120,6 +120,28 @@ def test_errors_before_kubelet_took_the_registration_are_over(tmp_path: Path) ->
     assert codes(report) == ["allocate-failed"]
 
 
+def ended(code: int) -> Object:
+    """A container that ended while kubelet asked it, and has been running again since."""
+    end = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": ago(118)}}
+    return {"ready": True, "restartCount": 1, "state": {"running": {"startedAt": ago(117)}}, "lastState": end}
+
+
+CLOSED = KUBELET.format("rpc error: code = Unavailable desc = transport is closing")
+
+
+def test_a_plugin_that_crashed_while_kubelet_asked_it_is_the_cause(tmp_path: Path) -> None:
+    objects = [refused_pod(CLOSED), counted(capacity=20, allocatable=20), plugin(device=ended(2))]
+    panic = "panic: runtime error: invalid memory address or nil pointer dereference"
+    report = why(tmp_path, *objects, previous=f"{panic}\ngoroutine 7 [running]:")
+    assert codes(report) == ["device-plugin-crash", "allocate-failed"]
+    assert panic in quotes(report)
+
+
+def test_a_plugin_that_was_told_to_end_then_did_not_crash(tmp_path: Path) -> None:
+    objects = [refused_pod(CLOSED), counted(capacity=20, allocatable=20), plugin(device=ended(143))]
+    assert codes(why(tmp_path, *objects)) == ["allocate-failed"]
+
+
 def test_a_refusal_by_the_plugin_itself_is_not_blamed_on_the_node(tmp_path: Path) -> None:
     said = KUBELET.format("rpc error: code = Unknown desc = device number not matched")
     line = "I1121 04:58:00.000000       1 util.go:408] Pod allocation failed for pod ml/wl on node gpu-1"
