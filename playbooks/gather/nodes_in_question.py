@@ -40,7 +40,11 @@ async def gather_nodes_in_question(cluster: Cluster, pod: Pod | None, nodes: Seq
     """Reads the first nodes open to the pod that should have GPUs and seem, to us or to HAMi, to hand out too few."""
     both = zip(nodes, of_each(cluster.kept, _in_question, nodes), strict=True)
     refused = pod is not None and _is_unregistered_by_hami(pod)
-    ill = (node for node, is_ill in both if (is_ill or refused) and (pod is None or obstacle(pod, node) is None))
+    ill = (
+        node
+        for node, is_ill in both
+        if (is_ill or (refused and _has_gpus(node))) and (pod is None or obstacle(pod, node) is None)
+    )
     names = [node.name for node in islice(ill, MOST_NODES)]
     none = not names and not any(of_each(cluster.kept, _has_gpus, nodes))
     found = await gather_questioned(cluster, names)

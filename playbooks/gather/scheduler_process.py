@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from bot.errors import NotFound, SourceError
 from bot.hami import counted, panics
+from bot.hami.allocations import FINISHED_PHASES, NODE_KEY
 from bot.hami.counted import Counted, Taken, read_counted, unheld
 from bot.hami.install import EXTENDER_CONTAINER, Install, extender_of
 from bot.hami.logs import RELEASED, LogLine, parse_line
 from bot.hami.messages import parse_unschedulable, strip_combined
 from bot.kube.cluster import Cluster, LogWanted, seen
-from bot.kube.models import EVENTS, PODS, Holder, Pod
+from bot.kube.models import EVENTS, PODS, Holder, Node, Pod
 from bot.kube.podget import PodGet, PodPorts
 from bot.report import Gap
 from playbooks.playbook import Sources
@@ -24,6 +25,8 @@ METRICS_SOURCE = "scheduler metrics"
 _GHOST_SOURCE = "pods of the scheduler's memory"
 _MOST_EXTENDERS = 3
 _MOST_GHOSTS = 20
+_FEW_NODES = 64
+"""So many nodes have no more finished pods than can be listed for one question."""
 _MOST_BYTES = 32 * 1024 * 1024
 _WITHIN_S = 15.0
 _PANIC, _FATAL = b"panic", b"fatal error"
@@ -35,11 +38,12 @@ Named = tuple[str, str]
 
 
 class PanicLog(NamedTuple):
-    """The lines of one run of an extender that may tell of a panic."""
+    """The lines of one run of an extender that may tell of a panic; `ended_at` is when a `previous` run ended."""
 
     scheduler: Pod
     previous: bool
     lines: tuple[str, ...]
+    ended_at: str = ""
 
 
 class Ghost(NamedTuple):
@@ -56,20 +60,23 @@ class Ghost(NamedTuple):
 class SchedulerProcess(NamedTuple):
     """What was read of the process that decides. `counted` is None where it was not asked for.
 
-    `scheduler` is the pod whose metrics they are; `released` are its lines about pods whose GPUs it took back.
+    `scheduler` is the pod whose metrics they are; `released` are its lines about pods whose GPUs it took back, `ended`
+    the times at which containers of finished pods ended, where the cluster has few nodes.
     """
 
     panics: tuple[PanicLog, ...] = ()
     counted: Counted | Gap | None = None
     scheduler: Pod | None = None
     released: tuple[LogLine, ...] = ()
+    ended: tuple[str, ...] = ()
     ghosts: tuple[Ghost, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
 
-def asks_for_panics(waiting: Iterable[Pod]) -> bool:
-    """Whether kube-scheduler's words about some pod may come of a panic."""
-    return any(panics.may_be_panic(text) for text in _words(waiting))
+def asks_for_panics(install: Install, waiting: Iterable[Pod]) -> bool:
+    """Whether kube-scheduler's words about some pod may come of a panic, or an extender's end does."""
+    ended = any(_ended_by_panic(one) is not None for one in install.pods)
+    return ended or any(panics.may_be_panic(text) for text in _words(waiting))
 
 
 def asks_for_memory(waiting: Iterable[Pod]) -> bool:
@@ -87,7 +94,7 @@ async def gather_process(sources: Sources, install: Install, waiting: Sequence[P
     """What bears on these pods: the metrics where HAMi refused one, the panics where a call broke. Never raises."""
     nothing = SchedulerProcess()
     panicked, remembers = await asyncio.gather(
-        gather_panics(sources.cluster, install) if asks_for_panics(waiting) else _same(nothing),
+        gather_panics(sources.cluster, install) if asks_for_panics(install, waiting) else _same(nothing),
         gather_memory(sources, install) if asks_for_memory(waiting) else _same(nothing),
     )
     return remembers._replace(panics=panicked.panics, gaps=(*panicked.gaps, *remembers.gaps))
@@ -99,13 +106,18 @@ async def _same(process: SchedulerProcess) -> SchedulerProcess:
 
 async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
     """What the process that decides counts, and what it says it took back. A way to pods' ports may be missing."""
-    scheduler = install.leader or next(iter(install.ready_pods), None)
-    if scheduler is None:
+    asked = [install.leader] if install.leader else install.ready_pods[:_MOST_EXTENDERS]
+    if not asked:
         return SchedulerProcess()
-    found, (released, gaps) = await asyncio.gather(
-        _counted(sources.ports, install, scheduler), _released(sources.cluster, scheduler)
+    counts, logs = await asyncio.gather(
+        asyncio.gather(*(_counted(sources.ports, install, one) for one in asked)),
+        asyncio.gather(*(_released(sources.cluster, one) for one in asked)),
     )
-    return SchedulerProcess(counted=found, scheduler=scheduler, released=released, gaps=gaps)
+    # Without a lease nothing tells which replica decides; since 2.8 the others count nothing.
+    at = next((number for number, one in enumerate(counts) if isinstance(one, Counted)), 0)
+    released = tuple(line for lines, _ in logs for line in lines)
+    gaps = tuple(gap for _, some in logs for gap in some)
+    return SchedulerProcess(counted=counts[at], scheduler=asked[at], released=released, gaps=gaps)
 
 
 async def _counted(ports: PodPorts | None, install: Install, scheduler: Pod) -> Counted | Gap | None:
@@ -138,6 +150,21 @@ async def _released(cluster: Cluster, scheduler: Pod) -> tuple[tuple[LogLine, ..
 def unread(process: SchedulerProcess) -> list[Gap]:
     """What could not be read of it, the metrics among it."""
     return [*process.gaps, *([process.counted] if isinstance(process.counted, Gap) else [])]
+
+
+async def with_ended(cluster: Cluster, process: SchedulerProcess, nodes: Sequence[Node] | Gap) -> SchedulerProcess:
+    """The same, with when finished pods ended: what they held is free, and the log may not reach back to that."""
+    if process.scheduler is None or isinstance(nodes, Gap) or len(nodes) > _FEW_NODES:
+        return process
+    found = await asyncio.gather(
+        *(seen("pods", cluster.list(PODS, labels=NODE_KEY, fields=f"status.phase={one}")) for one in FINISHED_PHASES)
+    )
+    pods = [pod for some in found if not isinstance(some, Gap) for pod in some]
+    ends = (one.state.terminated for pod in pods for one in pod.status.container_statuses or ())
+    gaps = dict.fromkeys(one for one in found if isinstance(one, Gap))
+    return process._replace(
+        ended=tuple(one.finished_at for one in ends if one and one.finished_at), gaps=(*process.gaps, *gaps)
+    )
 
 
 async def with_ghosts(cluster: Cluster, process: SchedulerProcess, pods: Sequence[Holder] | Gap) -> SchedulerProcess:
@@ -185,11 +212,11 @@ async def gather_panics(cluster: Cluster, install: Install) -> SchedulerProcess:
         (one, _of_extender(one, word, previous=True))
         for one in extenders
         for word in (_PANIC, _FATAL)
-        if _ended_by_panic(one)
+        if _ended_by_panic(one) is not None
     ]
     logs = await asyncio.gather(*(seen(_log_of(one), cluster.log(log)) for one, log in wanted))
     read = [
-        PanicLog(one, log.previous, lines.lines)
+        PanicLog(one, log.previous, lines.lines, (_ended_by_panic(one) or "") if log.previous else "")
         for (one, log), lines in zip(wanted, logs, strict=True)
         if not isinstance(lines, Gap)
     ]
@@ -203,10 +230,11 @@ def _of_extender(scheduler: Pod, needle: bytes, *, previous: bool = False) -> Lo
     return LogWanted(scheduler.namespace, scheduler.name, EXTENDER_CONTAINER, needle, previous=previous, tail=tail)
 
 
-def _ended_by_panic(scheduler: Pod) -> bool:
+def _ended_by_panic(scheduler: Pod) -> str | None:
+    """When a panic may have ended the extender's last run; empty where that is not said, None where none did."""
     status = next((one for one in scheduler.status.container_statuses or () if one.name == EXTENDER_CONTAINER), None)
-    ended = status.last_state.terminated if status else None
-    return ended is not None and ended.exit_code == panics.EXIT_CODE
+    states = (status.last_state.terminated, status.state.terminated) if status else ()
+    return next((one.finished_at or "" for one in states if one and one.exit_code == panics.EXIT_CODE), None)
 
 
 def _log_of(scheduler: Pod) -> str:

@@ -14,7 +14,7 @@ from bot.report import Gap
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.nodes_in_question import Questioned, gather_nodes_in_question
 from playbooks.gather.scheduler_logs import gather_extender_lines
-from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ghosts
+from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
     InstallSeen,
@@ -115,7 +115,7 @@ async def gather_scene(
         gather_process(sources, install.install, waiting.pods),
         gather_nodes_in_question(cluster, None, nodes),
     )
-    process = await with_ghosts(cluster, process, capacity.pods)
+    process = await with_ended(cluster, await with_ghosts(cluster, process, capacity.pods), capacity.nodes)
     webhook = await gather_webhook(cluster, install.install, past) if past else None
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])

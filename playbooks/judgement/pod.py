@@ -80,6 +80,7 @@ def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: b
         return Judgement([of_volcano], None)
     no_hami = schedulers.none_found(pod, around.install, say)
     trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say)
+    trouble = [*panics.ended(install, around.process.panics, case.now, say), *trouble]
     unknown = offered.offered_nowhere(case, said, around.install, say)
     lacking = [unknown] if unknown else []
     if other := _past_hami(case, said, around, say):

@@ -91,7 +91,8 @@ def _is_served(owner: Pod, *, settled: bool) -> bool:
     Allocate (HAMi pkg/device-plugin/nvidiadevice, PodAllocationTrySuccess). One of the two is enough only when the lock
     is older than an allocation takes.
     """
-    started = any(one.state.running or one.state.terminated for one in owner.status.container_statuses or ())
+    statuses = [*(owner.status.init_container_statuses or ()), *(owner.status.container_statuses or ())]
+    started = any(one.state.running or one.state.terminated for one in statuses)
     signs = (was_allocated(owner), started and bool(owner.spec.node_name))
     return any(signs) if settled else all(signs)
 

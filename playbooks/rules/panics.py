@@ -1,7 +1,7 @@
 """A panic of HAMi's extender: inside a request, which kube-scheduler sees as a broken answer, or as its end."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from msgspec import structs
@@ -9,7 +9,7 @@ from msgspec import structs
 from bot.hami.install import EXTENDER_CONTAINER, Install
 from bot.hami.panics import Panic, broke_off, may_be_panic, read_panics
 from bot.kube.models import Pod
-from bot.kube.times import format_time
+from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, one_line
 from bot.texts import Texts
 from playbooks.gather.scheduler_process import PanicLog
@@ -21,6 +21,7 @@ from playbooks.rules.said import Said
 _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
 """A panic's time has no fraction of a second; a filter run takes milliseconds."""
+_RECENT = timedelta(minutes=10)
 _LONGEST = 300
 
 
@@ -41,6 +42,22 @@ def panicked(said: Said, logs: tuple[PanicLog, ...], say: Texts) -> Finding | No
     return finding("scheduler-panic", claim, "suspected", (), [said.evidence], severity="critical")
 
 
+def ended(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:
+    """A panic that ended the extender a short while ago, or after which no scheduler is ready again."""
+    down = not install.ready_pods
+    found = [one for one in _found(logs) if one.log.previous and (down or _age(one.log, now) <= _RECENT)]
+    if not found:
+        return []
+    claim = say("scheduler-panic.ended", what=_what(found), pod=found[-1].log.scheduler.name)
+    return [structs.replace(_told(found, [], claim, say), severity="critical" if down else "warning")]
+
+
+def _age(log: PanicLog, now: datetime) -> timedelta:
+    """Since the run ended; none where that is not said."""
+    at = parse_time(log.ended_at)
+    return now - at if at else timedelta()
+
+
 def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
     """The newest filter run has no result, and the extender panicked in the seconds after it began."""
     began = runs[-1].cycle.at if runs else None
@@ -55,14 +72,14 @@ def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...], say: Texts) -> 
     return [structs.replace(told, confidence="suspected")]  # another pod's run may have begun in that second
 
 
-def panics_told(install: Install, logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
+def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:
     """The panics of the whole installation's scheduler, whichever pod was asked about."""
-    found = _found(logs) if install.seen else []
-    if not found:
-        return []
-    key = "ended" if found[-1].log.previous else "recovered"
-    claim = say(f"scheduler-panic.{key}", what=_what(found), pod=found[-1].log.scheduler.name, count=len(found))
-    return [structs.replace(_told(found, [], claim, say), severity="warning")]
+    recovered = [one for one in _found(logs) if not one.log.previous]
+    if not install.seen or not recovered:
+        return ended(install, logs, now, say)
+    name = recovered[-1].log.scheduler.name
+    claim = say("scheduler-panic.recovered", what=_what(recovered), pod=name, count=len(recovered))
+    return [structs.replace(_told(recovered, [], claim, say), severity="warning")]
 
 
 def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:

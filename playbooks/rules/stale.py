@@ -196,7 +196,7 @@ def _changes(
     for pod in pods:
         texts += [one.last_transition_time for one in pod.status.conditions or ()]
         texts += [one.state.running.started_at for one in pod.status.container_statuses or () if one.state.running]
-    yield from (moment for moment in map(parse_time, texts) if moment)
+    yield from (moment for moment in map(parse_time, [*texts, *process.ended]) if moment)
     yield from (line.at for line in process.released if line.at)
 
 

@@ -153,8 +153,8 @@ def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Findi
     parts, skew = snapshot.parts, clocks.wrong_clock(snapshot.clocks, say)
     if not parts.install.seen:
         return [_nothing(parts, say), *skew]
-    found = [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + skew
-    found += process_told(snapshot.process, parts, say)
+    found = process_told(snapshot.process, parts, snapshot.as_of, say)  # why a scheduler is down comes before that
+    found += [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + skew
     found.sort(key=lambda one: -SEVERITIES.index(one.severity))
     faults = [one for one in found if one.severity != _INFO]
     if any(not CODES[one.code].harmless for one in faults):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from bot.hami.counted import Counted
@@ -45,10 +46,10 @@ async def gather_process(sources: Sources, install: Install) -> ProcessSeen:
     return ProcessSeen(process, held)
 
 
-def process_told(one: ProcessSeen, parts: Parts, say: Texts) -> list[Finding]:
+def process_told(one: ProcessSeen, parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """Panics, and what it counts that no live pod holds."""
     ghosts = ghosts_told(one.process, parts.install, say, _nodes(parts))
-    return [*panics_told(parts.install, one.process.panics, say), *ghosts]
+    return [*panics_told(parts.install, one.process.panics, now, say), *ghosts]
 
 
 def process_table(one: ProcessSeen, parts: Parts) -> tuple[Table, ...]:

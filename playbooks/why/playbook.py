@@ -27,7 +27,7 @@ from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.nodes_in_question import Questioned, gather_nodes_in_question
 from playbooks.gather.placed import Placed, gather_placed
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
-from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ghosts
+from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
     InstallSeen,
@@ -164,6 +164,7 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
         gather_nodes_in_question(cluster, pod, nodes),
         with_ghosts(cluster, process, capacity.pods),
     )
+    process = await with_ended(cluster, process, capacity.nodes)
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
     past = went_past_hami(pod, install.install, install.config)
     webhook = await gather_webhook(cluster, install.install, [pod.namespace]) if past else None

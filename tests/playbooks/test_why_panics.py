@@ -4,7 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.world import ask, bind_error, cause, cluster, codes, gpu_node, pod, quotes
+from tests.playbooks.world import (
+    EXTENDER,
+    HAMI,
+    READY,
+    Object,
+    ago,
+    answer,
+    ask,
+    bind_error,
+    cause,
+    cluster,
+    codes,
+    gpu_node,
+    pod,
+    quotes,
+    record,
+    scheduler,
+)
 
 RESET = 'Post "https://127.0.0.1:443/filter": stream error: stream ID 17; INTERNAL_ERROR; received from peer'
 EOF = 'Post "https://127.0.0.1:443/filter": EOF'
@@ -36,3 +53,37 @@ def test_a_call_that_nobody_answered_in_time_is_no_panic(tmp_path: Path) -> None
 
 def test_a_panic_about_another_pod_is_not_told_of_one_that_was_answered(tmp_path: Path) -> None:
     assert codes(ask(tmp_path, cluster(gpu_node(), pod()), logs=STACK)) == ["waiting-for-retry"]
+
+
+# ------------------------------------------------------------------------------------- a process that it ended
+
+FATAL = "fatal error: concurrent map read and map write"
+BEFORE = {f"{HAMI}/hami-scheduler-0/{EXTENDER}.previous": f"{FATAL}\n\ngoroutine 88 [running]:\n"}
+REFUSED = 'Post "https://127.0.0.1:443/filter": dial tcp 127.0.0.1:443: connect: connection refused'
+
+
+def ended(seconds: float, *, ready: bool) -> Object:
+    """The status of a scheduler pod whose extender a panic ended."""
+    last = {"terminated": {"exitCode": 2, "reason": "Error", "finishedAt": ago(seconds)}}
+    state = {"running": {"startedAt": ago(seconds - 1)}} if ready else {"waiting": {"reason": "CrashLoopBackOff"}}
+    container = {"name": EXTENDER, "ready": ready, "restartCount": 3, "state": state, "lastState": last}
+    return (READY if ready else {"phase": "Running"}) | {"containerStatuses": [container]}
+
+
+def test_a_panic_that_ended_the_extender_comes_before_the_scheduler_that_is_down(tmp_path: Path) -> None:
+    objects = [*scheduler(statuses=[ended(30, ready=False)]), gpu_node(), pod(said=bind_error(REFUSED))]
+    report = ask(tmp_path, objects, others=BEFORE)
+    assert codes(report)[0] == "scheduler-panic"
+    assert FATAL in quotes(report)
+    told = answer("status", record(tmp_path, objects, others=BEFORE), {})
+    assert codes(told)[:2] == ["scheduler-panic", "scheduler-down"]
+
+
+def test_a_pod_that_fits_and_was_not_asked_about_since_the_panic_hears_of_it(tmp_path: Path) -> None:
+    objects = [*scheduler(statuses=[ended(60, ready=True)]), gpu_node(), pod()]
+    assert codes(ask(tmp_path, objects, others=BEFORE))[:1] == ["scheduler-panic"]
+
+
+def test_a_panic_of_yesterday_is_no_cause(tmp_path: Path) -> None:
+    objects = [*scheduler(statuses=[ended(80_000, ready=True)]), gpu_node(), pod()]
+    assert codes(ask(tmp_path, objects, others=BEFORE)) == ["waiting-for-retry"]

@@ -133,6 +133,19 @@ def test_a_pod_that_the_scheduler_let_go_after_its_last_word_left_the_room(tmp_p
     assert codes(report) == ["waiting-for-retry"]
 
 
+def test_a_pod_that_finished_after_the_last_word_left_the_room(tmp_path: Path) -> None:
+    done = running("done", "gpu-1", ("GPU-gpu-1", 15000, 0))
+    terminated = {"terminated": {"exitCode": 0, "finishedAt": ago(10)}}
+    done["status"] = {"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": terminated}]}
+    assert codes(ask(tmp_path, cluster(gpu_node(), done, *refused_again()))) == ["waiting-for-retry"]
+
+
+def test_without_a_lease_the_replica_that_counts_is_believed(tmp_path: Path) -> None:
+    objects = [one for one in scheduler(replicas=2, statuses=[READY, READY]) if one["kind"] != "Lease"]
+    report = by_metrics(tmp_path, [*objects, gpu_node(), *refused_again()], counted("gone", 15 * GIB))
+    assert codes(report)[0] == "scheduler-ledger-stale"
+
+
 def test_a_node_that_became_ready_after_the_last_word_is_tried_next(tmp_path: Path) -> None:
     node = gpu_node()
     node["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": ago(10)}]
