@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 
-from bot.kube.models import Affinity, Container, Pod, PodAntiAffinity, PodSpec, Volume
+from bot.kube.models import Affinity, Container, ContainerPort, Pod, PodAntiAffinity, PodSpec, Volume
 from bot.kube.models.base import Model
 
 STANDARD_INPUT = "-"
 _ANYWAY = "ScheduleAnyway"
 
 
-class Port(Model, frozen=True):
+class ManifestPort(ContainerPort, frozen=True):
     host_port: int | None = None
 
 
 class ManifestContainer(Container, frozen=True):
-    ports: list[Port] | None = None
+    ports: list[ManifestPort] | None = None  # type: ignore[assignment]  # as the volumes below
 
 
 class ManifestAffinity(Affinity, frozen=True):
