@@ -36,6 +36,12 @@ def statuses(pod: Pod) -> list[ContainerStatus]:
     return [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
 
 
+def path_in(pod: Pod, container: str, field: str) -> str:
+    """The JSONPath that shows a field of the status of a container of that name, and of its siblings."""
+    init = any(one.name == container for one in pod.status.init_container_statuses or ())
+    return f"{{.status.{'initContainerStatuses' if init else 'containerStatuses'}[*].{field}}}"
+
+
 def stuck(status: ContainerStatus) -> bool:
     """Whether it waits for anything but its first start."""
     return status.state.waiting is not None and status.state.waiting.reason not in _STARTING

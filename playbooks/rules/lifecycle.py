@@ -11,7 +11,7 @@ from bot.report import Evidence, Finding, NextAction, Severity
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
-from playbooks.rules.containers import between_restarts, statuses, stuck
+from playbooks.rules.containers import between_restarts, path_in, statuses, stuck
 from playbooks.rules.findings import finding
 from playbooks.rules.prose import plugin_pods_command
 
@@ -164,12 +164,12 @@ def _why_stuck(pod: Pod, halted: ContainerStatus, say: Texts) -> tuple[str, list
     waiting, ended = halted.state.waiting, halted.last_state.terminated
     proofs: list[Evidence] = []
     if waiting is not None:
-        path = "{.status.containerStatuses[*].state.waiting}"
+        path = path_in(pod, halted.name, "state.waiting")
         proofs = [quotes.of_pod(pod, waiting.message if waiting.message.strip() else waiting.reason, path)]
     if ended is None:
         return f"{waiting.reason} {waiting.message}".strip() if waiting else "", proofs, False
     exited = say("image-or-start-failure.exit", container=halted.name, code=ended.exit_code)
-    path = "{.status.containerStatuses[*].lastState.terminated}"
+    path = path_in(pod, halted.name, "lastState.terminated")
     proofs.insert(0, quotes.of_pod(pod, ended.reason or str(ended.exit_code), path))
     why = waiting.reason if waiting else say("image-or-start-failure.restarted", count=halted.restart_count)
     return f"{exited} {ended.reason} ({why})".replace("  ", " "), proofs, True

@@ -39,7 +39,12 @@ class Reason(NamedTuple):
 
 def limits_that_cannot_hold(pod: Pod, given: Given, say: Texts) -> list[Finding]:
     """One finding with every reason, the surest first."""
-    reasons = [reason for one in given.containers for reason in _reasons(pod, one, cores=given.cores)]
+    reasons = [
+        reason
+        for one in given.containers
+        if one in pod.spec.containers
+        for reason in _reasons(pod, one, cores=given.cores)
+    ]
     reasons.sort(key=lambda one: one.confidence != "confirmed")
     if not reasons:
         return []

@@ -11,7 +11,7 @@ from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
-from playbooks.rules.containers import in_trouble, statuses
+from playbooks.rules.containers import in_trouble, path_in, statuses
 from playbooks.rules.findings import finding
 from playbooks.rules.signed import log_line
 
@@ -72,7 +72,7 @@ def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Fin
     if ended is not None and in_trouble(first.status, now):
         place = "lastState" if first.status.last_state.terminated else "state"
         proofs.append(
-            quotes.of_pod(pod, str(ended.exit_code), f"{{.status.containerStatuses[*].{place}.terminated.exitCode}}")
+            quotes.of_pod(pod, str(ended.exit_code), path_in(pod, first.log.container, f"{place}.terminated.exitCode"))
         )
     words_for = one.words(say.language)
     node = pod.spec.node_name

@@ -18,7 +18,7 @@ from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
-from playbooks.rules.containers import Given, in_trouble, run_time, statuses
+from playbooks.rules.containers import Given, in_trouble, path_in, run_time, statuses
 from playbooks.rules.core_library import Library, library_of
 from playbooks.rules.findings import finding
 
@@ -106,10 +106,9 @@ def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
 
 def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, library: Library | None, say: Texts) -> Finding:
     node = pod.spec.node_name
-    path = f"{{.status.containerStatuses[*].{crash.place}.terminated."
-    proofs: list[Evidence] = [quotes.of_pod(pod, str(SEGFAULT), path + "exitCode}")]
+    proofs: list[Evidence] = [quotes.of_pod(pod, str(SEGFAULT), _path(pod, crash, "exitCode"))]
     if crash.ended.finished_at:
-        proofs.append(quotes.of_pod(pod, crash.ended.finished_at, path + "finishedAt}"))
+        proofs.append(quotes.of_pod(pod, crash.ended.finished_at, _path(pod, crash, "finishedAt")))
     if restarted:
         started = "{.status.containerStatuses[*].state.running.startedAt}"
         proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
@@ -127,3 +126,7 @@ def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, library: Library
         severity="warning",
         actions=(recreate, step) if restarted else (step, recreate),
     )
+
+
+def _path(pod: Pod, crash: _Crash, field: str) -> str:
+    return path_in(pod, crash.status.name, f"{crash.place}.terminated.{field}")

@@ -12,6 +12,7 @@ from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks.gather.node_side import LogSeen
 from playbooks.quotes import PodSays, clock, kubectl, of_event, pod_name
+from playbooks.rules.containers import path_in
 from playbooks.rules.findings import finding
 
 _LONGEST = 4000
@@ -34,7 +35,9 @@ def in_messages(
     for status in statuses:
         for field, message, at in _messages(status):
             hits = find("container-message", [message], version)
-            found += [(hit, _of_message(pod, field, hit.quote, at), status.name) for hit in hits]
+            found += [
+                (hit, _of_message(pod, path_in(pod, status.name, field), hit.quote, at), status.name) for hit in hits
+            ]
     return found
 
 
@@ -73,12 +76,11 @@ def _messages(status: ContainerStatus) -> Iterable[tuple[str, str, str | None]]:
             yield f"{name}.terminated.message", state.terminated.message, state.terminated.finished_at
 
 
-def _of_message(pod: Pod, field: str, quote: str, at: str | None) -> Evidence:
-    path = f"jsonpath={{.status.containerStatuses[*].{field}}}"
+def _of_message(pod: Pod, path: str, quote: str, at: str | None) -> Evidence:
     return PodSays(
         source="pod",
         object=pod_name(pod),
         at=clock(at),
         quote=quote[:_LONGEST],
-        command=kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", path),
+        command=kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", f"jsonpath={path}"),
     )

@@ -54,6 +54,7 @@ def test_an_init_container_is_told_as_well(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(waiting))
     assert codes(report)[0] == "driver-not-loaded"
     assert "Container warm-up did not start on gpu-1" in report.verdict
+    assert "initContainerStatuses" in cause(report).evidence[0].command
 
 
 def test_a_sandbox_that_cannot_be_made_is_told_by_its_event(tmp_path: Path) -> None:
