@@ -62,6 +62,8 @@ def disagrees(case: Case, said: Said, process: SchedulerProcess, plugins: Plugin
         return None
     dispute = _Dispute(case, said, names, process, plugins)
     natures = {found.nature for text in reasons if (found := reason_of(text))}
+    if reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
+        return None
     if natures & set(_REFUSED_NODE):
         return _ignored(dispute, say)
     return _ledger(dispute, say) if natures - {"pod"} else None

@@ -111,6 +111,11 @@ def test_what_hami_says_again_and_again_outweighs_our_fit(tmp_path: Path, reason
     assert "gpu-1" in report.verdict
 
 
+def test_a_quota_that_has_room_now_may_just_have_been_raised(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again("1 1/1 ResourceQuotaNotFit")))
+    assert codes(report) == ["waiting-for-retry"]
+
+
 def test_one_refusal_is_retried(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(), *refused_again(first=60, last=60, count=1)))
     assert codes(report) == ["waiting-for-retry"]
