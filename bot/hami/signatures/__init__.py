@@ -105,7 +105,10 @@ def _signatures(where: Where) -> Sequence[Signature]:
 @cache
 def _either(where: Where) -> re.Pattern[str]:
     """Matches a line that holds any of them: most lines hold none."""
-    return re.compile("|".join(f"(?:{one.pattern})" for one in _signatures(where)) or r"(?!)")
+    found = [one.pattern for one in _signatures(where) if not one.core]
+    if core := [one.pattern.removeprefix(CORE_HEADER) for one in _signatures(where) if one.core]:
+        found.append(f"{CORE_HEADER}(?:{'|'.join(core)})")
+    return re.compile("|".join(f"(?:{one})" for one in found) or r"(?!)")
 
 
 @cache
