@@ -52,12 +52,21 @@ EMITTERS = (
 )
 
 
+_GPU_WORDS = re.compile(r"gpu|nvidia|nvlink|xid|dcgm|accelerat", re.IGNORECASE)
+
+
 def reports_fault(type_: str, status: str, reason: str = "", message: str = "") -> Emitter | None:
     """Whose condition this is, where it says that a GPU of the node is faulty."""
     emitter = _emitter(type_, status)
     if emitter is None or (emitter.unless and any(re.search(emitter.unless, text) for text in (reason, message))):
         return None
     return emitter
+
+
+@cache
+def is_about_gpus(type_: str) -> bool:
+    """Whether a condition of this type is about GPUs by its name, whoever sets it and whatever it says."""
+    return _GPU_WORDS.search(type_) is not None or any(re.fullmatch(one.types, type_) for one in EMITTERS)
 
 
 @cache

@@ -12,7 +12,8 @@ from bot.hami.nodestate import cordoned_uuids
 from bot.hami.registration import JSON_SINCE, Unreadable, Unregistered
 from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
 from bot.hami.vendors import BY_WORD, FIRST
-from bot.kube.models import Pod
+from bot.kube.gpu_conditions import is_about_gpus
+from bot.kube.models import NodeCondition, Pod
 from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
 from playbooks.nodes.sweep import NodeSeen, Sweep
@@ -124,6 +125,7 @@ class Rows:
         rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(one)), strict=True))
         keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))
         rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, LOCK_KEY, CAMBRICON_LOCK_KEY)]
+        rows += [(one.type, _said(one)) for one in node.status.conditions or () if is_about_gpus(one.type)]
         about = ABOUT.table(AboutRow(what, value) for what, value in rows if value)
         cordoned = cordoned_uuids(node)
         cards = [
@@ -221,6 +223,12 @@ class Rows:
         phase = owner.status.phase if isinstance(owner, Pod) else "gone" if gone else "?"
         holder = f"{state.lock.namespace}/{state.lock.pod} ({phase})" if state.lock.pod else "no pod named"
         return f"{state.phase} by {holder}, {_ago(state.age)}"
+
+
+def _said(condition: NodeCondition) -> str:
+    """A condition about GPUs in its own words: only those of `bot.kube.gpu_conditions` are judged."""
+    words = ": ".join(filter(None, (condition.reason, condition.message)))
+    return f"{condition.status}, {words}" if words else condition.status
 
 
 def _types(cards: Sequence[Card]) -> str:

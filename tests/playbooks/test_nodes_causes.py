@@ -4,7 +4,7 @@ from pathlib import Path
 
 from bot.report import Report
 from tests.playbooks.node_side_support import MONITOR_LOG, PLUGIN_LOG, counted, crashing, plugin, rival, unlabelled
-from tests.playbooks.nodes_support import only
+from tests.playbooks.nodes_support import about, only
 from tests.playbooks.status_support import daemon_set
 from tests.playbooks.world import Object, answer, cause, cluster, codes, quotes, record
 
@@ -74,3 +74,12 @@ def test_asked_about_that_node_it_is_the_answer(tmp_path: Path) -> None:
     report = nodes(tmp_path, *well("gpu-1"), unlabelled(), daemon_set(1), node="gpu-9")
     assert codes(report) == ["device-plugin-not-selected"]
     assert report.severity == "warning"
+
+
+def test_a_condition_about_gpus_that_nobody_knows_is_quoted_and_not_judged(tmp_path: Path) -> None:
+    objects = well("gpu-1")
+    condition = {"type": "AcmeGpuCheck", "status": "True", "reason": "Hot", "message": "GPU 2 is at 91 C"}
+    objects[0]["status"]["conditions"].append(condition)
+    report = nodes(tmp_path, *objects, node="gpu-1")
+    assert codes(report) == ["nodes-healthy"]
+    assert about(report)["AcmeGpuCheck"] == "True, Hot: GPU 2 is at 91 C"

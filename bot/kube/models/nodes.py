@@ -2,7 +2,7 @@
 
 import msgspec
 
-from bot.kube.gpu_conditions import reports_fault
+from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models.base import Model, ObjectMeta, Quantity, Resource, keep
 
 
@@ -70,15 +70,12 @@ class SweptMeta(ObjectMeta, frozen=True):
 
 class SweptStatus(NodeStatus, frozen=True):
     def __post_init__(self) -> None:
-        """Devices alone stay of the amounts, of the conditions Ready and those that report a faulty GPU."""
-        keep(self, "conditions", [one for one in self.conditions or () if one.type == "Ready" or _of_gpus(one)])
+        """Devices alone stay of the amounts, of the conditions Ready and those about GPUs."""
+        kept = [one for one in self.conditions or () if one.type == "Ready" or is_about_gpus(one.type)]
+        keep(self, "conditions", kept)
         allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
         keep(self, "allocatable", allocatable)
         keep(self, "capacity", allocatable if allocatable == capacity else capacity)
-
-
-def _of_gpus(one: NodeCondition) -> bool:
-    return reports_fault(one.type, one.status, one.reason, one.message) is not None
 
 
 def _devices(amounts: dict[str, Quantity] | None) -> dict[str, Quantity]:
@@ -89,7 +86,7 @@ class SweptNode(Node, frozen=True):
     """A node of a sweep over all, with what bears on its devices: the rest would be most of the memory.
 
     Of its labels it knows those that tell of GPUs, of its amounts the devices, of its conditions Ready and
-    those that report a faulty GPU.
+    those about GPUs.
     """
 
     metadata: SweptMeta = SweptMeta()
