@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import chain, compress, islice
 from typing import NamedTuple
 
 from bot.hami.fit import NODE_UNREGISTERED
@@ -38,15 +38,14 @@ class Questioned(NamedTuple):
 
 async def gather_nodes_in_question(cluster: Cluster, pod: Pod | None, nodes: Sequence[Node]) -> Questioned:
     """Reads the first nodes open to the pod that should have GPUs and seem, to us or to HAMi, to hand out too few."""
-    both = zip(nodes, of_each(cluster.kept, _in_question, nodes), strict=True)
+    has_gpus = of_each(cluster.kept, _has_gpus, nodes)
+    is_ill = of_each(cluster.kept, _in_question, nodes)
     refused = pod is not None and _is_unregistered_by_hami(pod)
-    ill = (
-        node
-        for node, is_ill in both
-        if (is_ill or (refused and _has_gpus(node))) and (pod is None or obstacle(pod, node) is None)
-    )
-    names = [node.name for node in islice(ill, MOST_NODES)]
-    none = not names and not any(of_each(cluster.kept, _has_gpus, nodes))
+    ill = compress(nodes, is_ill)
+    sound = (one for one, has, sick in zip(nodes, has_gpus, is_ill, strict=True) if refused and has and not sick)
+    open_to_it = (one for one in chain(ill, sound) if pod is None or obstacle(pod, one) is None)
+    names = [one.name for one in islice(open_to_it, MOST_NODES)]
+    none = not names and not any(has_gpus)
     found = await gather_questioned(cluster, names)
     return found._replace(sets=await gather_plugin_sets(cluster)) if none else found
 

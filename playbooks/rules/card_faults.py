@@ -2,7 +2,7 @@
 
 Kubelet offers as many slots fewer than it counts as the plugin calls unhealthy. When the plugin ends, kubelet offers
 none for five minutes and then counts none (Kubernetes 1.36 pkg/kubelet/cm/devicemanager): so a zero tells about GPUs
-only while the plugin has run for longer.
+only once the plugin that runs now has registered.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from bot.kube.gpu_conditions import reports_fault
-from bot.kube.models import Node, NodeCondition, Pod
+from bot.kube.models import Node, NodeCondition
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction
@@ -21,11 +21,13 @@ from playbooks.gather.node_side import NodeSide
 from playbooks.rules import prose
 from playbooks.rules.findings import finding
 from playbooks.rules.node_gpus import NodeGpus
-from playbooks.rules.plugin_runs import in_plugin_log, plugin_statuses
+from playbooks.rules.plugin_runs import has_registered, in_plugin_log, plugin_statuses
 from playbooks.rules.signed import signed
 from playbooks.rules.unregistered import plugin_actions
 
-_SETTLED = timedelta(minutes=5)
+_UNKNOWN = timedelta(minutes=5)
+_REGISTERED = timedelta(seconds=30)
+"""For a plugin of whose registration nothing is known, and for one whose log says that kubelet took it."""
 _MIG = "nvidia.com/mig-"
 
 
@@ -37,7 +39,7 @@ def card_faults(side: NodeSide, node: Node, gpus: NodeGpus, now: datetime, say: 
         return [logged]
     if (told := reported(node, say)) is not None:
         return [told]
-    if short and _runs_for_long(side.plugin_pods, now):
+    if short and _settled(side, now):
         return [_counted(side, node, gpus, short, say)]
     return []
 
@@ -114,11 +116,13 @@ def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: 
     return finding("card-fault", claim, sure, (side.name,), proofs, severity="warning", actions=actions)
 
 
-def _runs_for_long(pods: Iterable[Pod], now: datetime) -> bool:
-    """Whether a plugin has been serving without a break for so long that kubelet's figures are the plugin's own."""
-    for pod in pods:
+def _settled(side: NodeSide, now: datetime) -> bool:
+    """Whether a plugin has been serving for so long that kubelet's figures are its own."""
+    for pod in side.plugin_pods:
         statuses = [one for one in pod.status.container_statuses or () if one in plugin_statuses(pod)]
         since = [parse_time(one.state.running.started_at) if one.state.running else None for one in statuses]
-        if statuses and all(one.ready for one in statuses) and all(at and now - at > _SETTLED for at in since):
+        logs = (one for one in side.logs if one.pod.metadata.uid == pod.metadata.uid and not one.previous)
+        patience = _REGISTERED if any(map(has_registered, logs)) else _UNKNOWN
+        if statuses and all(one.ready for one in statuses) and all(at and now - at > patience for at in since):
             return True
     return False

@@ -47,6 +47,11 @@ def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evid
     return in_log(where, log._replace(lines=tuple(lines)), version_of(log.pod, log.container))
 
 
+def has_registered(log: LogSeen) -> bool:
+    """Whether kubelet took the registration of this run."""
+    return any(_REGISTERED in line for line in log.lines)
+
+
 def last_error(log: LogSeen) -> str:
     """The last line of an error, fatal error or panic; goroutine dumps may follow it. Empty when there is none."""
     return next((line for line in reversed(log.lines) if _ERROR.match(line)), "")

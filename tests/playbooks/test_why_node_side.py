@@ -8,6 +8,7 @@ from bot.report import Report
 from tests.playbooks.node_side_support import (
     KUBELET,
     MONITOR_LOG,
+    NO_LABEL,
     PLUGIN_LOG,
     REGISTERED,
     RUNS,
@@ -114,7 +115,7 @@ def test_errors_before_kubelet_took_the_registration_are_over(tmp_path: Path) ->
         tmp_path,
         refused_pod(),
         counted(capacity=20, allocatable=0),
-        plugin(device=RUNS | {"state": {"running": {"startedAt": ago(100)}}}),
+        plugin(device=RUNS | {"state": {"running": {"startedAt": ago(20)}}}),
         plugin_log=f"{gone}\n{REGISTERED}",
     )
     assert codes(report) == ["allocate-failed"]
@@ -260,6 +261,12 @@ def test_a_plugin_that_has_just_started_says_nothing_about_gpus(tmp_path: Path) 
     assert codes(report) == ["allocate-failed"]
 
 
+def test_one_whose_log_says_that_it_registered_tells_sooner(tmp_path: Path) -> None:
+    young = RUNS | {"state": {"running": {"startedAt": ago(60)}}}
+    objects = [refused_pod(), counted(capacity=20, allocatable=0), plugin(device=young)]
+    assert codes(why(tmp_path, *objects, plugin_log=REGISTERED))[0] == "card-fault"
+
+
 def with_condition(type_: str, status: str, **fields: str) -> Object:
     one = counted(capacity=20, allocatable=20)
     condition = {"type": type_, "status": status, "lastTransitionTime": ago(600)} | fields
@@ -348,6 +355,14 @@ def test_a_runtime_class_that_does_not_exist_keeps_the_plugin_s_pods_away(tmp_pa
     report = why(tmp_path, pod(said=UNREGISTERED), labelled, wanted, event(wanted, "FailedCreate", said))
     assert codes(report)[0] == "gpu-runtime-missing"
     assert said in quotes(report)
+
+
+def test_nodes_without_gpus_do_not_take_the_place_of_the_sick_one(tmp_path: Path) -> None:
+    plain = [unlabelled(f"a-{one}", labels={NO_LABEL: "false"}) for one in range(4)]
+    bare = counted(capacity=0, allocatable=0)
+    bare["metadata"]["annotations"] = {}
+    objects = [pod(said=refused(none_of(5, "5 node unregistered"))), *plain, bare, plugin(device=crashing())]
+    assert codes(why(tmp_path, *objects, plugin_log=NO_NVML))[0] == "gpu-runtime-missing"
 
 
 def test_nodes_of_the_same_cause_share_one_finding(tmp_path: Path) -> None:
