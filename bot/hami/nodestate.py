@@ -18,11 +18,6 @@ from bot.kube.quantities import whole
 CORDON_KEY = "hami.io/device-cordon"
 NODE_KEYS = (CORDON_KEY, *chain.from_iterable(one.node_keys for one in VENDORS))
 """The annotations that bear on registered cards."""
-_NVIDIA_LABELS = (
-    *("nvidia.com/gpu.present", "nvidia.com/gpu.count", "nvidia.com/gpu.product"),  # GPU Feature Discovery
-    *(f"feature.node.kubernetes.io/pci-{one}10de.present" for one in ("", "0302_", "0300_")),  # NFD, vendor id 10de
-    *("cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"),
-)
 _CAPACITIES = frozenset(one.capacity for one in NAMES if one.capacity)
 
 
@@ -68,7 +63,7 @@ def _registering(node: Node, terms: Terms) -> list[tuple[Vendor, str]]:
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
     """Whether the node has GPUs, or is meant to; a node without is unregistered by right."""
-    return is_for_gpus(node, config) or nvidia_label(node) != ""
+    return is_for_gpus(node, config) or any(vendor.gpu_label(node) for vendor in VENDORS)
 
 
 def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
@@ -83,15 +78,6 @@ def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
         ):
             return True
     return False
-
-
-def nvidia_label(node: Node) -> str:
-    """The label by which the node is known to have NVIDIA GPUs, empty when none says so."""
-    for key in _NVIDIA_LABELS:
-        value = node.metadata.label(key) or ""
-        if value.startswith("nvidia") if "accelerator" in key else value not in ("", "false", "0"):
-            return key
-    return ""
 
 
 def handshake_of(node: Node) -> Handshake | None:

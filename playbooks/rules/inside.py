@@ -6,6 +6,7 @@ from datetime import datetime
 from bot.hami.allocations import Allocation, counted_allocations, is_finished
 from bot.hami.nodestate import read_registrations
 from bot.hami.registration import Registration
+from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
 from bot.report import Finding, Gap, NextAction
@@ -74,7 +75,7 @@ def _ran(status: ContainerStatus) -> bool:
 
 def _shares(pod: Pod) -> list[Allocation]:
     """What HAMi gave the pod of GPUs whose limits HAMi-core keeps: a MIG instance keeps its own."""
-    if pod.metadata.annotation("nvidia.com/vgpu-mode") == "mig":
+    if pod.metadata.annotation(FIRST.names.mode) == "mig":
         return []
     counted = counted_allocations(pod.metadata, _KEEPS_SUFFIX)
     return [

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from bot.hami.vendors import FIRST
 from bot.kube.models import Container, EnvVar, Pod
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
@@ -23,7 +24,7 @@ _INNER = re.compile(r"(?:^|[/:_-])dind(?:$|[:_.-])", re.IGNORECASE)
 _SOCKETS = ("docker.sock", "containerd.sock", "crio.sock")
 _SSH = re.compile(r"(?:^|[/:_-])(?:sshd|openssh|ssh-?server)", re.IGNORECASE)
 _SSH_PORT = 22
-_PRIORITY = "nvidia.com/priority"
+(_PRIORITY,) = FIRST.names.passed_over
 _SANDBOXES = re.compile(r"kata|gvisor|runsc|firecracker", re.IGNORECASE)
 
 

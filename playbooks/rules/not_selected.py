@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from bot.hami.nodestate import nvidia_label
+from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Toleration, Workload
 from bot.kube.nodefilter import SELECTOR_TEXT, NodeFilter, Obstacle
 from bot.report import Evidence, Finding, Gap, NextAction
@@ -37,7 +37,7 @@ def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> tuple[Workload, Ob
 
 def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> list[Finding]:
     """The DaemonSet does not want a pod on this node, which has GPUs by a label or by what kubelet counts."""
-    label = nvidia_label(node)
+    label = FIRST.gpu_label(node)
     kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node)
     if kept is None or not (label or gpus.capacity or gpus.cards):
         return []

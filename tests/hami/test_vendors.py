@@ -164,10 +164,12 @@ ROOT = Path(__file__).parents[2]
 OWN = ROOT / "bot" / "hami" / "vendors"
 NVIDIAS_SOFTWARE = (
     "bot/kube/gpu_conditions.py",
+    "bot/kube/models/nodes.py",
     "bot/kube/redact.py",
     "handlers/record_shell.py",
     "playbooks/rules/card_faults.py",
     "playbooks/rules/node_gpus.py",
+    "playbooks/rules/limits.py",
     "playbooks/rules/not_selected.py",
     "playbooks/rules/rivals.py",
 )

@@ -29,6 +29,9 @@ class Vendor(NamedTuple):
     node_label: tuple[str, str]
     """The label that an operator puts on nodes where the device plugin shall run."""
 
+    gpu_label: Callable[[Node], str]
+    """(node): the label by which it is known to have this vendor's GPUs, empty when none says so."""
+
     node_keys: tuple[str, ...]
     """The node annotations that bear on its GPUs, beside their registration and the handshake."""
 

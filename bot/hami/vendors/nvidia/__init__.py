@@ -1,6 +1,6 @@
 """NVIDIA's GPUs, as HAMi hands them out."""
 
-from bot.hami.vendors.nvidia import fit, registration, requests
+from bot.hami.vendors.nvidia import fit, labels, registration, requests
 from bot.hami.vendors.nvidia.names import NAMES
 from bot.hami.vendors.vendor import Vendor
 
@@ -8,6 +8,7 @@ NVIDIA = Vendor(
     names=NAMES,
     plugin_labels="app.kubernetes.io/component=hami-device-plugin",
     node_label=("gpu", "on"),
+    gpu_label=labels.gpu_label,
     node_keys=(registration.SCORE_KEY,),
     read_resources=requests.read_resources,
     request=requests.container_request,
