@@ -18,10 +18,13 @@ from bot.codes import CODES, Proof
 from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
 from bot.texts import Texts
+from tests.threads.every import THREADS
+from tests.threads.thread import Grade
 
 DOCS = Path(__file__).parents[1] / "docs"
 SETTINGS = DOCS / "settings.md"
 FINDINGS = DOCS / "findings.md"
+INCIDENTS = DOCS / "incidents.md"
 REPORT_SCHEMA = DOCS / "report.schema.json"
 _TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 _NAMED = {"clusters": "NAME", "channels": "ID"}
@@ -83,6 +86,18 @@ def findings_page() -> str:
     return _TABLE.sub(lambda _: "\n".join(lines), FINDINGS.read_text(encoding="utf-8"))
 
 
+def incidents_page() -> str:
+    """`docs/incidents.md` with the table as the threads of the tests say it."""
+    grades = [one.grade for one in THREADS]
+    counts = ", ".join(f"{grades.count(grade)} {grade}" for grade in get_args(Grade))
+    lines = [f"Of {len(THREADS)} threads: {counts}.", ""]
+    lines += ["| thread | symptom | verb | said first | grade | why |", "|---|---|---|---|---|---|"]
+    for one in THREADS:
+        cells = f"[{one.name}]({one.link})", one.symptom, f"`{one.verb}`", f"`{one.code}`", one.grade, one.because
+        lines.append(f"| {' | '.join(cells)} |")
+    return _TABLE.sub(lambda _: "\n".join(lines), INCIDENTS.read_text(encoding="utf-8"))
+
+
 def report_schema() -> str:
     """The JSON Schema of a report, as its model says it."""
     return json.dumps(msgspec.json.schema(Report) | {"title": SCHEMA}, indent=2) + "\n"
@@ -115,6 +130,7 @@ def main() -> None:
     REPORT_SCHEMA.write_text(report_schema(), encoding="utf-8")
     SETTINGS.write_text(settings_page(), encoding="utf-8")
     FINDINGS.write_text(findings_page(), encoding="utf-8")
+    INCIDENTS.write_text(incidents_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,132 @@
+"""Threads about a limit that does not hold, usage that differs, and metrics of GPUs."""
+
+from collections.abc import Mapping
+
+from tests.playbooks.world import Object, container, gpu
+from tests.threads.scene import base, inside, looping, placed
+from tests.threads.thread import Scene, Thread
+
+FULL = "[HAMI-core ERROR (pid:1 thread=140 allocator.c:114)]: cuMemoryAllocate failed res=2\n"
+
+
+def healthy_pod(limits: Object | None = None, env: Mapping[str, str] | None = None) -> Scene:
+    """A pod that runs well by all that the API shows."""
+    one = container(
+        limits or gpu(memory=1000), env=[{"name": key, "value": value} for key, value in (env or {}).items()]
+    )
+    return Scene(base(placed(containers=[one])))
+
+
+INSIDE_ONLY = "only the driver and HAMi-core in the container know what is used"
+
+THREADS = (
+    Thread(
+        "HAMi-core#79",
+        "the GPU is full before the limits are",
+        "limit-not-enforced",
+        "",
+        "named",
+        "HAMi-core's line in the container's log",
+        inside(FULL, looping(1)),
+    ),
+    Thread(
+        "HAMi#332", "gpumem and gpucores are not enforced", "running", "", "not visible", INSIDE_ONLY, healthy_pod()
+    ),
+    Thread(
+        "HAMi#1112",
+        "an ssh session sees the whole GPU",
+        "running",
+        "",
+        "not visible",
+        "a session started by sshd has another environment than the container; the API shows no processes",
+        healthy_pod(),
+    ),
+    Thread(
+        "HAMi#1777",
+        "Docker in Docker sees the whole GPU",
+        "limit-not-enforced",
+        "",
+        "named",
+        "the container is privileged and its image is docker:dind",
+        Scene(
+            base(
+                placed(
+                    containers=[
+                        container(gpu(memory=1000), image="docker:27-dind", securityContext={"privileged": True})
+                    ]
+                ),
+                version="2.8.1",
+            )
+        ),
+    ),
+    Thread(
+        "HAMi#446", "usage in the pod and on the host differ", "running", "", "not visible", INSIDE_ONLY, healthy_pod()
+    ),
+    Thread(
+        "HAMi#952", "usage in the pod and on the host differ", "running", "", "not visible", INSIDE_ONLY, healthy_pod()
+    ),
+    Thread("HAMi#1221", "a program uses more than its limit", "running", "", "not visible", INSIDE_ONLY, healthy_pod()),
+    Thread(
+        "HAMi#424",
+        "20 % cores, 60 % used",
+        "running",
+        "",
+        "not visible",
+        INSIDE_ONLY,
+        healthy_pod(gpu(memory=1000, cores=20)),
+    ),
+    Thread(
+        "HAMi#737",
+        "the limit of cores is ignored",
+        "running",
+        "",
+        "not visible",
+        "only the driver knows the use; a pod that is alone on its GPU has no core limit by HAMi's default",
+        healthy_pod(gpu(memory=1000, cores=30)),
+    ),
+    Thread(
+        "HAMi#372",
+        "ACTIVE_OOM_KILLER has no effect",
+        "running",
+        "",
+        "not visible",
+        "HAMi-core reads the option and never acts on it",
+        healthy_pod(env={"ACTIVE_OOM_KILLER": "true"}),
+    ),
+    Thread(
+        "HAMi-core#37",
+        "cores 30 %, 90 % used",
+        "running",
+        "",
+        "not visible",
+        INSIDE_ONLY,
+        healthy_pod(gpu(memory=1000, cores=30)),
+    ),
+    Thread(
+        "HAMi#410",
+        "no series in Grafana",
+        "nodes-healthy",
+        "",
+        "not visible",
+        "Prometheus' own configuration is not HAMi's",
+        Scene(base(), verb="nodes"),
+    ),
+    Thread(
+        "HAMi#849",
+        "part of the metrics is missing",
+        "nodes-healthy",
+        "",
+        "missed",
+        "vGPUmonitor's mounts would show it; the bot does not compare them",
+        Scene(base(), verb="nodes"),
+    ),
+    Thread(
+        "HAMi#931",
+        "no pod metrics for whole GPUs",
+        "nodes-healthy",
+        "",
+        "not visible",
+        "without HAMi-core in the container there is no file to measure by; nothing is broken",
+        Scene(base(), verb="nodes"),
+    ),
+)

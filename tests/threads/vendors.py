@@ -1,0 +1,210 @@
+"""Threads about the GPUs and NPUs of other vendors, and about Volcano."""
+
+from tests.playbooks.status_support import CONFIG, configured
+from tests.playbooks.test_why_offered import DEVICES
+from tests.playbooks.world import Object, node, pod, refused, scheduler
+from tests.threads.scene import base, placed, rejected, runs, waiting
+from tests.threads.thread import Scene, Thread
+
+ASCEND = {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "8192"}
+
+
+def ascend(limits: Object, insufficient: str) -> Scene:
+    """The webhook knows the NPU, and kube-scheduler's configuration lacks its memory."""
+    offered = {"huawei.com/Ascend910B3": "10", "huawei.com/Ascend910B2": "10"}
+    npu = node("npu-1", labels={"ascend": "on"}, allocatable=offered)
+    devices = DEVICES + DEVICES[DEVICES.index("- commonWord: Ascend910B3") :].partition("- commonWord: Ascend310P")[
+        0
+    ].replace("B3", "B2")
+    parts = scheduler("2.5.0", config=devices)
+    objects = configured(
+        base(
+            *parts, npu, waiting(f"1 node unregistered, 1 Insufficient {insufficient}", limits, of=2), version="2.5.0"
+        ),
+        CONFIG,
+    )
+    return Scene(objects)
+
+
+def volcano(reasons: str, limits: Object, **fields: object) -> Scene:
+    """A pod that Volcano could not place."""
+    one = pod(limits=limits, schedulerName="volcano", said=refused(f"0/1 nodes are unavailable: {reasons}."), **fields)
+    return Scene(base(one))
+
+
+def running_with(limits: Object) -> Scene:
+    """A pod that holds devices of that vendor and runs well by all that the API shows."""
+    return Scene(base(placed(runs(), annotations={}, limits=limits)))
+
+
+def vgpus(number: int, memory: int = 1000) -> Object:
+    return {"volcano.sh/vgpu-number": str(number), "volcano.sh/vgpu-memory": str(memory)}
+
+
+THREADS = (
+    Thread(
+        "HAMi#1413",
+        "Insufficient huawei.com/Ascend910B3-memory",
+        "extender-misconfigured",
+        "",
+        "named",
+        "kube-scheduler's managedResources lack it",
+        "HAMi-1413",
+    ),
+    Thread(
+        "HAMi#927",
+        "an Ascend 910B2 pod is pending",
+        "extender-misconfigured",
+        "huawei.com/Ascend910B2-memory",
+        "named",
+        "kube-scheduler's managedResources lack it",
+        ascend(
+            {"huawei.com/Ascend910B2": "1", "huawei.com/Ascend910B2-memory": "8192"}, "huawei.com/Ascend910B2-memory"
+        ),
+    ),
+    Thread(
+        "HAMi#1042",
+        "the NPU is not mounted",
+        "running",
+        "",
+        "not visible",
+        "the cause stands in ascend-docker-runtime's log on the host",
+        running_with({"huawei.com/Ascend910B4-1": "2"}),
+    ),
+    Thread(
+        "ascend-device-plugin#15",
+        "two pending pods get the wrong template",
+        "running",
+        "",
+        "not visible",
+        "a lock inside the plugin; the pods run",
+        running_with(ASCEND),
+    ),
+    Thread(
+        "ascend-device-plugin#128",
+        "at most 4 pods for each NPU",
+        "running",
+        "",
+        "not visible",
+        "the Ascend plugin registers a count of 4; the pods that run are well",
+        running_with(ASCEND),
+    ),
+    Thread(
+        "HAMi#946",
+        "all pods on one MLU, then Allocate fails",
+        "allocate-failed",
+        "",
+        "named",
+        "kubelet's words and what they mean",
+        Scene(
+            base(
+                rejected("rpc error: code = Unknown desc = exist profile 2.6144 but its remain 0 is invaild"),
+                version="2.5.0",
+            )
+        ),
+    ),
+    Thread(
+        "HAMi#1776",
+        "the DCU is not seen in the container",
+        "running",
+        "",
+        "not visible",
+        "the image and the driver inside the container",
+        running_with({"hygon.com/dcunum": "1"}),
+    ),
+    Thread(
+        "dcu-vgpu-device-plugin#2",
+        "the DCU plugin does not start on a K100_AI",
+        "resource-unknown",
+        "",
+        "right way",
+        "it says that nobody offers the DCUs; the DCU plugin's log is not read",
+        Scene(
+            base(node("dcu-1", labels={"dcu": "on"}), waiting("1 node unregistered", {"hygon.com/dcunum": "1"}, of=2))
+        ),
+    ),
+    Thread(
+        "HAMi#1548", "XPU: empty id from pod annotation", "allocate-failed", "", "named", "kubelet's words", "HAMi-1548"
+    ),
+    Thread(
+        "HAMi#1629",
+        "XPU: pods share the UUID of a virtual function",
+        "running",
+        "",
+        "not visible",
+        "which virtual functions a container sees, only the container shows",
+        running_with({"kunlunxin.com/vxpu": "8"}),
+    ),
+    Thread(
+        "HAMi#1135",
+        "Insufficient metax-tech.com/gpu",
+        "resource-unknown",
+        "",
+        "named",
+        "no node offers it: its operator is not installed",
+        "HAMi-1135",
+    ),
+    Thread(
+        "volcano-vgpu-device-plugin#7",
+        "two vGPUs on one GPU are pending",
+        "volcano-scheduled",
+        "",
+        "named",
+        "Volcano's words: one vGPU of each GPU",
+        "volcano-vgpu-7",
+    ),
+    Thread(
+        "volcano-sh/volcano#2907",
+        "a vGPU pod is pending",
+        "volcano-scheduled",
+        "at most one vGPU of each GPU",
+        "named",
+        "Volcano's words: one vGPU of each GPU",
+        volcano("1 no enough gpu cards on node gpu-1", vgpus(2)),
+    ),
+    Thread(
+        "volcano-vgpu-device-plugin#8",
+        "an ssh session sees the whole GPU",
+        "running",
+        "",
+        "not visible",
+        "a session started by sshd has another environment than the container; the API shows no processes",
+        Scene(base(placed(runs(), annotations={}, limits=vgpus(1), schedulerName="volcano"))),
+    ),
+    Thread(
+        "volcano-sh/volcano#3160",
+        "vgpu-number is not in allocatable",
+        "volcano-scheduled",
+        "",
+        "right way",
+        "Volcano's own plugin and its log are not read",
+        volcano("1 Insufficient volcano.sh/vgpu-number", vgpus(1)),
+    ),
+    Thread(
+        "volcano-sh/volcano#3624",
+        "sharing does not work",
+        "volcano-scheduled",
+        "",
+        "right way",
+        "Volcano's words; that gpu-memory and vgpu-number exclude each other is not told",
+        volcano("1 Insufficient volcano.sh/gpu-memory", vgpus(1) | {"volcano.sh/gpu-memory": "1024"}),
+    ),
+    Thread(
+        "volcano-sh/volcano#4416",
+        "node not initialized with hamivgpu",
+        "volcano-scheduled",
+        "has not registered",
+        "named",
+        "Volcano's words",
+        volcano("1 node not initialized with devicehamivgpu", vgpus(1)),
+    ),
+    Thread(
+        "volcano-sh/volcano#4742",
+        "never scheduled",
+        "volcano-scheduled",
+        "",
+        "right way",
+        "Volcano's words; which Volcano goes with which Kubernetes is not known",
+        volcano("1 hami-vgpuDeviceSharing error", vgpus(1)),
+    ),
+)
