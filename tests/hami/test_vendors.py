@@ -165,15 +165,17 @@ OWN = ROOT / "bot" / "hami" / "vendors"
 NVIDIAS_SOFTWARE = (
     "bot/kube/gpu_conditions.py",
     "bot/kube/models/nodes.py",
+    "bot/kube/models/nodes.py",
     "bot/kube/redact.py",
     "handlers/record_shell.py",
     "playbooks/rules/card_faults.py",
-    "playbooks/rules/node_gpus.py",
     "playbooks/rules/limits.py",
-    "playbooks/rules/not_selected.py",
+    "playbooks/rules/limits.py",
     "playbooks/rules/rivals.py",
 )
-"""They are about labels, variables, images and conditions of NVIDIA's own software, none of which HAMi models."""
+"""They are about labels, variables, images and conditions of NVIDIA's own software, or about HAMi-core, which is for
+NVIDIA alone.
+"""
 
 
 @pytest.mark.parametrize("vendor", VENDORS, ids=lambda one: one.names.word)
