@@ -191,7 +191,7 @@ THREADS = (
         "registration-ignored",
         "",
         "named",
-        "HAMi's log says that it drops the node, whose registration is sound",
+        "HAMi refuses the node again and again, though its registration is sound",
         cleaned_up("2.8.1"),
     ),
     Thread(
@@ -209,7 +209,7 @@ THREADS = (
         "registration-ignored",
         "",
         "named",
-        "HAMi's log says that it drops the node, whose registration is sound",
+        "HAMi refuses the node again and again, though its registration is sound",
         cleaned_up("2.9.0"),
     ),
     Thread(
@@ -247,7 +247,7 @@ THREADS = (
         "registration-ignored",
         "",
         "named",
-        "HAMi's log says that it drops the node",
+        "HAMi refuses the node again and again, though its registration is sound",
         cleaned_up("2.3.9"),
     ),
     Thread(

@@ -17,8 +17,8 @@ THREADS = (
         "RunContainerError: unknown device",
         "gpu-start-failure",
         "",
-        "named",
-        "the runtime's words in the container's status",
+        "right way",
+        "the runtime does not know the GPU that HAMi gave; the thread did not find why",
         created("RunContainerError", UNKNOWN, version="2.4.1"),
     ),
     Thread(
