@@ -56,12 +56,13 @@ def limit_remarks(pod: Pod, placed: Placed, say: Texts) -> list[NextAction]:
 
 
 def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datetime, say: Texts) -> list[Gap]:
-    """That a GPU container's log was not read, where it would have told more: the container ran and keeps ending, or
-    shows other signs.
+    """That a GPU container's log was not read, where it could tell more: the container runs, keeps ending, or shows
+    other signs.
     """
-    asking = {one.name for one in gpu_containers(pod, placed.install.config)}
-    ends = any(in_trouble(one, now) and _ran(one) for one in statuses(pod) if one.name in asking)
-    if not ends and not any(one.code in _SIGNS for one in findings):
+    names = {one.name for one in gpu_containers(pod, placed.install.config)}
+    asking = [one for one in statuses(pod) if one.name in names]
+    ran = any(one.state.running or (in_trouble(one, now) and _ran(one)) for one in asking)
+    if not ran and not any(one.code in _SIGNS for one in findings):
         return []
     if placed.own_logs is None:
         return [Gap("container log", say("gap.own-log"), say("gap.own-log-hint"))]
