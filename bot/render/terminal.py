@@ -96,7 +96,7 @@ def _overview(report: Report, overview: Brief, say: Texts, width: int, wide: int
         _bars(report, say, wide),
         _problems(problems, more, say, width),
         _next(overview.steps, say, width),
-        _gaps(report.gaps, say, width),
+        _gaps(_in_brief(report.gaps, say), say, width),
     ]
 
 
@@ -192,6 +192,22 @@ def _brief(finding: Finding, lead: str, lead_style: str, say: Texts, width: int)
 def _action(action: NextAction, lead: str, say: Texts, width: int) -> list[Line]:
     label = say("render.changes", label=action.label) if action.changes_cluster else action.label
     return [*_prose(label, width, lead), *_command(shell_command(action), " " * cells(lead))]
+
+
+def _in_brief(gaps: Sequence[Gap], say: Texts) -> list[Gap]:
+    """Of three or more that ask for the same, the shortest, with the number of the others; `--all` shows them."""
+    alike: dict[str, list[Gap]] = {}
+    for number, gap in enumerate(gaps):
+        alike.setdefault(gap.hint or str(number), []).append(gap)
+    shown: list[Gap] = []
+    for same in alike.values():
+        if len(same) > 2:
+            one = min(same, key=lambda gap: len(gap.source + gap.why))
+            source = say("words.and-more", names=one.source, more=len(same) - 1)
+            shown.append(Gap(source, one.why, one.hint))
+        else:
+            shown += same
+    return shown
 
 
 def _gaps(gaps: Sequence[Gap], say: Texts, width: int) -> list[Line]:

@@ -24,7 +24,7 @@ def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_
         await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
         await world.slack.wait_for(lambda: world.slack.views("ada") or None)
         wrong = await world.slack.submit("ada", typed("daily 09:00", "Asia/Beijing"))
-        assert "is no time zone" in wrong.payload["errors"]["zone"]
+        assert "is not a time zone" in wrong.payload["errors"]["zone"]
         wrong = await world.slack.submit("ada", typed("* * * * *", "UTC"))
         assert "more than once an hour" in wrong.payload["errors"]["when"]
 

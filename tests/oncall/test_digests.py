@@ -364,7 +364,7 @@ def test_a_step_has_its_sign(before: str, after_: str, told: str) -> None:
     ("words", "wrong"),
     [
         ("daily 09:00", "its time zone is missing"),
-        ("daily 25:00", "no time of day"),
+        ("daily 25:00", "not a time of day"),
         ("0 9 * * *", "its time zone is missing"),
         ("99 9 * * *", "99"),
     ],

@@ -104,7 +104,7 @@ def test_a_cause_is_a_thread_in_each_channel_and_in_the_usual_one_the_same_as_wi
         ("{match: ['a=b']}", "either a channel, such as C0123ABCD, or ignore: true"),
         ("{match: ['a=b'], channel: C0200, ignore: true}", "either a channel, such as C0123ABCD, or ignore: true"),
         ("{match: ['a=b'], channel: gpu}", "named by its id, such as C0123ABCD"),
-        ("{match: ['a=b'], channel: C0200, group_by: ['no label']}", "is no name of a label, such as namespace"),
+        ("{match: ['a=b'], channel: C0200, group_by: ['no label']}", "is not a name of a label, such as namespace"),
         ("{match: ['a=b'], ignore: true, group_by: [team]}", "group_by needs a channel"),
     ],
 )

@@ -302,7 +302,7 @@ def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(tmp_path: Path) 
         await world.slack.command("grace", ROOM, f"digest stop {one}")
         await world.told("grace", f"Digest {one} has ended")
         await world.slack.command("ada", ROOM, "digest daily 25:00 Asia/Shanghai")
-        await world.told("ada", "is no time of day")
+        await world.told("ada", "is not a time of day")
         await world.slack.command("ada", ROOM, "triage ack")
         await world.told("ada", "this bot opens no triage threads")
 

@@ -58,7 +58,7 @@ def test_a_mention_is_confirmed_by_buttons_that_one_person_sees(tmp_path: Path, 
 def test_a_mention_without_a_reason_is_asked_for_one(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.slack.mention("ada", "gpu-oncall", "verbosity 5")
-        await world.told("ada", "say why")
+        await world.told("ada", "give a reason")
         assert not await world.is_open()
 
     played(tmp_path, scene)
