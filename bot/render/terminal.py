@@ -6,6 +6,7 @@ quote that looks like a command cannot be taken for one.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ _ROWS_SHOWN = 60
 _NAMES_SHOWN_OF_CAUSE = 8
 _LONGEST_NAME = 40
 _COLUMN_GAP = 2
+_GAPS_EXPLAINED = 3
 _PROBLEMS_SHOWN = 4
 
 # Parameters of ANSI's SGR. The sixteen colours of the reader's own theme: we cannot know what stands out on their
@@ -96,7 +98,7 @@ def _overview(report: Report, overview: Brief, say: Texts, width: int, wide: int
         _bars(report, say, wide),
         _problems(problems, more, say, width),
         _next(overview.steps, say, width),
-        _gaps(_in_brief(report.gaps, say), say, width),
+        _gaps(report.gaps, say, width, _GAPS_EXPLAINED),
     ]
 
 
@@ -194,28 +196,23 @@ def _action(action: NextAction, lead: str, say: Texts, width: int) -> list[Line]
     return [*_prose(label, width, lead), *_command(shell_command(action), " " * cells(lead))]
 
 
-def _in_brief(gaps: Sequence[Gap], say: Texts) -> list[Gap]:
-    """Of three or more that ask for the same, the shortest, with the number of the others; `--all` shows them."""
-    alike: dict[str, list[Gap]] = {}
-    for number, gap in enumerate(gaps):
-        alike.setdefault(gap.hint or str(number), []).append(gap)
-    shown: list[Gap] = []
-    for same in alike.values():
-        if len(same) > 2:
-            one = min(same, key=lambda gap: len(gap.source + gap.why))
-            source = say("words.and-more", names=one.source, more=len(same) - 1)
-            shown.append(Gap(source, one.why, one.hint))
-        else:
-            shown += same
-    return shown
-
-
-def _gaps(gaps: Sequence[Gap], say: Texts, width: int) -> list[Line]:
+def _gaps(gaps: Sequence[Gap], say: Texts, width: int, most: int | None = None) -> list[Line]:
+    """Several of one kind, as logs, stand together with the first one's reason; of more than `most` only the names."""
     lines = [Line(say("render.gaps"), lead_style=_HEADING)] if gaps else []
+    alike: dict[tuple[str, str], list[Gap]] = defaultdict(list)
     for gap in gaps:
-        lines += _prose(f"{gap.source}: {gap.why}", width, "  - ")
-        if gap.hint:
-            lines += _prose(gap.hint, width, "    -> ")
+        kind, of, _ = gap.source.removeprefix("previous ").partition(" of ")
+        alike[kind if of else gap.source, gap.hint].append(gap)
+    named = [
+        say("words.and-more", names=some[0].source, more=len(some) - 1) if len(some) > 1 else some[0].source
+        for some in alike.values()
+    ]
+    if most is not None and len(named) > most:
+        return [*lines, *_prose(say("render.gaps-named", names=", ".join(named)), width, "  ")]
+    for (_, hint), sources, some in zip(alike, named, alike.values(), strict=True):
+        lines += _prose(f"{sources}: {some[0].why}", width, "  - ")
+        if hint:
+            lines += _prose(hint, width, "    -> ")
     return lines
 
 

@@ -12,7 +12,7 @@ from playbooks.quotes import kubectl
 
 
 def with_upgrades(findings: Iterable[Finding], install: Install, say: Texts) -> list[Finding]:
-    """The same findings; a step to a release without the bug comes second, after what helps at once."""
+    """The same findings; a step to a release without the bug comes third, after what helps at once."""
     return [_with_upgrade(one, install, say) for one in findings]
 
 
@@ -26,5 +26,5 @@ def _with_upgrade(one: Finding, install: Install, say: Texts) -> Finding:
     label = say("known-bug.upgrade", fixed=bug.fixed, version=seen.version, why=why, threads=", ".join(bug.threads))
     path = "jsonpath={.spec.template.spec.containers[*].image}"
     look = kubectl("-n", install.namespace, "get", "deployment", install.deployment.name, "-o", path)
-    first, rest = one.next_actions[:1], one.next_actions[1:]
+    first, rest = one.next_actions[:2], one.next_actions[2:]
     return structs.replace(one, next_actions=(*first, NextAction(label, look), *rest))

@@ -17,10 +17,12 @@ def dangling(folder: Path, version: str) -> Report:
 
 
 @pytest.mark.parametrize(("version", "fixed"), [("2.9.0", "2.10.0"), ("2.6.1", "2.10.0")])
-def test_a_bug_that_a_newer_release_does_not_have_is_the_second_step(tmp_path: Path, version: str, fixed: str) -> None:
+def test_a_bug_that_a_newer_release_does_not_have_comes_after_what_helps_at_once(
+    tmp_path: Path, version: str, fixed: str
+) -> None:
     report = dangling(tmp_path, version)
     assert codes(report)[0] == "node-lock-dangling"
-    upgrade = cause(report).next_actions[1].label
+    upgrade = cause(report).next_actions[2].label
     assert upgrade.startswith(f"Upgrade HAMi to {fixed} or later: in {version} ")
     assert "(HAMi#2293, HAMi#2307)" in upgrade
 
