@@ -38,7 +38,7 @@ FORBIDDEN = {
     "logs": r"/log(\?|$)",
 }
 
-NO_MATTER = (("gpus", "resourcequotas"), ("gpus", "logs"))
+NO_MATTER = (("gpus", "resourcequotas"),)
 """What is read with the rest and decides nothing of the answer."""
 
 

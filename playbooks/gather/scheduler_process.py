@@ -95,7 +95,7 @@ async def gather_process(sources: Sources, install: Install, waiting: Sequence[P
     nothing = SchedulerProcess()
     panicked, remembers = await asyncio.gather(
         gather_panics(sources.cluster, install) if asks_for_panics(install, waiting) else _same(nothing),
-        gather_memory(sources, install) if asks_for_memory(waiting) else _same(nothing),
+        _memory_and_releases(sources, install) if asks_for_memory(waiting) else _same(nothing),
     )
     return remembers._replace(panics=panicked.panics, gaps=(*panicked.gaps, *remembers.gaps))
 
@@ -105,19 +105,29 @@ async def _same(process: SchedulerProcess) -> SchedulerProcess:
 
 
 async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
-    """What the process that decides counts, and what it says it took back. A way to pods' ports may be missing."""
-    asked = [install.leader] if install.leader else install.ready_pods[:_MOST_EXTENDERS]
+    """What the process that decides counts. A way to pods' ports may be missing."""
+    asked = _deciding(install)
     if not asked:
         return SchedulerProcess()
-    counts, logs = await asyncio.gather(
-        asyncio.gather(*(_counted(sources.ports, install, one) for one in asked)),
-        asyncio.gather(*(_released(sources.cluster, one) for one in asked)),
-    )
+    counts = await asyncio.gather(*(_counted(sources.ports, install, one) for one in asked))
     # Without a lease nothing tells which replica decides; since 2.8 the others count nothing.
     at = next((number for number, one in enumerate(counts) if isinstance(one, Counted)), 0)
+    return SchedulerProcess(counted=counts[at], scheduler=asked[at])
+
+
+async def _memory_and_releases(sources: Sources, install: Install) -> SchedulerProcess:
+    """The same, with what it says it took back: that is newer than a refusal before it."""
+    memory, logs = await asyncio.gather(
+        gather_memory(sources, install),
+        asyncio.gather(*(_released(sources.cluster, one) for one in _deciding(install))),
+    )
     released = tuple(line for lines, _ in logs for line in lines)
-    gaps = tuple(gap for _, some in logs for gap in some)
-    return SchedulerProcess(counted=counts[at], scheduler=asked[at], released=released, gaps=gaps)
+    return memory._replace(released=released, gaps=tuple(gap for _, some in logs for gap in some))
+
+
+def _deciding(install: Install) -> Sequence[Pod]:
+    """The process that decides, or those that may."""
+    return [install.leader] if install.leader else install.ready_pods[:_MOST_EXTENDERS]
 
 
 async def _counted(ports: PodPorts | None, install: Install, scheduler: Pod) -> Counted | Gap | None:

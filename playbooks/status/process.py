@@ -41,8 +41,7 @@ async def gather_process(sources: Sources, install: Install) -> ProcessSeen:
     held: Sequence[Holder] | Gap = ()
     if isinstance(memory.counted, Counted):
         held = await seen("pods", gather_holders(cluster, install.scheduler_name))
-    gaps = tuple(dict.fromkeys((*memory.gaps, *panicked.gaps)))
-    process = await with_ghosts(cluster, memory._replace(panics=panicked.panics, gaps=gaps), held)
+    process = await with_ghosts(cluster, memory._replace(panics=panicked.panics, gaps=panicked.gaps), held)
     return ProcessSeen(process, held)
 
 
