@@ -33,6 +33,11 @@ class LogWanted(NamedTuple):
     stamped: bool = False
     tail: int = 0
 
+    @property
+    def source(self) -> str:
+        """What a gap calls the log."""
+        return f"{'previous log' if self.previous else 'log'} of {self.namespace}/{self.pod} {self.container}"
+
 
 class LogLines(NamedTuple):
     """The lines that matched, oldest first; `cut` when lines of the log, or matches, were left out.

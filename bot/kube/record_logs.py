@@ -39,16 +39,17 @@ async def logs_of_hami(
         gaps.append(Gap("device plugin logs", f"the logs of {rest} more pods were not read"))
     left = MAX_LOGS
     for one in wanted:
-        at = f"{'previous log' if one.previous else 'log'} of {one.namespace}/{one.pod} {one.container}"
         limit = min(left, _PLUGIN_BYTES) if one.tail else left
         try:
             name = log_name(one.namespace, one.pod, one.container, previous=one.previous)
             lines, cut, *_ = await cluster.log(one._replace(limit_bytes=limit))
         except SourceError as error:
-            gaps.append(Gap(at, error.message, error.hint))
+            gaps.append(Gap(one.source, error.message, error.hint))
             continue
         if cut:
-            gaps.append(Gap(at, f"not all of the log was read: {len(lines):,} lines of at most {limit:,} bytes"))
+            gaps.append(
+                Gap(one.source, f"not all of the log was read: {len(lines):,} lines of at most {limit:,} bytes")
+            )
         # In a thread: a bot that records meanwhile answers others.
         logs[name] = (await asyncio.to_thread(masked_log, lines)).encode()
         left = max(0, left - len(logs[name]))

@@ -124,7 +124,7 @@ async def gather_logs(
         if only is None or status.name in only
         for previous in ((False, True) if status.restart_count else (False,))
     ]
-    read = await asyncio.gather(*(seen(_source(one), cluster.log(one)) for one in wanted))
+    read = await asyncio.gather(*(seen(one.source, cluster.log(one)) for one in wanted))
     by_name = {(pod.namespace, pod.name): pod for pod in pods}
     return [
         log
@@ -132,7 +132,3 @@ async def gather_logs(
         else LogSeen(by_name[one.namespace, one.pod], one.container, one.previous, log.lines, cluster.now())
         for one, log in zip(wanted, read, strict=True)
     ]
-
-
-def _source(wanted: LogWanted) -> str:
-    return f"{'previous log' if wanted.previous else 'log'} of {wanted.namespace}/{wanted.pod} {wanted.container}"
