@@ -292,15 +292,15 @@ def slots(one: NodeSeen) -> tuple[int, int]:
 
 
 def _slots(one: NodeSeen) -> Iterator[Fault]:
-    """Kubelet offers the slots of the healthy cards, some plugins those of all. MIG cards are counted otherwise."""
-    if not isinstance(one.state, Registration) or any(card.mode not in ("", "hami-core") for card in one.state.cards):
+    """Kubelet offers the slots of the healthy cards, some plugins those of all. Of MIG cards only a zero tells."""
+    if not isinstance(one.state, Registration):
         return
     most, least = slots(one)
     if least <= one.allocatable <= most:
         return
     if one.allocatable == 0:
         yield Fault("allocatable-mismatch", "none", one.name)
-    else:
+    elif all(card.mode in ("", "hami-core") for card in one.state.cards):
         yield Fault("allocatable-mismatch", "fewer" if one.allocatable < least else "more", one.name)
 
 

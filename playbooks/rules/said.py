@@ -137,6 +137,7 @@ def _with_history(said: Said, pod: Pod, events: Iterable[Event], lines: Iterable
     condition = pod.condition("PodScheduled")
     texts = [text for one in refusals for text in (one.first_timestamp, one.event_time, one.seen_at)]
     texts += [condition.last_transition_time] if condition and condition.status == "False" else []
+    texts += [] if condition else [pod.metadata.creation_timestamp]  # kube-scheduler tries a new pod at once
     times = [moment for moment in map(parse_time, texts) if moment]
     tried = [line.at for _, line in lines if line.message in FILTER_STARTS and line.at] if said.refusals else []
     counts = [len(tried), *((one.series.count if one.series else one.count) or 1 for one in refusals)]

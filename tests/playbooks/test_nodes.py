@@ -202,6 +202,7 @@ def test_cards_that_other_vendors_number_on_each_node_are_no_duplicates(tmp_path
         ("30", [card("GPU-a"), card("GPU-b")], ["allocatable-mismatch"]),
         ("10", [card("GPU-a"), card("GPU-b", health=False)], ["card-not-healthy"]),
         ("7", [card("GPU-a", mode="mig"), card("GPU-b", mode="mig")], []),
+        ("0", [card("GPU-a", mode="mig"), card("GPU-b", mode="mig")], ["allocatable-mismatch"]),
     ],
 )
 def test_slots_are_held_against_what_kubelet_offers(

@@ -191,3 +191,19 @@ def test_a_ghost_is_told_also_where_our_own_fit_is_not_known(tmp_path: Path, mis
     report = ask(tmp_path, objects, metrics=scrape(counted("gone", 15 * GIB)), missing=[missing])
     assert codes(report)[0] == "scheduler-ledger-stale"
     assert all(one.severity == "info" for one in report.findings[1:])
+
+
+def test_without_the_pods_condition_its_age_tells_that_it_was_refused_before(tmp_path: Path) -> None:
+    message = none_of(1, FULL)
+    waiting = pod(age=600)
+    waiting["status"].pop("conditions", None)
+    refusal = event(waiting, "FailedScheduling", message, 30)
+    assert codes(ask(tmp_path, cluster(gpu_node(), waiting, refusal))) == ["scheduler-ledger-stale"]
+
+
+def test_a_new_pod_that_was_refused_once_waits_for_the_next_attempt(tmp_path: Path) -> None:
+    message = none_of(1, FULL)
+    waiting = pod(age=60)
+    waiting["status"].pop("conditions", None)
+    refusal = event(waiting, "FailedScheduling", message, 30)
+    assert codes(ask(tmp_path, cluster(gpu_node(), waiting, refusal))) == ["waiting-for-retry"]
