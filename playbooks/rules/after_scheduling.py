@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-import msgspec
-
 from bot.kube.models import Event, Pod
 from bot.report import Finding
 from bot.texts import Texts
 from playbooks.gather.placed import Placed
-from playbooks.rules.inside import inside_faults, limit_remarks
+from playbooks.rules.inside import inside_faults, remarks_of
 from playbooks.rules.lifecycle import past_scheduling
 from playbooks.rules.refused_devices import refused_causes, refused_more
+from playbooks.rules.remarks import with_remarks
 from playbooks.rules.start_faults import start_faults
 from playbooks.rules.unplaced import without_hami
 
@@ -34,6 +33,6 @@ def after_scheduling(
     if past.code == "running" and causes:
         return causes
     if past.code == "running" and placed is not None:
-        past = msgspec.structs.replace(past, next_actions=tuple(limit_remarks(pod, placed, say)))
+        past = with_remarks(past, remarks_of(pod, placed, say))
     first = without_hami(pod, past, placed, now, say) if placed else []
     return [*first, *causes, past]

@@ -4,18 +4,21 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from bot.hami.allocations import Allocation, counted_allocations, is_finished
+from bot.hami.cards import Card
 from bot.hami.nodestate import read_registrations
 from bot.hami.registration import Registration
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
-from bot.report import Finding, Gap, NextAction
+from bot.report import Finding, Gap
 from bot.texts import Texts
 from playbooks.gather.placed import Placed
+from playbooks.rules import volcano
 from playbooks.rules.containers import Given, gpu_containers, in_trouble, statuses
 from playbooks.rules.core_library import library_of, with_library, with_paths
-from playbooks.rules.limits import limits_that_cannot_hold, remarks
+from playbooks.rules.limits import limits_that_cannot_hold
 from playbooks.rules.own_logs import own_log_faults
+from playbooks.rules.remarks import Remark, limit_remarks
 from playbooks.rules.segfault import segfaults
 
 _KEEPS_SUFFIX = Version(2, 10, 0)
@@ -43,16 +46,26 @@ def _of_library(one: Finding, placed: Placed, say: Texts) -> Finding:
     return with_library(one, library_of(plugins), say) if depends else one
 
 
-def limit_remarks(pod: Pod, placed: Placed, say: Texts) -> list[NextAction]:
-    """What a user of a sound running pod should know of its limits."""
-    given = Given(gpu_containers(pod, placed.install.config), _shares(pod))
-    if not _is_limited(given, placed):
+def remarks_of(pod: Pod, placed: Placed, say: Texts) -> list[Remark]:
+    """What a user of a sound running pod may take for a fault; nothing of one whose GPUs are whole."""
+    plugins = placed.side.plugin_pods
+    if vgpus := volcano.limited_containers(pod):
+        return limit_remarks(pod, Given(vgpus, ()), None, plugins, say)
+    mig = {card.uuid for card in _registered(placed) if card.mode == "mig"}
+    shares = [one for one in _shares(pod) if one.uuid not in mig]
+    given = Given(gpu_containers(pod, placed.install.config), shares)
+    if not shares or not _is_limited(given, placed):
         return []
+    return limit_remarks(pod, given, _sharers(pod, given, placed), plugins, say)
+
+
+def _sharers(pod: Pod, given: Given, placed: Placed) -> list[Pod] | None:
+    """The other pods on its GPUs; None where they could not be read."""
     mine, pods = {one.uuid for one in given.shares}, placed.side.pods
     if isinstance(pods, Gap):
-        return remarks(pod, given, None, say)
+        return None
     others = (one for one in pods if one.metadata.uid != pod.metadata.uid and not is_finished(one))
-    return remarks(pod, given, [one for one in others if mine & {share.uuid for share in _shares(one)}], say)
+    return [one for one in others if mine & {share.uuid for share in _shares(one)}]
 
 
 def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datetime, say: Texts) -> list[Gap]:
@@ -91,15 +104,16 @@ def _is_limited(given: Given, placed: Placed) -> bool:
     """Whether the pod has less than whole GPUs: a whole one needs no limit."""
     if given.cores or not given.shares:
         return given.cores
-    node, gpus = placed.side.node, placed.install.config.gpus
-    registered = [] if isinstance(node, Gap) else read_registrations(node)
-    size = {
-        card.uuid: 0 if card.mode == "mig" else card.memory_mib
-        for one in registered
-        if isinstance(one, Registration)
-        for card in one.cards
-    }
+    gpus = placed.install.config.gpus
+    size = {card.uuid: 0 if card.mode == "mig" else card.memory_mib for card in _registered(placed)}
     if all(one.uuid in size for one in given.shares):
         return any(one.memory_mib < size[one.uuid] for one in given.shares)
     asked = {name for one in given.containers if one.resources for name in one.resources.limits or ()}
     return not asked.isdisjoint({gpus.memory, gpus.percentage})
+
+
+def _registered(placed: Placed) -> list[Card]:
+    """The node's GPUs; empty also where the node could not be read."""
+    node = placed.side.node
+    read = [] if isinstance(node, Gap) else read_registrations(node)
+    return [card for one in read if isinstance(one, Registration) for card in one.cards]

@@ -6,10 +6,9 @@ HAMi-core src/libvgpu.c, src/multiprocess].
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from bot.hami.vendors import FIRST
 from bot.kube.models import Container, EnvVar, Pod
 from bot.report import Confidence, Evidence, Finding, NextAction
 from bot.texts import Texts
@@ -22,9 +21,6 @@ _GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _MUSL = re.compile(r"(?:^|[/:._-])(?:alpine|musl)", re.IGNORECASE)
 _INNER = re.compile(r"(?:^|[/:_-])dind(?:$|[:_.-])", re.IGNORECASE)
 _SOCKETS = ("docker.sock", "containerd.sock", "crio.sock")
-_SSH = re.compile(r"(?:^|[/:_-])(?:sshd|openssh|ssh-?server)", re.IGNORECASE)
-_SSH_PORT = 22
-(_PRIORITY,) = FIRST.names.passed_over
 _SANDBOXES = re.compile(r"kata|gvisor|runsc|firecracker", re.IGNORECASE)
 
 
@@ -87,39 +83,6 @@ def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[Reason]
         yield Reason("inner", name, container.image, image)
     elif socket := _socket_of(pod, container):
         yield Reason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
-
-
-def remarks(pod: Pod, given: Given, sharers: Sequence[Pod] | None, say: Texts) -> list[NextAction]:
-    """What may look as if a limit of a sound pod did not hold. `sharers`: other pods on its GPUs, None where unknown.
-
-    The monitor switches the core limit on only while another container works on the GPU, and blocks one of priority 1
-    while one of priority 0 works there [HAMi cmd/vGPUmonitor/feedback.go; HAMi#737, HAMi#786, HAMi-core#37]. The option
-    ACTIVE_OOM_KILLER is read and never used [HAMi-core src/multiprocess; HAMi#372].
-    """
-    found: list[NextAction] = []
-    look = kubectl_pod(pod, "get", "-o", "yaml")
-    env = {one.name: one.value for container in given.containers for one in container.env or ()}
-    if given.cores and env.get("GPU_CORE_UTILIZATION_POLICY", "default").lower() == "default":
-        cores = ", ".join(str(one) for one in sorted({one.cores for one in given.shares}))
-        key = "cores" if sharers is None else "cores-shared" if sharers else "cores-alone"
-        found.append(NextAction(say(f"limit-remark.{key}", cores=cores, sharers=len(sharers or ())), look))
-    first = next((one for one in sharers or () if _priority(one.spec.containers) == "0"), None)
-    if first is not None and _priority(given.containers) != "0":
-        found.append(NextAction(say("limit-remark.priority", pod=f"{first.namespace}/{first.name}"), look))
-    if "ACTIVE_OOM_KILLER" in env:
-        found.append(NextAction(say("limit-remark.oom-killer"), look))
-    for one in given.containers:
-        if one.security_context and one.security_context.privileged:
-            found.append(NextAction(say("limit-remark.privileged", container=one.name), look))
-        if _SSH.search(one.image) or any(port.container_port == _SSH_PORT for port in one.ports or ()):
-            found.append(NextAction(say("limit-remark.ssh", container=one.name), look))
-    return found
-
-
-def _priority(containers: Sequence[Container]) -> str:
-    """As asked for: 0 goes before 1, which is what a container has that asks for none."""
-    asked = (one.resources.limits or {} for one in containers if one.resources)
-    return next((str(limits[_PRIORITY]) for limits in asked if _PRIORITY in limits), "1")
 
 
 def _turned_off(one: EnvVar, *, cores: bool) -> str:

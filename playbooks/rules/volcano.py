@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from bot.hami.install import Install
 from bot.hami.requests import DeviceConfig, asked_resources, extended_resources
-from bot.kube.models import Event, Pod
+from bot.kube.models import Container, Event, Pod
 from bot.report import Evidence, Finding, NextAction, one_line
 from bot.texts import Texts
 from playbooks import quotes
@@ -38,6 +38,12 @@ _MEANINGS = tuple(
     )
 )
 """What Volcano or its device plugin says, the most telling first; the texts are `volcano-scheduled.KEY`."""
+
+
+def limited_containers(pod: Pod) -> list[Container]:
+    """The containers of which Volcano's vGPUs are a part of a GPU: HAMi-core keeps their limits too."""
+    parts = {f"{_VGPU}{name}" for name in ("memory", "memory-percentage", "cores")}
+    return [one for one in pod.spec.containers if one.resources and not parts.isdisjoint(one.resources.limits or ())]
 
 
 def pod_group(pod: Pod) -> str:

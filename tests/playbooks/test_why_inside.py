@@ -20,7 +20,6 @@ from tests.playbooks.world import (
     plugin_pod,
     pod,
     quotes,
-    running,
 )
 
 HALF = given("gpu-1", ("GPU-0", 8000, 0))
@@ -307,60 +306,10 @@ def test_a_sidecar_s_image_does_not_matter(tmp_path: Path) -> None:
     assert codes(asked(tmp_path, placed(runs(), runs("proxy"), containers=containers))) == ["running"]
 
 
-CORES = given("gpu-1", ("GPU-0", 16384, 40))
-
-
-@pytest.mark.parametrize(
-    ("others", "told"),
-    [
-        ([], "alone on its GPU"),
-        ([running("other", "gpu-1", ("GPU-0", 100, 40))], "other pods there: 1"),
-        ([running("other", "gpu-1", ("GPU-1", 100, 40))], "alone on its GPU"),
-    ],
-)
-def test_a_core_limit_that_is_off_by_design_is_explained_to_a_pod_that_is_well(
-    tmp_path: Path, others: list[Object], told: str
-) -> None:
-    report = asked(tmp_path, with_container(CORES), *others)
-    assert codes(report) == ["running"]
-    assert told in cause(report).next_actions[0].label
-
-
-def test_a_forced_core_limit_needs_no_remark(tmp_path: Path) -> None:
-    report = asked(tmp_path, with_container(CORES, **env("GPU_CORE_UTILIZATION_POLICY", "force")))
-    assert cause(report).next_actions == ()
-
-
-def test_a_pod_behind_one_of_higher_priority_is_told_so(tmp_path: Path) -> None:
-    first = running("first", "gpu-1", ("GPU-0", 100, 0), containers=[container({"nvidia.com/priority": "0"})])
-    report = asked(tmp_path, with_container(), first)
-    assert codes(report) == ["running"]
-    assert "ml/first on the same GPU has priority 0" in cause(report).next_actions[0].label
-
-
-def test_an_option_without_effect_is_named(tmp_path: Path) -> None:
-    report = asked(tmp_path, with_container(**env("ACTIVE_OOM_KILLER", "true")))
-    assert "ACTIVE_OOM_KILLER" in cause(report).next_actions[0].label
-
-
 def test_a_hang_tells_which_hami_core_the_node_has(tmp_path: Path) -> None:
     report = asked(tmp_path, placed(), plugin(5000, "projecthami/hami:v2.8.0"), log=WAITS)
     assert "HAMi-core of HAMi 2.8.0" in cause(report).claim
     assert "projecthami/hami:v2.8.0" in quotes(report)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"image": "acme/cuda-sshd:12"},
-        {"ports": [{"containerPort": 22}]},
-        {"securityContext": {"privileged": True}},
-    ],
-)
-def test_what_lets_some_programs_past_the_limit_is_only_mentioned(tmp_path: Path, fields: Object) -> None:
-    report = asked(tmp_path, with_container(**fields))
-    assert (codes(report), report.severity) == (["running"], "info")
-    assert "container main" in cause(report).next_actions[0].label.lower()
 
 
 def test_a_crash_is_not_explained_by_a_limit_that_cannot_hold(tmp_path: Path) -> None:

@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping
 
-from tests.playbooks.world import Object, container, gpu
-from tests.threads.scene import base, inside, looping, placed
+from tests.playbooks.world import Object, container, given, gpu
+from tests.threads.scene import base, inside, looping, placed, plugin, runs
 from tests.threads.thread import Scene, Thread
 
 FULL = "[HAMI-core ERROR (pid:1 thread=140 allocator.c:114)]: cuMemoryAllocate failed res=2\n"
 
 
-def healthy_pod(limits: Object | None = None, env: Mapping[str, str] | None = None) -> Scene:
-    """A pod that runs well by all that the API shows."""
-    one = container(
-        limits or gpu(memory=1000), env=[{"name": key, "value": value} for key, value in (env or {}).items()]
-    )
-    return Scene(base(placed(containers=[one])))
+def healthy_pod(limits: Object | None = None, env: Mapping[str, str] | None = None, **fields: object) -> Scene:
+    """A pod that runs well by all that the API shows, beside a monitor that does."""
+    variables = [{"name": key, "value": value} for key, value in (env or {}).items()]
+    one = container(limits or gpu(memory=1000), env=variables, **fields)
+    share = given("gpu-1", ("GPU-gpu-1", 1000, int(one["resources"]["limits"].get("nvidia.com/gpucores", 0))))
+    monitored = plugin(runs("device-plugin"), runs("vgpu-monitor"), ready=True)
+    return Scene(base(monitored, placed(containers=[one], annotations=share)))
 
 
 INSIDE_ONLY = "only the driver and HAMi-core in the container know what is used"
@@ -36,10 +37,10 @@ THREADS = (
         "HAMi#1112",
         "an ssh session sees the whole GPU",
         "running",
-        "",
-        "not visible",
-        "a session started by sshd has another environment than the container; the API shows no processes",
-        healthy_pod(),
+        "a session over ssh does not get",
+        "named",
+        "the container's command starts sshd",
+        healthy_pod(command=["/usr/sbin/sshd", "-D"]),
     ),
     Thread(
         "HAMi#1777",
@@ -70,36 +71,36 @@ THREADS = (
         "HAMi#424",
         "20 % cores, 60 % used",
         "running",
-        "",
+        "core limit",
         "not visible",
-        INSIDE_ONLY,
+        "what the bot says is true of every pod that is alone; the thread blames calls that HAMi-core does not hook",
         healthy_pod(gpu(memory=1000, cores=20)),
     ),
     Thread(
         "HAMi#737",
         "the limit of cores is ignored",
         "running",
-        "",
-        "not visible",
-        "only the driver knows the use; a pod that is alone on its GPU has no core limit by HAMi's default",
+        "core limit",
+        "named",
+        "by the annotations of the node's pods it is alone on its GPU, and its env sets no other policy",
         healthy_pod(gpu(memory=1000, cores=30)),
     ),
     Thread(
         "HAMi#372",
         "ACTIVE_OOM_KILLER has no effect",
         "running",
-        "",
-        "not visible",
-        "HAMi-core reads the option and never acts on it",
+        "has no effect",
+        "named",
+        "the variable stands in the pod's spec; HAMi-core reads it and never acts on it",
         healthy_pod(env={"ACTIVE_OOM_KILLER": "true"}),
     ),
     Thread(
         "HAMi-core#37",
         "cores 30 %, 90 % used",
         "running",
-        "",
-        "not visible",
-        INSIDE_ONLY,
+        "core limit",
+        "named",
+        "by the annotations of the node's pods it is alone on its GPU, and its env sets no other policy",
         healthy_pod(gpu(memory=1000, cores=30)),
     ),
     Thread(

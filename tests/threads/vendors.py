@@ -2,7 +2,7 @@
 
 from tests.playbooks.status_support import CONFIG, configured
 from tests.playbooks.test_why_offered import DEVICES
-from tests.playbooks.world import Object, node, pod, refused, scheduler
+from tests.playbooks.world import Object, container, node, pod, refused, scheduler
 from tests.threads.scene import base, placed, rejected, runs, waiting
 from tests.threads.thread import Scene, Thread
 
@@ -39,6 +39,12 @@ def running_with(limits: Object) -> Scene:
 
 def vgpus(number: int, memory: int = 1000) -> Object:
     return {"volcano.sh/vgpu-number": str(number), "volcano.sh/vgpu-memory": str(memory)}
+
+
+def serving_ssh() -> Scene:
+    """A pod with a share of a GPU from Volcano, into which users log in."""
+    one = container(vgpus(1), ports=[{"containerPort": 22}])
+    return Scene(base(placed(runs(), annotations={}, containers=[one], schedulerName="volcano")))
 
 
 THREADS = (
@@ -166,10 +172,10 @@ THREADS = (
         "volcano-vgpu-device-plugin#8",
         "an ssh session sees the whole GPU",
         "running",
-        "",
-        "not visible",
-        "a session started by sshd has another environment than the container; the API shows no processes",
-        Scene(base(placed(runs(), annotations={}, limits=vgpus(1), schedulerName="volcano"))),
+        "a session over ssh does not get",
+        "named",
+        "the container has port 22",
+        serving_ssh(),
     ),
     Thread(
         "volcano-sh/volcano#3160",
@@ -184,9 +190,9 @@ THREADS = (
         "volcano-sh/volcano#3624",
         "sharing does not work",
         "volcano-scheduled",
-        "",
-        "right way",
-        "Volcano's words; that gpu-memory and vgpu-number exclude each other is not told",
+        "the two modes cannot be mixed",
+        "named",
+        "the pod asks for resources of both modes",
         volcano("1 Insufficient volcano.sh/gpu-memory", vgpus(1) | {"volcano.sh/gpu-memory": "1024"}),
     ),
     Thread(
