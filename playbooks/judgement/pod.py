@@ -26,7 +26,7 @@ from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_caus
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import fit_gaps, other_vendors
 from playbooks.rules.locks import Owners
-from playbooks.rules.nodes_at_fault import nodes_at_fault
+from playbooks.rules.nodes_at_fault import nodes_at_fault, nodes_behind
 from playbooks.rules.said import Said, what_was_said
 from playbooks.rules.stale import disagrees, ghosts_suspected
 
@@ -179,14 +179,15 @@ def _past_the_filter(
 ) -> list[Finding] | None:
     """What holds a pod that some node would take, or that the filter let through; None when there is no such node."""
     owners = around.lock_owners
+    if (lost := refusals.lost_to_kubernetes(case, said, say)) is not None:
+        return [lost]
     for told in (
-        refusals.lost_to_kubernetes(case, said, say),
         binding.locked(case, said, owners, say),
         binding.bind_refused(case, said, say),
         binding.blocked(case, said, say) if case.fitting else None,
     ):
         if told is not None:
-            return [told]
+            return [*nodes_behind(case, told, around.questioned, say), told]
     blamed = untrusted is not None and untrusted.severity != "info"
     stale = None if blamed else disagrees(case, said, around.process, around.questioned.plugin_pods, say)
     if stale is not None:
@@ -214,7 +215,7 @@ def _from_words(case: Case, said: Said, around: Surroundings, say: Texts, why: s
         disagrees(case, said, around.process, around.questioned.plugin_pods, say),
     ):
         if told is not None:
-            return [told]
+            return [*nodes_behind(case, told, around.questioned, say), told]
     causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL]
     telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
     found = [refusals.in_words(said, cause, say, sure=len(causes) == 1, why=why) for cause in telling]

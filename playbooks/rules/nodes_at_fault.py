@@ -24,3 +24,13 @@ def nodes_at_fault(case: Case, cause: Cause, questioned: Questioned, say: Texts)
     able = [one for one in sides if case.if_registered(one.name).fits is not False]
     found = [one for side in able for one in node_causes(side, questioned.sets, case.config, case.now, say)]
     return by_step(found, say)
+
+
+def nodes_behind(case: Case, told: Finding, questioned: Questioned, say: Texts) -> list[Finding]:
+    """Why nodes that HAMi chose hand out no GPUs: HAMi binds pods there for as long as it knows the registration.
+
+    Each such pod is refused after Bind and leaves its lock behind.
+    """
+    sides = [questioned.sides[name] for name in told.scope.nodes if name in questioned.sides]
+    found = [one for side in sides for one in node_causes(side, questioned.sets, case.config, case.now, say)]
+    return by_step(found, say)

@@ -23,7 +23,22 @@ from tests.playbooks.node_side_support import (
     waiting,
 )
 from tests.playbooks.status_support import daemon_set
-from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, none_of, pod, quotes, refused
+from tests.playbooks.world import (
+    LOCK,
+    Object,
+    ago,
+    ask,
+    bind_error,
+    cause,
+    cluster,
+    codes,
+    event,
+    given,
+    none_of,
+    pod,
+    quotes,
+    refused,
+)
 
 NOT_LOADED = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"
 NO_NVML = "E1121 04:58:00.000000       1 factory.go:135] Incompatible strategy detected auto"
@@ -392,3 +407,11 @@ def test_the_logs_of_at_most_three_nodes_are_read(tmp_path: Path) -> None:
     objects += [plugin(f"gpu-{one}", crashing()) for one in range(5)]
     gaps = [gap.source for gap in ask(tmp_path, cluster(*objects)).gaps]
     assert len([one for one in gaps if one.startswith("log of hami-system") and "device-plugin-gpu" in one]) == 6
+
+
+def test_a_lock_left_on_a_node_without_its_driver_is_told_after_the_driver(tmp_path: Path) -> None:
+    sick = counted(capacity=20, allocatable=0, annotations={LOCK: f"{ago(60)},ml,other"})
+    said = bind_error("node gpu-1 has been locked within 5m0s", 20)
+    waits = pod(annotations=given("gpu-1", ("GPU-gpu-1-a", 1000, 0)), said=said)
+    report = ask(tmp_path, cluster(sick, plugin(device=crashing(code=128, message=NOT_LOADED)), waits))
+    assert codes(report) == ["driver-not-loaded", "node-lock-dangling"]
