@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from msgspec import structs
+
 from bot.hami.allocations import Allocation, counted_allocations, is_finished
 from bot.hami.cards import Card
 from bot.hami.nodestate import read_registrations
@@ -14,6 +16,7 @@ from bot.report import Finding, Gap
 from bot.texts import Texts
 from playbooks.gather.placed import Placed
 from playbooks.rules import volcano
+from playbooks.rules.card_faults import reported
 from playbooks.rules.containers import Given, gpu_containers, in_trouble, statuses
 from playbooks.rules.core_library import library_of, with_library, with_paths
 from playbooks.rules.limits import limits_that_cannot_hold
@@ -34,7 +37,8 @@ def inside_faults(pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[F
     if told := own_log_faults(pod, placed.own_logs or (), now, say, cores=given.cores):
         return [_of_library(one, placed, say) for one in told]
     if any(in_trouble(one, now) for one in statuses(pod)):
-        return [_of_library(one, placed, say) for one in segfaults(pod, given, placed.side.plugin_pods, now, say)]
+        crashed = [_of_library(one, placed, say) for one in segfaults(pod, given, placed.side.plugin_pods, now, say)]
+        return crashed or _on_a_faulty_gpu(pod, given, placed, now, say)
     return limits_that_cannot_hold(pod, given, say) if _is_limited(given, placed) else []
 
 
@@ -80,6 +84,14 @@ def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datet
     if placed.own_logs is None:
         return [Gap("container log", say("gap.own-log"), say("gap.own-log-hint"))]
     return list(placed.own_log_gaps)
+
+
+def _on_a_faulty_gpu(pod: Pod, given: Given, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
+    """What another program reports of the node's GPUs, where a GPU container ends for no other known reason."""
+    names = {one.name for one in given.containers}
+    ended = any(one.name in names and in_trouble(one, now) and _ran(one) for one in statuses(pod))
+    told = reported(placed.side.node, say) if ended and not isinstance(placed.side.node, Gap) else None
+    return [structs.replace(told, confidence="suspected")] if told else []
 
 
 def _ran(status: ContainerStatus) -> bool:

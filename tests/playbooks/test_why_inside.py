@@ -317,6 +317,31 @@ def test_a_crash_is_not_explained_by_a_limit_that_cannot_hold(tmp_path: Path) ->
     assert codes(asked(tmp_path, one)) == ["image-or-start-failure"]
 
 
+def faulty() -> Object:
+    """The node's GPU as AKS reports it."""
+    one = gpu_node("gpu-1", card("GPU-0"))
+    one["status"]["conditions"].append({"type": "XIDErrors", "status": "True", "message": "Xid 79 on GPU 0"})
+    return one
+
+
+def test_a_crash_that_nothing_else_explains_may_come_from_the_faulty_gpu_of_its_node(tmp_path: Path) -> None:
+    report = ask(tmp_path, [faulty(), plugin(9000), placed(looping(1))])
+    found = cause(report)
+    assert (codes(report), found.confidence) == (["card-fault", "image-or-start-failure"], "suspected")
+    assert "Xid 79 on GPU 0" in quotes(report)
+
+
+@pytest.mark.parametrize("end", [{"reason": "OOMKilled"}, {"reason": "StartError", "message": "exec: no such file"}])
+def test_an_end_that_tells_its_own_cause_is_not_put_down_to_a_faulty_gpu(tmp_path: Path, end: Object) -> None:
+    one = looping(137)
+    one["lastState"]["terminated"] |= end
+    assert codes(ask(tmp_path, [faulty(), plugin(9000), placed(one)])) == ["image-or-start-failure"]
+
+
+def test_a_pod_that_runs_on_a_node_with_a_faulty_gpu_is_running(tmp_path: Path) -> None:
+    assert codes(ask(tmp_path, [faulty(), plugin(9000), placed()])) == ["running"]
+
+
 def test_without_the_node_a_limit_that_was_asked_for_still_counts(tmp_path: Path) -> None:
     one = with_container(**env("CUDA_DISABLE_CONTROL", "true"))
     assert codes(ask(tmp_path, cluster(one), missing=["nodes"])) == ["limit-not-enforced"]
