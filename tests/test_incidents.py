@@ -1,8 +1,12 @@
 """The recorded incidents: what has to change comes first, and nothing is said that would mislead."""
 
+from pathlib import Path
+
 import pytest
 
-from tests.cases_support import text_in
+from bot.errors import SourceError
+from bot.kube.recording import RecordedCluster
+from tests.cases_support import text_in, write_recording
 from tests.incidents_support import Incident, incidents, recorded_files
 
 NOT_YET = set[str]()
@@ -24,6 +28,26 @@ def test_the_cause_comes_first_and_nothing_misleads(incident: Incident) -> None:
     misleading = [one.code for at, one in enumerate(findings) if at == 0 or one.severity != "info"]
     assert findings[0].code in incident.first
     assert set(misleading).isdisjoint(incident.wrong)
+
+
+TELLS_ALL = {("HAMi-1346", "main.log"), ("f1-ghost-after-annotations-stripped", "pods.json")}
+"""Inputs without which nothing else tells the cause: the container's own log; the pods, whose words of HAMi remain."""
+
+
+@pytest.mark.sampled(2)
+@each_incident()
+def test_without_one_input_the_answer_is_weaker_but_not_wrong(incident: Incident, tmp_path: Path) -> None:
+    whole = incident.ask()
+    for missing in sorted({name.rpartition("/")[2] for name in recorded_files(incident.name)} - {"meta.json"}):
+        left = {name: data for name, data in recorded_files(incident.name).items() if not name.endswith("/" + missing)}
+        try:
+            report = incident.ask(RecordedCluster.open(write_recording(left, tmp_path / f"{missing}.tar.gz")))
+        except SourceError:
+            continue
+        told = [one.code for at, one in enumerate(report.findings) if at == 0 or one.severity != "info"]
+        if (incident.name, missing) not in TELLS_ALL:
+            assert set(told).isdisjoint(incident.wrong), missing
+        assert told[0] in incident.first or set(report.gaps) - set(whole.gaps), missing
 
 
 @each_incident()
