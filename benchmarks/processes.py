@@ -81,8 +81,10 @@ def measure_runs(command: Sequence[str], runs: int) -> Runs:
     """What so many runs took. A first one, not counted, warms caches."""
     measure(command)
     used = [measure(command) for _ in range(runs)]
-    wall_s = [one.wall_s for one in used]
-    return Runs(min(wall_s), median(wall_s), median(one.cpu_s for one in used), max(one.peak_mb for one in used))
+    wall_s = [usage.wall_s for usage in used]
+    return Runs(
+        min(wall_s), median(wall_s), median(usage.cpu_s for usage in used), max(usage.peak_mb for usage in used)
+    )
 
 
 def heard(process: subprocess.Popen[str]) -> str:

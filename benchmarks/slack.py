@@ -25,9 +25,9 @@ def rows() -> list[Row]:
 async def _acks(mode: Mode) -> Row:
     async with a_bot(mode) as bot:
         runs = [await bot.commands(COMMANDS, IN_FLIGHT) for _ in range(RUNS)]
-    p50s, p99s = zip(*(_p50_p99(one) for one in runs), strict=True)
-    every = all(one.answered == one.sent == len(one.latencies_ms) for one in runs)
-    answered = f"{sum(one.answered for one in runs):,} of {sum(one.sent for one in runs):,} answered"
+    p50s, p99s = zip(*(_p50_p99(run) for run in runs), strict=True)
+    every = all(run.answered == run.sent == len(run.latencies_ms) for run in runs)
+    answered = f"{sum(run.answered for run in runs):,} of {sum(run.sent for run in runs):,} answered"
     longest = max((one for run in runs for one in run.latencies_ms), default=float("inf"))
     ours = (
         f"p50 {median(p50s):.0f} ms, p99 {median(p99s):.0f} ms (p99 of each run: {_each(p99s)}), max {longest:.0f} ms, "

@@ -59,7 +59,7 @@ async def _questions(cache: WatchCache, verb: str, count: int) -> dict[str, floa
 
 async def _idle(cache: WatchCache, for_s: float) -> dict[str, float]:
     """Only follow, for so long."""
-    nodes = next(one for wanted, one in cache.followed.items() if wanted.kind.plural == "nodes")
+    nodes = next(follower for wanted, follower in cache.followed.items() if wanted.kind.plural == "nodes")
     version, cpu_s, started = nodes.mirror.version, time.process_time(), time.perf_counter()
     await asyncio.sleep(for_s)
     wall_s = time.perf_counter() - started
@@ -77,7 +77,7 @@ def _rss_mb() -> float:
 def _peak_mb() -> float:
     """The most that it ever held. Linux only, as the other."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(one for one in lines if one.startswith("VmHWM")).split()[1]) * 1024 / 1e6
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
 
 
 if __name__ == "__main__":

@@ -91,11 +91,13 @@ class Clients:
 
     def weigh(self) -> None:
         """Something was received: whether it is too much together."""
-        while sum(one.held for one in self._all.values() if one.is_waited_for) > self.terms.most_bytes:
+        while sum(client.held for client in self._all.values() if client.is_waited_for) > self.terms.most_bytes:
             self._make_room()
 
     def _make_room(self, address: str = "") -> None:
-        waited_for = (one for one in self._all.values() if one.is_waited_for and address in {"", one.address})
+        waited_for = (
+            client for client in self._all.values() if client.is_waited_for and address in {"", client.address}
+        )
         if longest := next(waited_for, None):
             longest.end()
 

@@ -65,7 +65,7 @@ async def run_audit(asked: AuditAsked) -> tuple[str, int]:
             return await _verify(audit, asked.output)
         entries = (await audit.read(asked.limit))[::-1]
     if asked.output == "json":
-        return _json({"entries": [one._asdict() for one in entries]}), 0
+        return _json({"entries": [entry._asdict() for entry in entries]}), 0
     return "\n".join(_lines(entries)) or "the audit log is empty", 0
 
 
@@ -84,7 +84,7 @@ async def _verify(audit: "Audit", output: str) -> tuple[str, int]:
 
 
 def _lines(entries: "list[Entry]") -> list[str]:
-    rows = [[visible(_cell(one, name)) for name in _COLUMNS] for one in entries]
+    rows = [[visible(_cell(entry, name)) for name in _COLUMNS] for entry in entries]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

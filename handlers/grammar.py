@@ -66,7 +66,7 @@ class Grammar(click.Group):
     def playbook(self, verb: str) -> click.Command:
         """The verb of a playbook, with the surface's own options."""
         playbook = find(verb)
-        own = [one.name for one in playbook.parameters if one.name]
+        own = [parameter.name for parameter in playbook.parameters if parameter.name]
 
         def ask(**values: Any) -> Asked:
             request = playbook.request(**{name: values.pop(name) for name in own})

@@ -103,7 +103,7 @@ async def _opened(deps: Deps, user: str) -> list[str]:
         for cluster in deps.clusters or ("",)
         for one in await deps.store.changes(cluster).opened()
     ]
-    changes.sort(key=lambda one: one[1].by != user)
+    changes.sort(key=lambda change: change[1].by != user)
     return [
         say(
             "desk.home-change",

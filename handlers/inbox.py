@@ -269,7 +269,7 @@ class Inbox:
         cluster = await usual_cluster(self.deps, question)
         async with self.reading(cluster) as sources:
             named = await pods_named_in(sources.cluster, plain_text(text))
-        return [f"{verb} {one.namespace}/{one.name}" for one in named]
+        return [f"{verb} {subject.namespace}/{subject.name}" for subject in named]
 
     async def _named_above(self, question: Question, words: list[str]) -> list[str]:
         """For a question that lacks its pod, in a thread: those about the pods that its first message names."""
@@ -296,8 +296,8 @@ class Inbox:
         """The words in the language that was asked for, where the question cannot be read as a whole."""
         words = _words_of(question)
         given = [two for one, two in pairwise([*words, ""]) if one == "--lang"]
-        given += [one.removeprefix("--lang=") for one in words if one.startswith("--lang=")]
-        return self.deps.texts(next((one for one in LANGUAGES if one in given), None))
+        given += [word.removeprefix("--lang=") for word in words if word.startswith("--lang=")]
+        return self.deps.texts(next((language for language in LANGUAGES if language in given), None))
 
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""

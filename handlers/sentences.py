@@ -44,7 +44,7 @@ _IS_OPTION = re.compile("--?[a-z]")
 
 def wants_pod(verb: str) -> bool:
     """Whether the verb's question is about one pod."""
-    return verb in load() and any(one.name == "pod" for one in find(verb).parameters)
+    return verb in load() and any(parameter.name == "pod" for parameter in find(verb).parameters)
 
 
 def is_complete(words: Sequence[str]) -> bool:
@@ -61,7 +61,7 @@ def from_verb(words: list[str]) -> list[str]:
 
     Backticks around them are dropped too, as none of those verbs takes free text.
     """
-    bare = [one.strip(_AROUND).lower() for one in words]
+    bare = [word.strip(_AROUND).lower() for word in words]
     if bare and bare[0] in build_grammar().commands:
         return words
     if bare and bare[0] in load():
@@ -70,12 +70,12 @@ def from_verb(words: list[str]) -> list[str]:
         start = bare.index(_WHY)
     else:
         return _from_chinese(words)
-    return [bare[start], *(one.strip("`") if one.startswith("`") else one for one in words[start + 1 :])]
+    return [bare[start], *(word.strip("`") if word.startswith("`") else word for word in words[start + 1 :])]
 
 
 def _from_chinese(words: list[str]) -> list[str]:
     """The English words of a Chinese question; any other words as they are."""
-    first = next((number for number, one in enumerate(words) if _IS_OPTION.match(one)), len(words))
+    first = next((number for number, word in enumerate(words) if _IS_OPTION.match(word)), len(words))
     sentence, options = " ".join(words[:first]), words[first:]
     if _HELP_IN_CHINESE.fullmatch(sentence.strip(_AROUND)):
         return ["help"]
@@ -94,8 +94,8 @@ def plain_question(words: list[str]) -> list[str]:
     """
     if not words or not wants_pod(words[0]) or is_complete(words):
         return words
-    first = next((number for number, one in enumerate(words) if one.startswith("-")), len(words))
-    said, options = [one.strip(_AROUND) for one in words[1:first]], words[first:]
+    first = next((number for number, word in enumerate(words) if word.startswith("-")), len(words))
+    said, options = [word.strip(_AROUND) for word in words[1:first]], words[first:]
     for before, name in pairwise(said):
         if before.lower() in _NAMESPACE and name.lower() not in _FILLER:
             options = [*options, "-n", name]

@@ -80,7 +80,7 @@ def _global_options() -> list[click.Parameter]:
 
 
 def _options_but(*names: str) -> list[click.Parameter]:
-    return [one for one in _global_options() if one.name not in names]
+    return [option for option in _global_options() if option.name not in names]
 
 
 def build_grammar() -> Grammar:
@@ -210,7 +210,7 @@ def main(processes: Processes, words: Sequence[str]) -> int:
 def _told(error: BotError, words: Sequence[str]) -> str:
     """In the language that the words name: they may be what is wrong, so that nobody has read them yet."""
     given = [*words, *map("=".join, pairwise(words))]
-    asked: list[Language] = [one for one in LANGUAGES if f"--lang={one}" in given]
+    asked: list[Language] = [language for language in LANGUAGES if f"--lang={language}" in given]
     if not asked or error.text is None:
         return str(error)
     return "\n".join(filter(None, in_words(error, Texts(asked[0]))))

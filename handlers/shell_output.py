@@ -62,7 +62,9 @@ def of_recording(report: Report, say: Texts) -> Report:
 
     return replace(
         report,
-        findings=tuple(replace(one, next_actions=tuple(map(told, one.next_actions))) for one in report.findings),
+        findings=tuple(
+            replace(finding, next_actions=tuple(map(told, finding.next_actions))) for finding in report.findings
+        ),
     )
 
 

@@ -51,7 +51,7 @@ def watched(settings: Settings, scopes: Iterable[str]) -> Watched:
     """What the settings name. User groups get no direct messages."""
     oncall, access = settings.oncall, settings.access
     rota = [one for one in (oncall.rota if oncall else ()) if one.startswith(("U", "W"))]
-    people = rota or [one for one in access.operators if one.startswith(("U", "W"))]
+    people = rota or [operator for operator in access.operators if operator.startswith(("U", "W"))]
     minutes = oncall.watchdog_minutes if oncall else 0
     return Watched(channels_of(settings), tuple(people[:_MOST_PEOPLE]), minutes * 60.0, "channels:join" in scopes)
 
@@ -60,8 +60,8 @@ def hearing(take: Take, marks: MarkRows) -> Take:
     """Takes alerts; Watchdog is a sign of life and no incident."""
 
     async def taken(alerts: list[Alert]) -> None:
-        others = [one for one in alerts if one.name != WATCHDOG]
-        if any(one.name == WATCHDOG and one.status == "firing" for one in alerts):
+        others = [alert for alert in alerts if alert.name != WATCHDOG]
+        if any(alert.name == WATCHDOG and alert.status == "firing" for alert in alerts):
             await marks.set(_HEARD)
         if others or not alerts:
             await take(others)
@@ -94,11 +94,11 @@ class Lookout:
 
     def why_not_ready(self) -> str:
         """Why nothing should be sent to this process, a line each; empty when it is ready."""
-        return "\n".join(one.told(_ENGLISH) for one in self.troubles() if one.is_unready)
+        return "\n".join(trouble.told(_ENGLISH) for trouble in self.troubles() if trouble.is_unready)
 
     def notes(self) -> str:
         """What else is wrong, a line each."""
-        return "".join(f"{one.told(_ENGLISH)}\n" for one in self.troubles() if not one.is_unready)
+        return "".join(f"{trouble.told(_ENGLISH)}\n" for trouble in self.troubles() if not trouble.is_unready)
 
     @asynccontextmanager
     async def looking(self, clock: Clock) -> AsyncGenerator[None]:
@@ -124,9 +124,9 @@ class Lookout:
         await self._ask_store()
         await self._ask_slack()
         found = self.troubles()
-        await self._tell_of_store(next((one for one in found if one.kind == "store"), None))
+        await self._tell_of_store(next((trouble for trouble in found if trouble.kind == "store"), None))
         if not self._seen.store:
-            await self._tell([one for one in found if one.kind in {"channel", "outbox", "watchdog"}])
+            await self._tell([trouble for trouble in found if trouble.kind in {"channel", "outbox", "watchdog"}])
 
     # ------------------------------------------------------------------------------------------------------ asking
 
@@ -140,7 +140,7 @@ class Lookout:
             self._seen = self._seen._replace(store=error.message)
             return
         channel, queued_at = oldest or ("", now)
-        last = max([self._began, *(one.at for one in heard)])
+        last = max([self._began, *(mark.at for mark in heard)])
         self._seen = self._seen._replace(store="", oldest_s=now - queued_at, oldest_for=channel, unheard_s=now - last)
 
     async def _ask_slack(self) -> None:
@@ -164,10 +164,10 @@ class Lookout:
     async def _channels(self) -> tuple[str, ...]:
         """Those of the settings, and of digests."""
         try:
-            digests = [one.channel for one in await self._deps.store.digests.wanted()]
+            digests = [digest.channel for digest in await self._deps.store.digests.wanted()]
         except StoreError:
             digests = []
-        rooms = [one for one in digests if one.startswith(("C", "G"))]
+        rooms = [digest for digest in digests if digest.startswith(("C", "G"))]
         return tuple(dict.fromkeys((*self._watched.channels, *rooms)))
 
     async def _why_closed(self, channel: str) -> str:
@@ -195,7 +195,7 @@ class Lookout:
     def _places(self, trouble: Trouble) -> tuple[str, ...]:
         """Where it is told: the first channel that is open and not what it is about, else every one of the people."""
         shut = {*self._seen.closed, trouble.channel}
-        rooms = [one for one in self._watched.channels if one not in shut]
+        rooms = [channel for channel in self._watched.channels if channel not in shut]
         return tuple(rooms[:1]) or self._watched.people
 
     async def _tell_of_store(self, trouble: Trouble | None) -> None:

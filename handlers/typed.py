@@ -109,7 +109,7 @@ def _verb_at(words: list[str]) -> int:
 def _free_text_follows(words: list[str]) -> bool:
     """Whether a reason or a note begins behind the words."""
     at = _verb_at(words)
-    match [one.lower() for one in words[at : at + 3]]:
+    match [word.lower() for word in words[at : at + 3]]:
         case [verb, _, *_] if verb in KINDS:
             return words[-1].lower() == "because"
         case ["note" | "close"] | ["triage", "note" | "close"]:

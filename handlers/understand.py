@@ -101,10 +101,10 @@ def build_grammar() -> Grammar:
 def _fit_command() -> click.Command:
     """The verb of the shell without the files, which would be the bot's own."""
     fit = find("fit")
-    parameters = [one for one in fit.parameters if not isinstance(one.type, ManifestFile)]
+    parameters = [parameter for parameter in fit.parameters if not isinstance(parameter.type, ManifestFile)]
 
     def ask(cards: Sequence[str], namespace: str, **values: Any) -> Asked | ManifestWanted:
-        own = {one.name: values.pop(one.name) for one in parameters if one.name in values}
+        own = {parameter.name: values.pop(parameter.name) for parameter in parameters if parameter.name in values}
         if not cards and not any(value not in (None, "") for value in own.values()):
             return ManifestWanted(namespace, values)
         return Asked(fit, fit.request(cards=cards, namespace=namespace, **own), values)

@@ -136,7 +136,7 @@ def entry_of(text: str, uuid: str) -> str:
         entries = (bytes(one).decode() for one in msgspec.json.decode(text.encode(), type=list[msgspec.Raw]))
     else:
         entries = (f"{one}:" for one in text.split(":"))
-    return next((one for one in entries if uuid in one), uuid)
+    return next((entry for entry in entries if uuid in entry), uuid)
 
 
 def of_node(node: Node, quote: str, path: str) -> Evidence:

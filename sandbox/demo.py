@@ -49,7 +49,7 @@ THINGS_TO_TRY = (
 INCIDENTS = Room(
     "C0GPUINC01",
     "gpu-incidents",
-    tuple(one.id for one in Seed().users),
+    tuple(user.id for user in Seed().users),
     "What hami-bot finds, and alerts: a thread each",
 )
 ALERT_TOKEN = "demo"  # noqa: S105  # it guards nothing: it is printed

@@ -73,7 +73,7 @@ def wrong(place: Place, store: Contents, before: dict[str, Any]) -> list[str]:
     everything = seen.everything(place.slack)
     keys = Counter(key for one in everything if (key := seen.key_of(one)))
     found += [f"the message {key} is there {count} times" for key, count in keys.items() if count > 1]
-    found += [f"incident {one} has no head" for one in store.incidents if keys[f"triage:{one}"] == 0]
+    found += [f"incident {incident} has no head" for incident in store.incidents if keys[f"triage:{incident}"] == 0]
     found += [f"a message says: {text[:200]}" for text in map(seen.text_of, everything) if "a fault of the bot" in text]
     found += [f"a message says: {text[:200]}" for text in map(seen.text_of, everything) if "a bug:" in text]
     found += [f"Slack was asked for {method}, which it does not have" for method in place.slack.unknown_methods]
@@ -85,7 +85,7 @@ def wrong(place: Place, store: Contents, before: dict[str, Any]) -> list[str]:
 def _in_log(place: Place) -> list[str]:
     lines = place.log.read_text(errors="replace").splitlines()
     starts = [number for number, line in enumerate(lines) if line.startswith("Traceback")]
-    ends = [next((one for one in lines[at + 1 :] if one and not one[0].isspace()), "") for at in starts]
+    ends = [next((line for line in lines[at + 1 :] if line and not line[0].isspace()), "") for at in starts]
     return [
         f"line {at + 1} of the bot's log begins a traceback: {end[:200]}" for at, end in zip(starts, ends, strict=True)
     ]
@@ -123,7 +123,7 @@ def _moments(deed: Deed, slack: SlackServer, store: Contents) -> list[float]:
     lines = store.audit.get(deed.who, [])
     match deed.kind:
         case "note" | "ack" | "take" | "mute" | "handover":
-            return [one.at for one in store.events.get(deed.who, []) if one.turn in _TURNS[deed.kind]]
+            return [event.at for event in store.events.get(deed.who, []) if event.turn in _TURNS[deed.kind]]
         case "digest":
             made = [at for action, outcome, at in lines if (action, outcome) == ("digest-add", "done")]
             return (made or [0.0])[:1] * store.digests[deed.who]

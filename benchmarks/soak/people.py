@@ -182,7 +182,7 @@ class People:
 
     async def _form(self, who: str, wanted: str = "blocks") -> seen.Message | None:
         """The form that was opened for them, once it has that; None if none comes."""
-        return await self._seen(lambda: next((one for one in self._slack.views(who) if one.get(wanted)), None))
+        return await self._seen(lambda: next((view for view in self._slack.views(who) if view.get(wanted)), None))
 
     async def _seen(self, look: Callable[[], seen.Message | None]) -> seen.Message | None:
         try:

@@ -99,9 +99,9 @@ def seed_of(people: int) -> Seed:
     """The workspace, with so many people more."""
     usual = Seed()
     new = tuple(Person(person(one), f"soak{one:06}", f"Soak {one}") for one in range(people))
-    everybody = tuple(one.id for one in (*usual.users, *new))
-    names = {INCIDENTS: "gpu-incidents"} | {one: f"digests-{number}" for number, one in enumerate(DIGESTS)}
-    rooms = tuple(replace(one, members=everybody) for one in usual.channels if one.with_app)
+    everybody = tuple(user.id for user in (*usual.users, *new))
+    names = {INCIDENTS: "gpu-incidents"} | {digest: f"digests-{number}" for number, digest in enumerate(DIGESTS)}
+    rooms = tuple(replace(channel, members=everybody) for channel in usual.channels if channel.with_app)
     added = tuple(Room(one, name, everybody) for one, name in names.items())
     return replace(usual, users=(*usual.users, *new), channels=(*rooms, *added), messages=())
 

@@ -24,7 +24,7 @@ def told(slack: SlackServer, who: str) -> list[Message]:
     channels = slack.workspace.channels
     found = [one for room in ROOMS for one in channels[room].ephemerals.get(who, {}).values()]
     direct = channels[f"D{who[1:]}"]
-    return found + [one for one in direct.messages.values() if one.get("bot_id")]
+    return found + [message for message in direct.messages.values() if message.get("bot_id")]
 
 
 def key_of(message: Message) -> str:
@@ -49,4 +49,4 @@ def everything(slack: SlackServer) -> list[Message]:
 
 
 def _public(slack: SlackServer, channel: str) -> list[Message]:
-    return [one for one in slack.workspace.channels[channel].messages.values() if one.get("bot_id")]
+    return [message for message in slack.workspace.channels[channel].messages.values() if message.get("bot_id")]

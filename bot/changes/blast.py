@@ -25,7 +25,7 @@ def blast_radius(deployment: Object, plan: Plan, around: Around, say: Texts) -> 
     """The worst first."""
     tell = _Teller(say)
     if plan.record.means == "debug-flags":
-        pods = ", ".join(one.name for one in around.pods or ()) or str(deployment["metadata"].get("name", ""))
+        pods = ", ".join(pod.name for pod in around.pods or ()) or str(deployment["metadata"].get("name", ""))
         tell("no-restart", "info", pods=pods, old=plan.record.old or "0")
     else:
         _restart(deployment, around, tell)
@@ -34,7 +34,7 @@ def blast_radius(deployment: Object, plan: Plan, around: Around, say: Texts) -> 
         _owner(deployment, tell)
     plan.record.kind.brings(Setting(deployment, plan.record.container, plan.record.new), around, tell)
     order: tuple[Severity, ...] = ("critical", "warning", "info")
-    return tuple(sorted(tell.impacts, key=lambda one: order.index(one.severity)))
+    return tuple(sorted(tell.impacts, key=lambda impact: order.index(impact.severity)))
 
 
 def needs_nodes(deployment: Object) -> bool:
@@ -61,7 +61,7 @@ def _restart(deployment: Object, around: Around, tell: Tell) -> None:
     if around.pods is None:
         tell("pods-restart-unseen", "warning", name=name, count=replicas)
     elif around.pods:
-        tell("pods-restart", "warning", count=len(around.pods), pods=", ".join(one.name for one in around.pods))
+        tell("pods-restart", "warning", count=len(around.pods), pods=", ".join(pod.name for pod in around.pods))
     else:
         tell("pods-none", "info", name=name)
     if _recreates(deployment):
@@ -96,10 +96,10 @@ def _anti_affinity(deployment: Object, around: Around, tell: Tell) -> None:
     if around.nodes is None or around.pods is None:
         tell("rollout-may-wait", "warning")
         return
-    taken = {one.spec.node_name for one in around.pods}
+    taken = {pod.spec.node_name for pod in around.pods}
     template = msgspec.convert(part_of(deployment["spec"], "template"), PodTemplate, strict=False)
     obstacle = NodeFilter(Pod(metadata=template.metadata, spec=template.spec)).obstacle
-    free = [one.name for one in around.nodes if one.name not in taken and obstacle(one) is None]
+    free = [node.name for node in around.nodes if node.name not in taken and obstacle(node) is None]
     if not free:
         tell("rollout-deadlock", "critical", nodes=len(around.nodes))
 
@@ -111,17 +111,19 @@ def _keeps_apart(deployment: Object) -> Sequence[Object]:
     labels = cast(dict[str, str], part_of(part_of(template, "metadata"), "labels"))
     terms = cast(list[Object], anti.get("requiredDuringSchedulingIgnoredDuringExecution") or [])
     return [
-        one for one in terms if one.get("topologyKey") == HOSTNAME and _matches(part_of(one, "labelSelector"), labels)
+        term
+        for term in terms
+        if term.get("topologyKey") == HOSTNAME and _matches(part_of(term, "labelSelector"), labels)
     ]
 
 
 def _matches(selector: Object, labels: dict[str, str]) -> bool:
     """A label selector as objects write it; one that is not there selects nothing."""
     parts = [f"{key}={value}" for key, value in part_of(selector, "matchLabels").items()]
-    for one in cast(list[Object], selector.get("matchExpressions") or []):
-        key, values = str(one.get("key", "")), ",".join(map(str, one.get("values") or ()))
+    for match_expression in cast(list[Object], selector.get("matchExpressions") or []):
+        key, values = str(match_expression.get("key", "")), ",".join(map(str, match_expression.get("values") or ()))
         forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
-        parts.append(forms.get(str(one.get("operator")), f"!{key}"))
+        parts.append(forms.get(str(match_expression.get("operator")), f"!{key}"))
     try:
         return bool(selector) and label_matcher(",".join(parts))(labels)
     except ValueError:
@@ -135,7 +137,7 @@ def _webhook(around: Around, tell: Tell) -> None:
     if around.webhooks is None:
         tell("webhook-unseen", "warning")
         return
-    policies = {one.failure_policy or "Fail" for one in around.webhooks}
+    policies = {webhook.failure_policy or "Fail" for webhook in around.webhooks}
     if "Fail" in policies:
         tell("webhook-refuses", "warning")
     if "Ignore" in policies:

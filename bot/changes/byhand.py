@@ -22,21 +22,26 @@ def by_hand(deployment: Object | None, record: Record) -> str:
         restart = shlex.join([*at, "rollout", "restart", "deployment", name])
         return f"{restart} && {shlex.join([*at, 'annotate', 'deployment', name, f'{KEY}-'])}"
     spot = find_spot(deployment, record.container) if deployment else None
-    found = [one for one in sets_of(spot, record.kind.flag) if one.value == record.new] if spot else []
+    found = (
+        [daemon_set for daemon_set in sets_of(spot, record.kind.flag) if daemon_set.value == record.new] if spot else []
+    )
     if spot is None or not found:
         return shlex.join([*at, "edit", "deployment", name])
-    back = [each for one in reversed(found) for each in _set_back(record, spot, one)]
+    back = [each for daemon_set in reversed(found) for each in _set_back(record, spot, daemon_set)]
     name_at = f"{spot.path(record.field).rpartition('/')[0]}/name"
     patch = [{"op": "test", "path": name_at, "value": spot.container}, *back, {"op": "remove", "path": KEY_PATH}]
     text = json.dumps(patch, separators=(",", ":"))
     return shlex.join([*at, "patch", "deployment", name, "--type=json", "-p", text])
 
 
-def _set_back(record: Record, spot: Spot, one: Set) -> list[dict[str, Any]]:
+def _set_back(record: Record, spot: Spot, daemon_set: Set) -> list[dict[str, Any]]:
     """Guarded by what stands there; from behind, as a removal moves what follows."""
-    words, path = spot.words(one.field), spot.path(one.field)
-    places = range(one.at, first_word(one) - 1, -1)
+    words, path = spot.words(daemon_set.field), spot.path(daemon_set.field)
+    places = range(daemon_set.at, first_word(daemon_set) - 1, -1)
     tests = [{"op": "test", "path": f"{path}/{at}", "value": words[at]} for at in places]
     if was_set(record, spot):
-        return [*tests, {"op": "replace", "path": f"{path}/{one.at}", "value": f"{one.spelling}{record.old}"}]
+        return [
+            *tests,
+            {"op": "replace", "path": f"{path}/{daemon_set.at}", "value": f"{daemon_set.spelling}{record.old}"},
+        ]
     return [*tests, *({"op": "remove", "path": f"{path}/{at}"} for at in places)]

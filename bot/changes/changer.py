@@ -167,8 +167,12 @@ class Changer:
 
 def _differs(again: Plan, confirmed: Plan) -> bool:
     """Whether what would be written is not what was confirmed."""
-    one, other = again.record, confirmed.record
-    return (again.uid, one.words_before, one.words_after) != (confirmed.uid, other.words_before, other.words_after)
+    record, other = again.record, confirmed.record
+    return (again.uid, record.words_before, record.words_after) != (
+        confirmed.uid,
+        other.words_before,
+        other.words_after,
+    )
 
 
 def _changed_meanwhile(again: Plan | Enough | Refusal) -> ChangeFailed:

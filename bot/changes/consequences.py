@@ -68,10 +68,10 @@ def exposure(setting: Setting, around: Around, tell: Tell) -> None:
     leading = {**part_of(part_of(template, "metadata"), "labels"), ROLE_LABEL: "leader"}.items()
     ports = _own_ports(setting.deployment)
     outside = [
-        f"{one.spec.type} {one.namespace}/{one.name} ({port.node_port or port.port})"
-        for one in around.services
-        if one.spec.type in _OUTSIDE and one.spec.selector and one.spec.selector.items() <= leading
-        for port in one.spec.ports or ()
+        f"{service.spec.type} {service.namespace}/{service.name} ({port.node_port or port.port})"
+        for service in around.services
+        if service.spec.type in _OUTSIDE and service.spec.selector and service.spec.selector.items() <= leading
+        for port in service.spec.ports or ()
         if str(port.target_port or port.port) in ports
     ]
     if outside:
@@ -82,10 +82,12 @@ def exposure(setting: Setting, around: Around, tell: Tell) -> None:
 
 def _own_ports(deployment: Object) -> set[str]:
     """The extender's port, by its number and by its name."""
-    for one in containers(deployment):
-        if one.get("name") == EXTENDER_CONTAINER:
-            number = read_flags([*(one.get("command") or ()), *(one.get("args") or ())]).get("http_bind", "")
+    for container in containers(deployment):
+        if container.get("name") == EXTENDER_CONTAINER:
+            number = read_flags([*(container.get("command") or ()), *(container.get("args") or ())]).get(
+                "http_bind", ""
+            )
             number = number.rpartition(":")[2]
-            named = [port for port in one.get("ports") or () if str(port.get("containerPort")) == number]
+            named = [port for port in container.get("ports") or () if str(port.get("containerPort")) == number]
             return {number, *(str(port.get("name")) for port in named)}
     return set()

@@ -113,9 +113,9 @@ def sets_of(spot: Spot, flag: Flag) -> list[Set]:
                 taken = False
             elif word == "--":
                 return found
-            elif one := _read(words, at, flag):
-                found.append(one._replace(field=field))
-                taken = one.at > at
+            elif daemon_set := _read(words, at, flag):
+                found.append(daemon_set._replace(field=field))
+                taken = daemon_set.at > at
     return found
 
 

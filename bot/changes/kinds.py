@@ -158,9 +158,9 @@ PROFILING = Kind(
     brings=exposure,
 )
 
-KINDS = {one.verb: one for one in (VERBOSITY, PROFILING)}
+KINDS = {kind.verb: kind for kind in (VERBOSITY, PROFILING)}
 """By the verb that people type."""
-_OF_FLAG = {one.name: one for one in KINDS.values()}
+_OF_FLAG = {kind.name: kind for kind in KINDS.values()}
 
 
 def kind_of(verb: str) -> Kind:

@@ -35,12 +35,16 @@ def stand_of(record: Record, spot: Spot) -> Stand:
     before = _sets(record, spot, record.words_before)
     made = _sets(record, spot, record.words_after)
     left = _sets(record, spot, now)
-    with_ours = [one for one in left if one.value == record.new]
-    if with_ours and len(with_ours) == sum(one.value == record.new for one in made):
+    with_ours = [daemon_set for daemon_set in left if daemon_set.value == record.new]
+    if with_ours and len(with_ours) == sum(daemon_set.value == record.new for daemon_set in made):
         return Ours(_without(now, with_ours[-1], record, appended=len(made) > len(before)))
-    if with_ours or any(one.value == record.new for one in sets_of(spot, record.kind.flag)):
+    if with_ours or any(daemon_set.value == record.new for daemon_set in sets_of(spot, record.kind.flag)):
         return "unclear"
-    return "back" if [one.value for one in left[-1:]] == [one.value for one in before[-1:]] else "theirs"
+    return (
+        "back"
+        if [daemon_set.value for daemon_set in left[-1:]] == [daemon_set.value for daemon_set in before[-1:]]
+        else "theirs"
+    )
 
 
 def is_back(record: Record, spot: Spot) -> bool:
@@ -54,18 +58,18 @@ def was_set(record: Record, spot: Spot) -> bool:
     return len(_sets(record, spot, record.words_before)) == len(_sets(record, spot, record.words_after))
 
 
-def first_word(one: Set) -> int:
+def first_word(daemon_set: Set) -> int:
     """The index of the setting's first word: of `-v 4` that is the flag, else the only word."""
-    return one.at if one.spelling else one.at - 1
+    return daemon_set.at if daemon_set.spelling else daemon_set.at - 1
 
 
 def _sets(record: Record, spot: Spot, words: tuple[str, ...]) -> list[Set]:
     """The settings of the flag in the list that was changed, if it held these words."""
     found = sets_of(with_words(spot, record.field, words), record.kind.flag)
-    return [one for one in found if one.field == record.field]
+    return [daemon_set for daemon_set in found if daemon_set.field == record.field]
 
 
-def _without(words: tuple[str, ...], one: Set, record: Record, *, appended: bool) -> tuple[str, ...]:
+def _without(words: tuple[str, ...], daemon_set: Set, record: Record, *, appended: bool) -> tuple[str, ...]:
     """In the spelling that stands there now, which is that of before unless somebody changed it."""
-    old = () if appended else (*words[first_word(one) : one.at], f"{one.spelling}{record.old}")
-    return (*words[: first_word(one)], *old, *words[one.at + 1 :])
+    old = () if appended else (*words[first_word(daemon_set) : daemon_set.at], f"{daemon_set.spelling}{record.old}")
+    return (*words[: first_word(daemon_set)], *old, *words[daemon_set.at + 1 :])

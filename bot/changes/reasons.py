@@ -14,7 +14,7 @@ class Reason(NamedTuple):
 
     def told(self, say: Texts) -> str:
         """The reason in the language of `say`."""
-        values = {name: one.told(say) if isinstance(one, Reason) else one for name, one in self.values.items()}
+        values = {name: value.told(say) if isinstance(value, Reason) else value for name, value in self.values.items()}
         return say(f"refusal.{self.key}", **values)
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ def differences(before: Figures, after: Figures) -> list[Difference]:
         if area not in _BLIND and area not in blind and old != new:
             found.append(Difference(area, what, old, new))
     areas = list(dict.fromkeys(split(name)[0] for name in [*after, *before]))
-    return sorted(found, key=lambda one: areas.index(one.area))
+    return sorted(found, key=lambda difference: areas.index(difference.area))
 
 
 def not_compared(before: Figures, after: Figures) -> list[str]:

@@ -55,10 +55,12 @@ def _not_looked_at(pod: Pod, config: DeviceConfig, version: Version | None) -> L
     """What versions before 2.10 pass over: privileged containers and init containers."""
     if version is None or version >= _LOOKS_EVERYWHERE:
         return None
-    asking = [one for one in pod.spec.containers if _asks(one, config)]
+    asking = [container for container in pod.spec.containers if _asks(container, config)]
     if not asking:
-        return LeftAlone("init") if any(_asks(one, config) for one in pod.spec.init_containers or ()) else None
-    skipped = all(one.security_context and one.security_context.privileged for one in asking)
+        return (
+            LeftAlone("init") if any(_asks(container, config) for container in pod.spec.init_containers or ()) else None
+        )
+    skipped = all(container.security_context and container.security_context.privileged for container in asking)
     return LeftAlone("privileged", asking[0].name) if skipped else None
 
 
@@ -73,9 +75,9 @@ def unmet(selector: LabelSelector | None, labels: Mapping[str, str]) -> str:
     for key, value in (selector.match_labels or {}).items() if selector else ():
         if labels.get(key) != value:
             return key
-    for one in (selector.match_expressions or ()) if selector else ():
-        if not _holds(one, labels.get(one.key)):
-            return one.key
+    for expression in (selector.match_expressions or ()) if selector else ():
+        if not _holds(expression, labels.get(expression.key)):
+            return expression.key
     return ""
 
 

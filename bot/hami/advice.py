@@ -64,7 +64,7 @@ def _amounts(card: CardState) -> set[int]:
     """The amounts of memory that the card might give: all that is free, or of a MIG card the profiles with a place."""
     if card.card.mode != "mig":
         return {card.free_memory_mib} if card.free_memory_mib > 0 else set()
-    placeable = (one.memory_mib for one in card.card.mig_profiles if mig.choose([one], 0, card.placements))
+    placeable = (profile.memory_mib for profile in card.card.mig_profiles if mig.choose([profile], 0, card.placements))
     return {memory for memory in placeable if 0 < memory <= card.free_memory_mib}
 
 
@@ -111,7 +111,9 @@ def changed(request: PodRequest, change: Change) -> PodRequest:
 
 
 def _with_each(request: PodRequest, **changed: int) -> PodRequest:
-    return request._replace(containers=tuple(msgspec.structs.replace(one, **changed) for one in request.containers[:1]))
+    return request._replace(
+        containers=tuple(msgspec.structs.replace(container, **changed) for container in request.containers[:1])
+    )
 
 
 def _single(request: PodRequest) -> ContainerRequest | None:
@@ -151,7 +153,9 @@ def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: Wh
         amounts = {amount for card in view.cards(name) for amount in _amounts(card)}
         if by_quota is not None:
             amounts |= {min(amount, by_quota) for amount in amounts}
-        wanted = sorted(one for one in amounts if one > (best.amount if best else 0) and (not below or one < below))
+        wanted = sorted(
+            amount for amount in amounts if amount > (best.amount if best else 0) and (not below or amount < below)
+        )
         if not wanted or not view.judge(name, least).fits:
             continue
         for memory in reversed(wanted):

@@ -16,7 +16,7 @@ from bot.kube.models import Holder, ObjectMeta, Pod
 NODE_KEY = "hami.io/vgpu-node"
 BIND_PHASE_KEY = "hami.io/bind-phase"
 ALLOCATED = "success"
-COUNTED_KEYS = tuple(key for one in VENDORS for key in one.names.allocated)
+COUNTED_KEYS = tuple(key for vendor in VENDORS for key in vendor.names.allocated)
 """The annotations of the vendors whose cards are counted."""
 FINISHED_PHASES = ("Succeeded", "Failed")
 

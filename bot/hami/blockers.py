@@ -67,8 +67,8 @@ class _Need(NamedTuple):
 
     def without(self, gone: Iterable[Holding]) -> "_Need":
         memory, cores, slots, users = self.memory_mib, self.cores, self.slots, self.users
-        for one in gone:
-            if (share := one.shares.get(self.uuid)) is not None:
+        for holding in gone:
+            if (share := holding.shares.get(self.uuid)) is not None:
                 memory, cores = memory - share.memory_mib, cores - share.cores
                 slots, users = slots - share.slots, users - share.slots
         return self._replace(memory_mib=memory, cores=cores, slots=slots, users=users)
@@ -101,7 +101,7 @@ class _Site:
     @cached_property
     def holders(self) -> list[Holding]:
         """Whoever could end: those on the node first."""
-        return [*self.on_node, *(one for one in self._elsewhere if one.node != self.name)]
+        return [*self.on_node, *(holding for holding in self._elsewhere if holding.node != self.name)]
 
     @cached_property
     def needs(self) -> Needs:
@@ -114,7 +114,7 @@ class _Site:
         if not self.lacking:
             return 1
         by_card = _shares_by_card(self.on_node)
-        return max(sorted(_fewest(one, by_card.get(one.uuid, ())) for one in self.needs)[self.lacking - 1], 1)
+        return max(sorted(_fewest(need, by_card.get(need.uuid, ())) for need in self.needs)[self.lacking - 1], 1)
 
 
 class _Hunt:
@@ -140,7 +140,9 @@ class _Hunt:
         """The namespace's holders on any node, where a quota counts them."""
         if self.view.rules.quota == "none" or self.view.quota_room(self.request.namespace) is None:
             return []
-        return [one for one in self.ledger.least_disruptive_first if one.namespace == self.request.namespace]
+        return [
+            holding for holding in self.ledger.least_disruptive_first if holding.namespace == self.request.namespace
+        ]
 
     def search(self) -> Search:
         by_quota = [site for site in self._everywhere() if not site.lacking] if self.own else []
@@ -192,14 +194,14 @@ class _Hunt:
             return None
         alike = None if self.names_cards else seen.amounts
         if alike is None or alike not in self._lacking:
-            met = [one.met for one in self._needs(seen)]
+            met = [need.met for need in self._needs(seen)]
             wanted, usable, free = self.request.containers[0].count, len(met), sum(met)
             helps = usable >= wanted and (free < wanted or bool(self.own))
             self._lacking[alike] = max(wanted - free, 0) if helps else -1
         return self._lacking[alike]
 
     def _unmet(self, seen: NodeStock) -> Needs:
-        return [] if self._lacks(seen) is None else [one for one in self._needs(seen, named=True) if not one.met]
+        return [] if self._lacks(seen) is None else [need for need in self._needs(seen, named=True) if not need.met]
 
     def _needs(self, seen: NodeStock, *, named: bool = False) -> Iterator[_Need]:
         """What each card lacks that would do if it were empty; `named`: with its own uuid, not that of one alike."""
@@ -207,8 +209,8 @@ class _Hunt:
         if isinstance(state, Unregistered):
             return
         for card, kind in zip(state.cards, seen.kinds, strict=True):
-            if (one := self._need(card, kind, state.cordoned)) is not None:
-                yield one._replace(uuid=card.card.uuid) if named else one
+            if (need := self._need(card, kind, state.cordoned)) is not None:
+                yield need._replace(uuid=card.card.uuid) if named else need
 
     def _need(self, card: CardState, kind: int, cordoned: frozenset[str]) -> _Need | None:
         """What the card lacks, None where it would not even do when it is empty: the same for all cards alike."""
@@ -231,16 +233,16 @@ class _Hunt:
     def _single(self, by_quota: Sequence[_Site]) -> list[Ending]:
         """One pod's end, of all that might help the least disruptive first."""
         found: list[Ending] = []
-        for one in self.ledger.least_disruptive_first:
-            concerned = [site] if (site := self._at(one.node)) else []
-            if by_quota and one.namespace == self.request.namespace:
-                concerned += (site for site in by_quota if site.name != one.node)
+        for holding in self.ledger.least_disruptive_first:
+            concerned = [site] if (site := self._at(holding.node)) else []
+            if by_quota and holding.namespace == self.request.namespace:
+                concerned += (site for site in by_quota if site.name != holding.node)
                 concerned.sort(key=lambda site: site.name)
             for site in concerned:
                 if len(found) >= self.most or self.runs <= 0:
                     return found
-                if self._may_do(site, (one,)) and self._fits(site.name, (one,)):
-                    found.append(Ending(site.name, (one,)))
+                if self._may_do(site, (holding,)) and self._fits(site.name, (holding,)):
+                    found.append(Ending(site.name, (holding,)))
                     break
         return found
 
@@ -248,7 +250,9 @@ class _Hunt:
         """A set of two or more on this node: all of up to three pods are tried, beyond that the largest go first."""
         if not self._fits(site.name, site.holders):
             return None
-        helpful = sorted((one for one in site.holders if self._may_help(site, one)), key=attrgetter("disruption"))
+        helpful = sorted(
+            (holder for holder in site.holders if self._may_help(site, holder)), key=attrgetter("disruption")
+        )
         for size in range(max(site.bound, 2), _MAX_TRIED_WHOLE + 1):
             for some in combinations(helpful, size):
                 self.sets -= 1
@@ -262,26 +266,26 @@ class _Hunt:
         """Pods given up the largest first until it fits, then kept again as far as it still does."""
         wanted: list[Holding] = []
         order = self._cheapest_cards(site, helpful)
-        for one in order:
-            wanted.append(one)
+        for holding in order:
+            wanted.append(holding)
             if self._may_do(site, wanted) and self._fits(site.name, wanted):
                 return self._minimal(site.name, wanted)
         return None
 
     def _cheapest_cards(self, site: _Site, helpful: Sequence[Holding]) -> list[Holding]:
         """The holders in the order to give them up: those of the cards that need the fewest pods, the largest first."""
-        by_size = sorted(helpful, key=lambda one: one.amounts, reverse=True)
+        by_size = sorted(helpful, key=lambda holding: holding.amounts, reverse=True)
         if site.lacking is None:
             return by_size
         by_card = _shares_by_card(helpful)
-        cards = sorted(site.needs, key=lambda one: _fewest(one, by_card.get(one.uuid, ())))[: site.lacking]
-        first = [one for one in by_size if any(card.uuid in one.shares for card in cards)]
-        return [*first, *(one for one in by_size if not any(one is other for other in first))]
+        cards = sorted(site.needs, key=lambda need: _fewest(need, by_card.get(need.uuid, ())))[: site.lacking]
+        first = [holding for holding in by_size if any(card.uuid in holding.shares for card in cards)]
+        return [*first, *(holding for holding in by_size if not any(holding is other for other in first))]
 
     def _minimal(self, name: str, pods: list[Holding]) -> Ending | None:
         """The set without those that could stay, the most disruptive first; None where that cannot be proven."""
-        for one in sorted(pods, key=attrgetter("disruption"), reverse=True):
-            rest = [other for other in pods if other is not one]
+        for pod in sorted(pods, key=attrgetter("disruption"), reverse=True):
+            rest = [other for other in pods if other is not pod]
             if rest and self._fits(name, rest):
                 pods = rest
         if not self.plain or self.own:  # giving up more may be worse there: every smaller set is asked
@@ -293,18 +297,18 @@ class _Hunt:
                         return Ending(name, some)
         return Ending(name, tuple(sorted(pods, key=attrgetter("disruption"))))
 
-    def _may_help(self, site: _Site, one: Holding) -> bool:
-        if site.lacking is None or (self.own and one.namespace == self.request.namespace):
+    def _may_help(self, site: _Site, holding: Holding) -> bool:
+        if site.lacking is None or (self.own and holding.namespace == self.request.namespace):
             return True
-        return any(need.uuid in one.shares for need in site.needs)
+        return any(need.uuid in holding.shares for need in site.needs)
 
     def _may_do(self, site: _Site, some: Sequence[Holding]) -> bool:
         """Whether the arithmetic allows that it fits without them."""
         if not site.lacking:
             return True
         # Most cards are none of theirs: those stay as they are.
-        concerned = [need for need in site.needs if any(need.uuid in one.shares for one in some)]
-        return len(concerned) >= site.lacking and sum(1 for one in concerned if one.without(some).met) >= site.lacking
+        concerned = [need for need in site.needs if any(need.uuid in holding.shares for holding in some)]
+        return len(concerned) >= site.lacking and sum(1 for need in concerned if need.without(some).met) >= site.lacking
 
     def _fits(self, name: str, gone: Sequence[Holding]) -> bool:
         self.runs -= 1
@@ -335,20 +339,20 @@ def _need(card: CardState, container: ContainerRequest) -> _Need:
 
 def _shares_by_card(holders: Iterable[Holding]) -> dict[str, list[Holding]]:
     by_card: dict[str, list[Holding]] = {}
-    for one in holders:
-        for uuid in one.shares:
-            by_card.setdefault(uuid, []).append(one)
+    for holder in holders:
+        for uuid in holder.shares:
+            by_card.setdefault(uuid, []).append(holder)
     return by_card
 
 
 def _fewest(need: _Need, holders: Sequence[Holding]) -> int:
     """At least so many of the holders have to end for the card to be free."""
-    shares = [one.shares[need.uuid] for one in holders]
+    shares = [holder.shares[need.uuid] for holder in holders]
     amounts = (
-        (need.memory_mib, [one.memory_mib for one in shares]),
-        (need.cores, [one.cores for one in shares]),
-        (need.slots, [one.slots for one in shares]),
-        (need.users, [one.slots for one in shares]),
+        (need.memory_mib, [share.memory_mib for share in shares]),
+        (need.cores, [share.cores for share in shares]),
+        (need.slots, [share.slots for share in shares]),
+        (need.users, [share.slots for share in shares]),
     )
     return max(_fewest_of(lacking, given) for lacking, given in amounts)
 

@@ -45,7 +45,7 @@ class Counted(NamedTuple):
 def read_counted(text: str) -> Counted | None:
     """The figures of a scrape; None where it has none of a GPU: another program's, or a scheduler that knows no GPU."""
     samples = [found for line in text.splitlines() if not line.startswith("#") and (found := _SAMPLE.match(line))]
-    names = {one["name"] for one in samples}
+    names = {sample["name"] for sample in samples}
     gpus = {(_first(labels, _NODE), _uuid(labels)): mib for labels, mib, _ in _of(samples, names, _GPU_MEMORY)}
     limits = _of(samples, names, _GPU_LIMIT)
     taken = tuple(
@@ -59,7 +59,7 @@ def read_counted(text: str) -> Counted | None:
 def unheld(counted: Counted, pods: Iterable[Pod | Holder]) -> list[Taken]:
     """What is counted of pods that are not among these, or that have finished or are reserved on another node."""
     live = {(pod.namespace, pod.name, reserved_node(pod.metadata)) for pod in pods if not is_finished(pod)}
-    return [one for one in counted.taken if (one.namespace, one.pod, one.node) not in live]
+    return [taken for taken in counted.taken if (taken.namespace, taken.pod, taken.node) not in live]
 
 
 def _of(
@@ -67,7 +67,11 @@ def _of(
 ) -> list[tuple[dict[str, str], int, str]]:
     """The samples of the newest of these names that is served: labels, MiB, line."""
     name = next((one for one in names if one in served), "")
-    return [(dict(_LABEL.findall(one["labels"])), _mib(one["value"]), one[0]) for one in samples if one["name"] == name]
+    return [
+        (dict(_LABEL.findall(sample["labels"])), _mib(sample["value"]), sample[0])
+        for sample in samples
+        if sample["name"] == name
+    ]
 
 
 def _mib(value: str) -> int:

@@ -111,7 +111,7 @@ class Cycle(NamedTuple):
 
     @property
     def refused(self) -> tuple[NodeVerdict, ...]:
-        return tuple(one for one in self.nodes if not one.fits)
+        return tuple(node for node in self.nodes if not node.fits)
 
     @property
     def bound(self) -> bool:
@@ -148,7 +148,7 @@ class Cycle(NamedTuple):
 
     def proof_of(self, code: str) -> LogLine | None:
         """A line that gives this code, the verdict on a node before others."""
-        verdicts = (one.line for one in self.refused if code in one.codes)
+        verdicts = (verdict.line for verdict in self.refused if code in verdict.codes)
         events = (line for event, line in self.code_events if event.code == code)
         cards = (card.line for card in self.cards if card.code == code)
         return next((line for lines in (verdicts, events, cards) for line in lines), None)
@@ -216,7 +216,7 @@ def _cycle(lines: list[LogLine]) -> Cycle:
 
 def _told_twice(nodes: list[NodeVerdict]) -> bool:
     """An init container that does not fit has a line of its own, besides the node's."""
-    judged = [one.node for one in nodes if one.line.message != INIT_UNFIT]
+    judged = [node.node for node in nodes if node.line.message != INIT_UNFIT]
     return len(set(judged)) < len(judged)
 
 

@@ -144,7 +144,10 @@ class Run:
         cards = [*(one.state.card for one in taken), state.card]
         needs = [[(card.uuid, container.memory_on(card.memory_mib), container.cores) for card in cards]]
         if self.rules.quota == "pod":
-            booked = ([(one.state.card.uuid, one.memory_mib, one.cores) for one in shares] for shares in self.allocated)
+            booked = (
+                [(share.state.card.uuid, share.memory_mib, share.cores) for share in shares]
+                for shares in self.allocated
+            )
             needs = [*booked, *needs]
         memory, cores = _collapse(needs, self.request.init_count if self.rules.modern else 0)
         return self._exceeds(quota.memory_limit_mib, quota.memory_used_mib + memory) or self._exceeds(

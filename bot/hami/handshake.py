@@ -154,9 +154,11 @@ def scheduler_zone(handshakes: Iterable[str], version: Version, now: datetime) -
 def _answers(texts: Iterable[str], newest: datetime, now: datetime) -> bool:
     """Whether some plugin answers now, and the scheduler has stamped several nodes lately by its own time."""
     seen = [parse_handshake(text) for text in texts]
-    reported = any(one.state == "reported" and one.at and abs(now - one.at) <= _FRESH for one in seen)
-    stamps = [one.at for one in seen if one.state in ("requesting", "deleted") and one.at]
-    return reported and sum(1 for one in stamps if newest - one <= _FRESH) > 1
+    reported = any(
+        handshake.state == "reported" and handshake.at and abs(now - handshake.at) <= _FRESH for handshake in seen
+    )
+    stamps = [handshake.at for handshake in seen if handshake.state in ("requesting", "deleted") and handshake.at]
+    return reported and sum(1 for stamp in stamps if newest - stamp <= _FRESH) > 1
 
 
 def _is_overdue(handshake: Handshake, now: datetime) -> bool:

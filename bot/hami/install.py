@@ -84,14 +84,14 @@ def is_ready(pod: Pod) -> bool:
 
 def extender_of(spec: PodSpec) -> Container | None:
     """HAMi's own container of a scheduler pod; operators may put others before and after it."""
-    return next((one for one in spec.containers if one.name == EXTENDER_CONTAINER), None)
+    return next((container for container in spec.containers if container.name == EXTENDER_CONTAINER), None)
 
 
 def read_install(
     deployments: Sequence[Workload], pods: Sequence[Pod], lease: Lease | None, *, version_hint: str = ""
 ) -> Install:
     """The install as its Deployment and pods show it; either may be empty, the rest of HAMi then stays known."""
-    schedulers = [one for one in deployments if extender_of(one.spec.template.spec)] or list(deployments)
+    schedulers = [workload for workload in deployments if extender_of(workload.spec.template.spec)] or list(deployments)
     deployment = schedulers[0] if schedulers else None
     running = sorted((pod for pod in pods if extender_of(pod.spec)), key=lambda pod: (not is_ready(pod), pod.name))
     spec = running[0].spec if running else deployment.spec.template.spec if deployment else None
@@ -162,7 +162,7 @@ def verbosity_of(container: Container) -> tuple[int, str]:
 
 def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str | None:
     """The device config among config maps, the reason why it is unreadable, or None when there is none."""
-    for one in config_maps:
-        if one.data and DEVICE_CONFIG_FILE in one.data:
-            return read_device_config(one.data[DEVICE_CONFIG_FILE])
+    for config_map in config_maps:
+        if config_map.data and DEVICE_CONFIG_FILE in config_map.data:
+            return read_device_config(config_map.data[DEVICE_CONFIG_FILE])
     return None

@@ -25,7 +25,7 @@ def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules)
 
 def _count_mig(states: list[CardState], by_uuid: dict[str, CardState], holding: Holding) -> None:
     """Occupied placements, and the cards that contradictory records make unhealthy (v2.10.0 mig_allocations.go)."""
-    named = [one.gpu_uuid for one in holding.mig]
+    named = [reservation.gpu_uuid for reservation in holding.mig]
     if any(uuid not in by_uuid for uuid in named):
         for state in states:
             state.healthy = state.healthy and state.card.mode != "mig"
@@ -33,7 +33,9 @@ def _count_mig(states: list[CardState], by_uuid: dict[str, CardState], holding: 
         count, used = named.count(uuid), uuid in holding.shares
         if state.card.mode == "mig":
             if count:
-                state.placements += tuple(one.placement for one in holding.mig if one.gpu_uuid == uuid)
+                state.placements += tuple(
+                    reservation.placement for reservation in holding.mig if reservation.gpu_uuid == uuid
+                )
             elif used:
                 state.healthy = False
         elif count and (state.card.mode == "hami-core" or not (used and count == 1)):

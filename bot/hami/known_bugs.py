@@ -41,9 +41,9 @@ def bug_behind(code: str, quotes: Iterable[str], version: Version | None) -> Kno
     if version is None:
         return None
     listed = tuple(quotes)
-    for one in known_bugs():
-        said = not one.words or any(word in quote for word in one.words for quote in listed)
-        fixed = parse_version(one.fixed)
-        if code in one.codes and said and is_among(version, one.versions) and (fixed is None or version < fixed):
-            return one
+    for bug in known_bugs():
+        said = not bug.words or any(word in quote for word in bug.words for quote in listed)
+        fixed = parse_version(bug.fixed)
+        if code in bug.codes and said and is_among(version, bug.versions) and (fixed is None or version < fixed):
+            return bug
     return None

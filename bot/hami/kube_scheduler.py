@@ -74,16 +74,18 @@ class SchedulerConfig(NamedTuple):
 
     def extender(self, resource: str) -> Extender | None:
         """HAMi's: the one in the same pod, else the one that manages the resource."""
-        local = (one for one in self.extenders if one.is_local)
+        local = (extender for extender in self.extenders if extender.is_local)
         managing = (
-            one for one in self.extenders if any(managed.name == resource for managed in one.managed_resources or ())
+            extender
+            for extender in self.extenders
+            if any(managed.name == resource for managed in extender.managed_resources or ())
         )
         return next(local, None) or next(managing, None)
 
     @property
     def ignored(self) -> frozenset[str]:
         """The resources that kube-scheduler leaves to an extender instead of counting them on the nodes."""
-        managed = (one for extender in self.extenders for one in extender.managed_resources or ())
+        managed = (resource for extender in self.extenders for resource in extender.managed_resources or ())
         return frozenset(one.name for one in managed if one.ignored_by_scheduler)
 
     def line_with(self, word: str) -> str:
@@ -102,18 +104,18 @@ def find_scheduler_config(maps: Sequence[ConfigMap], kube_scheduler: Container |
     named = path.rsplit("/", maxsplit=1)[-1]
     wrong: str | None = None
     for key in dict.fromkeys(filter(None, (named, *_KEYS))):
-        for one in maps:
-            text = (one.data or {}).get(key, "")
+        for config_map in maps:
+            text = (config_map.data or {}).get(key, "")
             if not any(kind in text for kind in _KINDS):
                 continue
             try:
                 read = msgspec.convert(next(iter(parse_documents(text)), None), _File)
             except (ValueError, RecursionError) as error:
-                wrong = wrong or f"{one.namespace}/{one.name} {key}: {' '.join(str(error).split())[:160]}"
+                wrong = wrong or f"{config_map.namespace}/{config_map.name} {key}: {' '.join(str(error).split())[:160]}"
                 continue
             if read.kind in _KINDS:
                 names = tuple(profile.scheduler_name for profile in read.profiles or ())
-                return SchedulerConfig(one, key, text, names, tuple(read.extenders or ()))
+                return SchedulerConfig(config_map, key, text, names, tuple(read.extenders or ()))
     return wrong
 
 

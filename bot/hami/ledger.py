@@ -56,7 +56,7 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
         if len(shares) == 1:
             (only,) = shares
             return only.memory_mib, only.cores
-        return sum(one.memory_mib for one in shares), sum(one.cores for one in shares)
+        return sum(share.memory_mib for share in shares), sum(share.cores for share in shares)
 
     @cached_property
     def disruption(self) -> tuple[bool, int, float, int, str, str]:
@@ -90,9 +90,9 @@ class Ledger:
     def by_namespace(self) -> dict[str, tuple[int, int]]:
         """Per namespace the (memory MiB, cores) that quotas are held against."""
         found: dict[str, tuple[int, int]] = {}
-        for one in self.all():
-            (memory, cores), (more_memory, more_cores) = found.get(one.namespace, (0, 0)), one.amounts
-            found[one.namespace] = memory + more_memory, cores + more_cores
+        for holding in self.all():
+            (memory, cores), (more_memory, more_cores) = found.get(holding.namespace, (0, 0)), holding.amounts
+            found[holding.namespace] = memory + more_memory, cores + more_cores
         return found
 
     @cached_property
@@ -103,7 +103,7 @@ class Ledger:
     @cached_property
     def uids(self) -> frozenset[str]:
         """The pods that hold something."""
-        return frozenset(one.uid for one in self.all())
+        return frozenset(holding.uid for holding in self.all())
 
     def on(self, node: str) -> list[Holding]:
         """The holdings that count against one node's cards."""
@@ -116,8 +116,8 @@ class Ledger:
     def without(self, gone: Sequence[Holding]) -> "Ledger":
         """The ledger once these holdings have been given back."""
         by_node = dict(self.by_node)
-        for one in gone:
-            by_node[one.node] = [kept for kept in by_node[one.node] if kept is not one]
+        for holding in gone:
+            by_node[holding.node] = [kept for kept in by_node[holding.node] if kept is not holding]
         return Ledger(by_node)
 
 
@@ -184,5 +184,5 @@ def _added(containers: Containers) -> dict[str, Share]:
 
 def _inits_are_done(pod: Pod | Holder, inits: int) -> bool:
     statuses = pod.status.init_container_statuses or []
-    done = [one for one in statuses if one.state.terminated and one.state.terminated.exit_code == 0]
+    done = [status for status in statuses if status.state.terminated and status.state.terminated.exit_code == 0]
     return len(done) >= inits

@@ -88,7 +88,7 @@ def parse_unschedulable(message: str) -> Unschedulable | None:
     counted = (_COUNTED.fullmatch(", ".join(pieces)) for pieces in reasons)
     return Unschedulable(
         total=_int(found[1]),
-        reasons=tuple(NodesReason(_int(one[1]), one[2], read_reason(one[2])) for one in counted if one),
+        reasons=tuple(NodesReason(_int(match[1]), match[2], read_reason(match[2])) for match in counted if match),
     )
 
 

@@ -42,29 +42,33 @@ def read_mig_allocations(text: str) -> tuple[MigReservation, ...]:
         reservations = _decoder.decode(text.encode())
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return ()
-    places = {(one.container_index, one.device_index) for one in reservations}
-    valid = len(places) == len(reservations) and all(_is_valid(one) for one in reservations)
+    places = {(reservation.container_index, reservation.device_index) for reservation in reservations}
+    valid = len(places) == len(reservations) and all(_is_valid(reservation) for reservation in reservations)
     return reservations if valid else ()
 
 
-def _is_valid(one: MigReservation) -> bool:
-    given = (bool(one.mig_uuid), one.gpu_instance_id is not None, one.compute_instance_id is not None)
+def _is_valid(reservation: MigReservation) -> bool:
+    given = (
+        bool(reservation.mig_uuid),
+        reservation.gpu_instance_id is not None,
+        reservation.compute_instance_id is not None,
+    )
     return (
-        one.container_index >= 0
-        and one.device_index >= 0
-        and bool(one.gpu_uuid)
-        and bool(one.profile)
-        and one.placement.start >= 0
-        and one.placement.size > 0
+        reservation.container_index >= 0
+        and reservation.device_index >= 0
+        and bool(reservation.gpu_uuid)
+        and bool(reservation.profile)
+        and reservation.placement.start >= 0
+        and reservation.placement.size > 0
         and len(set(given)) == 1
-        and min(one.gpu_instance_id or 0, one.compute_instance_id or 0) >= 0
+        and min(reservation.gpu_instance_id or 0, reservation.compute_instance_id or 0) >= 0
     )
 
 
 def choose(profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[MigPlacement]) -> MigChoice | None:
     """The smallest profile of at least that memory with a free placement, None when there is none."""
     taken = list(occupied)
-    for profile in sorted(profiles, key=lambda one: (one.memory_mib, one.slices)):
+    for profile in sorted(profiles, key=lambda mig_profile: (mig_profile.memory_mib, mig_profile.slices)):
         if profile.memory_mib < memory_mib:
             continue
         descending = profile.name.startswith(_DESCENDING)
@@ -74,5 +78,5 @@ def choose(profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[M
     return None
 
 
-def _overlap(one: MigPlacement, other: MigPlacement) -> bool:
-    return one.start < other.start + other.size and other.start < one.start + one.size
+def _overlap(placement: MigPlacement, other: MigPlacement) -> bool:
+    return placement.start < other.start + other.size and other.start < placement.start + placement.size

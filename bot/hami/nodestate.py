@@ -16,9 +16,9 @@ from bot.kube.models import Node
 from bot.kube.quantities import whole
 
 CORDON_KEY = "hami.io/device-cordon"
-NODE_KEYS = (CORDON_KEY, *chain.from_iterable(one.node_keys for one in VENDORS))
+NODE_KEYS = (CORDON_KEY, *chain.from_iterable(vendor.node_keys for vendor in VENDORS))
 """The annotations that bear on registered cards."""
-_CAPACITIES = frozenset(one.capacity for one in NAMES if one.capacity)
+_CAPACITIES = frozenset(names.capacity for names in NAMES if names.capacity)
 
 
 class Terms(NamedTuple):
@@ -38,10 +38,10 @@ def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregi
     found = [vendor.registration(node, terms.version, now, count) for vendor, count in pairs]
     if len(found) == 1:
         return found[0]
-    of = [one for one in found if isinstance(one, Registration)]
+    of = [registration for registration in found if isinstance(registration, Registration)]
     if not of:
         return next((one for one in found if isinstance(one, Unregistered) and one.key), found[0])
-    return of[0]._replace(cards=tuple(chain.from_iterable(one.cards for one in of)))
+    return of[0]._replace(cards=tuple(chain.from_iterable(registration.cards for registration in of)))
 
 
 def is_taken_in_for_good(node: Node, terms: Terms) -> bool:
@@ -99,6 +99,6 @@ def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registra
     named = [read_registration(*who, texts[key]) for key, who in found if who is not None and who[0] in of]
     if _CAPACITIES.isdisjoint(node.status.capacity or ()):
         return named
-    words = {one.vendor.word for one in named}
-    counted = (count_cards(one, node) for one in of if one.capacity and one.word not in words)
-    return named + [one for one in counted if one is not None]
+    words = {registration.vendor.word for registration in named}
+    counted = (count_cards(names, node) for names in of if names.capacity and names.word not in words)
+    return named + [registration for registration in counted if registration is not None]

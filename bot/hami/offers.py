@@ -14,13 +14,13 @@ def listed(node: Node) -> set[str]:
 
 def is_offered(resource: str, nodes: Iterable[Node]) -> bool:
     """Whether some node lists the resource."""
-    amounts = (some or {} for one in nodes for some in (one.status.allocatable, one.status.capacity))
+    amounts = (some or {} for node in nodes for some in (node.status.allocatable, node.status.capacity))
     return any(resource in some for some in amounts)
 
 
 def is_left(resource: str, nodes: Iterable[Node]) -> bool:
     """Whether kubelet of some node offers at least one."""
-    amounts = ((one.status.allocatable or {}).get(resource) for one in nodes)
+    amounts = ((node.status.allocatable or {}).get(resource) for node in nodes)
     return any((parse_quantity(amount) or 0) > 0 for amount in amounts if amount is not None)
 
 
@@ -32,10 +32,10 @@ def has_vendor(resource: str, nodes: Iterable[Node]) -> bool:
     vendor = vendor_of_resource(resource)
     if vendor is None:
         domain = f"{resource.split('/', maxsplit=1)[0]}/"
-        return any(name.startswith(domain) for one in nodes for name in listed(one))
+        return any(name.startswith(domain) for node in nodes for name in listed(node))
     names, word = vendor
     usual = {one.replace("{word}", word) for one in (names.count, names.memory, names.cores, names.capacity) if one}
-    return any(listed(one) & usual or vendor in _registered(one) for one in nodes)
+    return any(listed(node) & usual or vendor in _registered(node) for node in nodes)
 
 
 def _registered(node: Node) -> list[object]:

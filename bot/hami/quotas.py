@@ -41,14 +41,14 @@ class Limit(NamedTuple):
 
 def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator[Limit]:
     """Every key of the quotas that names a resource of HAMi's, in the order of the quotas and their keys."""
-    for one in quotas:
-        for key, value in sorted((one.spec.hard or {}).items()):
+    for quota in quotas:
+        for key, value in sorted((quota.spec.hard or {}).items()):
             prefix, _, resource = key.partition(".")
             if f"{prefix}." in (LIMITS, REQUESTS) and config.manages(resource):
                 by = _by(key, config)
                 amount = _amount(value, config.gpus.memory_factor if resource == config.gpus.memory else 1, by)
-                used = _used(one.status.used, key)
-                yield Limit(by, one.namespace, one.name, key, str(value), amount, used)
+                used = _used(quota.status.used, key)
+                yield Limit(by, quota.namespace, quota.name, key, str(value), amount, used)
 
 
 def _by(key: str, config: DeviceConfig) -> By:

@@ -19,13 +19,13 @@ POLICY_KEY = "hami.io/gpu-scheduler-policy"
 WEIGHTS_KEY = "hami.io/device-scoring-weights"
 
 _RESOURCE_KEY = re.compile(r"resource\w*Name\w*")
-_VENDOR_DOMAINS = frozenset(one.domain for one in NAMES if not one.shares_domain)
+_VENDOR_DOMAINS = frozenset(names.domain for names in NAMES if not names.shares_domain)
 _EXACT_NAMES = frozenset(
-    name for one in NAMES for name in (one.count, one.memory, one.cores, one.percentage) if "/" in name
+    name for names in NAMES for name in (names.count, names.memory, names.cores, names.percentage) if "/" in name
 )
-_FIXED = frozenset(name for one in OTHERS for name in (one.count, one.memory, one.cores) if "/" in name) | frozenset(
-    name for one in NAMES for name in one.passed_over
-)
+_FIXED = frozenset(
+    name for names in OTHERS for name in (names.count, names.memory, names.cores) if "/" in name
+) | frozenset(name for names in NAMES for name in names.passed_over)
 """Names that a device config may leave out: some vendors' are set in HAMi's code."""
 _MAX_DEPTH = 6
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -34,7 +34,7 @@ _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 class DeviceConfig(msgspec.Struct, frozen=True):
     """The part of HAMi's device config that decides requests; without one, what the chart sets."""
 
-    by_vendor: tuple[Resources, ...] = tuple(one.read_resources(None) for one in VENDORS)
+    by_vendor: tuple[Resources, ...] = tuple(vendor.read_resources(None) for vendor in VENDORS)
     """In the order of VENDORS."""
     other_resources: frozenset[str] = frozenset()
 
@@ -71,7 +71,7 @@ def read_device_config(text: str) -> DeviceConfig | str:
     """The config in a `device-config.yaml`, or why it cannot be read, in a few words."""
     try:
         document: object = next(iter(parse_documents(text)), None)
-        resources = tuple(one.read_resources(document) for one in VENDORS)
+        resources = tuple(vendor.read_resources(document) for vendor in VENDORS)
     except (ValueError, RecursionError) as error:
         return " ".join(str(error).split())[:160]
     return DeviceConfig(resources, frozenset(_resource_names(document)))
@@ -100,9 +100,9 @@ def pod_request(pod: Pod, config: DeviceConfig, version: Version) -> PodRequest:
     asked = [
         msgspec.structs.replace(request, init=True) if init else request
         for containers, init in ((inits if version >= (2, 9) else (), True), (pod.spec.containers, False))
-        for one in containers
+        for container in containers
         for vendor, resources in zip(VENDORS, config.by_vendor, strict=True)
-        if (request := vendor.request(one, resources, version)) is not None
+        if (request := vendor.request(container, resources, version)) is not None
     ]
     names = BY_WORD[asked[0].word].names if asked else FIRST.names
     return PodRequest(
@@ -138,8 +138,8 @@ def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
     that asks for another vendor's devices, or for a number of GPUs that is none.
     """
     vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in config.gpus.all}
-    apps = [_gpus_in(one, config) for one in pod.spec.containers]
-    inits = [_gpus_in(one, config) for one in pod.spec.init_containers or ()]
+    apps = [_gpus_in(container, config) for container in pod.spec.containers]
+    inits = [_gpus_in(container, config) for container in pod.spec.init_containers or ()]
     counts = [one for one in (*apps, *inits) if one is not None]
     if vendors - {config.gpus.count.split("/")[0]} or len(counts) < len(apps) + len(inits):
         return None

@@ -38,8 +38,8 @@ def read_memory_scaling(config_maps: Iterable[ConfigMap]) -> MemoryScaling:
     """What HAMi's config maps set; a file that cannot be read sets nothing."""
     default: float | None = None
     by_node: dict[str, float] = {}
-    for one in config_maps:
-        for name, text in (one.data or {}).items():
+    for config_map in config_maps:
+        for name, text in (config_map.data or {}).items():
             try:
                 if name == DEVICE_CONFIG_FILE:
                     config = read_device_config(text)

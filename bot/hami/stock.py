@@ -130,20 +130,20 @@ class Stock:
         return NodeCards(
             take_stock(registration.cards, holdings, self.rules),
             cordoned_uuids(node) if self.rules.modern else _NO_CARD,
-            {one.names.word: one.node_facts(node) for one in VENDORS},
+            {vendor.names.word: vendor.node_facts(node) for vendor in VENDORS},
         )
 
     def _take(self, node: Node, found: Registration | Unregistered, holdings: Sequence[Holding]) -> NodeStock:
         if isinstance(found, Unregistered):
             return NodeStock(found)
         cards = self.cards_of(node, found, holdings)
-        kinds = tuple([self._kind(one, cards.cordoned) for one in cards.cards])
-        order = self._number((kinds, tuple([(one.card.numa, one.card.index) for one in cards.cards])))
+        kinds = tuple([self._kind(card, cards.cordoned) for card in cards.cards])
+        order = self._number((kinds, tuple([(card.card.numa, card.card.index) for card in cards.cards])))
         # A MIG card of an old version ends a run where the run comes to it.
-        mig = any(one.card.mode == "mig" for one in cards.cards)
+        mig = any(card.card.mode == "mig" for card in cards.cards)
         amounts = order if mig else self._number(tuple(sorted(kinds)))
         shape = self._number(sizes(found))
-        twins = len({one.card.uuid for one in cards.cards}) < len(kinds)
+        twins = len({card.card.uuid for card in cards.cards}) < len(kinds)
         return NodeStock(cards, mig=mig, kinds=kinds, shape=shape, amounts=amounts, order=None if twins else order)
 
     def _kind(self, state: CardState, cordoned: frozenset[str]) -> int:
@@ -179,9 +179,9 @@ class Stock:
 
 def sizes(registration: Registration) -> tuple[tuple[str, int, int, int], ...]:
     """What decides whether a pod would be too large for the cards even when they are empty."""
-    return tuple([(one.type, one.memory_mib, one.cores, one.slots) for one in registration.cards])
+    return tuple([(card.type, card.memory_mib, card.cores, card.slots) for card in registration.cards])
 
 
-def _says_same(one: Node, other: Node) -> bool:
+def _says_same(node: Node, other: Node) -> bool:
     """Whether the annotations agree that bear on registered cards."""
-    return all(one.metadata.annotation(key) == other.metadata.annotation(key) for key in NODE_KEYS)
+    return all(node.metadata.annotation(key) == other.metadata.annotation(key) for key in NODE_KEYS)

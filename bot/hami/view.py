@@ -66,10 +66,10 @@ class View:
         """
         if self.ledger is None or not uid or uid not in self.ledger.uids:
             return self
-        gone = [one for one in self.ledger.all() if one.uid == uid]
+        gone = [holding for holding in self.ledger.all() if holding.uid == uid]
         view = copy(self)
         view.ledger = self.ledger.without(gone)
-        view._whole, view._changed = self, self._changed | {one.node for one in gone}  # noqa: SLF001  # a copy of ours
+        view._whole, view._changed = self, self._changed | {holding.node for holding in gone}  # noqa: SLF001  # a copy of ours
         view._seen, view._rooms = {}, {}  # noqa: SLF001
         return view
 
@@ -196,10 +196,10 @@ class View:
         state, by_turns, *_ = self.see(name)
         if isinstance(state, Unregistered) or self.ledger is None or by_turns:
             return self.judge(name, request)
-        ended = {id(one) for one in gone}
-        rest = [one for one in self.ledger.on(name) if id(one) not in ended]
-        cards = state._replace(cards=take_stock([one.card for one in state.cards], rest, self.rules))
-        freed = [one.amounts for one in gone if one.namespace == request.namespace]
+        ended = {id(holding) for holding in gone}
+        rest = [holding for holding in self.ledger.on(name) if id(holding) not in ended]
+        cards = state._replace(cards=take_stock([card.card for card in state.cards], rest, self.rules))
+        freed = [holding.amounts for holding in gone if holding.namespace == request.namespace]
         return self.run(cards, request, freed=(sum(one[0] for one in freed), sum(one[1] for one in freed)))
 
     def run(

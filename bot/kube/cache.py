@@ -44,7 +44,7 @@ class WatchCache:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(*(one.close() for one in self.followed.values()))
+        await asyncio.gather(*(follower.close() for follower in self.followed.values()))
 
     def follower(self, wanted: Selection[R]) -> Follower[R] | None:
         """Who follows that list, begun or not; None when it is not one to follow."""

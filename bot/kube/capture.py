@@ -56,7 +56,7 @@ async def capture(
         cluster, out, objects_of, server_version=version, annotations=annotations, ports=cluster
     )
     if pods and not summary.logs:
-        why = next((one.why for one in summary.gaps if one.source.startswith("log of")), "they have none")
+        why = next((gap.why for gap in summary.gaps if gap.source.startswith("log of")), "they have none")
         raise SourceError(f"no log of the pods that would end could be read: {why}", hint=f"what there is: {out}")
     return summary
 
@@ -70,8 +70,8 @@ async def _events(cluster: LiveCluster, kind: Kind[Resource], namespace: str) ->
 
 
 def _with(listed: list[Resource], more: Sequence[Resource]) -> list[Resource]:
-    known = {(one.namespace, one.name) for one in listed}
-    return listed + [one for one in more if (one.namespace, one.name) not in known]
+    known = {(resource.namespace, resource.name) for resource in listed}
+    return listed + [resource for resource in more if (resource.namespace, resource.name) not in known]
 
 
 _PLURALS = frozenset(one.plural for one in _IN_NAMESPACE)

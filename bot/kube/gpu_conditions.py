@@ -66,9 +66,11 @@ def reports_fault(type_: str, status: str, reason: str = "", message: str = "") 
 @cache
 def is_about_gpus(type_: str) -> bool:
     """Whether a condition of this type is about GPUs by its name, whoever sets it and whatever it says."""
-    return _GPU_WORDS.search(type_) is not None or any(re.fullmatch(one.types, type_) for one in EMITTERS)
+    return _GPU_WORDS.search(type_) is not None or any(re.fullmatch(emitter.types, type_) for emitter in EMITTERS)
 
 
 @cache
 def _emitter(type_: str, status: str) -> Emitter | None:
-    return next((one for one in EMITTERS if one.faulty == status and re.fullmatch(one.types, type_)), None)
+    return next(
+        (emitter for emitter in EMITTERS if emitter.faulty == status and re.fullmatch(emitter.types, type_)), None
+    )

@@ -119,6 +119,6 @@ def version_of(text: str) -> int:
     return int(text) if text else 0
 
 
-def _is_same(one: Resource, other: Resource) -> bool:
-    version, uid = one.metadata.resource_version, one.metadata.uid
+def _is_same(resource: Resource, other: Resource) -> bool:
+    version, uid = resource.metadata.resource_version, resource.metadata.uid
     return bool(version) and (version, uid) == (other.metadata.resource_version, other.metadata.uid)

@@ -81,10 +81,13 @@ def obstacle(pod: Pod, node: Node) -> Obstacle | None:
 
 def _tolerated(taint: Taint, tolerations: list[Toleration]) -> bool:
     return any(
-        (not one.effect or one.effect == taint.effect)
-        and (not one.key or one.key == taint.key)
-        and (one.operator == "Exists" or (one.operator in ("", "Equal") and bool(one.key) and one.value == taint.value))
-        for one in tolerations
+        (not toleration.effect or toleration.effect == taint.effect)
+        and (not toleration.key or toleration.key == taint.key)
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in ("", "Equal") and bool(toleration.key) and toleration.value == taint.value)
+        )
+        for toleration in tolerations
     )
 
 
@@ -106,8 +109,8 @@ def _matches(term: NodeSelectorTerm, node: Node) -> bool:
     if not expressions and not fields:
         return False
     labels = node.metadata.labels or {}
-    return all(_holds(one, labels.get(one.key)) for one in expressions) and all(
-        _holds(one, node.name if one.key == "metadata.name" else None) for one in fields
+    return all(_holds(expression, labels.get(expression.key)) for expression in expressions) and all(
+        _holds(field, node.name if field.key == "metadata.name" else None) for field in fields
     )
 
 
@@ -138,9 +141,9 @@ def effective_request(pod: Pod, resource: str) -> Decimal:
     The app containers and sidecars together, or an init container with the sidecars before it where that is more.
     """
     sidecars = peak = Decimal()
-    for one in pod.spec.init_containers or ():
-        amount = _request(one, resource)
-        if one.restart_policy == "Always":
+    for container in pod.spec.init_containers or ():
+        amount = _request(container, resource)
+        if container.restart_policy == "Always":
             sidecars += amount
             peak = max(peak, sidecars)
         else:

@@ -124,8 +124,8 @@ def _unreached(wanted: PodGet, error: "httpx.HTTPError") -> SourceError:
 
 def _system_said(error: BaseException) -> str:
     """What the operating system said; httpx says only that all attempts failed."""
-    refusals = (one for one in _causes(error) if isinstance(one, OSError) and not isinstance(one, ssl.SSLError))
-    numbers = (one.errno or 0 for one in refusals)
+    refusals = (cause for cause in _causes(error) if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError))
+    numbers = (refusal.errno or 0 for refusal in refusals)
     return next((os.strerror(number).lower() for number in numbers if number in errno.errorcode), "")
 
 

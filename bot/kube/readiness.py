@@ -9,9 +9,9 @@ PRESSURE_TAINTS = tuple(f"node.kubernetes.io/{kind}-pressure" for kind in ("memo
 
 def not_ready(node: Node) -> bool:
     """Whether its Ready condition is not true, or its taints say so. Without conditions nothing is known."""
-    return any(one.type == "Ready" and one.status != "True" for one in node.status.conditions or ()) or any(
-        taint.key in NOT_READY_TAINTS for taint in node.spec.taints or ()
-    )
+    return any(
+        condition.type == "Ready" and condition.status != "True" for condition in node.status.conditions or ()
+    ) or any(taint.key in NOT_READY_TAINTS for taint in node.spec.taints or ())
 
 
 def is_cordoned(node: Node) -> bool:

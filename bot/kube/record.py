@@ -95,7 +95,7 @@ async def write_recording(
         # In a thread, as the logs are masked: a bot that records meanwhile answers others.
         files[f"objects/{kind.file_name}"] = await asyncio.to_thread(_encoded, kind, items, annotations)
         if kind.plural == PODS.plural:
-            pods = [one for one in items if isinstance(one, Pod)]
+            pods = [item for item in items if isinstance(item, Pod)]
     if not objects:
         raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
     metrics, metrics_gaps = await metrics_of_scheduler(ports, pods) if ports else ({}, [])
@@ -112,7 +112,7 @@ async def write_recording(
 
 
 def _encoded(kind: Kind[Resource], items: list[Resource], annotations: tuple[str, ...]) -> bytes:
-    return encode_list(kind, (redacted(one, annotations) for one in items))
+    return encode_list(kind, (redacted(item, annotations) for item in items))
 
 
 async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
@@ -121,7 +121,7 @@ async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
         return await cluster.list(kind)
     schedulers = await cluster.list(PODS, labels=f"{COMPONENT_LABEL}=hami-scheduler")
     found = [await cluster.list(kind, namespace) for namespace in sorted({pod.namespace for pod in schedulers})]
-    return [one for items in found for one in items]
+    return [item for items in found for item in items]
 
 
 def _times(item: Resource) -> Iterator[str | None]:
@@ -132,9 +132,9 @@ def _times(item: Resource) -> Iterator[str | None]:
     elif isinstance(item, Lease):
         yield item.spec.renew_time
     elif isinstance(item, Node):
-        yield from (one.last_heartbeat_time for one in item.status.conditions or ())
+        yield from (condition.last_heartbeat_time for condition in item.status.conditions or ())
     elif isinstance(item, Pod):
-        yield from (one.last_transition_time for one in item.status.conditions or ())
+        yield from (condition.last_transition_time for condition in item.status.conditions or ())
 
 
 def _checked(out: Path) -> Path:

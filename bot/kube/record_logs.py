@@ -29,26 +29,26 @@ async def logs_of_hami(
     The scheduler's are of the last hour, only the lines that hold `needle`. The device plugin's are the newest lines of
     at most `MOST_PLUGIN_PODS` pods: first the one on `node`, then those that are not ready or were restarted.
     """
-    plugins = sorted((one for one in pods if _is_plugin(one)), key=lambda one: (one.spec.node_name != node, _well(one)))
+    plugins = sorted((pod for pod in pods if _is_plugin(pod)), key=lambda pod: (pod.spec.node_name != node, _well(pod)))
     chosen = plugins[:MOST_PLUGIN_PODS]
-    wanted = [one for pod in filter(is_scheduler, pods) for one in _runs(pod, needle)]
-    wanted += [one._replace(tail=_PLUGIN_LINES) for pod in chosen for one in _runs(pod, b"")]
+    wanted = [run for pod in filter(is_scheduler, pods) for run in _runs(pod, needle)]
+    wanted += [run._replace(tail=_PLUGIN_LINES) for pod in chosen for run in _runs(pod, b"")]
     logs: dict[str, bytes] = {}
     gaps: list[Gap] = []
     if rest := len(plugins) - len(chosen):
         gaps.append(Gap("device plugin logs", f"the logs of {rest} more pods were not read"))
     left = MAX_LOGS
-    for one in wanted:
-        limit = min(left, _PLUGIN_BYTES) if one.tail else left
+    for wanted_log in wanted:
+        limit = min(left, _PLUGIN_BYTES) if wanted_log.tail else left
         try:
-            name = log_name(one.namespace, one.pod, one.container, previous=one.previous)
-            lines, cut, *_ = await cluster.log(one._replace(limit_bytes=limit))
+            name = log_name(wanted_log.namespace, wanted_log.pod, wanted_log.container, previous=wanted_log.previous)
+            lines, cut, *_ = await cluster.log(wanted_log._replace(limit_bytes=limit))
         except SourceError as error:
-            gaps.append(Gap(one.source, error.message, error.hint))
+            gaps.append(Gap(wanted_log.source, error.message, error.hint))
             continue
         if cut:
             gaps.append(
-                Gap(one.source, f"not all of the log was read: {len(lines):,} lines of at most {limit:,} bytes")
+                Gap(wanted_log.source, f"not all of the log was read: {len(lines):,} lines of at most {limit:,} bytes")
             )
         # In a thread: a bot that records meanwhile answers others.
         logs[name] = (await asyncio.to_thread(masked_log, lines)).encode()
@@ -85,12 +85,12 @@ def _is_plugin(pod: Pod) -> bool:
 
 def _well(pod: Pod) -> bool:
     statuses = pod.status.container_statuses or ()
-    return bool(statuses) and all(one.ready and not one.restart_count for one in statuses)
+    return bool(statuses) and all(status.ready and not status.restart_count for status in statuses)
 
 
 def _runs(pod: Pod, needle: bytes) -> list[LogWanted]:
     """Each container's log, and that of its run before where it was restarted."""
-    restarted = {one.name for one in pod.status.container_statuses or () if one.restart_count}
+    restarted = {status.name for status in pod.status.container_statuses or () if status.restart_count}
     return [
         LogWanted(pod.namespace, pod.name, container.name, needle, _PERIOD_S, previous=previous)
         for container in pod.spec.containers

@@ -121,7 +121,7 @@ class FolderFiles:
 
     def names(self, prefix: str = "") -> list[str]:
         try:
-            files = [one.relative_to(self._root).as_posix() for one in self._root.rglob("*") if one.is_file()]
+            files = [path.relative_to(self._root).as_posix() for path in self._root.rglob("*") if path.is_file()]
         except OSError as error:
             raise _unreadable(prefix or "a folder", error) from error
         return sorted(name for name in files if name.startswith(prefix))

@@ -145,31 +145,31 @@ def _redacted(value: Any, annotations: tuple[str, ...], *, of_hami: bool) -> Any
         return value
     fields = cast("dict[str, Any]", value)
     if containers := fields.get("spec", {}).get("containers"):
-        names = {one.get("name", "") for one in containers}
+        names = {container.get("name", "") for container in containers}
         of_hami = is_pod_of_hami(fields.get("metadata", {}).get("labels"), names)
     kept: dict[str, Any] = {}
-    for key, one in fields.items():
+    for key, field in fields.items():
         if key == "annotations":
             kept[key] = {
                 name: masked_record(text) if name.startswith(_OUR_RECORDS) else masked(text)
-                for name, text in one.items()
+                for name, text in field.items()
                 if name.startswith(annotations)
             }
         elif key in ("command", "args"):
             if of_hami and fields.get("name") in _HAMI_CONTAINERS:
-                kept[key] = masked_arguments(one)
+                kept[key] = masked_arguments(field)
         elif key == "value" and set(fields) == {"name", "value"}:
-            kept[key] = masked(one) if _OPEN_VARIABLES.fullmatch(fields.get("name", "")) else MASK
+            kept[key] = masked(field) if _OPEN_VARIABLES.fullmatch(fields.get("name", "")) else MASK
         elif key in ("message", "url"):
-            kept[key] = masked(one)
+            kept[key] = masked(field)
         elif key == "caBundle":
             kept[key] = MASK
-        elif key == "terminated" and isinstance(one, dict):
-            kept[key] = _ended(cast("dict[str, Any]", one), of_hami=of_hami)
+        elif key == "terminated" and isinstance(field, dict):
+            kept[key] = _ended(cast("dict[str, Any]", field), of_hami=of_hami)
         elif key == "labels":
-            kept[key] = one
+            kept[key] = field
         else:
-            kept[key] = _redacted(one, annotations, of_hami=of_hami)
+            kept[key] = _redacted(field, annotations, of_hami=of_hami)
     return kept
 
 

@@ -37,7 +37,7 @@ class Shared:
             keep(status, "allocatable", self._amounts(status.allocatable, before and before.allocatable))
             keep(status, "capacity", self._amounts(status.capacity, before and before.capacity))
             if status.conditions:
-                keep(status, "conditions", [self._same(one) for one in status.conditions])
+                keep(status, "conditions", [self._same(condition) for condition in status.conditions])
         elif isinstance(item, Holder | DaemonPod):
             keep(item.spec, "node_name", self._same(item.spec.node_name))
             keep(item.status, "phase", self._same(item.status.phase))
@@ -53,7 +53,7 @@ class Shared:
         if metadata.annotations:
             keep(metadata, "annotations", self._texts(metadata.annotations, known and known.annotations, _LONG))
         if metadata.owner_references:
-            keep(metadata, "owner_references", [self._same(one) for one in metadata.owner_references])
+            keep(metadata, "owner_references", [self._same(owner) for owner in metadata.owner_references])
 
     def _same(self, part: T) -> T:
         """The part, as first seen."""
@@ -84,4 +84,7 @@ class Shared:
     ) -> dict[str, Quantity] | None:
         if not amounts or amounts == known:
             return known if amounts else amounts
-        return {self._same(key): self._same(one) if isinstance(one, str) else one for key, one in amounts.items()}
+        return {
+            self._same(key): self._same(amount) if isinstance(amount, str) else amount
+            for key, amount in amounts.items()
+        }

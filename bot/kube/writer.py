@@ -79,7 +79,9 @@ class Writer:
         while True:
             request = Request("list", _RESOURCE, path, namespace, (*query, *following), METADATA_ONLY)
             page = _decoded(request, await self._send(request), Resource)
-            found += [(one.namespace, one.name) for one in page.items or () if key in (one.metadata.annotations or {})]
+            found += [
+                (item.namespace, item.name) for item in page.items or () if key in (item.metadata.annotations or {})
+            ]
             if not page.metadata.next:
                 return found
             following = (("continue", page.metadata.next),)
@@ -94,7 +96,7 @@ class Writer:
         labels = ",".join(f"{key}={value}" for key, value in selector["matchLabels"].items())
         query = (("labelSelector", labels), ("fieldSelector", "status.phase=Running"))
         request = Request("list", "pods", PODS.path(segment(namespace)), namespace, query)
-        return [one.name for one in _decoded(request, await self._send(request), Resource).items or ()]
+        return [item.name for item in _decoded(request, await self._send(request), Resource).items or ()]
 
     async def patch_deployment(
         self, namespace: str, name: str, patch: tuple[dict[str, Any], ...], *, dry_run: bool = False

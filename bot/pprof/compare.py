@@ -71,12 +71,12 @@ class Comparison(NamedTuple):
     @property
     def significant(self) -> list[Change]:
         """The functions whose change is more than noise."""
-        return [one for one in self.functions if not one.noise]
+        return [function for function in self.functions if not function.noise]
 
     @property
     def own(self) -> list[Change]:
         """Those of the program and its libraries."""
-        return [one for one in self.significant if is_own(one.name)]
+        return [change for change in self.significant if is_own(change.name)]
 
 
 class _Side(NamedTuple):
@@ -111,21 +111,21 @@ def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
         total=_change("total", sides, [side.total for side in sides]),
         gc=_collector(sides) if kind.type == "cpu" else None,
         allocated=_change("allocated", sides, known) if len(known) == len(sides) and per_second else None,
-        functions=sorted(functions, key=lambda one: (-abs(one.difference), one.name)),
+        functions=sorted(functions, key=lambda function: (-abs(function.difference), function.name)),
         warnings=_warnings(profiles, kind, per_second=per_second),
     )
 
 
 def _default(profile: Profile) -> str:
     """Of what happened during a time it is the allocations that two versions differ in; else what pprof takes."""
-    allocates = any(one.type == _ALLOCATED_OBJECTS for one in profile.sample_types)
+    allocates = any(value_type.type == _ALLOCATED_OBJECTS for value_type in profile.sample_types)
     return _ALLOCATED_OBJECTS if allocates and profile.duration_nanos > 0 else ""
 
 
 def _side(profile: Profile, index: int, *, per_second: bool) -> _Side:
     total = sum(value for _, value in profile.samples.stacks(index))
     size = sum(abs(value) for _, value in profile.samples.stacks(index))
-    types = [one.type for one in profile.sample_types]
+    types = [value_type.type for value_type in profile.sample_types]
     space = types.index(_ALLOCATED) if _ALLOCATED in types else None
     return _Side(
         seconds=profile.duration_nanos / _SECOND_NS if per_second else 1.0,
@@ -161,14 +161,17 @@ def _collector(sides: Sequence[_Side]) -> Change:
 
 def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool) -> list[Unlike]:
     found: list[Unlike] = []
-    programs = [base_name(one.mappings[0].file) if one.mappings and one.mappings[0].file else "?" for one in profiles]
+    programs = [
+        base_name(profile.mappings[0].file) if profile.mappings and profile.mappings[0].file else "?"
+        for profile in profiles
+    ]
     if len(set(programs)) > 1:
         found.append(Unlike("program", ", ".join(programs)))
     if len({profile.period for profile in profiles}) > 1:
-        found.append(Unlike("period", ", ".join(str(one.period) for one in profiles)))
+        found.append(Unlike("period", ", ".join(str(profile.period) for profile in profiles)))
     durations = [profile.duration_nanos / _SECOND_NS for profile in profiles]
     if per_second and max(durations) > _LONGER * min(durations):
-        found.append(Unlike("duration", ", ".join(f"{one:.1f} s" for one in durations)))
+        found.append(Unlike("duration", ", ".join(f"{duration:.1f} s" for duration in durations)))
     if not per_second and kind.type not in _MOMENT:
         found.append(Unlike("since-start"))
     return found

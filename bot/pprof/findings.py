@@ -111,7 +111,7 @@ def _of_hint(taken: Taken, kind: str, hint: Hint, confidence: Confidence, say: T
 
 def _profiles(taken: Taken, hint: Hint) -> bool:
     """Whether the profiler itself is in the profile, and a pattern that it may match."""
-    return hint.code != "holder" and any(PROFILER.match(one.name) for one in taken.profile.functions)
+    return hint.code != "holder" and any(PROFILER.match(function.name) for function in taken.profile.functions)
 
 
 def _crowds(taken: Taken, crowds: Sequence[Group], say: Texts) -> list[Finding]:
@@ -126,7 +126,7 @@ def _crowds(taken: Taken, crowds: Sequence[Group], say: Texts) -> list[Finding]:
         wait=wait_words(largest, say),
         name=short_name(largest.waits_in),
     )
-    evidence = [of_function(taken, one.waits_in) for one in crowds[:_GROUPS]]
+    evidence = [of_function(taken, crowd.waits_in) for crowd in crowds[:_GROUPS]]
     names = [largest.waits_in]
     actions = [*_take(["goroutine"], say), *_lines_of(names, GOROUTINES, taken, say)]
     return [finding("goroutine-crowd", claim, evidence, next_actions=actions)]

@@ -58,21 +58,23 @@ def groups(profile: Profile) -> list[Group]:
         stack = _stack(ids, names)
         counts[stack] = counts.get(stack, 0) + value
     return sorted(
-        (_group(stack, count) for stack, count in counts.items()), key=lambda one: (-one.goroutines, one.stack)
+        (_group(stack, count) for stack, count in counts.items()), key=lambda group: (-group.goroutines, group.stack)
     )
 
 
 def crowded(found: Sequence[Group]) -> list[Group]:
     """Groups that wait in own code in numbers; those that serve idle connections or take profiles are left out."""
-    return [one for one in found if one.goroutines > MANY and one.waits_in and not _expected(one)]
+    return [group for group in found if group.goroutines > MANY and group.waits_in and not _expected(group)]
 
 
 def grown(before: Profile, after: Profile) -> list[Growth]:
     """The groups that have more goroutines in `after` by more than 50 and a fifth, the largest growth first."""
-    counts = {one.stack: one.goroutines for one in groups(before)}
-    found = [Growth(one, counts.get(one.stack, 0)) for one in groups(after) if one.waits_in and not _expected(one)]
-    more = [one for one in found if _has_grown(one.before, one.group.goroutines)]
-    return sorted(more, key=lambda one: (one.before - one.group.goroutines, one.group.stack))
+    counts = {group.stack: group.goroutines for group in groups(before)}
+    found = [
+        Growth(group, counts.get(group.stack, 0)) for group in groups(after) if group.waits_in and not _expected(group)
+    ]
+    more = [growth for growth in found if _has_grown(growth.before, growth.group.goroutines)]
+    return sorted(more, key=lambda growth: (growth.before - growth.group.goroutines, growth.group.stack))
 
 
 def _has_grown(before: int, after: int) -> bool:

@@ -143,7 +143,9 @@ def _hint(rule: Rule, share: Share, total: int, whole: int) -> Hint | None:
         return None
     warns = rule.warning is not None and weight / total >= rule.warning
     callers = [(name, own / whole) for name, own in share.callers[: 1 if rule.holder else _CALLERS]]
-    unless = next((one.pattern.pattern for one in CPU_RULES if rule.unless and one.code == rule.unless), "")
+    unless = next(
+        (cpu_rule.pattern.pattern for cpu_rule in CPU_RULES if rule.unless and cpu_rule.code == rule.unless), ""
+    )
     return Hint(rule.code, "warning" if warns else "note", weight / whole, callers, pattern, unless)
 
 

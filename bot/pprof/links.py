@@ -86,8 +86,8 @@ def read_versions(text: str) -> dict[str, str]:
 def _go_version(profile: Profile, told: str) -> str:
     if told:
         return f"go{told.removeprefix(GO)}"
-    found = (_TOOLCHAIN.fullmatch(one.filename) for one in profile.functions)
-    return next((one["version"] for one in found if one), "")
+    found = (_TOOLCHAIN.fullmatch(function.filename) for function in profile.functions)
+    return next((match["version"] for match in found if match), "")
 
 
 def _go_link(version: str, file: str, line: int) -> str:

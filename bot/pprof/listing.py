@@ -40,17 +40,17 @@ class FunctionLines(NamedTuple):
     @property
     def flat(self) -> int:
         """Of all its lines."""
-        return int64(sum(one.flat for one in self.lines))
+        return int64(sum(line.flat for line in self.lines))
 
     @property
     def cum(self) -> int:
         """Of all its lines."""
-        return int64(sum(one.cum for one in self.lines))
+        return int64(sum(line.cum for line in self.lines))
 
     def span(self) -> range:
         """The lines that are worth showing with the source."""
-        starts = [self.start_line] if self.start_line else [one.line - _MARGIN for one in self.lines]
-        return range(max(1, *starts), max(one.line for one in self.lines) + _MARGIN + 1)
+        starts = [self.start_line] if self.start_line else [line.line - _MARGIN for line in self.lines]
+        return range(max(1, *starts), max(line.line for line in self.lines) + _MARGIN + 1)
 
 
 def function_lines(profile: Profile, index: int, function: str) -> list[FunctionLines]:
@@ -88,21 +88,21 @@ def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source
         return label(number, unit, AUTO)
 
     if source is None:  # each line with its link, which has the name's package and the path
-        check_text((len(one.name) + len(one.file)) * len(one.lines) for one in functions)
+        check_text((len(function.name) + len(function.file)) * len(function.lines) for function in functions)
     lines = [f"Total: {value(total)}"]
-    in_files = {one.name for one in functions if one.file}
-    for one in functions:
-        if not one.file:
-            lines += [] if one.name in in_files else [f"No source information for {one.name}"]
+    in_files = {function.name for function in functions if function.file}
+    for function in functions:
+        if not function.file:
+            lines += [] if function.name in in_files else [f"No source information for {function.name}"]
             continue
-        lines.append(f"ROUTINE ======================== {one.name} in {one.file}")
-        share = percentage(one.cum, total)
-        lines.append(f"{value(one.flat):>10} {value(one.cum):>10} (flat, cum) {share} of Total")
+        lines.append(f"ROUTINE ======================== {function.name} in {function.file}")
+        share = percentage(function.cum, total)
+        lines.append(f"{value(function.flat):>10} {value(function.cum):>10} (flat, cum) {share} of Total")
         if source is None:
-            weights = [(each, link(one.name, one.file, each.line)) for each in one.lines]
+            weights = [(each, link(function.name, function.file, each.line)) for each in function.lines]
         else:
             try:
-                weights = _with_source(one, source(one.file))
+                weights = _with_source(function, source(function.file))
             except OSError as error:
                 lines.append(f" Error: {error}")
                 continue
@@ -112,9 +112,9 @@ def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source
     return "\n".join(lines) + "\n"
 
 
-def _with_source(one: FunctionLines, source: list[str]) -> list[tuple[LineWeight, str]]:
-    weights = {each.line: each for each in one.lines}
-    shown = (number for number in one.span() if number <= len(source))
+def _with_source(lines: FunctionLines, source: list[str]) -> list[tuple[LineWeight, str]]:
+    weights = {each.line: each for each in lines.lines}
+    shown = (number for number in lines.span() if number <= len(source))
     return [(weights.get(number, LineWeight(number, 0, 0)), source[number - 1]) for number in shown]
 
 

@@ -34,7 +34,7 @@ def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> 
     _scale(base, [-1.0] * len(base.sample_types))
     if diff:
         label = Label(*BASE_LABEL, 0, "")
-        base.samples = SampleList([one._replace(labels=(*one.labels, label)) for one in base.samples])
+        base.samples = SampleList([sample._replace(labels=(*sample.labels, label)) for sample in base.samples])
     both = (source, base)
     keep_common_types(both)
     _to_finest_units(both)
@@ -54,13 +54,13 @@ def _check_alike(source: Profile, base: Profile) -> None:
 
 def _types(profile: Profile) -> str:
     types = [*profile.sample_types, profile.period_type]
-    return " ".join(f"{one.type}/{one.unit}" for one in types)
+    return " ".join(f"{value_type.type}/{value_type.unit}" for value_type in types)
 
 
 def _normalize(source: Profile, base: Profile) -> None:
     """Scale the source's values to the base's sums."""
     before, after = (
-        [int64(sum(column)) for column in zip(*(one.values for one in profile.samples), strict=True)]
+        [int64(sum(column)) for column in zip(*(sample.values for sample in profile.samples), strict=True)]
         or [0] * len(profile.sample_types)
         for profile in (base, source)
     )
@@ -101,14 +101,14 @@ def _to_finest_units(profiles: Sequence[Profile]) -> None:
         profile.sample_types = [ours._replace(unit=finest.unit) for ours, finest in pairs]
 
 
-def _finer(one: ValueType, other: ValueType) -> ValueType:
-    alike = one.type.removesuffix("s") == other.type.removesuffix("s")
-    if not (alike and same_family(one.unit, other.unit)):
+def _finer(value_type: ValueType, other: ValueType) -> ValueType:
+    alike = value_type.type.removesuffix("s") == other.type.removesuffix("s")
+    if not (alike and same_family(value_type.unit, other.unit)):
         raise UsageError(
-            f"incompatible types: {one.type}/{one.unit} and {other.type}/{other.unit}",
+            f"incompatible types: {value_type.type}/{value_type.unit} and {other.type}/{other.unit}",
             hint="Compare profiles of one kind: cpu with cpu, heap with heap.",
         )
-    return other if scale(1, other.unit, one.unit)[0] < 1 else one
+    return other if scale(1, other.unit, value_type.unit)[0] < 1 else value_type
 
 
 class _Merger:
@@ -127,7 +127,7 @@ class _Merger:
             base,
             samples=SampleList(summed),
             mappings=list(self._mappings.values()),
-            locations={one.id: one for one in self._locations.values()},
+            locations={location.id: location for location in self._locations.values()},
             functions=list(self._functions.values()),
         )
 

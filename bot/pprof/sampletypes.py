@@ -8,7 +8,7 @@ from bot.pprof.profile import Profile, SampleList
 
 def sample_index(profile: Profile, wanted: str) -> int:
     """The position of the wanted sample type, or of the default one. Raises UsageError with those that there are."""
-    types = [one.type for one in profile.sample_types]
+    types = [value_type.type for value_type in profile.sample_types]
     if not wanted:
         known = profile.default_sample_type in types
         return types.index(profile.default_sample_type) if known else len(types) - 1
@@ -29,12 +29,14 @@ def _one_of(types: list[str]) -> dict[str, str]:
 
 def keep_common_types(profiles: Sequence[Profile]) -> None:
     """Leave only the sample types that each profile has once, in the order of the first. Raises UsageError for none."""
-    every = [one.type for profile in profiles for one in profile.sample_types]
-    common = [one.type for one in profiles[0].sample_types if every.count(one.type) == len(profiles)]
+    every = [value_type.type for profile in profiles for value_type in profile.sample_types]
+    common = [
+        value_type.type for value_type in profiles[0].sample_types if every.count(value_type.type) == len(profiles)
+    ]
     if not common:
         raise UsageError("profiles have empty common sample type list", hint=_measured(profiles))
     for profile in profiles:
-        types = [one.type for one in profile.sample_types]
+        types = [value_type.type for value_type in profile.sample_types]
         if types == common:
             continue
         chosen = [types.index(one) for one in common]
@@ -42,10 +44,10 @@ def keep_common_types(profiles: Sequence[Profile]) -> None:
         if profile.default_sample_type not in common:
             profile.default_sample_type = common[0]
         profile.samples = SampleList(
-            [one._replace(values=[one.values[index] for index in chosen]) for one in profile.samples]
+            [sample._replace(values=[sample.values[index] for index in chosen]) for sample in profile.samples]
         )
 
 
 def _measured(profiles: Iterable[Profile]) -> str:
-    lists = [" ".join(one.type for one in profile.sample_types) or "nothing" for profile in profiles]
+    lists = [" ".join(value_type.type for value_type in profile.sample_types) or "nothing" for profile in profiles]
     return f"They measure: {'; '.join(lists)}. Compare profiles of one kind."

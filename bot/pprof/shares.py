@@ -50,12 +50,12 @@ def observations(profile: Profile, index: int) -> Callable[[int, int], float]:
     CPU: ticks. Heap: Go records one allocation per 512 KiB (`period`), so the space over that. Mutex and block: the
     waits that were counted. Goroutines and threads: themselves.
     """
-    types = [one.type for one in profile.sample_types]
+    types = [value_type.type for value_type in profile.sample_types]
     if types[index] in _HEAP:
         space = types[index].replace("objects", "space")
         events = _total(profile, types.index(space)) / (profile.period or _HEAP_PERIOD) if space in types else 0.0
     else:
-        counted = next((i for i, one in enumerate(profile.sample_types) if one.unit == "count"), index)
+        counted = next((i for i, value_type in enumerate(profile.sample_types) if value_type.unit == "count"), index)
         events = float(_total(profile, counted))
 
     def count(value: int, total: int) -> float:
@@ -105,7 +105,7 @@ def shares(
             if name:
                 callers[rule][name] = callers[rule].get(name, 0) + value
     return {
-        name: Share(weights[i], sorted(callers[i].items(), key=lambda one: (-one[1], one[0])))
+        name: Share(weights[i], sorted(callers[i].items(), key=lambda item: (-item[1], item[0])))
         for i, name in enumerate(names)
     }
 

@@ -17,7 +17,9 @@ _C_CODE = "runtime.cgocall"
 _CHANGED = 2
 _NAMED = 3
 _LISTED = 5
-_GARBAGE = "|".join(one.pattern.pattern for one in CPU_RULES if one.code in ("gc-background", "gc-assist"))
+_GARBAGE = "|".join(
+    cpu_rule.pattern.pattern for cpu_rule in CPU_RULES if cpu_rule.code in ("gc-background", "gc-assist")
+)
 
 
 def explain_change(versions: Sequence[Taken], say: Texts, *, sample_index_name: str = "") -> tuple[Finding, ...]:
@@ -25,8 +27,8 @@ def explain_change(versions: Sequence[Taken], say: Texts, *, sample_index_name: 
 
     Raises SourceError for a damaged profile, UsageError for profiles that measure different things.
     """
-    ready = [one.ready() for one in versions]
-    found = compare([one.profile for one in ready], sample_index_name)
+    ready = [version.ready() for version in versions]
+    found = compare([taken.profile for taken in ready], sample_index_name)
     leaks = grown(ready[0].profile, ready[-1].profile) if found.kind.type == GOROUTINES else []
     given = [
         *_leak(ready, leaks, say),
@@ -40,9 +42,9 @@ def explain_change(versions: Sequence[Taken], say: Texts, *, sample_index_name: 
 
 def comparison_tables(versions: Sequence[Taken], say: Texts, *, sample_index_name: str = "") -> tuple[Table, ...]:
     """Side by side, oldest first: all of it, the collector's part, what was allocated, the ten largest changes."""
-    ready = [one.ready() for one in versions]
-    found = compare([one.profile for one in ready], sample_index_name)
-    return (_side_by_side(found, [one.file.rpartition("/")[2].removesuffix(".pb.gz") for one in ready], say),)
+    ready = [version.ready() for version in versions]
+    found = compare([taken.profile for taken in ready], sample_index_name)
+    return (_side_by_side(found, [taken.file.rpartition("/")[2].removesuffix(".pb.gz") for taken in ready], say),)
 
 
 def _side_by_side(found: Comparison, names: Sequence[str], say: Texts) -> Table:
@@ -52,22 +54,24 @@ def _side_by_side(found: Comparison, names: Sequence[str], say: Texts) -> Table:
     if found.gc and any(found.gc.values):
         rows.append((say("profile-change.gc"), *map(share, found.gc.values), _ratio(found.gc, say)))
     if found.allocated and found.kind.type != "alloc_space":
-        values = [f"{label(round(one), 'bytes', AUTO)}/s" for one in found.allocated.values]
+        values = [f"{label(round(value), 'bytes', AUTO)}/s" for value in found.allocated.values]
         rows.append((say("profile-change.allocated"), *values, _ratio(found.allocated, say)))
-    rows += [_row(printable(one.name), found, one, say) for one in _worth_a_row(found)]
+    rows += [_row(printable(change.name), found, change, say) for change in _worth_a_row(found)]
     return Table(title, columns, tuple(rows))
 
 
 def _worth_a_row(found: Comparison) -> list[Change]:
     """Own functions, and calls of C: those that changed, then the heaviest that did not, marked as noise."""
-    ours = [one for one in found.functions if is_own(one.name) or one.name == _C_CODE]
-    changed = [one for one in ours if not one.noise]
-    others = sorted((one for one in ours if one.noise), key=lambda one: (-max(map(abs, one.values)), one.name))
+    ours = [function for function in found.functions if is_own(function.name) or function.name == _C_CODE]
+    changed = [change for change in ours if not change.noise]
+    others = sorted(
+        (change for change in ours if change.noise), key=lambda change: (-max(map(abs, change.values)), change.name)
+    )
     return [*changed, *others][:ROWS] or found.significant[:ROWS]
 
 
 def _row(name: str, found: Comparison, change: Change, say: Texts) -> tuple[str, ...]:
-    return (name, *(_value(one, found) for one in change.values), _ratio(change, say))
+    return (name, *(_value(value, found) for value in change.values), _ratio(change, say))
 
 
 def _value(number: float, found: Comparison) -> str:
@@ -90,17 +94,17 @@ def _ratio(change: Change, say: Texts) -> str:
 
 def _changed(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
     """The whole, and the own functions whose change is more than noise."""
-    chosen = [one for one in found.own if not (one.gone or one.new)][:_CHANGED]
+    chosen = [change for change in found.own if not (change.gone or change.new)][:_CHANGED]
     if found.total.noise and not chosen:
         return []
-    names = "; ".join(_told(short_name(one.name), found, one, say) for one in chosen)
+    names = "; ".join(_told(short_name(change.name), found, change, say) for change in chosen)
     whole = _told(_measured(found, say), found, found.total, say)
     claim = say("profile-change.claim", whole=whole)
     if names:
         claim = say("profile-change.with-functions", claim=claim, functions=names)
     kind = found.kind.type
-    evidence = [headline(one, kind) for one in (ready[0], ready[-1])]
-    evidence += [of_function(one, change.name, kind) for change in chosen for one in (ready[0], ready[-1])]
+    evidence = [headline(taken, kind) for taken in (ready[0], ready[-1])]
+    evidence += [of_function(taken, change.name, kind) for change in chosen for taken in (ready[0], ready[-1])]
     return [finding("changed", claim, evidence, next_actions=_difference(ready, kind, say))]
 
 
@@ -122,18 +126,18 @@ def _gone_and_new(ready: Sequence[Taken], found: Comparison, say: Texts) -> list
     kind = found.kind.type
     given: list[Finding] = []
     for code, key, chosen, there in (
-        ("gone", "gone", [one for one in found.own if one.gone], ready[0]),
-        ("new", "new-functions", [one for one in found.own if one.new], ready[-1]),
+        ("gone", "gone", [change for change in found.own if change.gone], ready[0]),
+        ("new", "new-functions", [change for change in found.own if change.new], ready[-1]),
     ):
         if chosen:
-            names = ", ".join(short_name(one.name) for one in chosen[:_LISTED])
+            names = ", ".join(short_name(change.name) for change in chosen[:_LISTED])
             claim = say(f"profile-change.{key}", names=names, count=len(chosen))
-            given.append(finding(code, claim, [of_function(there, one.name, kind) for one in chosen[:_LISTED]]))
+            given.append(finding(code, claim, [of_function(there, change.name, kind) for change in chosen[:_LISTED]]))
     return given
 
 
 def _unchanged(ready: Sequence[Taken], found: Comparison, say: Texts) -> Finding:
-    evidence = [headline(one, found.kind.type) for one in (ready[0], ready[-1])]
+    evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
     whole = _told(_measured(found, say), found, found.total, say)
     return finding("no-change", say("profile-change.unchanged", whole=whole), evidence)
 
@@ -144,7 +148,7 @@ def _collector(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Fi
         return []
     before, after = found.gc.values[0], found.gc.values[-1]
     claim = say("profile-change.gc-share", before=share(before), after=share(after))
-    evidence = [_garbage(one, found.kind.type) for one in (ready[0], ready[-1])]
+    evidence = [_garbage(taken, found.kind.type) for taken in (ready[0], ready[-1])]
     return [finding("gc-changed", claim, evidence)]
 
 
@@ -154,10 +158,12 @@ def _garbage(taken: Taken, kind: str) -> Evidence:
 
 def _unlike(ready: Sequence[Taken], found: Comparison, say: Texts) -> list[Finding]:
     """What makes the profiles differ beyond what they measure."""
-    evidence = [headline(one, found.kind.type) for one in (ready[0], ready[-1])]
+    evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
     return [
-        finding(f"unlike-{one.code}", say(f"profile-unlike.{one.code}", values=printable(one.values)), evidence)
-        for one in found.warnings
+        finding(
+            f"unlike-{warning.code}", say(f"profile-unlike.{warning.code}", values=printable(warning.values)), evidence
+        )
+        for warning in found.warnings
     ]
 
 
@@ -172,11 +178,11 @@ def _leak(ready: Sequence[Taken], growths: Sequence[Growth], say: Texts) -> list
         before=f"{largest.before:,}",
         after=f"{largest.group.goroutines:,}",
     )
-    others = [short_name(one.group.waits_in) for one in growths[1:_NAMED]]
+    others = [short_name(growth.group.waits_in) for growth in growths[1:_NAMED]]
     if others:
         claim = say("profile-change.with-others", claim=claim, names=", ".join(others))
-    places = list(dict.fromkeys(one.group.waits_in for one in growths[:_NAMED]))
-    evidence = [of_function(one, place) for place in places for one in (ready[0], ready[-1])]
+    places = list(dict.fromkeys(growth.group.waits_in for growth in growths[:_NAMED]))
+    evidence = [of_function(taken, place) for place in places for taken in (ready[0], ready[-1])]
     actions = _difference(ready, GOROUTINES, say)
     return [finding("goroutine-leak", claim, evidence, warns=True, confidence="suspected", next_actions=actions)]
 

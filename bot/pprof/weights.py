@@ -68,7 +68,7 @@ class PlainSums:
 
     def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
         kinds: dict[tuple[Frame, ...], int] = {(): 0}
-        kind = by_id({number: kinds.setdefault(one, len(kinds)) for number, one in frames.items()}, 0).__getitem__
+        kind = by_id({number: kinds.setdefault(frame, len(kinds)) for number, frame in frames.items()}, 0).__getitem__
         calls = _Calls(list(kinds), callees, len(self._table.nodes))
         calls_callee, found_between = calls.has_callee.__getitem__, calls.__getitem__
         pairs: dict[tuple[int, int], int] = {}

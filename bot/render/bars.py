@@ -36,9 +36,9 @@ def bars(report: Report, say: Texts) -> Bars | None:
     if not by_node:
         return None
     if len(by_node) == 1:
-        gpus = [one for some in by_node.values() for one in some]
-        short = short_uuids(one.card for one in gpus)
-        rows = [(visible(short[one.card]), _long(one), [one]) for one in gpus]
+        gpus = [row for some in by_node.values() for row in some]
+        short = short_uuids(row.card for row in gpus)
+        rows = [(visible(short[row.card]), _long(row), [row]) for row in gpus]
     else:
         rows = [(node, "".join(map(_short, gpus)), gpus) for node, gpus in by_node.items()]
         if len(rows) > MOST_LINES:

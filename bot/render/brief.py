@@ -38,13 +38,13 @@ def brief(report: Report, say: Texts) -> Brief | None:
     now = instant(report.taken_at)
     tables = [shown for table, rows in parts if (shown := _table(table, rows, now, say))]
     told = any(rows.sheet.tells_findings for _, rows in parts)
-    problems = [one for one in report.findings if one.severity != "info" and not told]
+    problems = [finding for finding in report.findings if finding.severity != "info" and not told]
     steps: dict[str, NextAction] = {}
     for action in (one for finding in report.findings for one in finding.next_actions):
         steps.setdefault(action.command or action.label, action)
     return Brief(
         tables,
-        [one for one in problems if " ".join(one.claim.split()) != report.verdict],
+        [problem for problem in problems if " ".join(problem.claim.split()) != report.verdict],
         list(steps.values()),
     )
 
@@ -88,7 +88,7 @@ def _cell(value: Any, now: datetime | None, say: Texts) -> str:
 
 def short_uuids(values: Iterable[object]) -> dict[object, str]:
     """For each UUID among them as much of it as no other one begins with."""
-    distinct = {one for one in values if isinstance(one, Uuid)}
+    distinct = {value for value in values if isinstance(value, Uuid)}
     sizes = range(_SHORTEST, max(map(len, distinct), default=0))
     size = next((size for size in sizes if len({one[:size] for one in distinct}) == len(distinct)), None)
     return {one: str(one[:size]) for one in distinct}

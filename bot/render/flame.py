@@ -86,7 +86,7 @@ def lay_out(samples: Iterable[Sample]) -> Flame:
         if row == DEEPEST:
             deeper = len(values)
             break
-        lefts = [one.left for one in callers]
+        lefts = [box.left for box in callers]
         shown: dict[tuple[int, str], int] = {}
         callees: list[Box] = []
         for frame in sorted(values):

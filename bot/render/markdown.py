@@ -32,7 +32,7 @@ def markdown(report: Report, say: Texts) -> str:
         [_inert(_origin(report, say))],
         *_section(say("render.findings"), list(_findings(report.findings, say))),
         *(_section(say("render.change"), list(_change(report.change, say))) if report.change else []),
-        *_section(say("render.next"), [line for one in actions for line in _action(one, say)]),
+        *_section(say("render.next"), [line for action in actions for line in _action(action, say)]),
         *(part for table in report.tables for part in _section(_inert(table_heading(table, say)), _table(table, say))),
         *_section(say("render.gaps"), [line for gap in report.gaps for line in _gap(gap)]),
     ]
@@ -52,14 +52,14 @@ def _section(title: str, lines: Sequence[str]) -> list[Sequence[str]]:
 def _findings(findings: Sequence[Finding], say: Texts) -> Iterator[str]:
     """Each claim with what it rests on; what several rest on is quoted once."""
     quoted = set[Evidence]()
-    for one in findings:
-        words = f"{say(f'render.{one.severity}')}, {say(f'render.{one.confidence}')}"
-        yield f"- {_code(one.code)} ({words}): {_inert(one.claim)}"
-        if one.scope.nodes:
-            yield f"  {say('render.nodes')}: {_inert(some_names(one.scope.nodes, say, _NAMES_SHOWN))}"
-        for evidence in one.evidence:
+    for finding in findings:
+        words = f"{say(f'render.{finding.severity}')}, {say(f'render.{finding.confidence}')}"
+        yield f"- {_code(finding.code)} ({words}): {_inert(finding.claim)}"
+        if finding.scope.nodes:
+            yield f"  {say('render.nodes')}: {_inert(some_names(finding.scope.nodes, say, _NAMES_SHOWN))}"
+        for evidence in finding.evidence:
             yield from _evidence(evidence, say, again=evidence in quoted)
-        quoted.update(one.evidence)
+        quoted.update(finding.evidence)
 
 
 def _evidence(evidence: Evidence, say: Texts, *, again: bool) -> Iterator[str]:
@@ -73,8 +73,8 @@ def _evidence(evidence: Evidence, say: Texts, *, again: bool) -> Iterator[str]:
 
 def _change(change: Change, say: Texts) -> Iterator[str]:
     yield f"- {_inert(changed(change, say))}"
-    for one in change.blast_radius:
-        yield f"- {_code(one.code)} ({say(f'render.{one.severity}')}): {_inert(one.text)}"
+    for impact in change.blast_radius:
+        yield f"- {_code(impact.code)} ({say(f'render.{impact.severity}')}): {_inert(impact.text)}"
 
 
 def _action(action: NextAction, say: Texts) -> Iterator[str]:

@@ -185,7 +185,7 @@ def _facts(report: Report, cards: Sequence[GpuRow]) -> str:
     known = [bar for bar in cards if bar.state != UNREGISTERED]
     if all(bar.memory_used is None for bar in cards):
         return f"{len(known):,} cards are registered; what is given of them was not seen"
-    largest = max((one.largest_slice or 0 for one in report.typed(TypeRow)), default=0)
+    largest = max((row.largest_slice or 0 for row in report.typed(TypeRow)), default=0)
     facts = f"{sum(bar.state == FREE for bar in known):,} of {len(known):,} cards can still take work"
     if unknown := sum(bar.state == UNKNOWN for bar in known):
         facts += f" ({unknown:,} not known)"
@@ -292,7 +292,7 @@ def _palette() -> Image.Image:
     colours = [_PAPER, _FRAME, _GIVEN, _HATCH, _DOTS, _BLANK]
     colours += [shade for ink, steps in ((_INK, 16), (_FAINT, 12)) for shade in _shades(ink, steps)]
     image = Image.new("P", (1, 1))
-    image.putpalette([part for one in colours for part in one])
+    image.putpalette([part for colour in colours for part in colour])
     return image
 
 

@@ -79,8 +79,8 @@ def _diagnosis(report: Report, say: Texts, width: int, wide: int) -> list[list[L
         _evidence(cause.evidence if cause else (), report.taken_at, say, width),
         _change(report.change, say, width) if report.change else [],
         _next(cause.next_actions if cause else (), say, width),
-        _others([one for one in others if one and one.severity != "info"], say, width),
-        _background([one for one in others if one and one.severity == "info"], say, width),
+        _others([finding for finding in others if finding and finding.severity != "info"], say, width),
+        _background([finding for finding in others if finding and finding.severity == "info"], say, width),
         _bars(report, say, wide),
         *(_table(table, say, wide) for table in report.tables),
         _gaps(report.gaps, say, width),
@@ -94,7 +94,7 @@ def _overview(report: Report, overview: Brief, say: Texts, width: int, wide: int
     more = len(overview.problems) - len(problems)
     return [
         [*_verdict(report, say, width), *_prose(seen, width, "  ", style=_LABEL)],
-        *(_brief_table(one, say, wide) for one in overview.tables),
+        *(_brief_table(table, say, wide) for table in overview.tables),
         _bars(report, say, wide),
         _problems(problems, more, say, width),
         _next(overview.steps, say, width),
@@ -142,12 +142,12 @@ def _evidence(evidence: Sequence[Evidence], taken_at: str, say: Texts, width: in
 
 def _change(change: Change, say: Texts, width: int) -> list[Line]:
     lines = [Line(say("render.change"), lead_style=_HEADING), *_prose(changed(change, say), width, "  ")]
-    words = {one.severity: say(f"render.{one.severity}") for one in change.blast_radius}
+    words = {impact.severity: say(f"render.{impact.severity}") for impact in change.blast_radius}
     wide = max(map(cells, words.values()), default=0)
-    for one in change.blast_radius:
-        word = words[one.severity]
+    for impact in change.blast_radius:
+        word = words[impact.severity]
         lead = f"  {word}{' ' * (wide - cells(word))}  "
-        lines += _prose(one.text, width, lead, lead_style=_SEVERITY_STYLES[one.severity])
+        lines += _prose(impact.text, width, lead, lead_style=_SEVERITY_STYLES[impact.severity])
     return lines
 
 
@@ -160,26 +160,26 @@ def _next(actions: Sequence[NextAction], say: Texts, width: int) -> list[Line]:
 
 def _problems(findings: Sequence[Finding], more: int, say: Texts, width: int) -> list[Line]:
     lines = [Line(say("render.problems"), lead_style=_HEADING)] if findings else []
-    for one in findings:
-        lines += _prose(f"{one.claim} [{notes(one, say)}]", width, "  - ")
+    for finding in findings:
+        lines += _prose(f"{finding.claim} [{notes(finding, say)}]", width, "  - ")
     return [*lines, Line("  ", say("render.more-findings", count=more), style=_LABEL)] if more else lines
 
 
 def _others(findings: Sequence[Finding], say: Texts, width: int) -> list[Line]:
     lines = [Line(say("render.others"), lead_style=_HEADING)] if findings else []
-    words = {one.severity: say(f"render.{one.severity}") for one in findings}
+    words = {finding.severity: say(f"render.{finding.severity}") for finding in findings}
     wide = max(map(cells, words.values()), default=0)
-    for one in findings:
-        word = words[one.severity]
+    for finding in findings:
+        word = words[finding.severity]
         lead = f"  {word}{' ' * (wide - cells(word))}  "
-        lines += _brief(one, lead, _SEVERITY_STYLES[one.severity], say, width)
+        lines += _brief(finding, lead, _SEVERITY_STYLES[finding.severity], say, width)
     return lines
 
 
 def _background(findings: Sequence[Finding], say: Texts, width: int) -> list[Line]:
     lines = [Line(say("render.background"), lead_style=_HEADING)] if findings else []
-    for one in findings:
-        lines += _brief(one, "  - ", "", say, width)
+    for finding in findings:
+        lines += _brief(finding, "  - ", "", say, width)
     return lines
 
 
@@ -222,8 +222,8 @@ def _bars(report: Report, say: Texts, width: int) -> list[Line]:
     if found is None:
         return []
     lines = [Line(say("bars.title"), lead_style=_HEADING)]
-    for one in found.lines:
-        lines += [Line("  ", text) for text in wrap(one, width - 2)]
+    for line in found.lines:
+        lines += [Line("  ", text) for text in wrap(line, width - 2)]
     if found.left_out:
         lines.append(Line("  ", say("bars.left-out", count=found.left_out), style=_LABEL))
     return [*lines, *(Line("  ", text, style=_LABEL) for text in wrap(found.legend, width - 2))]
@@ -257,12 +257,12 @@ def _table(table: Table, say: Texts, width: int) -> list[Line]:
     return lines + [Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
 
 
-def _brief_table(one: BriefTable, say: Texts, width: int) -> list[Line]:
+def _brief_table(brief_table: BriefTable, say: Texts, width: int) -> list[Line]:
     """As many of its columns as fit side by side, from the first on."""
-    table = one.shown
+    table = brief_table.shown
     while len(table.columns) > 1 and _column_widths([table.columns, *table.rows[:_ROWS_SHOWN]], width - 2) is None:
         table = Table(table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows))
-    rest = [Line("  ", say("render.all-rows", rows=one.left_out), style=_LABEL)] if one.left_out else []
+    rest = [Line("  ", say("render.all-rows", rows=brief_table.left_out), style=_LABEL)] if brief_table.left_out else []
     return _table(table, say, width) + rest
 
 

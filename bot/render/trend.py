@@ -42,7 +42,7 @@ def trend_picture(points: Mapping[str, Sequence[Point]]) -> bytes | None:
     write(image, (_MARGIN, 20), fitted(title, _TITLE, _WIDTH - 2 * _MARGIN), size=_TITLE, ink=_INK)
     for number, (kind, series) in enumerate(shown):
         _draw_kind(image, visible(kind), series, _HEAD + number * _KIND)
-    unknown = any(None in one for _, series in shown for one in series)
+    unknown = any(None in point for _, series in shown for point in series)
     _draw_foot(image, len(points) - len(shown), unknown=unknown)
     written = io.BytesIO()
     image.save(written, "PNG", compress_level=6)
@@ -52,7 +52,11 @@ def trend_picture(points: Mapping[str, Sequence[Point]]) -> bytes | None:
 def trend_words(points: Mapping[str, Sequence[Point]]) -> Iterator[tuple[str, str, str]]:
     """What the picture shows: by type how the memory and the largest free slice went, from the first to the last."""
     for kind, series in list(points.items())[:_MOST_KINDS]:
-        yield visible(kind[:_NAME]), _went([one.memory for one in series]), _went([one.largest for one in series])
+        yield (
+            visible(kind[:_NAME]),
+            _went([point.memory for point in series]),
+            _went([point.largest for point in series]),
+        )
 
 
 def _went(amounts: Sequence[int | None]) -> str:
@@ -71,8 +75,8 @@ def _draw_kind(image: Image.Image, kind: str, series: Sequence[Point], top: int)
     last = series[-1]
     total = _known(last.memory)
     charts = (
-        (f"{_known(last.given)} of {total} given", [(one.memory, one.given) for one in series], _GIVEN),
-        (f"largest slice {_known(last.largest)}", [(one.largest, one.largest) for one in series], _SLICE),
+        (f"{_known(last.given)} of {total} given", [(point.memory, point.given) for point in series], _GIVEN),
+        (f"largest slice {_known(last.largest)}", [(point.largest, point.largest) for point in series], _SLICE),
     )
     for number, (words, bars, ink) in enumerate(charts):
         left = _MARGIN + number * (_CHART + _BETWEEN)

@@ -70,6 +70,6 @@ class PagingSettings(BaseModel):
             "opsgenie.api_key": self.opsgenie and self.opsgenie.api_key,
             "webhook.secret": self.webhook and self.webhook.secret,
         }
-        if missing := [name for name, one in needed.items() if one is not None and not one.get_secret_value()]:
+        if missing := [name for name, secret in needed.items() if secret is not None and not secret.get_secret_value()]:
             raise ValueError(f"{', '.join(missing)} is empty")
         return self

@@ -150,17 +150,17 @@ class PagerDutySettings(BaseModel):
     @field_validator("schedules")
     @classmethod
     def _ids(cls, schedules: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := [one for one in schedules if not _SCHEDULE.fullmatch(one)]:
+        if wrong := [schedule for schedule in schedules if not _SCHEDULE.fullmatch(schedule)]:
             raise ValueError(f"{', '.join(wrong)}: a schedule is named by its id, such as PI7DH85, as in its address")
         return schedules
 
     @field_validator("people")
     @classmethod
     def _by_address(cls, people: dict[str, str]) -> dict[str, str]:
-        if wrong := [one for one in people if "@" not in one]:
+        if wrong := [person for person in people if "@" not in person]:
             raise ValueError(f"{', '.join(wrong)}: people are named by their e-mail address in PagerDuty")
         _named_people(tuple(people.values()))
-        return {address.casefold(): one for address, one in people.items()}
+        return {address.casefold(): person for address, person in people.items()}
 
     @field_validator("token")
     @classmethod
@@ -367,7 +367,7 @@ class Settings(BaseSettings):
     @classmethod
     def _by_id(cls, channels: dict[str, ChannelSettings]) -> dict[str, ChannelSettings]:
         """Ids as Slack writes them; the environment's names come in lower case."""
-        ids = {name.upper(): one for name, one in channels.items()}
+        ids = {name.upper(): channel for name, channel in channels.items()}
         if wrong := [name for name in channels if not CHANNEL.fullmatch(name.upper())]:
             raise ValueError(f"{', '.join(wrong)}: a channel is named by its id, such as C0123ABCD, not by its name")
         return ids
@@ -399,7 +399,7 @@ class Settings(BaseSettings):
 def channels_of(settings: Settings) -> tuple[str, ...]:
     """Ids of all channels that the settings name, those on call first."""
     oncall = settings.oncall
-    routed = tuple(one.channel for one in oncall.routes) if oncall else ()
+    routed = tuple(route.channel for route in oncall.routes) if oncall else ()
     calling = (oncall.channel, oncall.last_resort, *routed) if oncall else ()
     named = (*calling, *settings.channels, *settings.access.channels)
     return tuple(dict.fromkeys(one for one in named if one.startswith(("C", "G"))))

@@ -327,16 +327,16 @@ class Outbox:
         except SlackFailure as failure:
             await self._not_shared(lane, row, files, failure)
             return
-        left = [one for one in files if one.file_id not in there]
-        if any(one.state == "sharing" for one in left) and self._now() < row.sent_at + LATE_FILES:
+        left = [file for file in files if file.file_id not in there]
+        if any(file.state == "sharing" for file in left) and self._now() < row.sent_at + LATE_FILES:
             await self._rows.files_later(row, self._now() + SETTLING)
             return
         ready: list[StoredFile] = []
-        for one in left:
+        for file in left:
             try:
-                ready.append(await self._stage(row, one) if one.state == "new" else one)
+                ready.append(await self._stage(row, file) if file.state == "new" else file)
             except SlackFailure as failure:
-                await self._not_shared(lane, row, [one], failure)
+                await self._not_shared(lane, row, [file], failure)
                 return
         if ready and not await self._share(lane, row, ready, thread):
             return
@@ -348,8 +348,8 @@ class Outbox:
 
     async def _share(self, lane: _Lane, row: Queued, files: list[StoredFile], thread: str) -> bool:
         """Whether Slack confirmed that the files stand in the thread; it is noted first that it is asked, and when."""
-        for one in files:
-            await self._note(row, one, "sharing", one.file_id)
+        for file in files:
+            await self._note(row, file, "sharing", file.file_id)
         titles = [(one.file_id, one.about["title"]) for one in files]
         try:
             await self._gateway.share(row.posted_channel, titles, thread_ts=thread)
@@ -373,7 +373,7 @@ class Outbox:
 
         What came of those that were being shared was not noted; older versions noted no more than staged.
         """
-        tried = [one.file_id for one in files if one.state != "new"]
+        tried = [file.file_id for file in files if file.state != "new"]
         if not tried:
             return set()
         try:
@@ -389,9 +389,9 @@ class Outbox:
         if await self._put_off(lane, row, failure):
             return
         lane.ready_at = self._clock() + SPACING
-        if failure.error == "file_not_found" and any(one.state != "new" for one in files):
-            for one in files:  # Slack forgets what is staged and not shared
-                await self._note(row, one, "new", "")
+        if failure.error == "file_not_found" and any(file.state != "new" for file in files):
+            for file in files:  # Slack forgets what is staged and not shared
+                await self._note(row, file, "new", "")
             return
         names = ", ".join(one.about["name"] for one in files)
         log.error("%s of %s cannot be shared in %s and is given up: %s", names, row.key, row.channel, failure)

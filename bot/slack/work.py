@@ -182,7 +182,7 @@ class Work:
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-        lost = sum(isinstance(one, BaseException) for one in claims)
+        lost = sum(isinstance(claim, BaseException) for claim in claims)
         return Cut(len(late) - lost, lost)
 
     async def _once(  # private, and each is needed

@@ -62,14 +62,14 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
     fresh: dict[tuple[str, str, int], dict[str, Any]] = {}
     changed: dict[tuple[str, str, int], dict[str, Any]] = {}
     news = 0
-    for one in some:
-        name = name_of(one)
-        before, after = known.get(name), hear(known.get(name), one, at)
+    for alert in some:
+        name = name_of(alert)
+        before, after = known.get(name), hear(known.get(name), alert, at)
         if after is None:
             continue
         place = (*name, after.number)
         if before is None or before.number != after.number:
-            fresh[place] = _values(one, at)
+            fresh[place] = _values(alert, at)
         if place not in fresh:
             changed[place] = dict(zip(_PLACE, place, strict=True)) | after._asdict()
         else:
@@ -94,10 +94,10 @@ async def note_needs(
     The alerts are in order of `name_of`.
     """
     rows = [
-        {"of_source": one.source, "of_fingerprint": one.fingerprint, "of_incident": incident}
+        {"of_source": alert.source, "of_fingerprint": alert.fingerprint, "of_incident": incident}
         | {"gpus": need.gpus, "pod_created_at": need.created_at}
-        for one in given
-        if (need := needs.get((one.namespace, one.pod))) is not None
+        for alert in given
+        if (need := needs.get((alert.namespace, alert.pod))) is not None
     ]
     if rows:
         await connection.execute(_NEEDS, rows)
@@ -123,7 +123,7 @@ def counted(rows: Sequence[Any]) -> Counts:
     firing = [row for row in rows if row.status == "firing"]
     affected = {(row.namespace, row.pod) for row in firing if row.pod}
     pods = {(row.namespace, row.pod) for row in rows if row.pod}
-    named = sorted(pods, key=lambda one: (one not in affected, one))
+    named = sorted(pods, key=lambda pod: (pod not in affected, pod))
     return Counts(
         sum(row.n for row in firing),
         sum(row.n for row in rows),
@@ -141,9 +141,9 @@ def counted(rows: Sequence[Any]) -> Counts:
     )
 
 
-def name_of(one: Alert) -> tuple[str, str]:
+def name_of(alert: Alert) -> tuple[str, str]:
     """What it is known by, whoever sends it and however often."""
-    return one.source, one.fingerprint
+    return alert.source, alert.fingerprint
 
 
 def parts(given: Sequence[T]) -> Generator[Sequence[T]]:
@@ -153,8 +153,8 @@ def parts(given: Sequence[T]) -> Generator[Sequence[T]]:
 
 def named(some: Sequence[Alert]) -> Generator[Any]:
     """Which rows are of these alerts, a condition for each source; the alerts are in order of `name_of`."""
-    for source, ours in groupby(some, key=lambda one: one.source):
-        yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({one.fingerprint for one in ours}))
+    for source, ours in groupby(some, key=lambda alert: alert.source):
+        yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({alert.fingerprint for alert in ours}))
 
 
 def alert_of(row: RowMapping) -> Alert:
@@ -177,9 +177,9 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
     return found
 
 
-def _values(one: Alert, at: float) -> dict[str, Any]:
-    texts = {"labels": json.dumps(dict(one.labels)), "annotations": json.dumps(dict(one.annotations))}
-    return {**one._asdict(), **texts, "received_at": at}
+def _values(alert: Alert, at: float) -> dict[str, Any]:
+    texts = {"labels": json.dumps(dict(alert.labels)), "annotations": json.dumps(dict(alert.annotations))}
+    return {**alert._asdict(), **texts, "received_at": at}
 
 
 def _by_name(rows: Sequence[Any]) -> tuple[tuple[str, int, int], ...]:

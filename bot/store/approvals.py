@@ -119,7 +119,7 @@ class Approvals:
                 here = (approvals.c.cluster == cluster) & (late | unfinished | ended)
                 wanted = select(approvals).where(here).order_by(approvals.c.created_at)
                 found = [_approval(row) for row in (await connection.execute(wanted)).mappings()]
-        return [one.at(now) for one in found]
+        return [approval.at(now) for approval in found]
 
     async def expire(self, change_id: str, line: Line, *, now: float) -> bool:
         """Ends one that nobody decided in time; whether this did, and `line` is in the audit log."""

@@ -19,8 +19,8 @@ async def note(connection: AsyncConnection, incident_id: str, news: Sequence[New
     """Adds the news to the incident's, in order. Lock the incident's row before: events have numbers."""
     last = select(func.max(incident_events.c.seq)).where(incident_events.c.incident == incident_id)
     seq = int(await connection.scalar(last) or 0)
-    for number, one in enumerate(news, seq + 1):
-        values = {"incident": incident_id, "seq": number, "at": at, "turn": one.turn, "by": one.by[:64]}
-        told_by_head = one.turn in _UNTOLD and not one.detail and not one.by
-        told = int(told_by_head or one.turn in _TOLD_BY_ITSELF)
-        await connection.execute(insert(incident_events).values(**values, detail=json.dumps(one.detail), told=told))
+    for number, step in enumerate(news, seq + 1):
+        values = {"incident": incident_id, "seq": number, "at": at, "turn": step.turn, "by": step.by[:64]}
+        told_by_head = step.turn in _UNTOLD and not step.detail and not step.by
+        told = int(told_by_head or step.turn in _TOLD_BY_ITSELF)
+        await connection.execute(insert(incident_events).values(**values, detail=json.dumps(step.detail), told=told))

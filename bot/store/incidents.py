@@ -89,7 +89,7 @@ class IncidentRows:
     async def take(self, given: Sequence[Alert]) -> int:
         """Keeps the alerts; how often one began or ended by them. Sent again, or out of order, none does."""
         news = 0
-        in_order = sorted(given, key=lambda one: (name_of(one), last_moment(one), one.status == "resolved"))
+        in_order = sorted(given, key=lambda alert: (name_of(alert), last_moment(alert), alert.status == "resolved"))
         for some in parts(in_order):
             news += await self._again(
                 "keeping alerts", lambda connection, some=some: keep(connection, some, self._now())
@@ -189,7 +189,7 @@ class IncidentRows:
             return ""
         open_key = _key(cluster, cause)
         found = await connection.scalar(_open_one(open_key))
-        severity = severest(cause.severity, [one.severity for one in given])
+        severity = severest(cause.severity, [alert.severity for alert in given])
         if found is None and limit and await is_crowded(connection, channel, severity, limit, self._now()):
             cause, severity = limit.gathered, limit.gathered.severity
             open_key = _key(cluster, cause)
@@ -227,7 +227,7 @@ class IncidentRows:
 
     async def known(self, cluster: str, causes: Sequence[Cause]) -> set[str]:
         """The signatures of those causes of which there is an open incident."""
-        keys = {_key(cluster, one): one.signature for one in causes}
+        keys = {_key(cluster, cause): cause.signature for cause in causes}
         found: list[str | None] = []
         with told("looking for open incidents"):
             async with self._engine.connect() as connection:

@@ -76,8 +76,8 @@ async def _known(
     connection: AsyncConnection, incident_id: str, places: Sequence[_Place]
 ) -> dict[_Place, Mapping[str, Any]]:
     here = spells.c.incident == incident_id
-    named = spells.c.fingerprint.in_({one[1] for one in places}), spells.c.day.in_({one[2] for one in places})
-    columns = [one for one in spells.c if one.name != "incident"]
+    named = spells.c.fingerprint.in_({place[1] for place in places}), spells.c.day.in_({place[2] for place in places})
+    columns = [column for column in spells.c if column.name != "incident"]
     found = (await connection.execute(select(*columns).where(here, *named))).mappings()
     return {
         (row["source"], row["fingerprint"], row["day"]): {

@@ -87,8 +87,8 @@ class Store:
         """The keys of which the work is the caller's, as by `claim`, in one transaction."""
         now = self.now()
         rows = [
-            {"key": key, "state": "running", "expires_at": now + one.holds_s, "payload": one.payload, "tries": 1}
-            for key, one in sorted(wanted.items())  # in one order, or two processes wait for each other
+            {"key": key, "state": "running", "expires_at": now + claim.holds_s, "payload": claim.payload, "tries": 1}
+            for key, claim in sorted(wanted.items())  # in one order, or two processes wait for each other
         ]
         new = self._insert(seen)
         again = new.on_conflict_do_update(

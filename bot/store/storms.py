@@ -30,5 +30,5 @@ async def is_crowded(connection: AsyncConnection, channel: str, severity: Severi
     texts = (await connection.scalars(select(incidents.c.cause).where(recent))).all()
     causes = [msgspec.json.decode(text, type=Cause) for text in texts]
     least = SEVERITIES.index(severity)
-    opened = [one for one in causes if one.code != STORM and SEVERITIES.index(one.severity) >= least]
+    opened = [cause for cause in causes if cause.code != STORM and SEVERITIES.index(cause.severity) >= least]
     return len(opened) >= limit.most

@@ -67,7 +67,7 @@ def unexplained(
     labels: Mapping[str, str] | None = None,
 ) -> Cause:
     """For alerts of which no cause was found: those of one name in one namespace are taken together."""
-    said = sorted(one for one in (labels or {}).items() if one[0] not in _SAID_ELSEWHERE)
+    said = sorted(item for item in (labels or {}).items() if item[0] not in _SAID_ELSEWHERE)
     shown = tuple(f"{label}={value}"[:_LONGEST_LABEL] for label, value in said[:_MOST_LABELS])
     facts = ("unexplained", name, namespace)
     signature = hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]

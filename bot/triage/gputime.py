@@ -53,20 +53,20 @@ def gpu_time(spells: Sequence[Spell], until: float, since: float = 0.0) -> GpuTi
     alert counts with its own, and for `gpus` the largest. Of several alerts at a time the one that counts most does.
     """
     by_pod: defaultdict[tuple[str, ...], list[Spell]] = defaultdict(list)
-    for one in spells:
-        began, ended = max(one.began, since), min(one.ended, until)
+    for spell in spells:
+        began, ended = max(spell.began, since), min(spell.ended, until)
         if ended > began:
-            by_pod[one.pod].append(one._replace(began=began, ended=ended))
+            by_pod[spell.pod].append(spell._replace(began=began, ended=ended))
     known = [_of_pod(some) for some in by_pod.values() if any(one.gpus is not None for one in some)]
     return GpuTime(sum(one for one, _ in known), sum(gpus for _, gpus in known), len(known), len(by_pod))
 
 
 def _of_pod(spells: Sequence[Spell]) -> tuple[float, int]:
     """GPU-seconds and the GPUs, of which one spell at least tells."""
-    most = max(one.gpus for one in spells if one.gpus is not None)
+    most = max(spell.gpus for spell in spells if spell.gpus is not None)
     seconds = 0.0
-    for began, ended in pairwise(sorted({moment for one in spells for moment in (one.began, one.ended)})):
-        here = [one for one in spells if one.began <= began and ended <= one.ended]
-        counted = ((most if one.gpus is None else one.gpus) * one.share for one in here)
+    for began, ended in pairwise(sorted({moment for spell in spells for moment in (spell.began, spell.ended)})):
+        here = [spell for spell in spells if spell.began <= began and ended <= spell.ended]
+        counted = ((most if spell.gpus is None else spell.gpus) * spell.share for spell in here)
         seconds += (ended - began) * max(counted, default=0.0)
     return seconds, most

@@ -41,22 +41,22 @@ class OncallReport(NamedTuple):
 
 def report_on(cases: Sequence[Case], since: float, until: float) -> OncallReport:
     """The report on the time after `since` and up to `until` (seconds since 1970), as it was told then."""
-    cases = [one._replace(happened=[what for what in one.happened if what.at <= until]) for one in cases]
-    opened = [one for one in cases if one.happened and one.happened[0].at > since]
-    told = [summarize(one.happened) for one in opened]
-    kinds = Counter[tuple[str, Severity]]((one.cause, one.severity) for one in opened)
-    ordered = sorted(kinds.items(), key=lambda one: (-SEVERITIES.index(one[0][1]), -one[1], one[0][0]))
+    cases = [case._replace(happened=[what for what in case.happened if what.at <= until]) for case in cases]
+    opened = [case for case in cases if case.happened and case.happened[0].at > since]
+    told = [summarize(case.happened) for case in opened]
+    kinds = Counter[tuple[str, Severity]]((case.cause, case.severity) for case in opened)
+    ordered = sorted(kinds.items(), key=lambda item: (-SEVERITIES.index(item[0][1]), -item[1], item[0][0]))
     calls = Counter(
-        what.news.detail for one in cases for what in one.happened if what.news.turn in CALLS and what.at > since
+        what.news.detail for case in cases for what in case.happened if what.news.turn in CALLS and what.at > since
     )
     alerts = Counter[str]()
-    for one in opened:
-        alerts.update(dict(one.alerts))
+    for case in opened:
+        alerts.update(dict(case.alerts))
     return OncallReport(
         tuple((cause, severity, count) for (cause, severity), count in ordered),
-        _median(one.acknowledged_s for one in told),
-        _median(one.ended_s for one in told),
-        sum(one.acknowledged_s is None for one in told),
+        _median(summary.acknowledged_s for summary in told),
+        _median(summary.ended_s for summary in told),
+        sum(summary.acknowledged_s is None for summary in told),
         tuple(calls.most_common()),
         tuple(alerts.most_common()),
         gpu_time([spell for one in cases for spell in one.spells], until, since),
@@ -64,5 +64,5 @@ def report_on(cases: Sequence[Case], since: float, until: float) -> OncallReport
 
 
 def _median(times: Iterable[float | None]) -> float | None:
-    known = [one for one in times if one is not None]
+    known = [time for time in times if time is not None]
     return median(known) if known else None

@@ -79,7 +79,7 @@ def read_matcher(text: str) -> Matcher:
 
 def route_of(labels: Mapping[str, str], routes: Sequence[Route]) -> Route | None:
     """The first of which all matchers hold."""
-    return next((one for one in routes if all(it.holds(labels.get(it.label, "")) for it in one.matchers)), None)
+    return next((route for route in routes if all(it.holds(labels.get(it.label, "")) for it in route.matchers)), None)
 
 
 def threaded(cause: Cause, labels: Mapping[str, str], route: Route | None, usual: str) -> Cause:

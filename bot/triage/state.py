@@ -226,7 +226,7 @@ def wants_call(
 ) -> bool:
     """Whether somebody is due to be called by then."""
     step = passed(incident, at, terms, firing=firing, extent=extent, nodes=nodes)
-    return any(one.turn in CALLS for one in step.news)
+    return any(news.turn in CALLS for news in step.news)
 
 
 def _next_of_round(incident: Incident, terms: Terms, extent: Extent) -> Call:

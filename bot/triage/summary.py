@@ -56,7 +56,7 @@ def summarize(happened: Sequence[Happened]) -> Summary:
         seen.news.by if seen else "",
         end.at - began if end else None,
         end.news.by if end else "",
-        sum(one.news.turn in _RETURNS for one in turns),
+        sum(turn.news.turn in _RETURNS for turn in turns),
         tuple(one.news.detail for one in happened if one.news.turn in CALLS),
         sum(one.news.turn == "paged" for one in happened),
         tuple(one for one in happened if one.news.turn in _DONE and (one.news.detail or one.news.turn == "muted")),

@@ -110,7 +110,7 @@ def read_alerts(body: bytes) -> list[Alert]:
     if len(data.alerts) > MOST_ALERTS:
         raise WrongBody(f"more than {MOST_ALERTS:,} alerts in one request")
     cut = min(max(data.truncatedAlerts, 0), _MOST_CUT)
-    return [_read(one, cut) for one in data.alerts]
+    return [_read(alert, cut) for alert in data.alerts]
 
 
 def fingerprint_of(labels: Mapping[str, str]) -> str:
@@ -120,13 +120,13 @@ def fingerprint_of(labels: Mapping[str, str]) -> str:
 
 def first_named(labels: Mapping[str, str], names: Sequence[str]) -> str:
     """The value of the first of these labels that holds a name of Kubernetes, or nothing."""
-    return next((labels[one] for one in names if _NAME.fullmatch(labels.get(one, ""))), "")
+    return next((labels[name] for name in names if _NAME.fullmatch(labels.get(name, ""))), "")
 
 
 def _pod(labels: Mapping[str, str]) -> tuple[str, str]:
     """Namespace and name of the pod that the labels name, or a namespace alone, or nothing."""
     for names in _PODS:
-        namespace, pod = (first_named(labels, (one,)) for one in names)
+        namespace, pod = (first_named(labels, (name,)) for name in names)
         if namespace and pod:
             return namespace, pod
     return first_named(labels, _NAMESPACES), ""
@@ -137,20 +137,22 @@ def _where(error: msgspec.ValidationError) -> str:
     return str(error).rpartition(" - at ")[2][:100] if " - at " in str(error) else "a required field is missing"
 
 
-def _read(one: _Alert, cut: int) -> Alert:
-    labels = {_storable(name, _LABEL): _storable(value, _LABEL) for name, value in one.labels.items()}
+def _read(alert: _Alert, cut: int) -> Alert:
+    labels = {_storable(name, _LABEL): _storable(value, _LABEL) for name, value in alert.labels.items()}
     kept = {
-        name: _storable(one.annotations[name], _LONGEST_TEXT) for name in _KEPT_ANNOTATIONS if name in one.annotations
+        name: _storable(alert.annotations[name], _LONGEST_TEXT)
+        for name in _KEPT_ANNOTATIONS
+        if name in alert.annotations
     }
-    links = (_link(url, _LONGEST_GRAPH) for url in (one.panelURL, one.dashboardURL, one.generatorURL))
+    links = (_link(url, _LONGEST_GRAPH) for url in (alert.panelURL, alert.dashboardURL, alert.generatorURL))
     if graph := next(filter(None, links), ""):
         kept[_GRAPH] = graph
     namespace, pod = _pod(labels)
-    given = one.fingerprint if _FINGERPRINT.fullmatch(one.fingerprint) else fingerprint_of(labels)
+    given = alert.fingerprint if _FINGERPRINT.fullmatch(alert.fingerprint) else fingerprint_of(labels)
     return Alert(
         given,
-        _moment(one.startsAt),
-        one.status,
+        _moment(alert.startsAt),
+        alert.status,
         labels.get("alertname", "") or "alert",
         level_of(labels.get("severity", "")) or "warning",
         labels.get("cluster", ""),
@@ -159,9 +161,9 @@ def _read(one: _Alert, cut: int) -> Alert:
         first_named(labels, _NODES),
         labels,
         kept,
-        ends_at=_moment(one.endsAt) if one.status == "resolved" else "",
+        ends_at=_moment(alert.endsAt) if alert.status == "resolved" else "",
         severity=labels.get("severity", "")[:_LONGEST_SEVERITY],
-        runbook=_link(one.annotations.get("runbook_url", ""), _LONGEST_LINK),
+        runbook=_link(alert.annotations.get("runbook_url", ""), _LONGEST_LINK),
         cut=cut,
     )
 

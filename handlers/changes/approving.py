@@ -106,7 +106,7 @@ class Approving:
         A cluster that does not answer, or one approval that fails, keeps no other waiting; it is found again.
         """
         here = self._deps.clusters or ("",)
-        found = [one for one in await self._deps.store.approvals.clusters() if one in here]
+        found = [cluster for cluster in await self._deps.store.approvals.clusters() if cluster in here]
         await asyncio.gather(*(self._look_after_in(one) for one in found))
 
     async def _look_after_in(self, cluster: str) -> None:

@@ -21,7 +21,7 @@ async def effect_of(cluster: Cluster, record: Record, pods: Sequence[str]) -> tu
     namespace, _, _ = record.target.partition("/")
     line = f'FLAG: --{record.flag}="{record.new}"'
     found = await asyncio.gather(*(_line(cluster, namespace, pod, record.container, line) for pod in pods))
-    return tuple(one for one in found if one)
+    return tuple(evidence for evidence in found if evidence)
 
 
 async def _line(cluster: Cluster, namespace: str, pod: str, container: str, line: str) -> Evidence | None:

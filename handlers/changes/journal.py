@@ -147,7 +147,7 @@ class ChangeJournal:
 
     def _where(self, channel: str) -> list[str]:
         people = dict.fromkeys((*self._access.approvers, *self._access.operators))
-        return [channel] if channel else [one for one in people if one.startswith(("U", "W"))]
+        return [channel] if channel else [person for person in people if person.startswith(("U", "W"))]
 
     async def _put(self, key: str, channel: str, message: Message) -> None:
         for where in self._where(channel):

@@ -165,7 +165,7 @@ def change_of(plan: Plan, impacts: tuple[Impact, ...]) -> Change:
 
 def worst_of(impacts: Sequence[Impact]) -> Severity:
     """The highest severity among them."""
-    return SEVERITIES[max((SEVERITIES.index(one.severity) for one in impacts), default=0)]
+    return SEVERITIES[max((SEVERITIES.index(impact.severity) for impact in impacts), default=0)]
 
 
 # ---------------------------------------------------------------------------------------------------- the findings

@@ -155,10 +155,10 @@ async def _around(cluster: Cluster, deployment: Object, found: InstallSeen) -> t
         nodes=None if isinstance(nodes, Gap) else nodes,
         webhooks=None
         if isinstance(hooks, Gap)
-        else [one for hook in hooks for one in hook.webhooks or () if one.name == WEBHOOK_NAME],
+        else [webhook for hook in hooks for webhook in hook.webhooks or () if webhook.name == WEBHOOK_NAME],
         services=None if isinstance(services, Gap) else services,
     )
-    return around, tuple(one for one in (hooks, services, nodes) if isinstance(one, Gap))
+    return around, tuple(gap for gap in (hooks, services, nodes) if isinstance(gap, Gap))
 
 
 async def _nodes(cluster: Cluster, deployment: Object) -> list[Node]:
@@ -170,7 +170,7 @@ def _own_pods(deployment: Object, pods: Sequence[Pod]) -> list[Pod]:
     selector = cast(dict[str, str], deployment["spec"].get("selector", {}).get("matchLabels") or {})
     matches = label_matcher(",".join(f"{key}={value}" for key, value in selector.items()))
     ended = ("Succeeded", "Failed")
-    return [one for one in pods if one.status.phase not in ended and matches(one.metadata.labels)]
+    return [pod for pod in pods if pod.status.phase not in ended and matches(pod.metadata.labels)]
 
 
 async def _means(request: Request, pods: Sequence[Pod], writer: Writer) -> Means:
@@ -179,9 +179,9 @@ async def _means(request: Request, pods: Sequence[Pod], writer: Writer) -> Means
         return "patch"
     if not kind_of(request.verb).is_log_level:
         return "patch"
-    running = [one for one in pods if one.status.phase == "Running"]
+    running = [pod for pod in pods if pod.status.phase == "Running"]
     try:
-        takes = [await writer.takes_verbosity(one.namespace, one.name) for one in running]
+        takes = [await writer.takes_verbosity(pod.namespace, pod.name) for pod in running]
     except SourceError:
         return "patch"
     return "debug-flags" if takes and all(takes) else "patch"

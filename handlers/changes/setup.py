@@ -87,9 +87,9 @@ class LookedAfter:
     async def leading(self, identity: str, pace: Pace, clock: Clock) -> AsyncGenerator[None]:
         """Looks after them while it lasts. `identity` is this process's alone."""
         async with self._sites:
-            for one in self._standings:
-                watch = Watch(one.cluster, self._sites, self._lease_namespace, self._beside, identity, pace, clock)
-                self._leads.append(asyncio.create_task(lead(watch, one)))
+            for standing in self._standings:
+                watch = Watch(standing.cluster, self._sites, self._lease_namespace, self._beside, identity, pace, clock)
+                self._leads.append(asyncio.create_task(lead(watch, standing)))
             try:
                 yield
             finally:
@@ -118,26 +118,26 @@ class LookedAfter:
         all is well.
         """
         return "".join(
-            f"temporary changes{' in ' if one.cluster else ''}{one.cluster}: {trouble}\n"
-            for one in self._standings
-            for trouble in (one.trouble, one.wrong_clock)
+            f"temporary changes{' in ' if standing.cluster else ''}{standing.cluster}: {trouble}\n"
+            for standing in self._standings
+            for trouble in (standing.trouble, standing.wrong_clock)
             if trouble
         )
 
     async def are_possible(self) -> bool:
         """Whether there is a cluster where anything can be undone; waits until that has been tried."""
-        return any(await asyncio.gather(*(one.is_possible() for one in self._standings)))
+        return any(await asyncio.gather(*(standing.is_possible() for standing in self._standings)))
 
     async def without_store(self, gateway: Gateway, why: BotError) -> None:
         """Tells where the open changes are told that the store cannot be opened; called again, what was not told yet.
 
         Another process that leads is left to tell it.
         """
-        for one in self._standings:
-            if not await one.is_possible() or (one.leader and one.leader.taken):
+        for standing in self._standings:
+            if not await standing.is_possible() or (standing.leader and standing.leader.taken):
                 continue
-            namespace = _settings_of(self._settings, one.cluster).hami_namespace
-            await self._storeless.tell(gateway, await self.site(one.cluster), namespace, why)
+            namespace = _settings_of(self._settings, standing.cluster).hami_namespace
+            await self._storeless.tell(gateway, await self.site(standing.cluster), namespace, why)
 
     async def _beside(self) -> None:
         if self._service and self._deps:
@@ -158,10 +158,10 @@ class LookedAfter:
     async def _told_in(self, deps: Deps) -> list[str]:
         """The channels of the changes that the store has as open."""
         found: list[str] = []
-        for one in self._standings:
-            if one.site:
-                opened = await deps.store.changes(one.cluster).opened()
-                found += [channel for change in opened for channel in one.site.journal.told_in(change.record)]
+        for standing in self._standings:
+            if standing.site:
+                opened = await deps.store.changes(standing.cluster).opened()
+                found += [channel for change in opened for channel in standing.site.journal.told_in(change.record)]
         return found
 
     def _telling(self) -> Deps:

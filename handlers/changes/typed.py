@@ -10,7 +10,7 @@ from handlers.words import join_words, plain_text, split_words
 
 _BECAUSE = re.compile(r"\sbecause\s+", re.IGNORECASE)
 _CHANGE = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{'|'.join(KINDS)})\b")
-_REVERTING = re.compile(rf"\b(?:{'|'.join(one.values.revert for one in KINDS.values())})\s*$")
+_REVERTING = re.compile(rf"\b(?:{'|'.join(kind.values.revert for kind in KINDS.values())})\s*$")
 
 
 def is_change(words: str) -> bool:

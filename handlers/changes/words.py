@@ -25,7 +25,7 @@ _UNITS = {
 }
 _UNTIL = "until-captured"
 _KEYWORDS = ("for", "because", _UNTIL)
-_WORDS = frozenset({*_KEYWORDS, "extend", *(word for one in KINDS.values() for word in one.values.words)})
+_WORDS = frozenset({*_KEYWORDS, "extend", *(word for kind in KINDS.values() for word in kind.values.words)})
 
 
 class Show(NamedTuple):
@@ -207,7 +207,7 @@ def _duration(text: str) -> float:
 
 
 def _keywords(kind: Kind) -> tuple[str, ...]:
-    return _KEYWORDS if kind.is_log_level else tuple(one for one in _KEYWORDS if one != _UNTIL)
+    return _KEYWORDS if kind.is_log_level else tuple(keyword for keyword in _KEYWORDS if keyword != _UNTIL)
 
 
 def _not_understood(kind: Kind, word: str) -> _WrongError:
@@ -231,7 +231,7 @@ def _grammar(kind: Kind) -> str:
 def _parameters(kind: Kind) -> list[click.Parameter]:
     found: list[click.Parameter] = [click.Argument(["words"], nargs=-1, metavar="[WORDS]…")]
     if len(kind.containers) > 1:
-        shorts = click.Choice([_short(one) for one in kind.containers])
+        shorts = click.Choice([_short(container) for container in kind.containers])
         told = f"Whose {kind.flag.shown}; {_short(kind.containers[0])}'s by default."
         found.append(click.Option(["--container"], type=shorts, help=told))
     if kind.is_log_level:

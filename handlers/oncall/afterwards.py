@@ -55,6 +55,6 @@ def _case(row: Row, counts: Counts, events: Sequence[Event], spells: Sequence[Sp
     """Where no rule knows the cause, the alert with the most firing stands for it."""
     name = row.cause.code or next((one for one, _, _ in counts.by_name), "") or row.cause.claim
     alerts = [(one, total) for one, _, total in counts.by_name]
-    happened = [Happened(one.at, one.news) for one in events]
-    of_cluster = [one._replace(pod=(row.cluster, *one.pod)) for one in spells]
+    happened = [Happened(event.at, event.news) for event in events]
+    of_cluster = [spell._replace(pod=(row.cluster, *spell.pod)) for spell in spells]
     return Case(name, severest(row.cause.severity, counts.severities), happened, alerts, of_cluster)

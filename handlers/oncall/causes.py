@@ -50,15 +50,15 @@ async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> F
     by_node: dict[str, list[Alert]] = {}
     by_finding: dict[tuple[str, str], list[Alert]] = {}
     others: list[Alert] = []
-    for one in given:
-        if one.namespace and one.pod:
-            by_pod.setdefault((one.namespace, one.pod), []).append(one)
-        elif FINDING in one.labels:
-            by_finding.setdefault(("nodes" if one.node else "status", one.labels[FINDING]), []).append(one)
-        elif one.node:
-            by_node.setdefault(one.node, []).append(one)
+    for alert in given:
+        if alert.namespace and alert.pod:
+            by_pod.setdefault((alert.namespace, alert.pod), []).append(alert)
+        elif FINDING in alert.labels:
+            by_finding.setdefault(("nodes" if alert.node else "status", alert.labels[FINDING]), []).append(alert)
+        elif alert.node:
+            by_node.setdefault(alert.node, []).append(alert)
         else:
-            others.append(one)
+            others.append(alert)
     found, needs = await _of_pods(sources, by_pod, say) if by_pod else Found([])
     for number, (node, some) in enumerate(by_node.items()):
         found += await _of_node(sources, node, some, say) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
@@ -67,20 +67,20 @@ async def find_causes(sources: Sources, given: Sequence[Alert], say: Texts) -> F
     return Found([*found, *_alone(others)], needs)
 
 
-def told_alone(one: Alert, why_not: str = "") -> Cause:
+def told_alone(alert: Alert, why_not: str = "") -> Cause:
     """What the alert says of itself, where its cause cannot be looked for."""
     claim = next(
-        (one.annotations[name] for name in ("summary", "description", "message") if one.annotations.get(name)), ""
+        (alert.annotations[name] for name in ("summary", "description", "message") if alert.annotations.get(name)), ""
     )
-    subject = f"{one.namespace}/{one.pod}" if one.pod else one.node
+    subject = f"{alert.namespace}/{alert.pod}" if alert.pod else alert.node
     return unexplained(
-        one.name,
-        one.namespace,
-        one.level,
-        claim or one.name,
+        alert.name,
+        alert.namespace,
+        alert.level,
+        claim or alert.name,
         why_not=why_not,
         subject=subject,
-        labels=one.labels,
+        labels=alert.labels,
     )
 
 
@@ -91,7 +91,7 @@ def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
     for cause, some in found:
         first.setdefault(cause.signature, cause)
         members.setdefault(cause.signature, []).extend(some)
-    graphs = {signature: next(filter(None, (one.graph for one in some)), "") for signature, some in members.items()}
+    graphs = {signature: next(filter(None, (alert.graph for alert in some)), "") for signature, some in members.items()}
     return [
         (msgspec.structs.replace(first[signature], graph=graphs[signature]), some)
         for signature, some in members.items()
@@ -146,7 +146,7 @@ def _explains(finding: Finding) -> bool:
 
 
 def _alone(some: Sequence[Alert], why_not: str = "") -> Sorted:
-    return [(told_alone(one, why_not), [one]) for one in some]
+    return [(told_alone(alert, why_not), [alert]) for alert in some]
 
 
 async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]], say: Texts) -> Sorted:
@@ -154,12 +154,14 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
     for verb in {verb for verb, _ in named}:
         report = await all_findings(sources, verb, say)
         for (asked, code), some in named.items():
-            for one in some if asked == verb else ():
+            for alert in some if asked == verb else ():
                 about = (
-                    bad for bad in report.findings if bad.code == code and (not one.node or one.node in bad.scope.nodes)
+                    bad
+                    for bad in report.findings
+                    if bad.code == code and (not alert.node or alert.node in bad.scope.nodes)
                 )
                 bad = next(about, None)
-                found.append((_cause(bad, one.node) if bad else told_alone(one), [one]))
+                found.append((_cause(bad, alert.node) if bad else told_alone(alert), [alert]))
     return found
 
 
@@ -203,11 +205,11 @@ async def standing_of(sources: Sources, node: str, say: Texts) -> Literal["regis
     `unknown`: there is no such node. Raises BotError when the cluster, or that node, cannot be read.
     """
     report = await answer(sources, "nodes", node, say)
-    if any(one.code == "not-found" for one in report.findings):
+    if any(finding.code == "not-found" for finding in report.findings):
         if left_out := [one for one in sources.cluster.undecodable if node in one]:
             raise SourceError(f"node {node} cannot be read: {left_out[0]}")
         return "unknown"
-    is_lost = any(CODES[one.code].loses_node for one in report.findings)
+    is_lost = any(CODES[finding.code].loses_node for finding in report.findings)
     return "lost" if is_lost or not report.typed(NodeCardRow) else "registered"
 
 

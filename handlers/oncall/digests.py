@@ -209,7 +209,7 @@ class Digests:
 
     async def _stop_report(self, key: str, who: Person) -> str:
         """Of the channel, which has one at most."""
-        found = next((one.id for one in await self._rows.wanted(who.channel) if one.kind == "oncall"), "")
+        found = next((digest.id for digest in await self._rows.wanted(who.channel) if digest.kind == "oncall"), "")
         if not await self._rows.stop(found, who.channel, _line(who, "digest-stop", found), key):
             raise Refused(self._deps.say("digest.no-report"), example=REPORT_EXAMPLE)
         return self._deps.say("digest.report-stopped")
@@ -229,8 +229,8 @@ class Digests:
             found = await self._rows.wanted(who.channel)
             if len(found) >= MOST:
                 raise Refused(f"there are {MOST} digests in this channel already", hint="digest stop ID ends one")
-            if kind == "oncall" and (one := next((one for one in found if one.kind == kind), None)):
-                raise Refused(self._deps.say("digest.report-there", schedule=str(one.schedule)), hint=REPORT_OFF)
+            if kind == "oncall" and (digest := next((digest for digest in found if digest.kind == kind), None)):
+                raise Refused(self._deps.say("digest.report-there", schedule=str(digest.schedule)), hint=REPORT_OFF)
 
         def noted(added: Digest) -> Line:
             return _line(who, "digest-add", f"{added.id} {schedule}")
@@ -242,18 +242,18 @@ class Digests:
         """What is posted there and when next, how to have more, and the button of a form for it."""
         say = self._deps.say
         found = await self._rows.wanted(channel)
-        told = [self._in_words("line", one) for one in found]
+        told = [self._in_words("line", digest) for digest in found]
         words = (DIGEST_EXAMPLE, CRON_EXAMPLE, "digest now", f"digest stop {found[0].id if found else 'ID'}")
         means = (say("digest.how-days"), say("digest.how-cron"), say("digest.how-now"), say("digest.how-stop"))
-        ways = [(f"{COMMAND} {one}", does) for one, does in zip(words, means, strict=True)]
+        ways = [(f"{COMMAND} {word}", does) for word, does in zip(words, means, strict=True)]
         return render_list(told, ways, cluster, say)
 
-    def _in_words(self, what: Literal["added", "line"], one: Digest) -> str:
-        say, coming = self._deps.say, _moment(next_of(one.schedule, self._deps.now()))
-        if one.kind == "oncall":
-            return say(f"digest.report-{what}", id=one.id, schedule=str(one.schedule), next=coming)
-        about = self._cluster(one.cluster)
-        return say(f"digest.{what}", id=one.id, schedule=str(one.schedule), cluster=about, next=coming)
+    def _in_words(self, what: Literal["added", "line"], digest: Digest) -> str:
+        say, coming = self._deps.say, _moment(next_of(digest.schedule, self._deps.now()))
+        if digest.kind == "oncall":
+            return say(f"digest.report-{what}", id=digest.id, schedule=str(digest.schedule), next=coming)
+        about = self._cluster(digest.cluster)
+        return say(f"digest.{what}", id=digest.id, schedule=str(digest.schedule), cluster=about, next=coming)
 
     def _cluster(self, name: str) -> str:
         return name or self._deps.say("digest.usual")
@@ -272,7 +272,10 @@ class Digests:
         report: Report = await asyncio.to_thread(playbook.diagnose, snapshot, self._deps.say)
         earlier = await self._rows.last(channel, cluster, TREND - 1)
         opened = [one.record for one in await self._deps.store.changes(meant).opened()]
-        after = {**_figures(report), **{f"changes/{one.target} {one.flag} {one.new}": "1" for one in opened}}
+        after = {
+            **_figures(report),
+            **{f"changes/{record.target} {record.flag} {record.new}": "1" for record in opened},
+        }
         now = self._deps.now()
         files = await asyncio.to_thread(self._pictures, snapshot.parts.get("gpus"), [*earlier, Run(now, after)])
         before = earlier[-1].figures if earlier else None

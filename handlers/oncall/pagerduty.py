@@ -93,7 +93,7 @@ class Rota:
                 users = await _on_call(self._pagerduty)
         except BotError as error:
             log.warning("whom PagerDuty has on call is not known, the rota of the settings is called: %s", error)
-        first = filter(None, (self._in_slack(one, self._pagerduty.people) for one in users))
+        first = filter(None, (self._in_slack(user, self._pagerduty.people) for user in users))
         found = tuple(dict.fromkeys((*first, *self._usual)))
         self._kept = self._clock(), found
         return found
@@ -121,7 +121,7 @@ async def _on_call(settings: PagerDutySettings) -> list[_User]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _failed(settings, "the answer is none of PagerDuty's") from error
     order = {schedule: number for number, schedule in enumerate(settings.schedules)}
-    wanted = [one for one in entries if one.schedule and one.schedule.id in order]
+    wanted = [entry for entry in entries if entry.schedule and entry.schedule.id in order]
     wanted.sort(key=lambda one: (order[one.schedule.id] if one.schedule else 0, one.escalation_level))
     if not wanted:
         log.warning("PagerDuty has nobody on call now in the schedules %s", ", ".join(settings.schedules))

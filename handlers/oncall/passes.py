@@ -191,7 +191,7 @@ class Keeper:
     async def _ask(self, rows: Sequence[Row]) -> list[asyncio.Task[bool]]:
         """Begins what needs a cluster, for each by itself: one that hangs holds up no other, and no person."""
         labels = await self._rows.unsorted_labels()
-        for cluster in {one if one in self._plan.clusters else self._plan.usual for one in labels}:
+        for cluster in {label if label in self._plan.clusters else self._plan.usual for label in labels}:
             self._begin("causes", cluster, partial(self._sort, cluster))
         unproven: defaultdict[str, list[Row]] = defaultdict(list)
         lost: defaultdict[str, set[str]] = defaultdict(set)
@@ -218,7 +218,7 @@ class Keeper:
         self._looked[cluster] = _Looked(began)
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
-                found = {one: await standing_of(sources, one, say) for one in sorted(nodes)}
+                found = {node: await standing_of(sources, node, say) for node in sorted(nodes)}
         except TimeoutError as error:
             raise SourceError(f"no answer within {PATIENCE_S:g} s") from error
         registered = frozenset(one for one, standing in found.items() if standing == "registered")
@@ -246,7 +246,7 @@ class Keeper:
         if unwanted:
             await self._deps.store.ignored.add(unwanted)
             names = ", ".join(
-                f"{name!r}: {count}" for name, count in Counter(one.name for one in unwanted).most_common(5)
+                f"{name!r}: {count}" for name, count in Counter(alert.name for alert in unwanted).most_common(5)
             )
             log.info("%d alerts are ignored by oncall.routes: %s", len(unwanted), names)
         return wanted
@@ -278,7 +278,7 @@ class Keeper:
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
         some = await self._rows.firing_in(row.id, name)
         found, needs = await self._causes(row.cluster, some)
-        found = found or [(told_alone(one), [one]) for one in some]
+        found = found or [(told_alone(alert), [alert]) for alert in some]
         for here in routed(found, self._plan.routes, self._plan.channel, into=row.channel).values():
             for cause, members in here:
                 await self._rows.sort(row.cluster, cause, members, row.channel, out_of=row.id, needs=needs)
@@ -297,7 +297,7 @@ class Keeper:
             log.warning("no causes of %d alerts in %s: %s", len(some), cluster or "the cluster", why)
             if self._plan.clock() - since < PATIENCE_S:
                 return Found([])
-            return Found([(told_alone(one, why), [one]) for one in some])
+            return Found([(told_alone(alert, why), [alert]) for alert in some])
         self._unread_since.pop(cluster, None)
         return found
 
@@ -343,7 +343,7 @@ class Keeper:
         """The evidence of these incidents, of one after the other, of the most severe first."""
         counts = await self._rows.counts([row.id for row in rows])
         heads = [(row, head_of(row, counts.get(row.id, Counts()))) for row in rows]
-        heads.sort(key=lambda one: SEVERITIES.index(one[1].severity), reverse=True)
+        heads.sort(key=lambda head: SEVERITIES.index(head[1].severity), reverse=True)
         return any(
             [await _guarded(f"the incident {row.id}", partial(self._prove_one, row, head)) for row, head in heads]
         )
@@ -420,7 +420,7 @@ def head_of(row: Row, counts: Counts) -> Head:
 
 def _severity(found: tuple[Cause, list[Alert]]) -> int:
     cause, members = found
-    return SEVERITIES.index(severest(cause.severity, [one.severity for one in members]))
+    return SEVERITIES.index(severest(cause.severity, [member.severity for member in members]))
 
 
 async def _guarded(what: str, work: Callable[[], Awaitable[bool]]) -> bool:

@@ -12,9 +12,9 @@ from handlers.oncall.causes import Sorted, together
 def without_ignored(some: Iterable[Alert], routes: Sequence[Route]) -> tuple[list[Alert], list[Alert]]:
     """The alerts that people are to be told of, and those that a route ignores."""
     wanted, unwanted = list[Alert](), list[Alert]()
-    for one in some:
-        route = route_of(one.labels, routes)
-        (unwanted if route and route.ignores else wanted).append(one)
+    for alert in some:
+        route = route_of(alert.labels, routes)
+        (unwanted if route and route.ignores else wanted).append(alert)
     return wanted, unwanted
 
 
@@ -28,9 +28,9 @@ def routed(found: Sorted, routes: Sequence[Route], usual: str, *, into: str = ""
     """
     by_channel: defaultdict[str, Sorted] = defaultdict(list)
     for cause, members in sorted(found, key=lambda one: SEVERITIES.index(one[0].severity), reverse=True):
-        for one in members:
-            route = route_of(one.labels, routes)
+        for member in members:
+            route = route_of(member.labels, routes)
             channel = into or (route.channel if route else usual)
             here = route and route._replace(channel=channel)
-            by_channel[channel].append((threaded(cause, one.labels, here, usual), [one]))
+            by_channel[channel].append((threaded(cause, member.labels, here, usual), [member]))
     return {channel: together(pairs) for channel, pairs in by_channel.items()}

@@ -56,7 +56,9 @@ class TriageService:
         self._rows = deps.store.incidents
         self._keeper = keeper
         self._responders = frozenset(responders)
-        self._groups = Groups(deps.gateway, tuple(sorted(one for one in responders if one.startswith("S"))))
+        self._groups = Groups(
+            deps.gateway, tuple(sorted(responder for responder in responders if responder.startswith("S")))
+        )
 
     async def find(self, who: Person, incident_id: str, thread_ts: str = "") -> Row:
         """The incident that is named, or whose thread that is. Raises Refused."""
@@ -127,7 +129,7 @@ class TriageService:
         """The timeline as a file, for the incident's channel. Raises AccessDenied for somebody elsewhere."""
         if who.channel != row.channel:
             raise self._elsewhere(row)
-        happened = [Happened(one.at, one.news) for one in await self._rows.timeline(row.id)]
+        happened = [Happened(event.at, event.news) for event in await self._rows.timeline(row.id)]
         summary = await summary_of(self._deps.store, row.id, happened, self._deps.now())
         file = render_timeline(await self.head(row), happened, summary, self._deps.say)
         return progress(file.title)._replace(files=(file,))

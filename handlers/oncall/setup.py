@@ -108,5 +108,5 @@ def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> Pla
         pass_s,
         pagerduty=given.pagerduty,
         threads_per_minute=given.threads_per_minute,
-        routes=tuple(one.route() for one in given.routes),
+        routes=tuple(route.route() for route in given.routes),
     )

@@ -89,43 +89,43 @@ class Watcher:
                 continue
             labels = {"alertname": "HAMiPodWaiting", "namespace": pod.namespace, "pod": pod.name}
             told = f"{pod.namespace}/{pod.name} has waited for more than {minutes} minutes"
-            one = _alert(cluster, labels, told, pod.metadata.uid, created, waiting.gaps)
-            firing[one.fingerprint] = one
+            alert = _alert(cluster, labels, told, pod.metadata.uid, created, waiting.gaps)
+            firing[alert.fingerprint] = alert
         known = [one for one in await self._rows.firing_of(SOURCE, cluster) if one.pod]
         return self._news(known, firing, waiting.gaps)
 
     async def _trouble(self, sources: Sources, cluster: str) -> list[Alert]:
         """What two looks in a row found wrong with HAMi or a node, and what this one does not find any more."""
         given: list[Alert] = []
-        known = [one for one in await self._rows.firing_of(SOURCE, cluster) if not one.pod]
+        known = [alert for alert in await self._rows.firing_of(SOURCE, cluster) if not alert.pod]
         for verb, codes in WATCHED.items():
             report = await all_findings(sources, verb, self._deps.say)
             now = sources.cluster.now()
-            bad = (one for one in report.findings if one.code in codes)
-            found = [alert for one in bad for alert in _of_finding(cluster, one, now, report.gaps)]
-            names = {one.fingerprint for one in found}
+            bad = (finding for finding in report.findings if finding.code in codes)
+            found = [alert for finding in bad for alert in _of_finding(cluster, finding, now, report.gaps)]
+            names = {alert.fingerprint for alert in found}
             before = self._seen_before.get(f"{cluster}/{verb}", set())
             self._seen_before[f"{cluster}/{verb}"] = names
-            firing = {one.fingerprint: one for one in found if one.fingerprint in before}
-            ours = [one for one in known if one.labels.get(FINDING) in codes and one.fingerprint not in names]
-            still = {one.fingerprint for one in known}
-            given += [one for one in firing.values() if one.fingerprint not in still]
+            firing = {alert.fingerprint: alert for alert in found if alert.fingerprint in before}
+            ours = [alert for alert in known if alert.labels.get(FINDING) in codes and alert.fingerprint not in names]
+            still = {alert.fingerprint for alert in known}
+            given += [alert for alert in firing.values() if alert.fingerprint not in still]
             given += self._news(ours, {}, report.gaps)
         return given
 
     def _news(self, known: Sequence[Alert], firing: Mapping[str, Alert], gaps: Sequence[Gap]) -> list[Alert]:
         unseen = _sources(gaps)
-        over = [one for one in known if one.fingerprint not in firing and unseen <= _unseen_then(one)]
-        return [*firing.values(), *(one._replace(status="resolved") for one in over)]
+        over = [alert for alert in known if alert.fingerprint not in firing and unseen <= _unseen_then(alert)]
+        return [*firing.values(), *(alert._replace(status="resolved") for alert in over)]
 
 
 def _sources(gaps: Sequence[Gap]) -> set[str]:
     return {gap.source for gap in gaps}
 
 
-def _unseen_then(one: Alert) -> set[str]:
+def _unseen_then(alert: Alert) -> set[str]:
     """What could not be seen when the alert began."""
-    return set(filter(None, one.annotations.get(_UNSEEN, "").split("\n")))
+    return set(filter(None, alert.annotations.get(_UNSEEN, "").split("\n")))
 
 
 def _of_finding(cluster: str, found: Finding, now: datetime, gaps: Sequence[Gap]) -> list[Alert]:

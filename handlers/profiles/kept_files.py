@@ -55,9 +55,9 @@ def answer_about(study: str, asked: Words, contents: Contents, config: Path | No
     """What `handlers.profiles.studies.answer_to` says, with kept profiles in the place of the words that name them."""
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         paths: dict[str, str] = {}
-        for word, one in contents.items():
-            path = Path(folder) / one.id
-            path.write_bytes(one.content)
+        for word, content in contents.items():
+            path = Path(folder) / content.id
+            path.write_bytes(content.content)
             paths[word] = str(path)
         options = {**_versions(study, contents), **asked.options}
         text = answer_to(study, with_paths(study, Words(asked.plain, options), paths), config)
@@ -66,7 +66,7 @@ def answer_about(study: str, asked: Words, contents: Contents, config: Path | No
 
 def _versions(study: str, contents: Contents) -> dict[str, str]:
     """For links to the lines of HAMi: the profile does not have its version, but it is known of which image it was."""
-    known = [one.version for one in contents.values() if _RELEASE.fullmatch(one.version)]
+    known = [content.version for content in contents.values() if _RELEASE.fullmatch(content.version)]
     return {"versions": f"{HAMI}@v{known[0]}"} if study == "list" and len(known) == 1 else {}
 
 

@@ -31,7 +31,7 @@ def kept_report(kept: "Sequence[Kept]", now: float, say: Texts) -> Report:
         verdict=claim,
         severity="info",
         findings=(finding,),
-        tables=(Table(say("kept.title"), tuple(say(f"kept.{one}") for one in COLUMNS), rows),) if rows else (),
+        tables=(Table(say("kept.title"), tuple(say(f"kept.{column}") for column in COLUMNS), rows),) if rows else (),
     )
 
 

@@ -80,7 +80,7 @@ def compare_text(asked: Words, say: Texts) -> str:
     text = terminal(_report(versions, findings, tables, say), say, width=_WIDTH, colour=sys.stdout.isatty())
     if len(versions) != 2:
         return text
-    before, after = (one.profile for one in versions)
+    before, after = (version.profile for version in versions)
     options = Options(sample_index=kind, trim=Trim(cum=True, nodecount=_ROWS))
     difference = top(after, before, diff=True, options=options)
     return f"{text}\ngo tool pprof -top -cum -nodecount={_ROWS} -diff_base:\n{difference}"
@@ -101,7 +101,7 @@ def _taken(file: str) -> Taken:
 
 
 def _report(versions: Sequence[Taken], findings: tuple[Finding, ...], tables: tuple[Table, ...], say: Texts) -> Report:
-    names = ", ".join(one.object for one in versions)
+    names = ", ".join(version.object for version in versions)
     return Report(
         schema=SCHEMA,
         playbook="profile",

@@ -20,8 +20,8 @@ _COMMAND = click.Command(
     "profile",
     params=[
         click.Argument(["plain"], nargs=-1),
-        *(click.Option([f"-{one}", f"--{one}"], is_flag=True, default=None) for one in _SWITCHES),
-        *(click.Option([f"-{one}", f"--{one}"]) for one in _TEXTS),
+        *(click.Option([f"-{switch}", f"--{switch}"], is_flag=True, default=None) for switch in _SWITCHES),
+        *(click.Option([f"-{text}", f"--{text}"]) for text in _TEXTS),
         click.Option(["-lang", "--lang"], type=click.Choice(LANGUAGES)),
         click.Option(["-nodecount", "--nodecount"], type=int),
         click.Option(["-nodefraction", "--nodefraction"], type=float),
@@ -40,14 +40,14 @@ class Words(NamedTuple):
 def profiles_named(study: str, asked: Words) -> list[str]:
     """The words that name a profile: neither the function of `list` nor the value of any other option does."""
     plain = asked.plain[1:] if study == "list" else asked.plain
-    return [*plain, *(asked.options[one] for one in _BASES if asked.options.get(one))]
+    return [*plain, *(asked.options[base] for base in _BASES if asked.options.get(base))]
 
 
 def with_paths(study: str, asked: Words, paths: Mapping[str, str]) -> Words:
     """The same words with the path of a file in the place of each profile's name that has one."""
     kept = 1 if study == "list" else 0
     plain = [*asked.plain[:kept], *(paths.get(one, one) for one in asked.plain[kept:])]
-    bases = {one: paths.get(asked.options[one], asked.options[one]) for one in _BASES if one in asked.options}
+    bases = {base: paths.get(asked.options[base], asked.options[base]) for base in _BASES if base in asked.options}
     return Words(plain, {**asked.options, **bases})
 
 

@@ -57,7 +57,7 @@ async def _studied(words: Sequence[str], rows: ProfileRows, now: float, say: Tex
         raise NotFound(f"no profile {unknown[0]!r} is kept", hint=hint)
     contents = await contents_of(named, rows, now)
     say = Texts(asked.options["lang"]) if "lang" in asked.options else say
-    read_there = [one.content for one in contents.values()]
+    read_there = [content.content for content in contents.values()]
     if words[0] in ("compare", "hints") and named:
         return await run(partial(_explained, words, asked, contents, now, say), read_there)
     return await run(partial(_text, words, asked, contents), read_there)

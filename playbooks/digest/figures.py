@@ -52,15 +52,17 @@ def _pending(report: Report, part: Any) -> dict[str, str]:
 def _nodes(report: Report, part: Any) -> dict[str, str]:
     """How many nodes have which fault or lock, and which ones, as long as they are few."""
     del part
-    locks = [one for one in report.findings if one.code.startswith(_LOCKS)]  # one that will be released stands too long
-    faults = [one for one in bad(report) if one not in locks]
+    locks = [
+        finding for finding in report.findings if finding.code.startswith(_LOCKS)
+    ]  # one that will be released stands too long
+    faults = [finding for finding in bad(report) if finding not in locks]
     return _on_nodes(faults, "node-faults", "faulty-nodes") | _on_nodes(locks, "locks", "locked-nodes")
 
 
 def _on_nodes(findings: Sequence[Finding], counts: str, names: str) -> dict[str, str]:
     by_code: dict[str, set[str]] = {}
-    for one in findings:
-        by_code.setdefault(one.code.removeprefix(_LOCKS), set()).update(one.scope.nodes)
+    for finding in findings:
+        by_code.setdefault(finding.code.removeprefix(_LOCKS), set()).update(finding.scope.nodes)
     figures = {f"{counts}/{code}": str(len(nodes)) for code, nodes in by_code.items()}
     many = sorted(code for code, nodes in by_code.items() if len(nodes) > _NAMED_NODES)
     if many:  # not named is not gone
@@ -87,8 +89,12 @@ def _promised(part: Any) -> dict[str, str]:
     settings = read_memory_scaling(part.install.config_maps)
     have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
     for node in part.capacity.nodes:
-        found = (one for one in read_registrations(node, MODELLED) if isinstance(one, Registration))
-        for card in (card for one in found for card in one.cards if card.mode != "mig"):
+        found = (
+            registration
+            for registration in read_registrations(node, MODELLED)
+            if isinstance(registration, Registration)
+        )
+        for card in (card for registration in found for card in registration.cards if card.mode != "mig"):
             cores.setdefault(card.type, []).append(core_factor(card))
             if factor := memory_factor(card, node.name, settings):
                 have[card.type] += round(card.memory_mib / factor)
@@ -109,7 +115,7 @@ def _quota(report: Report, part: Any) -> dict[str, str]:
 
 
 def _status(report: Report, part: Any) -> dict[str, str]:
-    found = Counter(one.code for one in bad(report))
+    found = Counter(finding.code for finding in bad(report))
     figures = {f"hami/{code}": str(count) for code, count in found.items()}
     figures |= _restarts("scheduler-restarts", part.parts.install.pods)
     return figures | _restarts("plugin-restarts", part.parts.components.plugin_pods)
@@ -122,7 +128,7 @@ def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
     counts = {
         f"{area}/{pod.name}": str(count)
         for pod in pods
-        if (count := sum(one.restart_count for one in pod.status.container_statuses or ()))
+        if (count := sum(status.restart_count for status in pod.status.container_statuses or ()))
     }
     if len(counts) > _NAMED_PODS:
         return {f"unseen/{area}": f"more than {_NAMED_PODS} pods were started again"}
@@ -131,7 +137,7 @@ def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
 
 def bad(report: Report) -> list[Finding]:
     """The findings that need somebody."""
-    return [one for one in report.findings if one.severity != "info"]
+    return [finding for finding in report.findings if finding.severity != "info"]
 
 
 _READ = {"pending": _pending, "nodes": _nodes, "status": _status, "quota": _quota, "gpus": _gpus}

@@ -39,12 +39,12 @@ def owners_of(about: About, reports: Mapping[str, Report], parts: Mapping[str, A
         case "nodes" | "gpus":
             found = map(_owner, _on(about.finding.scope.nodes, parts))
         case "quota":
-            quotas = (one.name for one in about.finding.evidence if one.kind == "ResourceQuota")
+            quotas = (evidence.name for evidence in about.finding.evidence if evidence.kind == "ResourceQuota")
             found = (Owner("Namespace", "", name.partition("/")[0], "") for name in quotas)
         case _:
             subject = reports[about.verb].subject
             found = iter([Owner(subject.kind, subject.namespace, subject.name, "")])
-    return sorted(Counter(found).items(), key=lambda one: (-one[1], one[0]))
+    return sorted(Counter(found).items(), key=lambda item: (-item[1], item[0]))
 
 
 def _of_cause(number: int, report: Report, pods: Iterable[Pod]) -> list[Pod]:
@@ -71,7 +71,7 @@ def _owner(pod: Pod | Holder) -> Owner:
     """The Deployment behind a ReplicaSet too: its name is the ReplicaSet's without the pods' hash."""
     metadata = pod.metadata
     refs = metadata.owner_references or ()
-    ref = next((one for one in refs if one.controller), next(iter(refs), None))
+    ref = next((owner for owner in refs if owner.controller), next(iter(refs), None))
     if ref is None:
         return Owner("Namespace", "", metadata.namespace, _team(metadata))
     kind, name = ref.kind, ref.name

@@ -56,7 +56,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read what all the questions read. Raises SourceError when none of them can be answered."""
     found = await asyncio.gather(*(_gather(verb, sources) for verb in ASKED))
     parts = {verb: one for verb, one in zip(ASKED, found, strict=True) if not isinstance(one, SourceError)}
-    errors = {verb: one for verb, one in zip(ASKED, found, strict=True) if isinstance(one, SourceError)}
+    errors = {verb: error for verb, error in zip(ASKED, found, strict=True) if isinstance(error, SourceError)}
     if not parts:
         raise next(iter(errors.values()))
     unseen = {verb: Gap(verb, error.message, error.hint) for verb, error in errors.items()}
@@ -95,7 +95,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(_verdict(reports, snapshot.unseen, say)),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
-        tables=tuple(one for one in tables if one.rows),
+        tables=tuple(table for table in tables if table.rows),
         gaps=tuple(dict.fromkeys(gaps)),
     )
 
@@ -115,12 +115,12 @@ def _rows(figures: Mapping[str, str]) -> list[FigureRow]:
 
 def _worst(reports: Mapping[str, Report]) -> list[About]:
     """The most severe of all, each question's first before any question's second; else what tells that all is well."""
-    told = {_key(one) for one in (reports["pending"].findings if "pending" in reports else ())}
+    told = {_key(finding) for finding in (reports["pending"].findings if "pending" in reports else ())}
     ranked = [
-        About(verb, at, one)
+        About(verb, at, finding)
         for verb, report in reports.items()
-        for at, one in enumerate(report.findings)
-        if verb != "quota" or _key(one) not in told  # whose pods a quota keeps out, the pods themselves tell
+        for at, finding in enumerate(report.findings)
+        if verb != "quota" or _key(finding) not in told  # whose pods a quota keeps out, the pods themselves tell
     ]
     bad = [one for one in ranked if one.finding.severity != "info"]
     bad.sort(key=lambda one: (-SEVERITIES.index(one.finding.severity), one.number))
@@ -129,9 +129,9 @@ def _worst(reports: Mapping[str, Report]) -> list[About]:
     return found or [one for one in ranked if one.number == 0][-1:]
 
 
-def _key(one: Finding) -> tuple[str, tuple[str, ...]]:
+def _key(finding: Finding) -> tuple[str, tuple[str, ...]]:
     """Two questions that find the same say so with the same code about the same nodes."""
-    return one.code, one.scope.nodes
+    return finding.code, finding.scope.nodes
 
 
 def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap], say: Texts) -> str:
@@ -141,7 +141,7 @@ def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap], say: Text
         none = say(f"digest.waiting-{_sure(reports['pending'])}")
         told.append(say("digest.waiting", pods=pods, causes=causes) if pods else none)
     if "nodes" in reports:
-        nodes = {node for one in bad(reports["nodes"]) for node in one.scope.nodes}
+        nodes = {node for finding in bad(reports["nodes"]) for node in finding.scope.nodes}
         none = say(f"digest.faults-{_sure(reports['nodes'])}")
         told.append(say("digest.faults", nodes=len(nodes)) if nodes else none)
     if "status" in reports:

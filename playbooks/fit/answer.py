@@ -57,7 +57,7 @@ def free_nodes(case: Case) -> list[str]:
     """The nodes that would take the pod now, kubernetes' own filters included as far as objects alone tell."""
     if other_vendors(case) or refusal(case) is not None or case.pod.spec.node_name:
         return []
-    return [one for one in case.takers if one not in case.obstacles]
+    return [taker for taker in case.takers if taker not in case.obstacles]
 
 
 def answer(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
@@ -87,11 +87,15 @@ def _called(asked: Asked, say: Texts) -> str:
     """The pod's name; for words what was understood beside them."""
     if asked.words is None or not asked.case.request.containers:
         return asked.name
-    one = asked.case.request.containers[0]
-    memory = prose.mib(one.memory_mib) if one.memory_mib else say("words.percent-of-card", percent=one.percentage)
-    read = say("words.asked", cards=one.count, memory=memory)
-    if one.cores:
-        read = say("fit.with-cores", read=read, cores=one.cores)
+    request = asked.case.request.containers[0]
+    memory = (
+        prose.mib(request.memory_mib)
+        if request.memory_mib
+        else say("words.percent-of-card", percent=request.percentage)
+    )
+    read = say("words.asked", cards=request.count, memory=memory)
+    if request.cores:
+        read = say("fit.with-cores", read=read, cores=request.cores)
     return say("fit.called", words=asked.name, read=read)
 
 
@@ -114,7 +118,11 @@ def _ways(case: Case) -> _Ways:
 def _judged(case: Case) -> list[str]:
     """The registered candidates; none where HAMi's version, or what is given, is not known."""
     sure = len(case.views) == 1 and case.view.ledger is not None
-    return [one for one in case.candidates if not isinstance(case.view.state(one), Unregistered)] if sure else []
+    return (
+        [candidate for candidate in case.candidates if not isinstance(case.view.state(candidate), Unregistered)]
+        if sure
+        else []
+    )
 
 
 def _cut_short(search: Search, say: Texts) -> tuple[Gap, ...]:
@@ -135,10 +143,10 @@ def _nowhere(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
         claim, verdict = _over_quota("resource-quota-not-fit.fit", asked, effect, say)
         proofs = [*proof(effect.of, case.quotas), *_counted(case), *proofs]
     else:
-        empty = names and not any(would_if_empty(case, one) for one in names)
+        empty = names and not any(would_if_empty(case, name) for name in names)
         code, key = "fits-nowhere", "fits-nowhere.empty" if empty else "fits-nowhere.claim"
         claim, verdict = _told(key, asked, why_nowhere(case, say), say, count=len(case.candidates))
-    actions = [_action(asked, one, say) for one in ways.changes] + _end(case, ways.search.found, say)
+    actions = [_action(asked, change, say) for change in ways.changes] + _end(case, ways.search.found, say)
     told = finding(code, claim, confidence, (), tuple(dict.fromkeys(proofs)), severity="warning")
     told = structs.replace(told, next_actions=tuple(actions))
     return Answer(told, ways.search.found, _cut_short(ways.search, say), verdict)
@@ -148,15 +156,21 @@ def _told(key: str, asked: Asked, whys: Sequence[str], say: Texts, /, **values: 
     """The claim with the first form of the reasons, and with the first that keeps it within a verdict's length."""
     names = dict.fromkeys((_called(asked, say), asked.name))
     forms = [say(key, pod=name, why=why, **values) for why in whys or [say("words.none")] for name in names]
-    return forms[0], next((one for one in forms if len(one) <= VERDICT_LIMIT), forms[-1])
+    return forms[0], next((form for form in forms if len(form) <= VERDICT_LIMIT), forms[-1])
 
 
 def _only_quota(case: Case) -> Effect | None:
     """The limit of HAMi's that alone keeps the pod off some candidate; None when something else does too."""
-    refused = [one for one in effects_on_cards(case) if one.of.by == "HAMi" and one.verdict in ("refused", "unknown")]
-    if not refused or not any(case.judge(one, frozenset({fit.QUOTA_NOT_FIT})).fits for one in case.candidates):
+    refused = [
+        effect
+        for effect in effects_on_cards(case)
+        if effect.of.by == "HAMi" and effect.verdict in ("refused", "unknown")
+    ]
+    if not refused or not any(
+        case.judge(candidate, frozenset({fit.QUOTA_NOT_FIT})).fits for candidate in case.candidates
+    ):
         return None
-    return next((one for one in refused if one.verdict == "refused"), refused[0])
+    return next((effect for effect in refused if effect.verdict == "refused"), refused[0])
 
 
 def _over_quota(key: str, asked: Asked, effect: Effect, say: Texts) -> tuple[str, str]:
@@ -182,9 +196,9 @@ def _end(case: Case, found: Sequence[Ending], say: Texts) -> list[NextAction]:
         return []
     first = found[0]
     label = say(
-        "change.end-pod", pod=prose.names(say, [f"{one.namespace}/{one.name}" for one in first.pods]), node=first.node
+        "change.end-pod", pod=prose.names(say, [f"{pod.namespace}/{pod.name}" for pod in first.pods]), node=first.node
     )
-    there = all(one.node == first.node for one in first.pods)
+    there = all(pod.node == first.node for pod in first.pods)
     look = ("gpus", "--node", first.node) if there else ("quota", case.pod.namespace)
     return [NextAction(label, prose.command(*look))]
 
@@ -248,7 +262,7 @@ def _unknown(case: Case, say: Texts) -> str | None:
         return say("gap.vendor", resource=vendors[0])
     if case.takers:
         return None
-    return next((one.unknown for one in case.verdicts.values() if one.fits is None), None)
+    return next((verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None), None)
 
 
 def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
@@ -256,7 +270,7 @@ def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
     case, name = asked.case, asked.name
     resources = asked_resources(case.pod, case.config)
     if not resources:
-        proofs = tuple(_card(case, one) for one in sorted(case.nodes)[:1])
+        proofs = tuple(_card(case, node) for node in sorted(case.nodes)[:1])
         return finding("no-device-request", say("fits.anywhere", pod=name), confidence, (), proofs, severity="info")
     amounts = one_line(", ".join(f"{key}: {value}" for key, value in resources.items()), 80)
     claim = say("no-device-request.unread", version=str(case.version or ""), asked=amounts)
@@ -280,7 +294,7 @@ def _lost(asked: Asked, takers: Sequence[str], confidence: Confidence, say: Text
         _, verdict = _told("fits.lost-short", asked, elsewhere.reasons(case, takers, say, figures=False), say, **values)
     ways = _ways(case)
     proofs = (*elsewhere.proofs(case, first), _card(case, first), *_held(case, ways.search.found))
-    actions = [*elsewhere.ways(case, takers, say), *(_action(asked, one, say) for one in ways.changes)]
+    actions = [*elsewhere.ways(case, takers, say), *(_action(asked, change, say) for change in ways.changes)]
     actions += _end(case, ways.search.found, say)
     told = finding("kubernetes-filter", claim, confidence, takers, proofs, severity="warning")
     told = structs.replace(told, next_actions=tuple(actions))
@@ -296,7 +310,11 @@ def _proofs(asked: Asked, node: str = "") -> tuple[Evidence, ...]:
     if asked.words is None:
         asks = asked_resources(case.pod, case.config)
         return tuple(elsewhere.of_manifest(case.pod, name, value) for name, value in asks.items())
-    names = [node] if node else [one for one in case.candidates if case.view.cards(one)] or sorted(case.nodes)
+    names = (
+        [node]
+        if node
+        else [candidate for candidate in case.candidates if case.view.cards(candidate)] or sorted(case.nodes)
+    )
     return (_card(case, names[0]),) if names else ()
 
 
@@ -306,16 +324,16 @@ def _held(case: Case, found: Sequence[Ending]) -> list[Evidence]:
         return []
     first = found[0].pods[0]
     pods = case.view.facts.pods or ()
-    return [quotes.of_holder(one) for one in pods if (one.namespace, one.name) == (first.namespace, first.name)][:1]
+    return [quotes.of_holder(pod) for pod in pods if (pod.namespace, pod.name) == (first.namespace, first.name)][:1]
 
 
 def _counted(case: Case) -> list[Evidence]:
     """The largest of what HAMi counts against the namespace's quota already."""
     held = case.view.ledger.all() if case.view.ledger else ()
-    own = [one for one in held if one.namespace == case.pod.namespace]
-    largest = max(own, key=lambda one: (one.amounts, one.name), default=None)
+    own = [holding for holding in held if holding.namespace == case.pod.namespace]
+    largest = max(own, key=lambda holding: (holding.amounts, holding.name), default=None)
     pods = case.view.facts.pods or ()
-    return [quotes.of_holder(one) for one in pods if largest and one.metadata.uid == largest.uid][:1]
+    return [quotes.of_holder(pod) for pod in pods if largest and pod.metadata.uid == largest.uid][:1]
 
 
 def _card(case: Case, name: str) -> Evidence:

@@ -51,9 +51,9 @@ def _shortage(case: Case, text: str, names: Sequence[str]) -> Shortage | None:
     return shortage(case, text, [name for name in names if case.obstacles[name].text == text])
 
 
-def _text(one: Obstacle) -> str:
-    named = one.text in (SELECTOR_TEXT, TAINT_TEXT) and one.detail != BY_AFFINITY
-    return f"{one.text} ({one.detail})" if named else one.text
+def _text(obstacle: Obstacle) -> str:
+    named = obstacle.text in (SELECTOR_TEXT, TAINT_TEXT) and obstacle.detail != BY_AFFINITY
+    return f"{obstacle.text} ({obstacle.detail})" if named else obstacle.text
 
 
 def proofs(case: Case, name: str) -> list[Evidence]:
@@ -70,8 +70,12 @@ def proofs(case: Case, name: str) -> list[Evidence]:
 
 def _written(pod: Pod, resource: str) -> list[Quantity]:
     """The first amount of it that some container asks for."""
-    parts = [one.resources for one in (*pod.spec.containers, *(pod.spec.init_containers or ())) if one.resources]
-    amounts = [some[resource] for one in parts for some in (one.requests, one.limits) if some and resource in some]
+    parts = [
+        container.resources
+        for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))
+        if container.resources
+    ]
+    amounts = [some[resource] for part in parts for some in (part.requests, part.limits) if some and resource in some]
     return amounts[:1]
 
 
@@ -126,7 +130,7 @@ def ways(case: Case, names: Sequence[str], say: Texts) -> list[NextAction]:
         if (short := _shortage(case, text, names)) is not None:
             less = short.ask_less(case.pod, say)
             look = kubectl("get", "node", short.node.name, "-o", "jsonpath={.status.allocatable}")
-            found += [ask_again(case.pod, one.label, look, say) for one in less]
+            found += [ask_again(case.pod, action.label, look, say) for action in less]
     tainted = [name for name in names if case.obstacles[name].text == TAINT_TEXT]
     for taint in dict.fromkeys(case.obstacles[name].detail for name in tainted):
         of_taint = [name for name in tainted if case.obstacles[name].detail == taint]

@@ -59,7 +59,7 @@ def _documents(manifest: Manifest) -> list[object]:
                 return [msgspec.json.decode(text)]
             except msgspec.DecodeError:
                 pass  # flow-style YAML begins with a brace too
-        return [one for one in parse_documents(text) if one is not None]
+        return [document for document in parse_documents(text) if document is not None]
     except (RecursionError, ValueError) as error:
         raise UsageError(f"{manifest.path} is neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
 

@@ -59,11 +59,11 @@ def _rules_on_others(spec: ManifestSpec) -> Iterator[str]:
         for name, rule in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
             if rule is not None and rule.required_during_scheduling_ignored_during_execution:
                 yield name
-    if any(port.host_port for one in spec.containers for port in one.ports or ()):
+    if any(port.host_port for container in spec.containers for port in container.ports or ()):
         yield "hostPort"
-    if any(one.persistent_volume_claim is not None for one in spec.volumes or ()):
+    if any(volume.persistent_volume_claim is not None for volume in spec.volumes or ()):
         yield "persistentVolumeClaim"
-    if any(one.ephemeral is not None for one in spec.volumes or ()):
+    if any(volume.ephemeral is not None for volume in spec.volumes or ()):
         yield "ephemeral volume"
-    if any(one.when_unsatisfiable != _ANYWAY for one in spec.topology_spread_constraints or ()):
+    if any(spread.when_unsatisfiable != _ANYWAY for spread in spec.topology_spread_constraints or ()):
         yield "topologySpreadConstraints"

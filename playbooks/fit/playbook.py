@@ -119,7 +119,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     asked = [Asked(ManifestCase(pod, world), name, wanted.words) for pod, name in zip(pods, _names(pods), strict=True)]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
     answers = [answer(one, sure, say) for one in asked[:_MAX_FINDINGS]]
-    findings = sorted((one.finding for one in answers), key=lambda one: one.severity == "info")
+    findings = sorted((one.finding for one in answers), key=lambda finding: finding.severity == "info")
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
     gaps += [gap for one in asked for gap in (*fit_gaps(one.case, say), *not_looked_at(one.case, say))]
     gaps += [gap for one in answers for gap in one.gaps]
@@ -136,7 +136,9 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(_verdict(asked, answers, say)),
         severity=worst(tuple(findings)),
         findings=tuple(prose.few_actions(findings)),
-        tables=tuple(one for one in _tables(asked, answers, say) if one.rows or one.title == tables.NODES.title),
+        tables=tuple(
+            table for table in _tables(asked, answers, say) if table.rows or table.title == tables.NODES.title
+        ),
         gaps=tuple(dict.fromkeys(gaps)),
     )
 
@@ -153,7 +155,7 @@ def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
     first, *others = pods
     if not others:
         return Subject("Cards" if wanted.words else "Pod", first.namespace, first.name)
-    return Subject("Pods", first.namespace if {one.namespace for one in pods} == {first.namespace} else "", "")
+    return Subject("Pods", first.namespace if {pod.namespace for pod in pods} == {first.namespace} else "", "")
 
 
 def _tables(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> list[Table]:

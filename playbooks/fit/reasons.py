@@ -51,14 +51,16 @@ def why_nowhere(case: Case, say: Texts) -> list[str]:
     """Every candidate's reason, counted, those that pass with time first; then ever shorter."""
     if (few := _too_few_of_type(case, say)) is not None:
         return [few]
-    codes = Counter(_telling(one.codes) for one in case.verdicts.values() if one.fits is False)
-    ordered = sorted(codes.items(), key=lambda one: (_PASSING.isdisjoint(one[0]), -one[1], one[0]))
+    codes = Counter(_telling(verdict.codes) for verdict in case.verdicts.values() if verdict.fits is False)
+    ordered = sorted(codes.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
     parts = [(count, ", ".join(_in_words(some, say))) for some, count in ordered]
     dropped = [say("fit.dropped", count=len(case.obstacles))] if case.obstacles else []
     forms = [
         [*_counted(parts[:most]), *_rest(parts[most:], say)] for most in range(min(len(parts), _REASONS_SHOWN), 0, -1)
     ]
-    return ["; ".join(one + dropped) for one in forms or [[]] if one + dropped] + ["; ".join(one) for one in forms[-1:]]
+    return ["; ".join(form + dropped) for form in forms or [[]] if form + dropped] + [
+        "; ".join(form) for form in forms[-1:]
+    ]
 
 
 def _telling(codes: Iterable[str]) -> tuple[str, ...]:
@@ -68,7 +70,7 @@ def _telling(codes: Iterable[str]) -> tuple[str, ...]:
 
 
 def _in_words(codes: Iterable[str], say: Texts) -> list[str]:
-    return [say(f"fit-reason.{_WORDS[one]}") if one in _WORDS else one for one in codes]
+    return [say(f"fit-reason.{_WORDS[code]}") if code in _WORDS else code for code in codes]
 
 
 def _counted(parts: Iterable[tuple[int, str]]) -> list[str]:
@@ -86,11 +88,11 @@ def _too_few_of_type(case: Case, say: Texts) -> str | None:
     if not kind:
         return None
     allowed = (
-        [one for one in case.view.cards(name) if type_allows(case.request.constraints, one, rules)]
+        [card for card in case.view.cards(name) if type_allows(case.request.constraints, card, rules)]
         for name in case.nodes
     )
     most = max(map(_places, allowed), default=0)
-    if not most or all(one.count <= most for one in case.request.containers):
+    if not most or all(container.count <= most for container in case.request.containers):
         return None
     return say("fits-nowhere.most-of-type", count=most, type=kind)
 
@@ -102,16 +104,16 @@ def why_never(case: Case, say: Texts) -> str:
     as_cards = max(map(len, cards.values()), default=0)
     most = max(as_cards, _most_given(case, cards))
     containers = case.request.containers
-    if any(one.memory_mib > memory for one in containers):
+    if any(container.memory_mib > memory for container in containers):
         return say("fits-nowhere.largest", memory=prose.mib(memory))
-    if any(one.count > most for one in containers):
+    if any(container.count > most for container in containers):
         return say("fits-nowhere.most-mig" if most > as_cards else "fits-nowhere.most", count=most)
     return say("fits-nowhere.most-and-largest", count=most, memory=prose.mib(memory))
 
 
 def _most_given(case: Case, cards: Mapping[str, Sequence[CardState]]) -> int:
     """As many as an empty node with MIG cards gives, where each of its instances may be one."""
-    with_mig = (name for name, some in cards.items() if any(one.card.mode == "mig" for one in some))
+    with_mig = (name for name, some in cards.items() if any(card.card.mode == "mig" for card in some))
     return max((_given(case, name) for name in with_mig), default=0)
 
 
@@ -134,6 +136,8 @@ def would_if_empty(case: Case, name: str, count: int | None = None) -> bool:
     if isinstance(state, Unregistered):
         return False
     if count is not None:
-        request = request._replace(containers=tuple(structs.replace(one, count=count) for one in request.containers))
-    empty = [CardState(one.card) for one in state.cards]
+        request = request._replace(
+            containers=tuple(structs.replace(container, count=count) for container in request.containers)
+        )
+    empty = [CardState(card.card) for card in state.cards]
     return case.view.run(state._replace(cards=empty), request, _EMPTY_AND_SOUND).fits is not False

@@ -11,7 +11,7 @@ from bot.kube.quantities import parse_quantity
 from playbooks.rules.case import Case
 
 _NATIVE = "kubernetes.io"
-_PASSED_OVER = {resource for one in NAMES for resource in one.passed_over}
+_PASSED_OVER = {resource for names in NAMES for resource in names.passed_over}
 
 
 class ManifestCase(Case):
@@ -61,5 +61,5 @@ def unoffered(case: Case) -> str:
 def meant(case: Case, resource: str) -> str:
     """The resource of HAMi's, or of a node's, that is spelled most alike; empty where none is."""
     known = {name for node in case.nodes.values() for name in node.status.allocatable or {} if "/" in name}
-    known |= {*case.config.gpus.all, *case.config.other_resources, *(one.count for one in NAMES)}
+    known |= {*case.config.gpus.all, *case.config.other_resources, *(names.count for names in NAMES)}
     return next(iter(difflib.get_close_matches(resource, sorted(known), n=1, cutoff=0.8)), "")

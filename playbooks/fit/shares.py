@@ -15,14 +15,14 @@ def asked_on(case: Case) -> dict[int, list[str]]:
     found: dict[int, set[str]] = {}
     wanted, rules = case.request.constraints, case.view.rules
     for name in case.candidates:
-        for one in case.view.cards(name):
-            if type_allows(wanted, one, rules) and uuid_allows(wanted, one.card.uuid, rules):
-                found.setdefault(_memory(case.request, one.card.memory_mib), set()).add(one.card.type)
+        for card in case.view.cards(name):
+            if type_allows(wanted, card, rules) and uuid_allows(wanted, card.card.uuid, rules):
+                found.setdefault(_memory(case.request, card.card.memory_mib), set()).add(card.card.type)
     return {amount: sorted(found[amount]) for amount in sorted(found)}
 
 
 def _memory(request: PodRequest, of_card: int) -> int:
-    return sum(one.count * one.memory_on(of_card) for one in request.containers)
+    return sum(container.count * container.memory_on(of_card) for container in request.containers)
 
 
 def is_share(case: Case, effect: Effect) -> bool:
@@ -45,7 +45,7 @@ def amounts_by_type(figures: Mapping[int, list[str]], say: Texts) -> str:
 
 def effects_on_cards(case: Case) -> list[Effect]:
     """The effect on every limit; on one of a share, where every card that the pod may have gives the same."""
-    return [_on_cards(case, one) if is_share(case, one) else one for one in effects(case)]
+    return [_on_cards(case, effect) if is_share(case, effect) else effect for effect in effects(case)]
 
 
 def _on_cards(case: Case, effect: Effect) -> Effect:

@@ -150,13 +150,13 @@ def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:
         EndingRow(
             name,
             rank,
-            one.node,
-            tuple(f"{pod.namespace}/{pod.name}" for pod in one.pods),
-            max(pod.priority for pod in one.pods),
-            min(pod.created for pod in one.pods),
+            ending.node,
+            tuple(f"{pod.namespace}/{pod.name}" for pod in ending.pods),
+            max(pod.priority for pod in ending.pods),
+            min(pod.created for pod in ending.pods),
         )
         for name, some in found
-        for rank, one in enumerate(some, 1)
+        for rank, ending in enumerate(some, 1)
     )
 
 

@@ -63,7 +63,7 @@ class Components(NamedTuple):
 
 def container_of(spec: PodSpec, name: str) -> Container | None:
     """The container of that name."""
-    return next((one for one in spec.containers if one.name == name), None)
+    return next((container for container in spec.containers if container.name == name), None)
 
 
 def kube_scheduler_of(install: Install) -> Container | None:
@@ -88,7 +88,7 @@ async def gather_components(cluster: Cluster, install: Install) -> Components:
         gather_webhook(cluster, install), seen("API server's version", cluster.server_version())
     )
     refused, log_gaps = logs
-    gaps = [*webhook.gaps, *(one for one in (plugins, plugin_pods, nodes, maps, version) if isinstance(one, Gap))]
+    gaps = [*webhook.gaps, *(gap for gap in (plugins, plugin_pods, nodes, maps, version) if isinstance(gap, Gap))]
     read = [] if isinstance(maps, Gap) else maps
     config = find_scheduler_config(read, kube_scheduler_of(install))
     if isinstance(config, str):

@@ -29,11 +29,11 @@ async def gather_deserted(cluster: Cluster, namespace: str) -> Deserted | Gap | 
         seen(f"pods of {namespace}", cluster.list(PODS, namespace, metadata_only=True)),
         seen(f"resource quotas of {namespace}", cluster.list(RESOURCE_QUOTAS, namespace)),
     )
-    unread = [one for one in there if isinstance(one, Gap)]
+    unread = [gap for gap in there if isinstance(gap, Gap)]
     if unread or any(there):
         return unread[0] if unread else None
     pods = await seen("pods", cluster.list(PODS, metadata_only=True))
-    names = sorted({one.namespace for one in pods}) if not isinstance(pods, Gap) else []
+    names = sorted({pod.namespace for pod in pods}) if not isinstance(pods, Gap) else []
     return Deserted(namespace, tuple(difflib.get_close_matches(namespace, names, n=_MAX_NEAR)))
 
 

@@ -43,11 +43,11 @@ class NodeSide(NamedTuple):
     @property
     def plugin_pods(self) -> list[Pod]:
         """HAMi's device plugin there; empty also where pods could not be read."""
-        return [] if isinstance(self.pods, Gap) else [one for one in self.pods if is_plugin(one)]
+        return [] if isinstance(self.pods, Gap) else [pod for pod in self.pods if is_plugin(pod)]
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        return (*(one for one in (self.node, self.pods) if isinstance(one, Gap)), *self.log_gaps)
+        return (*(gap for gap in (self.node, self.pods) if isinstance(gap, Gap)), *self.log_gaps)
 
 
 class PluginSets(NamedTuple):
@@ -58,7 +58,7 @@ class PluginSets(NamedTuple):
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        return tuple(one for one in self if isinstance(one, Gap))
+        return tuple(gap for gap in self if isinstance(gap, Gap))
 
 
 def is_plugin(pod: Pod) -> bool:
@@ -82,11 +82,11 @@ async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSi
         return side
     read, events = await asyncio.gather(
         gather_logs(cluster, side.plugin_pods),
-        asyncio.gather(*(_events(cluster, one) for one in side.plugin_pods if not is_ready(one))),
+        asyncio.gather(*(_events(cluster, pod) for pod in side.plugin_pods if not is_ready(pod))),
     )
     return side._replace(
-        logs=tuple(one for one in read if isinstance(one, LogSeen)),
-        log_gaps=tuple(one for one in (*read, *events) if isinstance(one, Gap)),
+        logs=tuple(log for log in read if isinstance(log, LogSeen)),
+        log_gaps=tuple(gap for gap in (*read, *events) if isinstance(gap, Gap)),
         events=tuple(event for some in events if not isinstance(some, Gap) for event in some),
     )
 
@@ -96,8 +96,8 @@ async def gather_plugin_sets(cluster: Cluster) -> PluginSets:
     sets = await seen("daemon sets", cluster.list(DAEMON_SETS, labels=f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"))
     if isinstance(sets, Gap):
         return PluginSets(sets, ())
-    events = await asyncio.gather(*(_events(cluster, one) for one in sets))
-    gap = next((one for one in events if isinstance(one, Gap)), None)
+    events = await asyncio.gather(*(_events(cluster, workload) for workload in sets))
+    gap = next((event for event in events if isinstance(event, Gap)), None)
     return PluginSets(sets, gap or [event for some in events if not isinstance(some, Gap) for event in some])
 
 
@@ -124,11 +124,17 @@ async def gather_logs(
         if only is None or status.name in only
         for previous in ((False, True) if status.restart_count else (False,))
     ]
-    read = await asyncio.gather(*(seen(one.source, cluster.log(one)) for one in wanted))
+    read = await asyncio.gather(*(seen(wanted_log.source, cluster.log(wanted_log)) for wanted_log in wanted))
     by_name = {(pod.namespace, pod.name): pod for pod in pods}
     return [
         log
         if isinstance(log, Gap)
-        else LogSeen(by_name[one.namespace, one.pod], one.container, one.previous, log.lines, cluster.now())
-        for one, log in zip(wanted, read, strict=True)
+        else LogSeen(
+            by_name[wanted_log.namespace, wanted_log.pod],
+            wanted_log.container,
+            wanted_log.previous,
+            log.lines,
+            cluster.now(),
+        )
+        for wanted_log, log in zip(wanted, read, strict=True)
     ]

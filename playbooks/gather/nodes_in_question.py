@@ -28,11 +28,13 @@ class Questioned(NamedTuple):
 
     @property
     def plugin_pods(self) -> Mapping[str, Sequence[Pod] | Gap]:
-        return {name: one.pods if isinstance(one.pods, Gap) else one.plugin_pods for name, one in self.sides.items()}
+        return {
+            name: side.pods if isinstance(side.pods, Gap) else side.plugin_pods for name, side in self.sides.items()
+        }
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        sides = (gap for one in self.sides.values() for gap in one.gaps)
+        sides = (gap for side in self.sides.values() for gap in side.gaps)
         return (*sides, *(self.sets.gaps if self.sets else ()))
 
 
@@ -42,9 +44,9 @@ async def gather_nodes_in_question(cluster: Cluster, pod: Pod | None, nodes: Seq
     is_ill = of_each(cluster.kept, _in_question, nodes)
     refused = pod is not None and _is_unregistered_by_hami(pod)
     ill = compress(nodes, is_ill)
-    sound = (one for one, has, sick in zip(nodes, has_gpus, is_ill, strict=True) if refused and has and not sick)
-    open_to_it = (one for one in chain(ill, sound) if pod is None or obstacle(pod, one) is None)
-    names = [one.name for one in islice(open_to_it, MOST_NODES)]
+    sound = (node for node, has, sick in zip(nodes, has_gpus, is_ill, strict=True) if refused and has and not sick)
+    open_to_it = (node for node in chain(ill, sound) if pod is None or obstacle(pod, node) is None)
+    names = [node.name for node in islice(open_to_it, MOST_NODES)]
     none = not names and not any(has_gpus)
     found = await gather_questioned(cluster, names)
     return found._replace(sets=await gather_plugin_sets(cluster)) if none else found
@@ -53,7 +55,7 @@ async def gather_nodes_in_question(cluster: Cluster, pod: Pod | None, nodes: Seq
 async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> Questioned:
     """Reads these nodes, and the DaemonSets where one of them has no device plugin."""
     sides = await asyncio.gather(*(gather_node_side(cluster, name, logs=True) for name in names))
-    bare = any(not isinstance(one.pods, Gap) and not one.plugin_pods for one in sides)
+    bare = any(not isinstance(side.pods, Gap) and not side.plugin_pods for side in sides)
     return Questioned(dict(zip(names, sides, strict=True)), await gather_plugin_sets(cluster) if bare else None)
 
 

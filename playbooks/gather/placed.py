@@ -43,7 +43,7 @@ class Placed(NamedTuple):
     def gaps(self) -> tuple[Gap, ...]:
         owner = [self.owner] if isinstance(self.owner, Gap) else []
         parts = (self.install, self.side, self.plugin_sets, self.webhook)
-        return (*(gap for one in parts if one for gap in one.gaps), *owner)
+        return (*(gap for part in parts if part for gap in part.gaps), *owner)
 
 
 def asks_for_devices(pod: Pod) -> bool:
@@ -54,9 +54,9 @@ def asks_for_devices(pod: Pod) -> bool:
 def _asking(pod: Pod) -> set[str]:
     """The containers that ask for an extended resource."""
     return {
-        one.name
-        for one in (*pod.spec.containers, *(pod.spec.init_containers or ()))
-        if any("/" in name for name in (one.resources.limits if one.resources else None) or ())
+        container.name
+        for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))
+        if any("/" in name for name in (container.resources.limits if container.resources else None) or ())
     }
 
 
@@ -73,8 +73,8 @@ async def gather_placed(pod: Pod, sources: Sources) -> Placed | None:
     sets = await gather_plugin_sets(sources.cluster) if bare else None
     placed = Placed(install, side, plugin_sets=sets)
     if own is not None:
-        logs = tuple(one for one in own if isinstance(one, LogSeen))
-        placed = placed._replace(own_logs=logs, own_log_gaps=tuple(one for one in own if isinstance(one, Gap)))
+        logs = tuple(log for log in own if isinstance(log, LogSeen))
+        placed = placed._replace(own_logs=logs, own_log_gaps=tuple(gap for gap in own if isinstance(gap, Gap)))
     if _runs_well(pod) or not went_past_hami(pod, install.install, install.config):
         return placed
     webhook, owner = await asyncio.gather(
@@ -85,7 +85,7 @@ async def gather_placed(pod: Pod, sources: Sources) -> Placed | None:
 
 async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
     """What made the pod; None where that is none of Kubernetes' own controllers, or is gone."""
-    about = next((one for one in pod.metadata.owner_references or () if one.controller), None)
+    about = next((owner for owner in pod.metadata.owner_references or () if owner.controller), None)
     kind = _CONTROLLERS.get(about.kind) if about else None
     if about is None or kind is None:
         return None
@@ -94,7 +94,7 @@ async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
 
 def _runs_well(pod: Pod) -> bool:
     statuses = pod.status.container_statuses or ()
-    return pod.status.phase == "Running" and all(one.ready and not one.restart_count for one in statuses)
+    return pod.status.phase == "Running" and all(status.ready and not status.restart_count for status in statuses)
 
 
 async def _own_logs(pod: Pod, sources: Sources) -> Sequence[LogSeen | Gap] | None:

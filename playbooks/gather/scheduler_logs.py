@@ -55,10 +55,10 @@ class LogOf(NamedTuple):
 
 async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
     """The logs that are there to read, the ready replicas' first; reading them never raises."""
-    found = [one for scheduler in install.pods[:MAX_SCHEDULERS] for one in _logs_of(cluster, install, scheduler, since)]
+    found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
     seconds = max(1, int(since.total_seconds()))
-    results = await _read(cluster, [(_source(one), _wanted(one, name, seconds)) for one in found])
-    return [one._replace(read=result) for one, result in zip(found, results, strict=True)]
+    results = await _read(cluster, [(_source(log), _wanted(log, name, seconds)) for log in found])
+    return [log._replace(read=result) for log, result in zip(found, results, strict=True)]
 
 
 def _logs_of(cluster: Cluster, install: Install, scheduler: Pod, since: timedelta) -> Iterator[LogOf]:
@@ -67,30 +67,37 @@ def _logs_of(cluster: Cluster, install: Install, scheduler: Pod, since: timedelt
         if container is None:
             continue
         level, flag = verbosity_of(container)
-        one = LogOf(scheduler, name, previous=False, verbosity=level, flag=flag, read=LogLines(()))
-        yield _as_it_runs(one, install.deployment)
+        log = LogOf(scheduler, name, previous=False, verbosity=level, flag=flag, read=LogLines(()))
+        yield _as_it_runs(log, install.deployment)
         if _restarted(cluster, scheduler, name, since):
-            yield one._replace(previous=True)
+            yield log._replace(previous=True)
 
 
-def _as_it_runs(one: LogOf, deployment: Workload | None) -> LogOf:
+def _as_it_runs(log: LogOf, deployment: Workload | None) -> LogOf:
     """With the level that an open change set in the running process; a container that began later never had it."""
     text = deployment.metadata.annotation(KEY) if deployment else None
     record = read_record(text) if text is not None else None
     if text is None or not isinstance(record, Record) or not record.new.isdecimal():
-        return one
-    if (record.means, record.kind, record.container) != ("debug-flags", VERBOSITY, one.container):
-        return one
-    status = next((it for it in one.scheduler.status.container_statuses or () if it.name == one.container), None)
+        return log
+    if (record.means, record.kind, record.container) != ("debug-flags", VERBOSITY, log.container):
+        return log
+    status = next((it for it in log.scheduler.status.container_statuses or () if it.name == log.container), None)
     began = parse_time(status.state.running.started_at) if status and status.state.running else None
     if began is not None and began.timestamp() > record.since:
-        return one
-    return one._replace(verbosity=int(record.new), change=text)
+        return log
+    return log._replace(verbosity=int(record.new), change=text)
 
 
 def _restarted(cluster: Cluster, scheduler: Pod, container: str, since: timedelta) -> bool:
     """Whether an earlier run of the container ended in the window, or it is not said when."""
-    status = next((one for one in scheduler.status.container_statuses or () if one.name == container), None)
+    status = next(
+        (
+            container_status
+            for container_status in scheduler.status.container_statuses or ()
+            if container_status.name == container
+        ),
+        None,
+    )
     ended = status.last_state.terminated if status else None
     if status is None or ended is None:
         return False
@@ -98,20 +105,20 @@ def _restarted(cluster: Cluster, scheduler: Pod, container: str, since: timedelt
     return at is None or at >= cluster.now() - since
 
 
-def _source(one: LogOf) -> str:
-    return f"log of {one.scheduler.namespace}/{one.label}"
+def _source(log: LogOf) -> str:
+    return f"log of {log.scheduler.namespace}/{log.label}"
 
 
-def _wanted(one: LogOf, name: str, seconds: int) -> LogWanted:
-    scheduler = one.scheduler
+def _wanted(log: LogOf, name: str, seconds: int) -> LogWanted:
+    scheduler = log.scheduler
     return LogWanted(
         scheduler.namespace,
         scheduler.name,
-        one.container,
+        log.container,
         name.encode(),
         since_s=seconds,
         limit_bytes=LIMIT_BYTES,
-        previous=one.previous,
+        previous=log.previous,
         stamped=True,
     )
 
@@ -125,9 +132,9 @@ async def gather_extender_lines(
     cluster: Cluster, install: Install, needle: bytes, limit_bytes: int = 32 * 1024 * 1024
 ) -> ExtenderLines:
     """The extender's lines that hold the needle, of at most three replicas; reading them never raises."""
-    extenders = [one for one in install.pods if extender_of(one.spec)]
+    extenders = [pod for pod in install.pods if extender_of(pod.spec)]
     read = extenders[:_MOST_EXTENDERS]
-    wanted = (LogWanted(one.namespace, one.name, EXTENDER_CONTAINER, needle, limit_bytes=limit_bytes) for one in read)
+    wanted = (LogWanted(pod.namespace, pod.name, EXTENDER_CONTAINER, needle, limit_bytes=limit_bytes) for pod in read)
     logs = await _read(cluster, zip(map(_source_of, read), wanted, strict=True))
     lines: list[tuple[Pod, str]] = []
     gaps: list[Gap] = []

@@ -75,19 +75,19 @@ class SchedulerProcess(NamedTuple):
 
 def asks_for_panics(install: Install, waiting: Iterable[Pod]) -> bool:
     """Whether kube-scheduler's words about some pod may come of a panic, or an extender's end does."""
-    ended = any(_ended_by_panic(one) is not None for one in install.pods)
+    ended = any(_ended_by_panic(pod) is not None for pod in install.pods)
     return ended or any(panics.may_be_panic(text) for text in _words(waiting))
 
 
 def asks_for_memory(waiting: Iterable[Pod]) -> bool:
     """Whether HAMi refused some pod, so that what it counts matters."""
     told = (parse_unschedulable(strip_combined(text)) for text in _words(waiting))
-    return any(one is not None and one.by_hami for one in told)
+    return any(unschedulable is not None and unschedulable.by_hami for unschedulable in told)
 
 
 def _words(waiting: Iterable[Pod]) -> Iterator[str]:
     conditions = (pod.condition("PodScheduled") for pod in waiting)
-    return (one.message for one in conditions if one is not None and one.status == "False")
+    return (condition.message for condition in conditions if condition is not None and condition.status == "False")
 
 
 async def gather_process(sources: Sources, install: Install, waiting: Sequence[Pod]) -> SchedulerProcess:
@@ -109,9 +109,9 @@ async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
     asked = _deciding(install)
     if not asked:
         return SchedulerProcess()
-    counts = await asyncio.gather(*(_counted(sources.ports, install, one) for one in asked))
+    counts = await asyncio.gather(*(_counted(sources.ports, install, pod) for pod in asked))
     # Without a lease nothing tells which replica decides; since 2.8 the others count nothing.
-    at = next((number for number, one in enumerate(counts) if isinstance(one, Counted)), 0)
+    at = next((number for number, count in enumerate(counts) if isinstance(count, Counted)), 0)
     return SchedulerProcess(counted=counts[at], scheduler=asked[at])
 
 
@@ -119,7 +119,7 @@ async def _memory_and_releases(sources: Sources, install: Install) -> SchedulerP
     """The same, with what it says it took back: that is newer than a refusal before it."""
     memory, logs = await asyncio.gather(
         gather_memory(sources, install),
-        asyncio.gather(*(_released(sources.cluster, one) for one in _deciding(install))),
+        asyncio.gather(*(_released(sources.cluster, pod) for pod in _deciding(install))),
     )
     released = tuple(line for lines, _ in logs for line in lines)
     return memory._replace(released=released, gaps=tuple(gap for _, some in logs for gap in some))
@@ -167,13 +167,16 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess, nodes: Sequenc
     if process.scheduler is None or isinstance(nodes, Gap) or len(nodes) > _FEW_NODES:
         return process
     found = await asyncio.gather(
-        *(seen("pods", cluster.list(PODS, labels=NODE_KEY, fields=f"status.phase={one}")) for one in FINISHED_PHASES)
+        *(
+            seen("pods", cluster.list(PODS, labels=NODE_KEY, fields=f"status.phase={phase}"))
+            for phase in FINISHED_PHASES
+        )
     )
     pods = [pod for some in found if not isinstance(some, Gap) for pod in some]
-    ends = (one.state.terminated for pod in pods for one in pod.status.container_statuses or ())
-    gaps = dict.fromkeys(one for one in found if isinstance(one, Gap))
+    ends = (status.state.terminated for pod in pods for status in pod.status.container_statuses or ())
+    gaps = dict.fromkeys(gap for gap in found if isinstance(gap, Gap))
     return process._replace(
-        ended=tuple(one.finished_at for one in ends if one and one.finished_at), gaps=(*process.gaps, *gaps)
+        ended=tuple(state.finished_at for state in ends if state and state.finished_at), gaps=(*process.gaps, *gaps)
     )
 
 
@@ -182,19 +185,19 @@ async def with_ghosts(cluster: Cluster, process: SchedulerProcess, pods: Sequenc
     if isinstance(pods, Gap) or not isinstance(process.counted, Counted):
         return process
     missing: dict[Named, list[Taken]] = {}
-    for one in unheld(process.counted, pods):
-        missing.setdefault((one.namespace, one.pod), []).append(one)
+    for taken in unheld(process.counted, pods):
+        missing.setdefault((taken.namespace, taken.pod), []).append(taken)
     named = list(missing)[:_MOST_GHOSTS]
     found = await asyncio.gather(*(seen(_GHOST_SOURCE, _look_up(cluster, *name)) for name in named))
-    gaps = [one for one in found if isinstance(one, Gap)]
+    gaps = [gap for gap in found if isinstance(gap, Gap)]
     if rest := len(missing) - len(named):
         gaps.append(Gap(_GHOST_SOURCE, f"{rest:,} more were not looked up"))
     looked_up = [
-        one._replace(taken=tuple(missing[name]))
-        for name, one in zip(named, found, strict=True)
-        if not isinstance(one, Gap)
+        ghost._replace(taken=tuple(missing[name]))
+        for name, ghost in zip(named, found, strict=True)
+        if not isinstance(ghost, Gap)
     ]
-    ghosts = tuple(one for one in looked_up if not _accounts(one))
+    ghosts = tuple(ghost for ghost in looked_up if not _accounts(ghost))
     return process._replace(ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
 
 
@@ -210,28 +213,28 @@ async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:
         pod = None
     events = await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
     about = () if isinstance(events, Gap) else events
-    earlier = [one.seen_at for one in about if pod is None or one.involved_object.uid != pod.metadata.uid]
+    earlier = [event.seen_at for event in about if pod is None or event.involved_object.uid != pod.metadata.uid]
     return Ghost((), pod, max(earlier, default=""))
 
 
 async def gather_panics(cluster: Cluster, install: Install) -> SchedulerProcess:
     """What the extenders logged of panics: while they run, and at the end of a run that a panic may have ended."""
-    extenders = [one for one in install.pods if extender_of(one.spec)][:_MOST_EXTENDERS]
-    wanted = [(one, _of_extender(one, _PANIC)) for one in extenders]
+    extenders = [pod for pod in install.pods if extender_of(pod.spec)][:_MOST_EXTENDERS]
+    wanted = [(extender, _of_extender(extender, _PANIC)) for extender in extenders]
     wanted += [
-        (one, _of_extender(one, word, previous=True))
-        for one in extenders
+        (extender, _of_extender(extender, word, previous=True))
+        for extender in extenders
         for word in (_PANIC, _FATAL)
-        if _ended_by_panic(one) is not None
+        if _ended_by_panic(extender) is not None
     ]
-    logs = await asyncio.gather(*(seen(_log_of(one), cluster.log(log)) for one, log in wanted))
+    logs = await asyncio.gather(*(seen(_log_of(pod), cluster.log(log)) for pod, log in wanted))
     read = [
-        PanicLog(one, log.previous, lines.lines, (_ended_by_panic(one) or "") if log.previous else "")
-        for (one, log), lines in zip(wanted, logs, strict=True)
+        PanicLog(pod, log.previous, lines.lines, (_ended_by_panic(pod) or "") if log.previous else "")
+        for (pod, log), lines in zip(wanted, logs, strict=True)
         if not isinstance(lines, Gap)
     ]
-    gaps = dict.fromkeys(one for one in logs if isinstance(one, Gap))
-    return SchedulerProcess(panics=tuple(one for one in read if one.lines), gaps=tuple(gaps))
+    gaps = dict.fromkeys(log for log in logs if isinstance(log, Gap))
+    return SchedulerProcess(panics=tuple(log for log in read if log.lines), gaps=tuple(gaps))
 
 
 def _of_extender(scheduler: Pod, needle: bytes, *, previous: bool = False) -> LogWanted:
@@ -242,9 +245,16 @@ def _of_extender(scheduler: Pod, needle: bytes, *, previous: bool = False) -> Lo
 
 def _ended_by_panic(scheduler: Pod) -> str | None:
     """When a panic may have ended the extender's last run; empty where that is not said, None where none did."""
-    status = next((one for one in scheduler.status.container_statuses or () if one.name == EXTENDER_CONTAINER), None)
+    status = next(
+        (
+            container_status
+            for container_status in scheduler.status.container_statuses or ()
+            if container_status.name == EXTENDER_CONTAINER
+        ),
+        None,
+    )
     states = (status.last_state.terminated, status.state.terminated) if status else ()
-    return next((one.finished_at or "" for one in states if one and one.exit_code == panics.EXIT_CODE), None)
+    return next((state.finished_at or "" for state in states if state and state.exit_code == panics.EXIT_CODE), None)
 
 
 def _log_of(scheduler: Pod) -> str:

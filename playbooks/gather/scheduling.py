@@ -73,7 +73,7 @@ class Capacity(NamedTuple):
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        return tuple(one for one in self if isinstance(one, Gap))
+        return tuple(gap for gap in self if isinstance(gap, Gap))
 
 
 def install_unread(seen: InstallSeen) -> bool:
@@ -95,7 +95,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
     )
     if pods == [] and not isinstance(deployments, Gap):
         pods = await seen(PODS_SOURCE, _pods_of(cluster, deployments))
-    gaps = [*cluster.notes, *(one for one in (deployments, pods) if isinstance(one, Gap))]
+    gaps = [*cluster.notes, *(gap for gap in (deployments, pods) if isinstance(gap, Gap))]
     install = read_install(
         [] if isinstance(deployments, Gap) else deployments,
         [] if isinstance(pods, Gap) else pods,
@@ -111,7 +111,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
         lease, maps = await asyncio.gather(
             seen("scheduler lease", _lease(cluster, install)), seen("config maps", cluster.list(CONFIG_MAPS, namespace))
         )
-        gaps += [one for one in (lease, maps) if isinstance(one, Gap)]
+        gaps += [gap for gap in (lease, maps) if isinstance(gap, Gap)]
         install = install._replace(lease=None if isinstance(lease, Gap) else lease)
         config_maps = () if isinstance(maps, Gap) else tuple(maps)
         found = find_device_config(config_maps)
@@ -147,7 +147,7 @@ async def _deployments(sources: Sources) -> list[Workload]:
         if found := await cluster.list(DEPLOYMENTS, sources.hami_namespace, labels=labels):
             return found
     everything = await cluster.list(DEPLOYMENTS, sources.hami_namespace)
-    return [one for one in everything if extender_of(one.spec.template.spec)]
+    return [workload for workload in everything if extender_of(workload.spec.template.spec)]
 
 
 async def _scheduler_pods(cluster: Cluster, namespace: str) -> list[Pod]:
@@ -160,9 +160,9 @@ async def _scheduler_pods(cluster: Cluster, namespace: str) -> list[Pod]:
 
 async def _pods_of(cluster: Cluster, deployments: Sequence[Workload]) -> list[Pod]:
     """The pods of a scheduler that carries none of the known labels: by the labels of its own template."""
-    for one in deployments:
-        labels = ",".join(f"{key}={value}" for key, value in (one.spec.template.metadata.labels or {}).items())
-        if labels and (found := await cluster.list(PODS, one.namespace, labels=labels)):
+    for deployment in deployments:
+        labels = ",".join(f"{key}={value}" for key, value in (deployment.spec.template.metadata.labels or {}).items())
+        if labels and (found := await cluster.list(PODS, deployment.namespace, labels=labels)):
             return found
     return []
 
@@ -203,7 +203,7 @@ async def gather_holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
 def times_of_pod(pod: Pod) -> Iterator[str | None]:
     """The times that a pod's own status shows."""
     yield pod.metadata.creation_timestamp
-    yield from (one.last_transition_time for one in pod.status.conditions or ())
+    yield from (condition.last_transition_time for condition in pod.status.conditions or ())
 
 
 def times_shown(cluster: Cluster, nodes: Sequence[Node], install: Install) -> Iterator[str | None]:
@@ -216,7 +216,7 @@ def times_shown(cluster: Cluster, nodes: Sequence[Node], install: Install) -> It
 
 def _newest_time(node: Node) -> datetime | None:
     """Of the heartbeats and the handshake."""
-    texts = {one.last_heartbeat_time for one in node.status.conditions or ()}
+    texts = {condition.last_heartbeat_time for condition in node.status.conditions or ()}
     moments = [moment for moment in map(parse_time, texts) if moment]
     handshake = node.metadata.annotation(FIRST.names.handshake)
     if handshake and not handshake.startswith(_UNZONED):

@@ -155,7 +155,7 @@ async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
     words = dict.fromkeys(one for one in _NAMED.findall(text.lower()) if _like_a_pod(one[1]))
     for namespace, name in list(words)[:_MAX_CANDIDATES]:
         found = await cluster.list(PODS, namespace, fields=f"metadata.name={name}")
-        pods |= {(one.namespace, one.name): one for one in found}
+        pods |= {(pod.namespace, pod.name): pod for pod in found}
     return _subjects(pods.values())
 
 
@@ -201,9 +201,9 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
     owner = owners[0]
     makers = {owner.metadata.uid: owner}
     if wanted.kind == "Deployment":
-        for one in await cluster.list(REPLICA_SETS, owner.namespace):
-            if any(ref.uid == owner.metadata.uid for ref in one.metadata.owner_references or ()):
-                makers[one.metadata.uid] = one
+        for workload in await cluster.list(REPLICA_SETS, owner.namespace):
+            if any(ref.uid == owner.metadata.uid for ref in workload.metadata.owner_references or ()):
+                makers[workload.metadata.uid] = workload
     pods = [
         pod
         for pod in await cluster.list(PODS, owner.namespace)
@@ -212,7 +212,7 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
     pods.sort(key=_most_in_need)
     if pods and _need(pods[0]) < _WELL:
         return Found(pods[0])
-    short = [one for one in makers.values() if not pods or _lacks_pods(one)]
+    short = [maker for maker in makers.values() if not pods or _lacks_pods(maker)]
     events = await _failed_creates(cluster, owner.namespace)
     refusals = tuple(event for event in events if any(_names(event, one) for one in short))
     if pods and not refusals:
@@ -224,8 +224,8 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
 def _near(wanted: SubjectRequest, known: Iterable[Resource]) -> tuple[Subject, ...]:
     """Objects of that kind whose names are close to what was typed."""
     listed = list(known)
-    near = difflib.get_close_matches(wanted.name, {one.name for one in listed}, n=5, cutoff=_CLOSE)
-    return _subjects((one for one in listed if one.name in near), wanted.kind)
+    near = difflib.get_close_matches(wanted.name, {resource.name for resource in listed}, n=5, cutoff=_CLOSE)
+    return _subjects((resource for resource in listed if resource.name in near), wanted.kind)
 
 
 def _lacks_pods(owner: Workload) -> bool:
@@ -245,7 +245,7 @@ def _need(pod: Pod) -> int:
     if pod.status.phase == "Pending":
         return 1 if pod.spec.node_name else 0
     parts = pod.status.container_statuses or ()
-    crashing = any(one.state.waiting or (one.restart_count and not one.ready) for one in parts)
+    crashing = any(part.state.waiting or (part.restart_count and not part.ready) for part in parts)
     return 2 if pod.status.phase == "Running" and crashing else 3 if pod.status.phase == "Failed" else _WELL
 
 
@@ -257,7 +257,7 @@ def _most_in_need(pod: Pod) -> tuple[int, str, str]:
 async def _refusals(cluster: Cluster, namespace: str, name: str) -> tuple[Event, ...]:
     """FailedCreate events of what would own a pod of that name."""
     events = await _failed_creates(cluster, namespace)
-    return tuple(one for one in events if _is_about(one, name))[:_MAX_REFUSALS]
+    return tuple(event for event in events if _is_about(event, name))[:_MAX_REFUSALS]
 
 
 async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
@@ -266,7 +266,7 @@ async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
         events = await cluster.list(EVENTS, namespace, fields="reason=FailedCreate")
     except SourceError:
         return []
-    return sorted(events, key=lambda one: one.seen_at, reverse=True)
+    return sorted(events, key=lambda event: event.seen_at, reverse=True)
 
 
 def _is_about(event: Event, pod: str) -> bool:
@@ -281,5 +281,5 @@ def _could_own(owner: str, pod: str) -> bool:
 
 
 def _subjects(objects: Iterable[Resource], kind: str = "Pod") -> tuple[Subject, ...]:
-    named = sorted((one.namespace, one.name) for one in objects)
+    named = sorted((resource.namespace, resource.name) for resource in objects)
     return tuple(Subject(kind, *one) for one in named[:_MAX_CANDIDATES])

@@ -156,7 +156,7 @@ async def _events(
         name = (about.namespace or event.namespace, about.name)
         if name in names:
             events.setdefault(name, []).append(event)
-    return events, tuple(dict.fromkeys(one for one in found if isinstance(one, Gap)))
+    return events, tuple(dict.fromkeys(gap for gap in found if isinstance(gap, Gap)))
 
 
 async def _lines(

@@ -68,20 +68,21 @@ class WebhookSeen(NamedTuple):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         read = (self.hooks, self.services, self.slices, self.namespaces)
-        return (*(one for one in read if isinstance(one, Gap)), *self.handshakes.gaps)
+        return (*(gap for gap in read if isinstance(gap, Gap)), *self.handshakes.gaps)
 
     @property
     def hook(self) -> Hook | None:
         """HAMi's webhook, None when there is none or it could not be read."""
         configs = () if isinstance(self.hooks, Gap) else self.hooks
         return next(
-            (Hook(one, hook) for one in configs for hook in one.webhooks or () if hook.name == WEBHOOK_NAME), None
+            (Hook(config, hook) for config in configs for hook in config.webhooks or () if hook.name == WEBHOOK_NAME),
+            None,
         )
 
     def service(self, namespace: str, name: str) -> Service | None:
         """The Service, None when it does not exist or services could not be read."""
         services = () if isinstance(self.services, Gap) else self.services
-        return next((one for one in services if (one.namespace, one.name) == (namespace, name)), None)
+        return next((service for service in services if (service.namespace, service.name) == (namespace, name)), None)
 
     def ready_targets(self, namespace: str, service: str) -> list[str] | None:
         """The names of the pods behind a Service that take requests; None when the slices could not be read."""
@@ -89,9 +90,9 @@ class WebhookSeen(NamedTuple):
             return None
         return [
             endpoint.target_ref.name if endpoint.target_ref else "?"
-            for one in self.slices
-            if one.namespace == namespace and one.metadata.label(SERVICE_LABEL) == service
-            for endpoint in one.endpoints or ()
+            for endpoint_slice in self.slices
+            if endpoint_slice.namespace == namespace and endpoint_slice.metadata.label(SERVICE_LABEL) == service
+            for endpoint in endpoint_slice.endpoints or ()
             if endpoint.conditions is None or endpoint.conditions.ready is not False
         ]
 
@@ -127,8 +128,8 @@ async def gather_webhook(cluster: Cluster, install: Install, namespaces: Iterabl
         seen("namespaces", _namespaces(cluster, wanted)),
     )
     places = {install.namespace}
-    for one in () if isinstance(hooks, Gap) else hooks:
-        clients = (hook.client_config for hook in one.webhooks or () if hook.name == WEBHOOK_NAME)
+    for hook in () if isinstance(hooks, Gap) else hooks:
+        clients = (hook.client_config for hook in hook.webhooks or () if hook.name == WEBHOOK_NAME)
         places |= {client.service.namespace for client in clients if client and client.service}
     services, slices, calls = await asyncio.gather(
         seen("services", _services(cluster, sorted(places))),
@@ -143,11 +144,11 @@ async def _failed_calls(cluster: Cluster, install: Install) -> tuple[FailedCall,
     if install.namespace != API_NAMESPACE and cluster.clocks is not None:
         return ()
     nodes = await seen("nodes", cluster.list(NODES, labels=_CONTROL_PLANE))
-    names = [] if isinstance(nodes, Gap) else [f"{API_CONTAINER}-{one.name}" for one in nodes[:_MOST_API_SERVERS]]
+    names = [] if isinstance(nodes, Gap) else [f"{API_CONTAINER}-{node.name}" for node in nodes[:_MOST_API_SERVERS]]
     wanted = (
-        LogWanted(API_NAMESPACE, one, API_CONTAINER, FAILED_CALL.encode(), limit_bytes=_LOG_BYTES) for one in names
+        LogWanted(API_NAMESPACE, name, API_CONTAINER, FAILED_CALL.encode(), limit_bytes=_LOG_BYTES) for name in names
     )
-    logs = await asyncio.gather(*(seen("API server's log", cluster.log(one)) for one in wanted))
+    logs = await asyncio.gather(*(seen("API server's log", cluster.log(wanted_log)) for wanted_log in wanted))
     read = ((name, log) for name, log in zip(names, logs, strict=True) if not isinstance(log, Gap))
     return tuple(FailedCall(name, line) for name, log in read for line in log.lines)
 
@@ -161,8 +162,12 @@ async def _namespaces(cluster: Cluster, wanted: Sequence[str]) -> list[Namespace
 
 
 async def _services(cluster: Cluster, namespaces: Sequence[str]) -> list[Service]:
-    return [one for name in namespaces for one in await cluster.list(SERVICES, name)]
+    return [service for name in namespaces for service in await cluster.list(SERVICES, name)]
 
 
 async def _slices(cluster: Cluster, namespaces: Sequence[str]) -> list[EndpointSlice]:
-    return [one for name in namespaces for one in await cluster.list(ENDPOINT_SLICES, name, labels=SERVICE_LABEL)]
+    return [
+        endpoint_slice
+        for name in namespaces
+        for endpoint_slice in await cluster.list(ENDPOINT_SLICES, name, labels=SERVICE_LABEL)
+    ]

@@ -74,14 +74,14 @@ class CardSeen(NamedTuple):
 def cards_of(world: World, name: str) -> list[CardSeen]:
     """The cards of a node by index, also of one that HAMi dropped; unknown where its possible versions disagree."""
     *others, newest = (_cards_of(view, name) for view in world.views)
-    by_uuid = [{one.card.uuid: one for one in cards} for cards in others]
-    return [_agreed(one, by_uuid) for one in sorted(newest, key=lambda one: (one.card.index, one.card.uuid))]
+    by_uuid = [{card.card.uuid: card for card in cards} for cards in others]
+    return [_agreed(card, by_uuid) for card in sorted(newest, key=lambda card: (card.card.index, card.card.uuid))]
 
 
-def _agreed(one: CardSeen, others: list[dict[str, CardSeen]]) -> CardSeen:
-    if all(cards.get(one.card.uuid) == one for cards in others):
-        return one
-    return one._replace(state=UNKNOWN, used=None, slice_mib=None)
+def _agreed(card: CardSeen, others: list[dict[str, CardSeen]]) -> CardSeen:
+    if all(cards.get(card.card.uuid) == card for cards in others):
+        return card
+    return card._replace(state=UNKNOWN, used=None, slice_mib=None)
 
 
 def _cards_of(view: View, name: str) -> list[CardSeen]:
@@ -96,8 +96,8 @@ def _cards_of(view: View, name: str) -> list[CardSeen]:
     cordoned = frozenset[str]() if isinstance(state, Unregistered) else state.cordoned
     holders = _holders(view, name)
     return [
-        _seen(view, name, one, cordoned, blocked)._replace(holders=tuple(sorted(holders.get(one.card.uuid, ()))))
-        for one in cards
+        _seen(view, name, card, cordoned, blocked)._replace(holders=tuple(sorted(holders.get(card.card.uuid, ()))))
+        for card in cards
     ]
 
 

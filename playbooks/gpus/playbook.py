@@ -150,7 +150,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         *_unregistered(snapshot, world, names, cards, say),
     ] or [_not_found(wanted, world, everything, say)]
     gaps = capacity_gaps(install, snapshot.capacity, snapshot.undecodable, say)
-    gaps += [Gap("fit", why, say("gap.fit-hint")) for why in sorted({one.unknown for one in cards if one.unknown})]
+    gaps += [Gap("fit", why, say("gap.fit-hint")) for why in sorted({card.unknown for card in cards if card.unknown})]
     gaps += _other_vendors((world.facts.nodes[name] for name in names), say)
     return Report(
         schema=SCHEMA,
@@ -258,7 +258,7 @@ def _not_found(wanted: Request, world: World, cards: Sequence[CardSeen], say: Te
 
 def _by_state(cards: Iterable[CardSeen], say: Texts) -> str:
     """`8 cordoned, 4 unhealthy`, the most first."""
-    counts = sorted(Counter(card.state for card in cards).items(), key=lambda one: (-one[1], one[0]))
+    counts = sorted(Counter(card.state for card in cards).items(), key=lambda item: (-item[1], item[0]))
     parts = [say(f"gpus.{state}", count=count) for state, count in counts]
     return reduce(lambda some, more: say("gpus.list", some=some, more=more), parts)
 
@@ -267,9 +267,9 @@ def _other_vendors(nodes: Iterable[Node], say: Texts) -> list[Gap]:
     """The cards of vendors whose usage is not counted."""
     found = Counter[str]()
     for node in nodes:
-        for one in read_registrations(node, OTHERS):
-            if isinstance(one, Registration):
-                found[one.word] += len(one.cards)
+        for registration in read_registrations(node, OTHERS):
+            if isinstance(registration, Registration):
+                found[registration.word] += len(registration.cards)
     return [
         Gap("cards", say("gpus.vendor", vendor=word, count=count), say("gap.fit-hint"))
         for word, count in sorted(found.items())
@@ -293,20 +293,20 @@ def _tables(snapshot: Snapshot, world: World, names: Sequence[str], cards: Seque
     return (*(tables[::-1] if wanted.node else tables), *ledger_table(snapshot.process, ledger, names))
 
 
-def _card_row(one: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
-    memory, cores, slots = one.used or (None, None, None)
+def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
+    memory, cores, slots = card.used or (None, None, None)
     return GpuRow(
-        node=one.node,
-        card=Uuid(one.card.uuid),
-        type=one.card.type,
-        state=one.state,
+        node=card.node,
+        card=Uuid(card.card.uuid),
+        type=card.card.type,
+        state=card.state,
         memory_used=memory,
-        memory_free=one.free_mib if one.used is None or one.state != UNREGISTERED else "",
-        memory_total=one.card.memory_mib,
-        holders=Names(name if bound else f"{name} (reserved)" for name, bound in one.holders),
-        slots=f"{'?' if slots is None else slots}/{one.card.slots}",
+        memory_free=card.free_mib if card.used is None or card.state != UNREGISTERED else "",
+        memory_total=card.card.memory_mib,
+        holders=Names(name if bound else f"{name} (reserved)" for name, bound in card.holders),
+        slots=f"{'?' if slots is None else slots}/{card.card.slots}",
         cores_used=cores,
-        cores_total=one.card.cores,
+        cores_total=card.card.cores,
         memory_counted=differs[0] if differs else "",
     )
 
@@ -338,7 +338,7 @@ def _type_row(kind: str, cards: Sequence[CardSeen]) -> TypeRow:
 
 def _largest(cards: Iterable[CardSeen]) -> CardSeen | None:
     """The card with the most room; of equals the first."""
-    return max(cards, key=lambda one: one.slice_mib or 0, default=None)
+    return max(cards, key=lambda card: card.slice_mib or 0, default=None)
 
 
 PLAYBOOK = Playbook(

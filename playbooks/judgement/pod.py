@@ -66,7 +66,7 @@ def waits(pod: Pod) -> bool:
 def said_about(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
     """What the schedulers said of this pod; log lines about an earlier pod of the same name do not count."""
     created = parse_time(pod.metadata.creation_timestamp)
-    own = [one for one in lines if created is None or one[1].at is None or one[1].at >= created]
+    own = [line for line in lines if created is None or line[1].at is None or line[1].at >= created]
     return what_was_said(pod, events, own)
 
 
@@ -101,7 +101,7 @@ def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: b
 def _past_hami(case: Case, said: Said, around: Surroundings, say: Texts) -> list[Finding]:
     """Why another scheduler has a pod that asks for HAMi's resources; nothing where HAMi's own has it."""
     unknown = offered.unknown_resources(case)
-    asked = {name: one for name, one in asked_resources(case.pod, case.config).items() if name not in unknown}
+    asked = {name: resource for name, resource in asked_resources(case.pod, case.config).items() if name not in unknown}
     words = (said.evidence,) if said.evidence else ()
     return missed(Missed(case.pod, asked, case.install, case.config, around.webhook, words, case.now), say)
 
@@ -158,7 +158,9 @@ def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, ad
 
 def _with_others(found: Sequence[Finding], causes: Sequence[Cause], say: Texts) -> str:
     """The first finding's claim, and that more than this has to change: it waits all the same."""
-    codes = ("kubernetes-filter" if one.of_kubernetes else one.code for one in causes if one.rank is Rank.BACKGROUND)
+    codes = (
+        "kubernetes-filter" if cause.of_kubernetes else cause.code for cause in causes if cause.rank is Rank.BACKGROUND
+    )
     others = [code for code in dict.fromkeys(codes) if code != found[0].code]
     if not others:
         return found[0].claim
@@ -201,7 +203,7 @@ def _past_the_filter(
 
 def _words_know_better(case: Case, said: Said) -> bool:
     """Whether HAMi gave reasons for nodes that our own fit cannot judge: weighing the rest would miss the cause."""
-    unknown = [name for name, one in case.verdicts.items() if one.fits is None and not said.cards_on(name)]
+    unknown = [name for name, verdict in case.verdicts.items() if verdict.fits is None and not said.cards_on(name)]
     reasons = said.unschedulable.by_hami if said.unschedulable else ()
     return bool(unknown) and any(card.of for reason in reasons for card in reason.cards)
 

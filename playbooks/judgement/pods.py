@@ -55,7 +55,7 @@ def judge_all(
         *judge.gaps,
     ]
     gaps += scene.webhook.gaps if scene.webhook else ()
-    gaps += [one for one in scene.lock_owners.values() if isinstance(one, Gap)]
+    gaps += [lock_owner for lock_owner in scene.lock_owners.values() if isinstance(lock_owner, Gap)]
     if left := sum(1 for one in judged if one.cause is None):
         gaps.append(Gap("fit", say("pending.not-judged", count=left), say("pending.not-judged-hint")))
     return judged, gaps

@@ -88,7 +88,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     if isinstance(subject, Gap) and not logs and install_unread(install):
         raise nothing_read(subject)
     nodes: list[Node] | Gap = []
-    if any(_ABOUT_CARDS.search(raw) for one in logs if not isinstance(one.read, Gap) for raw in one.read.lines):
+    if any(_ABOUT_CARDS.search(raw) for log in logs if not isinstance(log.read, Gap) for raw in log.read.lines):
         nodes = await seen("nodes", cluster.list(NODES, metadata_only=True))
     as_of = cluster.as_of(newest_time(logs, cluster.now()))
     return Snapshot(
@@ -158,7 +158,7 @@ def _about(snapshot: Snapshot, pod: Pod | None) -> About:
 
 def _told(snapshot: Snapshot, logged: Logged, about: About, pod: Pod | None, say: Texts) -> Told:
     full = f"{about.namespace}/{about.name}" if about.namespace else about.name
-    unread = snapshot.install.gaps or any(_newest_unread(one) for one in snapshot.logs)
+    unread = snapshot.install.gaps or any(_newest_unread(log) for log in snapshot.logs)
     unread = unread or len(snapshot.install.install.pods) > MAX_SCHEDULERS
     waits = isinstance(snapshot.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
     gone = isinstance(snapshot.subject, Absent) and bool(logged.lines)
@@ -174,9 +174,9 @@ def _told(snapshot: Snapshot, logged: Logged, about: About, pod: Pod | None, say
 
 def _window(snapshot: Snapshot, about: About, say: Texts) -> str:
     """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
-    logs = [one.read for one in snapshot.logs if one.container == runs.EXTENDER_CONTAINER]
-    first = [read_line(one.first, snapshot.taken_at) for one in logs if not isinstance(one, Gap)]
-    begun = [one.at for one in first if one and one.at]
+    logs = [log.read for log in snapshot.logs if log.container == runs.EXTENDER_CONTAINER]
+    first = [read_line(log.first, snapshot.taken_at) for log in logs if not isinstance(log, Gap)]
+    begun = [line.at for line in first if line and line.at]
     if not begun or len(begun) < len(first) or min(begun) <= about.since + _SLACK:
         return snapshot.request.words
     seconds = max(1, round((snapshot.as_of - min(begun)).total_seconds()))
@@ -193,21 +193,24 @@ def _newest_unread(log: LogOf) -> bool:
 
 def _nothing(snapshot: Snapshot, logged: Logged, told: Told, pod: Pod | None, say: Texts) -> Finding:
     """No run and no statement of kube-scheduler: why that may be."""
-    read = [one for one in logged.logs if not isinstance(one.log.read, Gap)]
+    read = [log for log in logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
         return finding(
             "not-enough-evidence", say("logs.none-read", pod=told.pod), "suspected", (), (), severity="warning"
         )
-    lines = [(one, one.lines[-1]) for one in read if one.lines]
+    lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(snapshot.subject, Absent):
         absent = snapshot.subject
         found = no_such_pod(absent, snapshot.request.subject.kind, snapshot.request.subject.name, say)
-        actions = (structs.replace(one, command=f"logs{one.command.removeprefix('why')}") for one in found.next_actions)
+        actions = (
+            structs.replace(action, command=f"logs{action.command.removeprefix('why')}")
+            for action in found.next_actions
+        )
         return structs.replace(found, next_actions=tuple(actions))
     values = {"pod": told.pod, "since": told.since, "why": _why_not(snapshot, logged, pod, say)}
     if lines:
-        one, line = lines[-1]
-        proofs, claim = [runs.of_line(one.log, line, told)], say("logs.no-run", **values)
+        log, line = lines[-1]
+        proofs, claim = [runs.of_line(log.log, line, told)], say("logs.no-run", **values)
     else:
         proofs, claim = [runs.of_flag(one.log) for one in read[:1]], say("logs.nothing", count=len(read), **values)
     return finding("not-in-log", claim, told.confidence, (), proofs, severity="info")
@@ -218,7 +221,7 @@ def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None, say: Texts) ->
     scheduler = snapshot.install.install.scheduler_name
     if pod and pod.spec.scheduler_name != scheduler:
         return say("logs.other-scheduler", scheduler=pod.spec.scheduler_name, hami=scheduler)
-    if older := [one.older.at for one in logged.logs if one.older and one.older.at]:
+    if older := [log.older.at for log in logged.logs if log.older and log.older.at]:
         return say("logs.before", at=format_time(max(older)))
     if pod and pod.spec.node_name:
         placed = pod.condition("PodScheduled")
@@ -226,7 +229,7 @@ def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None, say: Texts) ->
         return say("logs.placed-before", node=pod.spec.node_name, at=format_time(at) if at else UNSAID)
     if pod and pod.condition("PodScheduled") is None:
         return say("logs.never-tried")
-    if any(isinstance(one.read, Gap) for one in snapshot.logs):
+    if any(isinstance(log.read, Gap) for log in snapshot.logs):
         return say("logs.unread")
     return say("logs.never-asked")
 
@@ -237,12 +240,12 @@ def _why_not(snapshot: Snapshot, logged: Logged, pod: Pod | None, say: Texts) ->
 def _gaps(snapshot: Snapshot, logged: Logged, about: About, say: Texts) -> Iterator[Gap]:
     yield from snapshot.install.gaps
     yield from (Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable)
-    yield from (one for one in (snapshot.subject, snapshot.nodes) if isinstance(one, Gap))
+    yield from (gap for gap in (snapshot.subject, snapshot.nodes) if isinstance(gap, Gap))
     yield from () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
     if (more := len(snapshot.install.install.pods) - MAX_SCHEDULERS) > 0:
         yield Gap("scheduler pods", say("logs.more-schedulers", count=more))
-    for one in logged.logs:
-        yield from _gaps_of(snapshot, one, about, say)
+    for log in logged.logs:
+        yield from _gaps_of(snapshot, log, about, say)
     if any(run.cycle.mixed for run in logged.runs):
         yield Gap(RUNS.title, say("logs.mixed"), say("logs.mixed-hint"))
     if logged.earlier:
@@ -254,8 +257,8 @@ def _gaps(snapshot: Snapshot, logged: Logged, about: About, say: Texts) -> Itera
         yield Gap(LINES.title, say("logs.bare", count=bare, name=about.name, others=", ".join(logged.others)))
 
 
-def _gaps_of(snapshot: Snapshot, one: OneLog, about: About, say: Texts) -> Iterator[Gap]:
-    source, read = f"log of {one.log.scheduler.namespace}/{one.log.label}", one.log.read
+def _gaps_of(snapshot: Snapshot, log: OneLog, about: About, say: Texts) -> Iterator[Gap]:
+    source, read = f"log of {log.log.scheduler.namespace}/{log.log.label}", log.log.read
     if isinstance(read, Gap):
         yield read
         return
@@ -266,12 +269,12 @@ def _gaps_of(snapshot: Snapshot, one: OneLog, about: About, say: Texts) -> Itera
         yield Gap(source, say("logs.ends-early"), say("logs.shorter"))
     elif read.cut:
         yield Gap(source, say("logs.cut"), say("logs.shorter"))
-    if one.ahead:
-        yield Gap(source, say("logs.ahead", count=one.ahead))
-    if one.open_ended:
-        yield Gap(source, say("logs.open-ended", count=one.open_ended))
-    if one.older and one.older.at and not one.lines:
-        yield Gap(source, say("logs.older", at=format_time(one.older.at)), say("logs.longer"))
+    if log.ahead:
+        yield Gap(source, say("logs.ahead", count=log.ahead))
+    if log.open_ended:
+        yield Gap(source, say("logs.open-ended", count=log.open_ended))
+    if log.older and log.older.at and not log.lines:
+        yield Gap(source, say("logs.older", at=format_time(log.older.at)), say("logs.longer"))
 
 
 PLAYBOOK = Playbook(

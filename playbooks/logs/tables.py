@@ -88,17 +88,17 @@ def tables_of(
     tables = (
         RUNS.table(rows),
         LINES.table(lines),
-        LOGS.table(_log_row(one, now) for one in logged.logs),
+        LOGS.table(_log_row(log, now) for log in logged.logs),
     )
-    return tuple(one for one in tables if one.rows), [(RUNS.title, rows_left), (LINES.title, lines_left)]
+    return tuple(table for table in tables if table.rows), [(RUNS.title, rows_left), (LINES.title, lines_left)]
 
 
 def _card_nodes(nodes: Iterable[Node]) -> dict[str, str]:
     """The node of each registered card; none for a UUID that several nodes register."""
     found: dict[str, str] = {}
     for node in nodes:
-        for one in read_registrations(node):
-            for card in one.cards if isinstance(one, Registration) else ():
+        for registration in read_registrations(node):
+            for card in registration.cards if isinstance(registration, Registration) else ():
                 found[card.uuid] = "" if found.get(card.uuid, node.name) != node.name else node.name
     return found
 
@@ -113,18 +113,23 @@ def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[l
             groups[-1] = groups[-1]._replace(first=number, since=run.cycle.at)
         else:
             groups.append(_Alike(number, number, run.cycle.at, run.cycle.at, rows))
-    told = [RunRow(one.numbers, one.times, *row) for one in groups for row in one.rows]
+    told = [RunRow(group.numbers, group.times, *row) for group in groups for row in group.rows]
     return told[:MOST_ROWS], max(0, len(told) - MOST_ROWS)
 
 
 def _rows_of(cycle: Cycle, nodes: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
     """(node, card, reason, figures) by node. What was said several times alike is one row: `CardTypeMismatch x8`."""
-    for one in sorted(cycle.nodes, key=lambda one: one.node):  # HAMi judges and logs the nodes in no order
-        yield one.node, "", "fits" if one.fits else one.reason or one.line.message, ""
+    for verdict in sorted(
+        cycle.nodes, key=lambda node_verdict: node_verdict.node
+    ):  # HAMi judges and logs the nodes in no order
+        yield verdict.node, "", "fits" if verdict.fits else verdict.reason or verdict.line.message, ""
     if not cycle.refused:
         for code, names in cycle.nodes_by_code().items():
             yield from ((name, "", code, "") for name in names)
-    cards = Counter((nodes.get(one.card) or UNSAID, one.card or UNSAID, one.code, one.figures) for one in cycle.cards)
+    cards = Counter(
+        (nodes.get(refusal.card) or UNSAID, refusal.card or UNSAID, refusal.code, refusal.figures)
+        for refusal in cycle.cards
+    )
     for (node, card, code, figures), count in sorted(cards.items()):
         yield node, card, code if count == 1 else f"{code} x{count}", figures
     if cycle.chosen:
@@ -145,20 +150,20 @@ def _container(cycle: Cycle, pod: Pod | None) -> str:
 def _line_rows(logged: Logged) -> tuple[list[LineRow], int]:
     """The lines of all logs by their times, the newest first, and how many are left out."""
     lines: list[tuple[LogLine, str]] = []
-    for one in logged.logs:
-        found = (*one.lines, *(() if logged.others else one.bare))
-        lines += [(line, one.log.label) for line in found if line.message not in ROUTINE]
-    lines.sort(key=lambda one: one[0].at.timestamp() if one[0].at else 0.0)
+    for log in logged.logs:
+        found = (*log.lines, *(() if logged.others else log.bare))
+        lines += [(line, log.log.label) for line in found if line.message not in ROUTINE]
+    lines.sort(key=lambda line: line[0].at.timestamp() if line[0].at else 0.0)
     newest = reversed(lines[-MOST_LINES:])
     rows = [LineRow(_clock(line.at), label, line.raw[:_LONGEST_LINE]) for line, label in newest]
     return rows, max(0, len(lines) - MOST_LINES)
 
 
-def _log_row(one: OneLog, now: datetime) -> LogRow:
-    if isinstance(one.log.read, Gap):
-        return LogRow(one.log.label, one.log.verbosity, None, UNSAID)
-    first = read_line(one.log.read.first, now)
-    return LogRow(one.log.label, one.log.verbosity, len(one.lines), _clock(first.at if first else None))
+def _log_row(log: OneLog, now: datetime) -> LogRow:
+    if isinstance(log.log.read, Gap):
+        return LogRow(log.log.label, log.log.verbosity, None, UNSAID)
+    first = read_line(log.log.read.first, now)
+    return LogRow(log.log.label, log.log.verbosity, len(log.lines), _clock(first.at if first else None))
 
 
 def _clock(at: datetime | None) -> str:

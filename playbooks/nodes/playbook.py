@@ -92,7 +92,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         raise SourceError(nodes.why, hint=nodes.hint)
     if wanted.node and plugins == []:  # whether the label is in use at all
         plugins = await gather_plugins(cluster)
-    asked = (one for one in nodes if wanted.node in ("", one.name))
+    asked = (node for node in nodes if wanted.node in ("", node.name))
     owners = await gather_owners(cluster, asked)
     as_of = cluster.as_of(times_shown(cluster, nodes, install.install))
     found = look_at(Sweep(install, nodes, plugins, owners, as_of), wanted.node)
@@ -135,9 +135,9 @@ def _found_out(snapshot: Snapshot, say: Texts) -> Known:
     """What the nodes that were read by themselves say of their faults."""
     config, now, questioned = snapshot.install.config, snapshot.as_of, snapshot.questioned
     found = [
-        (name, one)
+        (name, cause)
         for name, side in questioned.sides.items()
-        for one in node_causes(side, questioned.sets, config, now, say) or monitor_fault(side, now, say)
+        for cause in node_causes(side, questioned.sets, config, now, say) or monitor_fault(side, now, say)
     ]
     if not snapshot.request.node and questioned.sets and in_use(questioned.sets):
         found = [(name, _quietly(one)) for name, one in found]
@@ -155,15 +155,15 @@ def _verdict(wanted: Request, found: Found, findings: Sequence[Finding], say: Te
     if wanted.node or len(problems) < 2:
         return one_line(findings[0].claim)
     counts = Counter[str]()
-    for one in problems:
-        counts[one.code] += len(one.scope.nodes)
+    for problem in problems:
+        counts[problem.code] += len(problem.scope.nodes)
     parts = [say("nodes.problem", count=count, code=code) for code, count in counts.items()]
     bad = {fault.node for fault in found.faults if fault.severity != "info"}
     forms = (
         say("nodes.verdict", count=len(bad), total=found.concerned, problems=_listed(parts, shown, say))
         for shown in range(len(parts), 0, -1)
     )
-    return one_line(next(one for one in forms if len(one) <= VERDICT_LIMIT))
+    return one_line(next(form for form in forms if len(form) <= VERDICT_LIMIT))
 
 
 def _listed(parts: Sequence[str], shown: int, say: Texts) -> str:
@@ -187,11 +187,11 @@ def _healthy(wanted: Request, sweep: Sweep, found: Found, sure: Confidence, say:
     return [finding("nodes-healthy", claim, sure, [wanted.node] if wanted.node else [], [proof], severity="info")]
 
 
-def _registered(one: NodeSeen) -> Evidence:
-    found: Registration = one.registrations[0]
+def _registered(node: NodeSeen) -> Evidence:
+    found: Registration = node.registrations[0]
     if found.encoding == "capacity":
-        return quotes.of_allocatable(one.node, found.key)
-    return quotes.of_node_annotation(one.node, found.key, found.cards[0].uuid)
+        return quotes.of_allocatable(node.node, found.key)
+    return quotes.of_node_annotation(node.node, found.key, found.cards[0].uuid)
 
 
 def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
@@ -211,7 +211,7 @@ def _nothing_there(wanted: Request, sweep: Sweep, say: Texts) -> Finding:
 
 def _gaps(snapshot: Snapshot, sweep: Sweep, say: Texts) -> list[Gap]:
     gaps = capacity_gaps(snapshot.install, Capacity([], [], []), snapshot.undecodable, say)
-    gaps += [one for one in (snapshot.plugins, *snapshot.owners.values()) if isinstance(one, Gap)]
+    gaps += [owner for owner in (snapshot.plugins, *snapshot.owners.values()) if isinstance(owner, Gap)]
     gaps += snapshot.questioned.gaps
     unknown = not isinstance(snapshot.plugins, Gap) and not sweep.plugins_known
     if unknown and any(expects_gpus(node, snapshot.install.config) for node in snapshot.nodes):

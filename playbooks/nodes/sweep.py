@@ -74,11 +74,13 @@ class NodeSeen(NamedTuple):
 
     @property
     def registrations(self) -> tuple[Registration, ...]:
-        return tuple([one for one in (self.own, *self.others) if isinstance(one, Registration)])
+        return tuple(
+            [registration for registration in (self.own, *self.others) if isinstance(registration, Registration)]
+        )
 
     @property
     def cards(self) -> tuple[Card, ...]:
-        return tuple(card for one in self.registrations for card in one.cards)
+        return tuple(card for registration in self.registrations for card in registration.cards)
 
     @property
     def concerns(self) -> bool:
@@ -88,7 +90,11 @@ class NodeSeen(NamedTuple):
     @property
     def unreadable(self) -> list[Unreadable]:
         """Other vendors' registrations that hold something else. An empty one may be a plugin that found no cards."""
-        return [one for one in self.others if isinstance(one, Unreadable) and one.why.startswith("unreadable")]
+        return [
+            unreadable
+            for unreadable in self.others
+            if isinstance(unreadable, Unreadable) and unreadable.why.startswith("unreadable")
+        ]
 
 
 class Sweep:
@@ -163,7 +169,7 @@ class Sweep:
             cards.cards,
             allocatable,
             allocatable if status.capacity is status.allocatable else _devices(status.capacity),
-            tuple([(one.type, one.status) for one in status.conditions or ()]),
+            tuple([(condition.type, condition.status) for condition in status.conditions or ()]),
             node.spec.unschedulable,
             tuple(node.spec.taints or ()),
             node.metadata.label(FIRST.node_label[0]),
@@ -182,7 +188,7 @@ class Sweep:
     def _is_of_others(self, node: Node, others: Sequence[Registration | Unreadable]) -> bool:
         """Whether only the label says that GPUs are there, as some other vendors' plugins want it."""
         return (
-            any(isinstance(one, Registration) for one in others)
+            any(isinstance(registration, Registration) for registration in others)
             and node.metadata.annotation(FIRST.names.register) is None
             and not whole((node.status.capacity or {}).get(self.config.gpus.count))
         )
@@ -204,7 +210,7 @@ def _speaks(key: str) -> bool:
 
 
 def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:
-    return tuple([one for one in (amounts or {}).items() if "/" in one[0]])
+    return tuple([item for item in (amounts or {}).items() if "/" in item[0]])
 
 
 def _by_node(pods: Sequence[DaemonPod] | Gap, now: datetime) -> dict[str, Plugin]:
@@ -222,19 +228,19 @@ def _by_node(pods: Sequence[DaemonPod] | Gap, now: datetime) -> dict[str, Plugin
 def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
     restarts, waiting, down = 0, "", list[str]()
     statuses = pod.status.container_statuses or ()
-    for one in statuses:  # no generator: of 5,000 pods they would take longer than what they look at
-        restarts += one.restart_count
-        if not one.ready:
-            down.append(one.name)
-        if one.state.waiting and not waiting:
-            waiting = one.state.waiting.reason
-    ready = [one.status for one in pod.status.conditions or () if one.type == "Ready"]
+    for status in statuses:  # no generator: of 5,000 pods they would take longer than what they look at
+        restarts += status.restart_count
+        if not status.ready:
+            down.append(status.name)
+        if status.state.waiting and not waiting:
+            waiting = status.state.waiting.reason
+    ready = [condition.status for condition in pod.status.conditions or () if condition.type == "Ready"]
     monitor = bool(down) and all(map(is_monitor, down)) and len(down) < len(statuses)
     if pod.status.phase != "Running" or "False" in ready or waiting:
         return Plugin("not-ready", pod, restarts, waiting or pod.status.reason or pod.status.phase, monitor)
     often = [one for one in statuses if one.restart_count >= _MANY_RESTARTS]
-    for one in often:
-        end = one.last_state.terminated
+    for container in often:
+        end = container.last_state.terminated
         ended = parse_time(end.finished_at) if end else None
         if end and ended and now - ended <= _RECENTLY:
             return Plugin("restarting", pod, restarts, end.reason, all(is_monitor(other.name) for other in often))

@@ -116,16 +116,20 @@ class Rows:
     def of_nodes(self, nodes: Iterable[NodeSeen]) -> list[NodeRow]:
         """One row per node, those with problems first."""
         place = {name: at for at, name in enumerate(self._faults)}
-        ordered = sorted(nodes, key=lambda one: (place.get(one.name, len(place)), one.name))
-        return [self._row(one) for one in ordered]
+        ordered = sorted(nodes, key=lambda node: (place.get(node.name, len(place)), node.name))
+        return [self._row(node) for node in ordered]
 
-    def of_node(self, one: NodeSeen) -> tuple[Table, ...]:
+    def of_node(self, seen: NodeSeen) -> tuple[Table, ...]:
         """Everything about one node: its row turned on its side with the annotations, and its cards."""
-        node = one.node
-        rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(one)), strict=True))
+        node = seen.node
+        rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(seen)), strict=True))
         keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))
         rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, LOCK_KEY, CAMBRICON_LOCK_KEY)]
-        rows += [(one.type, _said(one)) for one in node.status.conditions or () if is_about_gpus(one.type)]
+        rows += [
+            (condition.type, _said(condition))
+            for condition in node.status.conditions or ()
+            if is_about_gpus(condition.type)
+        ]
         about = ABOUT.table(AboutRow(what, value) for what, value in rows if value)
         cordoned = cordoned_uuids(node)
         cards = [
@@ -141,65 +145,65 @@ class Rows:
                 mode=card.mode,
                 numa=card.numa,
             )
-            for card in sorted(one.cards, key=lambda card: (card.index, card.uuid))
+            for card in sorted(seen.cards, key=lambda card: (card.index, card.uuid))
         ]
         return (about, CARDS.table(cards)) if cards else (about,)
 
-    def _row(self, one: NodeSeen) -> NodeRow:
-        cards = one.cards
-        cordoned = cordoned_uuids(one.node) & {card.uuid for card in cards}
+    def _row(self, node: NodeSeen) -> NodeRow:
+        cards = node.cards
+        cordoned = cordoned_uuids(node.node) & {card.uuid for card in cards}
         return NodeRow(
-            node=one.name,
-            problems=tuple(dict.fromkeys(fault.code for fault in self._faults.get(one.name, ()))),
-            kubernetes=_kubernetes(one),
-            cards=len(cards) if one.concerns else "",
+            node=node.name,
+            problems=tuple(dict.fromkeys(fault.code for fault in self._faults.get(node.name, ()))),
+            kubernetes=_kubernetes(node),
+            cards=len(cards) if node.concerns else "",
             type=_types(cards),
             memory=", ".join(map(prose.mib, sorted({card.memory_mib for card in cards}))),
             healthy=f"{sum(card.health for card in cards)}/{len(cards)}" if cards else "",
             cordoned=len(cordoned) or "",
             mode=_each(card.mode for card in cards),
             numa=_each(card.numa for card in cards),
-            slots=_slots(one),
+            slots=_slots(node),
             split=_each(card.slots for card in cards),
-            scaling=self._factors(one),
-            format=self._format(one),
-            handshake=self._handshake(one),
-            lock=self._lock(one),
-            plugin=_plugin(one),
-            plugin_pod=f"{pod.namespace}/{pod.name}" if (pod := one.plugin.pod) else "",
+            scaling=self._factors(node),
+            format=self._format(node),
+            handshake=self._handshake(node),
+            lock=self._lock(node),
+            plugin=_plugin(node),
+            plugin_pod=f"{pod.namespace}/{pod.name}" if (pod := node.plugin.pod) else "",
         )
 
-    def _factors(self, one: NodeSeen) -> str:
-        cards = one.own.cards if one.own else ()
-        memory = {memory_factor(card, one.name, self._scaling) for card in cards if card.mode != "mig"} - {None}
+    def _factors(self, node: NodeSeen) -> str:
+        cards = node.own.cards if node.own else ()
+        memory = {memory_factor(card, node.name, self._scaling) for card in cards if card.mode != "mig"} - {None}
         cores = {core_factor(card) for card in cards}
         parts = [f"memory x{_each(f'{one:g}' for one in memory if one)}" if memory else ""]
         parts += [f"cores x{_each(f'{one:g}' for one in cores)}" if cores else ""]
         return ", ".join(filter(None, parts))
 
-    def _format(self, one: NodeSeen) -> str:
-        text = _each(found.encoding for found in one.registrations)
-        state = one.state
+    def _format(self, node: NodeSeen) -> str:
+        text = _each(found.encoding for found in node.registrations)
+        state = node.state
         if isinstance(state, Unregistered) and state.why == "other-format" and self._sweep.version:
             return f"{text}, HAMi {self._sweep.version} reads {'json' if self._sweep.version >= JSON_SINCE else 'text'}"
         unreadable = state is not None and isinstance(state, Unregistered) and state.why == "unreadable"
-        return "unreadable" if unreadable or any(isinstance(other, Unreadable) for other in one.others) else text
+        return "unreadable" if unreadable or any(isinstance(other, Unreadable) for other in node.others) else text
 
-    def _handshake(self, one: NodeSeen) -> str:
+    def _handshake(self, node: NodeSeen) -> str:
         """What this version makes of it; 2.8 asks kubelet's count instead. Of several vendors each one's."""
         version, parts = self._sweep.version, list[str]()
-        text = one.node.metadata.annotation(FIRST.names.handshake)
-        if one.expects_gpus and text is not None:
+        text = node.node.metadata.annotation(FIRST.names.handshake)
+        if node.expects_gpus and text is not None:
             judged = "?"
             if version is not None and (2, 8) <= version < (2, 9):
                 judged = "not used"
             elif version is not None:
-                judged = judge_by_guides(parse_handshake(text), version, one.allocatable, self._sweep.judged_at)
+                judged = judge_by_guides(parse_handshake(text), version, node.allocatable, self._sweep.judged_at)
             parts.append(f"{judged} ({self._stamp(text)})")
-        elif one.expects_gpus:
+        elif node.expects_gpus:
             parts.append("none")
-        for found in one.registrations:
-            if found.vendor.word not in BY_WORD and (judged := other_handshake(self._sweep, one, found)):
+        for found in node.registrations:
+            if found.vendor.word not in BY_WORD and (judged := other_handshake(self._sweep, node, found)):
                 parts.append(f"{found.word} {judged}")
         return ", ".join(parts)
 
@@ -210,8 +214,8 @@ class Rows:
         zone = timedelta() if handshake.zoned else self._sweep.zone
         return f"{handshake.state} {_ago(self._sweep.now + zone - handshake.at)}"
 
-    def _lock(self, one: NodeSeen) -> str:
-        parts = [self._lock_state(state) for state in (one.lock, one.cambricon_lock) if state is not None]
+    def _lock(self, node: NodeSeen) -> str:
+        parts = [self._lock_state(state) for state in (node.lock, node.cambricon_lock) if state is not None]
         return ", ".join(parts)
 
     def _lock_state(self, state: LockState) -> str:
@@ -238,24 +242,24 @@ def _types(cards: Sequence[Card]) -> str:
     return ", ".join(f"{count} x {kind}" for kind, count in sorted(types.items()))
 
 
-def _kubernetes(one: NodeSeen) -> tuple[str, ...]:
-    node = one.node
+def _kubernetes(seen: NodeSeen) -> tuple[str, ...]:
+    node = seen.node
     parts = ["not ready" if not_ready(node) else "ready" if node.status.conditions else "?"]
     parts += ["cordoned"] if is_cordoned(node) else []
     return (*parts, *pressures(node), *other_taints(node))
 
 
-def _slots(one: NodeSeen) -> str:
+def _slots(node: NodeSeen) -> str:
     """What is registered, and what kubelet offers where that is another number."""
-    if not one.expects_gpus:
+    if not node.expects_gpus:
         return ""
-    registered = slots(one)[0]
-    return str(registered) if registered == one.allocatable else f"{registered}, kubelet offers {one.allocatable}"
+    registered = slots(node)[0]
+    return str(registered) if registered == node.allocatable else f"{registered}, kubelet offers {node.allocatable}"
 
 
-def _plugin(one: NodeSeen) -> str:
-    plugin = one.plugin
-    if not one.expects_gpus:
+def _plugin(node: NodeSeen) -> str:
+    plugin = node.plugin
+    if not node.expects_gpus:
         return ""
     if plugin.health == "unseen":
         return "?"
@@ -270,7 +274,8 @@ def _each(values: Iterable[object]) -> str:
         map(
             str,
             sorted(
-                set(values), key=lambda one: (not isinstance(one, int), one if isinstance(one, int) else 0, str(one))
+                set(values),
+                key=lambda value: (not isinstance(value, int), value if isinstance(value, int) else 0, str(value)),
             ),
         )
     )

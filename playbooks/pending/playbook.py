@@ -128,22 +128,22 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
 def _grouped(judged: Sequence[Judged], now: datetime) -> list[Group]:
     return sorted(
         (_group(members, now) for members in by_cause(judged)),
-        key=lambda one: (-SEVERITIES.index(one.severity), -len(one.pods), _age_key(one.pods[0])),
+        key=lambda group: (-SEVERITIES.index(group.severity), -len(group.pods), _age_key(group.pods[0])),
     )
 
 
 def _group(members: Sequence[Judged], now: datetime) -> Group:
     """As sure as the least sure of its pods, and as severe as the most severe that has waited for a while."""
-    causes = [one.cause for one in members if one.cause is not None]
-    severity = SEVERITIES[max(SEVERITIES.index(_severity(one, now)) for one in members)]
+    causes = [member.cause for member in members if member.cause is not None]
+    severity = SEVERITIES[max(SEVERITIES.index(_severity(member, now)) for member in members)]
     unsure = any(cause.confidence == "suspected" for cause in causes)
     first = structs.replace(causes[0], confidence="suspected") if unsure else causes[0]
-    return Group(first, severity, [one.pod for one in members])
+    return Group(first, severity, [member.pod for member in members])
 
 
-def _severity(one: Judged, now: datetime) -> Severity:
-    created = parse_time(one.pod.metadata.creation_timestamp)
-    severity = one.cause.severity if one.cause else "info"
+def _severity(judged: Judged, now: datetime) -> Severity:
+    created = parse_time(judged.pod.metadata.creation_timestamp)
+    severity = judged.cause.severity if judged.cause else "info"
     just_came = created is not None and now - created < _GRACE
     return "info" if just_came and severity == "warning" else severity
 

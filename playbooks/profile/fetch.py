@@ -149,6 +149,6 @@ async def _version_at(cluster: Cluster, place: Address) -> str:
         raise
     except SourceError:
         return ""
-    images = [one.image for one in pod.spec.containers]
+    images = [container.image for container in pod.spec.containers]
     tag = images[0].rsplit("/", 1)[-1].partition("@")[0].partition(":")[2] if len(images) == 1 else ""
     return tag.removeprefix("v")

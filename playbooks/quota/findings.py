@@ -35,7 +35,7 @@ class Space(NamedTuple):
     pods: Sequence[Pod] | None
 
     def of(self, resource: str, by: str) -> list[Limit]:
-        return [one for one in self.limits if one.resource == resource and one.by == by]
+        return [limit for limit in self.limits if limit.resource == resource and limit.by == by]
 
     def asked(self, resource: str) -> int | None:
         """What the pods ask for as written: what Kubernetes counts."""
@@ -80,7 +80,7 @@ def _full(space: Space, limit: Limit, used: int | None, around: Around, say: Tex
     code = "quota-exceeded" if used > limit.amount else "quota-near-limit"
     claim = say(f"{code}.claim", **_names(limit), by=limit.by, used=f"{used:,}", limit=f"{limit.amount:,}")
     told = finding(code, claim, around.confidence, (), proof(limit, around.quotas), severity="warning")
-    largest = max(space.holders, key=lambda one: one.amounts, default=None)
+    largest = max(space.holders, key=lambda holder: holder.amounts, default=None)
     if largest is None or limit.by != "HAMi":
         yield told
         return
@@ -110,11 +110,11 @@ def _not_enforced(limit: Limit, around: Around, say: Texts) -> Finding:
 def _ambiguous(space: Space, around: Around, say: Texts) -> Iterator[Finding]:
     """Of several quotas with one key HAMi keeps the one that it read last."""
     for resource in (around.config.gpus.memory, around.config.gpus.cores):
-        limits = [one for one in space.of(resource, "HAMi") if enforced(one, around.rules)]
-        if len({one.amount for one in limits}) > 1:
-            names = prose.names(say, [f"{one.quota} ({one.written})" for one in limits])
+        limits = [limit for limit in space.of(resource, "HAMi") if enforced(limit, around.rules)]
+        if len({limit.amount for limit in limits}) > 1:
+            names = prose.names(say, [f"{limit.quota} ({limit.written})" for limit in limits])
             claim = say("quota-ambiguous.claim", namespace=space.namespace, quotas=names, resource=limits[0].key)
-            proofs = [quote for one in limits for quote in proof(one, around.quotas)]
+            proofs = [quote for limit in limits for quote in proof(limit, around.quotas)]
             yield finding("quota-ambiguous", claim, around.confidence, (), proofs, severity="warning")
 
 
@@ -144,7 +144,7 @@ def _why_different(space: Space, resource: str, around: Around, say: Texts) -> s
     """The pods whose two figures differ, by why they do; what is asked for as written is all that Kubernetes counts."""
     if space.pods is None:
         return say("quota-differs.unread")
-    given = {one.uid: one for one in space.holders}
+    given = {holder.uid: holder for holder in space.holders}
     sums = dict[str, tuple[int, int]]()
     for pod in space.pods:
         holding = given.pop(pod.metadata.uid, None)

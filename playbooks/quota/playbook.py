@@ -76,7 +76,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     if isinstance(quotas, Gap) and isinstance(holders, Gap):
         raise nothing_read(quotas)
     limits = list(limits_of([] if isinstance(quotas, Gap) else quotas, install.config))
-    named = sorted({one.namespace for one in limits if wanted.namespace in ("", one.namespace)})
+    named = sorted({limit.namespace for limit in limits if wanted.namespace in ("", limit.namespace)})
     ledger = None if isinstance(holders, Gap) else build_ledger(holders, _version(install) or NEWEST_READ)
     read = Read(quotas, holders, ledger)
     pods, kept_out, refusals = await asyncio.gather(
@@ -109,7 +109,7 @@ def _are_few(namespaces: Sequence[str], read: Read) -> bool:
     if not 1 < len(namespaces) <= _MAX_READ:
         return len(namespaces) <= 1
     holders = () if isinstance(read.holders, Gap) else read.holders
-    return sum(1 for one in holders if one.namespace in namespaces) <= _MOST_HOLDERS
+    return sum(1 for holder in holders if holder.namespace in namespaces) <= _MOST_HOLDERS
 
 
 def _version(install: InstallSeen) -> Version | None:
@@ -118,7 +118,7 @@ def _version(install: InstallSeen) -> Version | None:
 
 async def _pods(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, list[Pod] | Gap]:
     found = await asyncio.gather(
-        *(seen(f"pods of {one}", cluster.list(PODS, one, fields=UNFINISHED)) for one in namespaces)
+        *(seen(f"pods of {namespace}", cluster.list(PODS, namespace, fields=UNFINISHED)) for namespace in namespaces)
     )
     return dict(zip(namespaces, found, strict=True))
 
@@ -182,8 +182,8 @@ def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
     wanted = snapshot.request.namespace
     spaces: list[Space] = []
     limited: dict[str, list[Limit]] = {}
-    for one in limits:
-        limited.setdefault(one.namespace, []).append(one)
+    for limit in limits:
+        limited.setdefault(limit.namespace, []).append(limit)
     for name in sorted(
         (one for one in {*limited, *by_namespace} if wanted in ("", one)), key=lambda one: (one not in limited, one)
     ):
@@ -198,22 +198,22 @@ def _spaces(snapshot: Snapshot) -> tuple[list[Space], Around]:
 
 def _by_namespace(ledger: Ledger | None) -> dict[str, list[Holding]]:
     found: dict[str, list[Holding]] = {}
-    for one in (one for some in ledger.by_node.values() for one in some) if ledger else ():
-        found.setdefault(one.namespace, []).append(one)
+    for holding in (one for some in ledger.by_node.values() for one in some) if ledger else ():
+        found.setdefault(holding.namespace, []).append(holding)
     return found
 
 
 def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: Texts) -> Finding:
     """What there is to say when nothing is wrong."""
     wanted = snapshot.request.namespace
-    limited = [one for one in spaces if one.limits]
+    limited = [space for space in spaces if space.limits]
     if isinstance(snapshot.quotas, Gap):
         return finding("not-enough-evidence", say("quota.unseen"), "suspected", (), (), severity="warning")
     if isinstance(snapshot.holders, Gap) and not limited:
         return finding("quota", say("quota.none-seen"), "suspected", (), (), severity="info")
     if wanted and not spaces:
         return _nothing_there(snapshot, wanted, around, say)
-    memory = sum((one.used or {}).get(around.config.gpus.memory, 0) for one in spaces)
+    memory = sum((space.used or {}).get(around.config.gpus.memory, 0) for space in spaces)
     if not limited:
         claim = say(
             "quota.none-there" if wanted else "quota.none",
@@ -222,7 +222,7 @@ def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: T
             memory=prose.mib(memory),
         )
         return finding("quota", claim, around.confidence, (), _largest_holder(snapshot, spaces), severity="info")
-    fullest = max(limited, key=lambda one: _part(one, around))
+    fullest = max(limited, key=lambda space: _part(space, around))
     part = _part(fullest, around)
     claim = say(
         "quota.claim" if part >= 0 else "quota.unmeasured",
@@ -238,10 +238,10 @@ def _summary(snapshot: Snapshot, spaces: Sequence[Space], around: Around, say: T
 
 def _largest_holder(snapshot: Snapshot, spaces: Sequence[Space]) -> list[Evidence]:
     holders = [] if isinstance(snapshot.holders, Gap) else snapshot.holders
-    found = [one for space in spaces for one in space.holders]
-    first = max(found, key=lambda one: one.amounts, default=None)
+    found = [holder for space in spaces for holder in space.holders]
+    first = max(found, key=lambda holding: holding.amounts, default=None)
     named = (first.namespace, first.name) if first else None
-    return [quotes.of_holder(one) for one in holders if (one.namespace, one.name) == named][:1]
+    return [quotes.of_holder(holder) for holder in holders if (holder.namespace, holder.name) == named][:1]
 
 
 def _part(space: Space, around: Around) -> float:
@@ -263,14 +263,14 @@ def _nothing_there(snapshot: Snapshot, wanted: str, around: Around, say: Texts) 
 
 def _gaps(snapshot: Snapshot, spaces: Sequence[Space], of_waiting: Sequence[Gap], say: Texts) -> list[Gap]:
     read = (snapshot.quotas, snapshot.holders, *snapshot.pods.values(), snapshot.refusals, snapshot.deserted)
-    gaps = [*snapshot.install.gaps, *(one for one in read if isinstance(one, Gap))]
+    gaps = [*snapshot.install.gaps, *(gap for gap in read if isinstance(gap, Gap))]
     if snapshot.install.install.version is None:
         gaps.append(Gap("HAMi version", say("gap.version"), say("quota.version-hint")))
-    if not snapshot.pods and (limited := sum(1 for one in spaces if one.limits)):
+    if not snapshot.pods and (limited := sum(1 for space in spaces if space.limits)):
         gaps.append(Gap("pods", say("quota.many", count=limited), say("quota.many-hint")))
     gaps += [Gap("objects", one, say("gap.undecodable")) for one in snapshot.undecodable]
-    known = {(one.source, one.why) for one in gaps}
-    return gaps + [one for one in of_waiting if (one.source, one.why) not in known]
+    known = {(gap.source, gap.why) for gap in gaps}
+    return gaps + [gap for gap in of_waiting if (gap.source, gap.why) not in known]
 
 
 PLAYBOOK = Playbook(

@@ -34,7 +34,7 @@ _MOST_QUOTED = 3
 
 async def gather_refusals(cluster: Cluster, limits: Iterable[Limit], namespace: str) -> list[Event] | Gap:
     """The events of controllers that were refused a pod, where some quota could be why."""
-    if not any(namespace in ("", one.namespace) and one.by != "nobody" for one in limits):
+    if not any(namespace in ("", limit.namespace) and limit.by != "nobody" for limit in limits):
         return []
     return await seen("events", cluster.list(EVENTS, namespace, fields="reason=FailedCreate"))
 
@@ -44,15 +44,15 @@ def tell_refusals(
 ) -> Iterator[Finding]:
     """One finding per namespace, with its newest refusals."""
     by_namespace: dict[str, list[Limit]] = {}
-    for one in limits:
-        by_namespace.setdefault(one.namespace, []).append(one)
+    for limit in limits:
+        by_namespace.setdefault(limit.namespace, []).append(limit)
     refusals = [
-        (one, exceeded)
-        for one in events
-        if _lasts(one, now) and (exceeded := _exceeded(one, by_namespace.get(one.namespace, ())))
+        (event, exceeded)
+        for event in events
+        if _lasts(event, now) and (exceeded := _exceeded(event, by_namespace.get(event.namespace, ())))
     ]
-    refusals.sort(key=lambda one: one[0].seen_at, reverse=True)
-    refusals.sort(key=lambda one: one[0].namespace)
+    refusals.sort(key=lambda refusal: refusal[0].seen_at, reverse=True)
+    refusals.sort(key=lambda refusal: refusal[0].namespace)
     for namespace, some in groupby(refusals, lambda one: one[0].namespace):
         yield _finding(namespace, list(some), quotas, say)
 
@@ -65,11 +65,15 @@ def _lasts(event: Event, now: datetime) -> bool:
 def _exceeded(event: Event, own: Iterable[Limit]) -> list[Limit]:
     """The namespace's limits on HAMi's resources that the refusal is about: HAMi does not say which of its two."""
     if WEBHOOK_NAME in event.message and _BY_HAMI in event.message:
-        return [one for one in own if one.by == "HAMi"]
+        return [limit for limit in own if limit.by == "HAMi"]
     if (told := _BY_KUBERNETES.search(event.message)) is None:
         return []
     asked, limited = _amounts(told[2]), _amounts(told[3] or "")
-    return [one for one in own if one.quota == told[1] and one.key in asked and _stands(one, limited.get(one.key))]
+    return [
+        limit
+        for limit in own
+        if limit.quota == told[1] and limit.key in asked and _stands(limit, limited.get(limit.key))
+    ]
 
 
 def _amounts(text: str) -> dict[str, str]:
@@ -87,7 +91,7 @@ def _finding(
     namespace: str, refusals: Sequence[tuple[Event, list[Limit]]], quotas: Sequence[ResourceQuota], say: Texts
 ) -> Finding:
     newest, limits = refusals[0]
-    owners = list(dict.fromkeys(f"{one.involved_object.kind} {one.involved_object.name}" for one, _ in refusals))
+    owners = list(dict.fromkeys(f"{event.involved_object.kind} {event.involved_object.name}" for event, _ in refusals))
     at = parse_time(newest.seen_at)
     claim = say(
         "quota.refuses",
@@ -97,8 +101,8 @@ def _finding(
         at=format_time(at) if at else "?",
     )
     latest: dict[str, Event] = {}
-    for one, _ in refusals:
-        latest.setdefault(one.involved_object.uid or one.metadata.uid, one)
+    for event, _ in refusals:
+        latest.setdefault(event.involved_object.uid or event.metadata.uid, event)
     proofs = [quotes.of_event(one) for one in list(latest.values())[:_MOST_QUOTED]]
     proofs += [quote for limit in limits for quote in proof(limit, quotas)]
     return finding(REFUSED, claim, "confirmed", (), proofs, severity="warning", actions=_look(newest, say))

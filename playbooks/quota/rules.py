@@ -39,13 +39,15 @@ class Effect(NamedTuple):
 
 def effects(case: Case) -> list[Effect]:
     """The effect on every limit of the pod's namespace on a resource that HAMi hands out."""
-    own = [one for one in case.quotas if one.namespace == case.pod.namespace]
-    return [_effect(case, one) for one in limits_of(own, case.config)]
+    own = [quota for quota in case.quotas if quota.namespace == case.pod.namespace]
+    return [_effect(case, limit) for limit in limits_of(own, case.config)]
 
 
 def refusal(case: Case) -> Effect | None:
     """The first of Kubernetes' own limits that would refuse the pod when it is created."""
-    return next((one for one in effects(case) if one.of.by == "Kubernetes" and one.verdict == "refused"), None)
+    return next(
+        (effect for effect in effects(case) if effect.of.by == "Kubernetes" and effect.verdict == "refused"), None
+    )
 
 
 def _effect(case: Case, limit: Limit) -> Effect:
@@ -68,7 +70,11 @@ def effect_by_hami(
     of_memory = limit.resource == config.gpus.memory
     memory, cores = used or (None, None)
     taken = memory if of_memory else cores
-    asked = asked_memory(request) if of_memory else sum(one.count * one.cores for one in request.containers)
+    asked = (
+        asked_memory(request)
+        if of_memory
+        else sum(container.count * container.cores for container in request.containers)
+    )
     if rules.quota == "none" or (limit.amount == 0 and not rules.modern):
         return Effect(limit, taken, asked, "not enforced")
     return Effect(limit, taken, asked, _standing(limit.amount, taken, asked))
@@ -76,9 +82,9 @@ def effect_by_hami(
 
 def asked_memory(request: PodRequest) -> int | None:
     """The MiB of all cards; None where a share of cards is asked for, whose memory depends on the card."""
-    if any(not one.memory_mib for one in request.containers):
+    if any(not container.memory_mib for container in request.containers):
         return None
-    return sum(one.count * one.memory_mib for one in request.containers)
+    return sum(container.count * container.memory_mib for container in request.containers)
 
 
 def _standing(limit: int | None, used: int | None, asked: int | None) -> Standing:
@@ -96,7 +102,7 @@ def proof(limit: Limit, quotas: Iterable[ResourceQuota]) -> list[Evidence]:
 
 
 def _quoted(limit: Limit, quotas: Iterable[ResourceQuota]) -> Iterator[Evidence]:
-    for one in quotas:
-        if (one.namespace, one.name) == (limit.namespace, limit.quota):
-            show = kubectl("-n", one.namespace, "get", "resourcequota", one.name, "-o", "jsonpath={.spec.hard}")
-            yield Evidence("quota", f"ResourceQuota {one.namespace}/{one.name}", None, limit.written, show)
+    for quota in quotas:
+        if (quota.namespace, quota.name) == (limit.namespace, limit.quota):
+            show = kubectl("-n", quota.namespace, "get", "resourcequota", quota.name, "-o", "jsonpath={.spec.hard}")
+            yield Evidence("quota", f"ResourceQuota {quota.namespace}/{quota.name}", None, limit.written, show)

@@ -63,7 +63,7 @@ QUOTAS = Sheet(
 def rows_of(space: Space, around: Around, say: Texts) -> list[QuotaRow]:
     """Memory and cores always, for HAMi counts them; other resources where a quota names them."""
     config = around.config
-    named = {one.resource for one in space.limits}
+    named = {limit.resource for limit in space.limits}
     order = [config.gpus.memory, config.gpus.cores, *sorted(named - {config.gpus.memory, config.gpus.cores})]
     return [
         _row(space, resource, around, say)
@@ -94,16 +94,18 @@ def _row(space: Space, resource: str, around: Around, say: Texts) -> QuotaRow:
 
 
 def _limits(limits: Iterable[Limit], say: Texts) -> str:
-    amounts = (one.written if one.amount is None else str(one.amount) for one in limits)
+    amounts = (limit.written if limit.amount is None else str(limit.amount) for limit in limits)
     return " or ".join(dict.fromkeys(amounts)) or say("words.none")
 
 
 def _use(by: str, limits: Sequence[Limit], used: int | None) -> list[Use]:
-    amounts = {one.amount for one in limits}
+    amounts = {limit.amount for limit in limits}
     amount = amounts.pop() if len(amounts) == 1 else None
     return [Use(by, used, amount)] if used is not None and amount else []
 
 
 def _top(space: Space, *, cores: bool, say: Texts) -> str:
-    largest = sorted(space.holders, key=lambda one: (-one.amounts[cores], one.name))
-    return prose.names(say, [f"{one.name} {one.amounts[cores]}" for one in largest if one.amounts[cores]])
+    largest = sorted(space.holders, key=lambda holder: (-holder.amounts[cores], holder.name))
+    return prose.names(
+        say, [f"{holding.name} {holding.amounts[cores]}" for holding in largest if holding.amounts[cores]]
+    )

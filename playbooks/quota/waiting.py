@@ -70,9 +70,9 @@ async def gather_kept_out(
 ) -> KeptOut:
     """Read the pods that wait, and what bears on them only where a quota has no room for some of them."""
     cluster, by_hami = sources.cluster, dict[str, list[Limit]]()
-    for one in limits:
-        if one.by == "HAMi" and namespace in ("", one.namespace):
-            by_hami.setdefault(one.namespace, []).append(one)
+    for limit in limits:
+        if limit.by == "HAMi" and namespace in ("", limit.namespace):
+            by_hami.setdefault(limit.namespace, []).append(limit)
     if not by_hami:
         return KeptOut([])
     found = await seen("pods that wait", cluster.list(PODS, namespace, fields=PENDING))
@@ -95,7 +95,7 @@ def _no_room(pod: Pod, limits: Sequence[Limit], used: Used | None, install: Inst
     if request is None or not request.containers:
         return False
     taken = None if used is None else used.get(pod.namespace, (0, 0))
-    return any(_refuses(one, request, taken, install) for one in limits)
+    return any(_refuses(limit, request, taken, install) for limit in limits)
 
 
 def _refuses(limit: Limit, request: PodRequest, taken: tuple[int, int] | None, install: InstallSeen) -> bool:
@@ -123,12 +123,12 @@ def tell_kept_out(
 
 def _finding(group: Sequence[Judged], world: World, say: Texts) -> Finding:
     """The cause of the oldest, told of all of them; as sure as the least sure."""
-    causes = [one.cause for one in group if one.cause is not None]
+    causes = [judged.cause for judged in group if judged.cause is not None]
     oldest = group[0].pod
     values: dict[str, object] = {
         "count": len(group),
         "namespace": oldest.namespace,
-        "pods": prose.names(say, [one.pod.name for one in group]),
+        "pods": prose.names(say, [judged.pod.name for judged in group]),
         **_figures(_effect(Case(oldest, world)), say),
     }
     claim = say("quota.keeps-one" if len(group) == 1 else "quota.keeps-many", **values)
@@ -139,36 +139,36 @@ def _finding(group: Sequence[Judged], world: World, say: Texts) -> Finding:
     return structs.replace(
         causes[0],
         claim=one_line(claim, _LONGEST_CLAIM),
-        confidence="suspected" if any(one.confidence == "suspected" for one in causes) else "confirmed",
+        confidence="suspected" if any(cause.confidence == "suspected" for cause in causes) else "confirmed",
         next_actions=(look, *smaller, *_raise(case, say)),
     )
 
 
 def _raise(case: Case, say: Texts) -> Iterator[NextAction]:
     """To raise each limit that refuses the pod by what it lacks; of several quotas with one key none is the one."""
-    own = [one for one in effects(case) if one.by == "HAMi"]
-    for one in own:
-        if one.verdict != "refused" or one.used is None or one.asked is None:
+    own = [effect for effect in effects(case) if effect.by == "HAMi"]
+    for effect in own:
+        if effect.verdict != "refused" or effect.used is None or effect.asked is None:
             continue
-        if sum(other.key == one.key for other in own) > 1:
+        if sum(other.key == effect.key for other in own) > 1:
             continue
-        factor = case.config.gpus.memory_factor if one.of.resource == case.config.gpus.memory else 1
-        amount = -(-(one.used + one.asked) // factor)
+        factor = case.config.gpus.memory_factor if effect.of.resource == case.config.gpus.memory else 1
+        amount = -(-(effect.used + effect.asked) // factor)
         label = say(
             "quota.raise",
-            resource=one.key,
-            quota=f"{one.of.namespace}/{one.of.quota}",
+            resource=effect.key,
+            quota=f"{effect.of.namespace}/{effect.of.quota}",
             amount=f"{amount:,}",
             pod=case.pod.name,
         )
-        patch = json.dumps({"spec": {"hard": {one.key: str(amount)}}}, separators=(",", ":"))
-        words = ("-n", one.of.namespace, "patch", "resourcequota", one.of.quota, "--type", "merge", "-p", patch)
+        patch = json.dumps({"spec": {"hard": {effect.key: str(amount)}}}, separators=(",", ":"))
+        words = ("-n", effect.of.namespace, "patch", "resourcequota", effect.of.quota, "--type", "merge", "-p", patch)
         yield NextAction(label, kubectl(*words), changes_cluster=True)
 
 
 def _effect(case: Case) -> Effect | None:
     """On the limit that refuses the pod; where none can be told to, on one that may."""
-    found = {one.verdict: one for one in reversed(effects(case)) if one.by == "HAMi"}
+    found = {effect.verdict: effect for effect in reversed(effects(case)) if effect.by == "HAMi"}
     return found.get("refused") or found.get("unknown")
 
 

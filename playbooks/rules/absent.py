@@ -42,7 +42,7 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts, namespace: str
     """Unknown, or not the only one of that name. `kind` and the names are what was asked for."""
     if absent.node:
         return _a_node(name, say)
-    names = [f"{one.namespace}/{one.name}" for one in absent.candidates]
+    names = [f"{candidate.namespace}/{candidate.name}" for candidate in absent.candidates]
     return finding(
         "not-found",
         _claim(absent, kind, name, names, say),
@@ -50,18 +50,18 @@ def no_such_pod(absent: Absent, kind: str, name: str, say: Texts, namespace: str
         (),
         tuple(
             Evidence(
-                f"{one.kind.lower()}s",
-                f"{one.kind} {full}",
+                f"{candidate.kind.lower()}s",
+                f"{candidate.kind} {full}",
                 None,
-                one.name,
-                kubectl("-n", one.namespace, "get", f"{one.kind.lower()}s"),
+                candidate.name,
+                kubectl("-n", candidate.namespace, "get", f"{candidate.kind.lower()}s"),
             )
-            for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
+            for candidate, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         ),
         severity="info" if absent.matches else "warning",
         actions=tuple(
-            NextAction(say("not-found.ask", name=full), prose.command("why", _typed(one)))
-            for one, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
+            NextAction(say("not-found.ask", name=full), prose.command("why", _typed(candidate)))
+            for candidate, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
         )
         or _elsewhere(namespace, say),
     )
@@ -85,7 +85,7 @@ def _elsewhere(namespace: str, say: Texts) -> tuple[NextAction, NextAction]:
 def _claim(absent: Absent, kind: str, name: str, candidates: Sequence[str], say: Texts) -> str:
     names = prose.names(say, candidates)
     if absent.matches:
-        same = all(one.name == name for one in absent.candidates)
+        same = all(candidate.name == name for candidate in absent.candidates)
         key = "not-found.several" if same else "not-found.begin"
         return say(key, count=absent.matches, what=f"{kind.lower()}s", name=name, names=names)
     if names:

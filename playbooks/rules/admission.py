@@ -44,7 +44,7 @@ def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
         claim,
         "confirmed",
         (),
-        tuple(quotes.of_event(one) for one in absent.refusals),
+        tuple(quotes.of_event(refusal) for refusal in absent.refusals),
         severity="warning",
         actions=tuple(actions),
     )
@@ -92,7 +92,7 @@ def nothing_asked(case: Case, say: Texts) -> Finding | None:
                 kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"),
             ),
         )
-    if any(one.containers for one in case.requests) or other_vendors(case):
+    if any(request.containers for request in case.requests) or other_vendors(case):
         return None
     amounts = ", ".join(f"{name}: {value}" for name, value in asked.items())
     return _finding(

@@ -29,8 +29,8 @@ def request_key(pod: Pod, quotas: Container[str]) -> bytes:
     spec = pod.spec
     wanted = (
         pod.namespace if pod.namespace in quotas else "",
-        [_asked(one) for one in spec.init_containers or ()],
-        [_asked(one) for one in spec.containers],
+        [_asked(container) for container in spec.init_containers or ()],
+        [_asked(container) for container in spec.containers],
         spec.overhead,
         spec.node_selector,
         spec.affinity,

@@ -141,7 +141,7 @@ def extender_silent(case: Case, said: Said, say: Texts) -> Finding | None:
         actions=(
             NextAction(
                 say("scheduler-degraded.pods"),
-                kubectl("-n", case.install.namespace, "get", "pods", *(one.name for one in case.install.pods)),
+                kubectl("-n", case.install.namespace, "get", "pods", *(pod.name for pod in case.install.pods)),
             ),
         )
         if case.install.pods

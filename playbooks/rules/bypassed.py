@@ -148,7 +148,10 @@ def _shown(one: Missed, reason: LeftAlone) -> list[Evidence]:
 
 
 def _own_node(pod: Pod, owner: Workload) -> list[Evidence]:
-    kind = next((one.kind for one in pod.metadata.owner_references or () if one.name == owner.name), "ReplicaSet")
+    kind = next(
+        (reference.kind for reference in pod.metadata.owner_references or () if reference.name == owner.name),
+        "ReplicaSet",
+    )
     return [of_object(kind, owner, owner.spec.template.spec.node_name, "{.spec.template.spec.nodeName}")]
 
 

@@ -61,7 +61,7 @@ def _short(node: Node, gpus: NodeGpus) -> list[str]:
 def _logged(side: NodeSide, node: Node, short: Iterable[str], say: Texts) -> Finding | None:
     """What the plugin's log says of a GPU, with kubelet's figures."""
     for pod in side.plugin_pods:
-        by_name = {one.name: one for one in plugin_statuses(pod)}
+        by_name = {status.name: status for status in plugin_statuses(pod)}
         for log in side.logs:
             if log.pod.metadata.uid != pod.metadata.uid or log.previous or log.container not in by_name:
                 continue
@@ -119,10 +119,10 @@ def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: 
 def _settled(side: NodeSide, now: datetime) -> bool:
     """Whether a plugin has been serving for so long that kubelet's figures are its own."""
     for pod in side.plugin_pods:
-        statuses = [one for one in pod.status.container_statuses or () if one in plugin_statuses(pod)]
-        since = [parse_time(one.state.running.started_at) if one.state.running else None for one in statuses]
-        logs = (one for one in side.logs if one.pod.metadata.uid == pod.metadata.uid and not one.previous)
+        statuses = [status for status in pod.status.container_statuses or () if status in plugin_statuses(pod)]
+        since = [parse_time(status.state.running.started_at) if status.state.running else None for status in statuses]
+        logs = (log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and not log.previous)
         patience = _REGISTERED if any(map(has_registered, logs)) else _UNKNOWN
-        if statuses and all(one.ready for one in statuses) and all(at and now - at > patience for at in since):
+        if statuses and all(status.ready for status in statuses) and all(at and now - at > patience for at in since):
             return True
     return False

@@ -66,7 +66,7 @@ class World:
     @property
     def runs(self) -> int:
         """How often the filter was run on a node so far, for this question and for earlier ones."""
-        return sum(one.runs for one in self.views)
+        return sum(view.runs for view in self.views)
 
     def _stock(self, of: Terms) -> Stock:
         """What earlier questions worked out, where the cluster keeps it for us."""
@@ -122,7 +122,7 @@ class Case:
         """The case of a pod that is alike (see `alike.request_key`): what was worked out for this one holds for it."""
         other = copy(self)
         other.pod = pod
-        other.requests = [one._replace(name=pod.name, uid=pod.metadata.uid) for one in self.requests]
+        other.requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
         return other
 
     @property
@@ -211,6 +211,6 @@ class Case:
 
 def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:
     verdicts = [one[name] for one in by_version]
-    if len({(one.fits, frozenset(one.codes)) for one in verdicts}) > 1:
+    if len({(verdict.fits, frozenset(verdict.codes)) for verdict in verdicts}) > 1:
         return Verdict(fits=None, unknown="HAMi's version is unknown, and its versions judge this node differently")
     return verdicts[-1]

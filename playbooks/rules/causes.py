@@ -69,7 +69,7 @@ def rank_causes(case: Case, said: Said) -> list[Cause]:
     if not needs_several(causes):
         return causes
     named = _named_by_hami(said)
-    return sorted(causes, key=lambda one: (one.rank, one.of_kubernetes, one.text not in named))
+    return sorted(causes, key=lambda cause: (cause.rank, cause.of_kubernetes, cause.text not in named))
 
 
 def needs_several(causes: Sequence[Cause]) -> bool:
@@ -216,8 +216,8 @@ def _rank_unregistered(case: Case, name: str) -> Rank:
 
 def _kubernetes_causes(case: Case) -> Iterable[Cause]:
     nodes: dict[str, list[str]] = defaultdict(list)
-    for name, one in case.obstacles.items():
-        nodes[one.text].append(name)
+    for name, obstacle in case.obstacles.items():
+        nodes[obstacle.text].append(name)
     for text, names in nodes.items():
         unlocked = sum(1 for name in names[:_SAMPLE] if case.judge(name).fits is not False)
         useful = Rank.SELECTOR if text == SELECTOR_TEXT else Rank.KUBERNETES
@@ -248,8 +248,8 @@ def family(text: str) -> str:
 def unexplained(case: Case, said: Said) -> list[tuple[str, int]]:
     """Reasons of kube-scheduler's own that drop more nodes than objects alone explain, with how many more."""
     ours: dict[str, int] = defaultdict(int)
-    for one in case.obstacles.values():
-        ours[family(one.text)] += 1
+    for obstacle in case.obstacles.values():
+        ours[family(obstacle.text)] += 1
     theirs: dict[str, tuple[str, int]] = {}
     for reason in said.unschedulable.by_kubernetes if said.unschedulable else ():
         text, count = theirs.get(family(reason.text), (reason.text, 0))

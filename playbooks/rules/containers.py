@@ -28,7 +28,7 @@ class Given(NamedTuple):
     @property
     def cores(self) -> bool:
         """Whether GPU cores are limited: 0 and 100 are no limit to HAMi-core."""
-        return any(0 < one.cores < _WHOLE for one in self.shares)
+        return any(0 < share.cores < _WHOLE for share in self.shares)
 
 
 def statuses(pod: Pod) -> list[ContainerStatus]:
@@ -38,7 +38,7 @@ def statuses(pod: Pod) -> list[ContainerStatus]:
 
 def path_in(pod: Pod, container: str, field: str) -> str:
     """The JSONPath that shows a field of the status of a container of that name, and of its siblings."""
-    init = any(one.name == container for one in pod.status.init_container_statuses or ())
+    init = any(status.name == container for status in pod.status.init_container_statuses or ())
     return f"{{.status.{'initContainerStatuses' if init else 'containerStatuses'}[*].{field}}}"
 
 
@@ -77,8 +77,8 @@ def run_time(ended: StateTerminated) -> timedelta | None:
 def gpu_containers(pod: Pod, config: DeviceConfig) -> list[Container]:
     """The containers that ask for NVIDIA's GPUs by HAMi's resources, init containers first."""
     return [
-        one
-        for one in (*(pod.spec.init_containers or ()), *pod.spec.containers)
-        if one.resources
-        and not {*(one.resources.limits or ()), *(one.resources.requests or ())}.isdisjoint(config.gpus.all)
+        container
+        for container in (*(pod.spec.init_containers or ()), *pod.spec.containers)
+        if container.resources
+        and not {*(container.resources.limits or ()), *(container.resources.requests or ())}.isdisjoint(config.gpus.all)
     ]

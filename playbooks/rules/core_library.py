@@ -22,20 +22,24 @@ class Library(NamedTuple):
 
 def library_of(plugins: Sequence[Pod]) -> Library | None:
     """By the first image whose tag has a version; None where none has."""
-    images = ((parse_version(one.image), plugin, one.image) for plugin in plugins for one in plugin.spec.containers)
+    images = (
+        (parse_version(container.image), plugin, container.image)
+        for plugin in plugins
+        for container in plugin.spec.containers
+    )
     return next((Library(version, plugin, image) for version, plugin, image in images if version), None)
 
 
-def with_library(one: Finding, library: Library | None, say: Texts) -> Finding:
+def with_library(finding: Finding, library: Library | None, say: Texts) -> Finding:
     """The same finding, and which HAMi-core it is about."""
     if library is None:
-        return one
+        return finding
     which = say("hami-core.version", version=library.version)
     proof = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
-    return structs.replace(one, claim=f"{one.claim} {which}", evidence=(*one.evidence, proof))
+    return structs.replace(finding, claim=f"{finding.claim} {which}", evidence=(*finding.evidence, proof))
 
 
-def with_paths(one: Finding, plugins: Sequence[Pod], say: Texts) -> Finding:
+def with_paths(finding: Finding, plugins: Sequence[Pod], say: Texts) -> Finding:
     """The same finding of a library that is not in the container, with the DaemonSet's paths where they differ.
 
     The plugin copies the library to the volume `lib`, and mounts it into containers from HOOK_PATH with /vgpu
@@ -51,8 +55,8 @@ def with_paths(one: Finding, plugins: Sequence[Pod], say: Texts) -> Finding:
                 quotes.of_pod(plugin, hook, '{.spec.containers[*].env[?(@.name=="HOOK_PATH")].value}'),
                 quotes.of_pod(plugin, lib, '{.spec.volumes[?(@.name=="lib")].hostPath.path}'),
             )
-            return structs.replace(one, claim=f"{one.claim} {where}", evidence=(*one.evidence, *proofs))
-    return one
+            return structs.replace(finding, claim=f"{finding.claim} {where}", evidence=(*finding.evidence, *proofs))
+    return finding
 
 
 def _copies(container: Container) -> bool:

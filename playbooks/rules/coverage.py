@@ -40,14 +40,14 @@ def coverage(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
 
 def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
     """Pods that are down and not just starting: a rollout replaces them one after the other."""
-    return sorted((one for one in pods if not is_ready(one) and not _passes(one, now)), key=lambda one: one.name)
+    return sorted((pod for pod in pods if not is_ready(pod) and not _passes(pod, now)), key=lambda pod: pod.name)
 
 
 def _causes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """Why pods are down, or are not created, as far as a few nodes and the events tell."""
     sides, sets = parts.questioned
     config = parts.seen.config
-    known = [one for side in sides.values() for one in node_causes(side, sets, config, now, say)]
+    known = [cause for side in sides.values() for cause in node_causes(side, sets, config, now, say)]
     found = [one for one in known if one.code != "device-plugin-not-ready"]  # that pods are not ready is told anyway
     found = found or [one for side in sides.values() for one in monitor_fault(side, now, say)]
     nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
@@ -61,7 +61,7 @@ def _unready(
     down = plugins_down(pods, now)
     if not down:
         return None
-    nodes = sorted({one.spec.node_name for one in down if one.spec.node_name})
+    nodes = sorted({pod.spec.node_name for pod in down if pod.spec.node_name})
     proofs = [what_ails(down[0]), *_counts(daemon_sets[0])]
     claim = say("plugin-not-ready.claim", count=len(down), nodes=prose.names(say, nodes), why=proofs[0].quote)
     told = finding("plugin-not-ready", claim, parts.confidence, nodes, proofs, severity="warning")
@@ -73,8 +73,8 @@ def _absent(
     parts: Parts, daemon_sets: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[Node], say: Texts
 ) -> list[Finding]:
     """Nodes with GPUs and no plugin pod, by what keeps it away. What HAMi has nothing to do with is only told."""
-    covered = {one.spec.node_name for one in pods}
-    without = {one.name: one for one in nodes if one.name not in covered and expects_gpus(one, parts.seen.config)}
+    covered = {pod.spec.node_name for pod in pods}
+    without = {node.name: node for node in nodes if node.name not in covered and expects_gpus(node, parts.seen.config)}
     if not without:
         return []
     known = {name: node for name, node in without.items() if node.metadata.annotation(FIRST.names.register) is not None}

@@ -36,8 +36,8 @@ def misconfigured(parts: Parts, say: Texts) -> list[Finding]:
     proofs = dict.fromkeys(_proof(config, word) for _, word in faults)
     claim = say("extender-misconfigured.claim", file=config.key, why="; ".join(text for text, _ in faults))
     told = finding("extender-misconfigured", claim, parts.confidence, (), list(proofs), severity="critical")
-    one = config.config_map
-    look = kubectl("-n", one.namespace, "get", "configmap", one.name, "-o", "yaml")
+    config_map = config.config_map
+    look = kubectl("-n", config_map.namespace, "get", "configmap", config_map.name, "-o", "yaml")
     return [structs.replace(told, next_actions=(NextAction(say("extender-misconfigured.look"), look),))]
 
 
@@ -100,7 +100,7 @@ def _unmanaged(parts: Parts, extender: Extender) -> Sequence[str]:
     """
     if not parts.components.resources_known:
         return ()
-    ignored = {one.name for one in extender.managed_resources or () if one.ignored_by_scheduler}
+    ignored = {resource.name for resource in extender.managed_resources or () if resource.ignored_by_scheduler}
     first = parts.seen.config.gpus.all
     nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
     others = sorted(parts.seen.config.other_resources - ignored - {*first, *FIRST.names.passed_over})

@@ -9,7 +9,7 @@ from bot.texts import Texts
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.rules.case import Case
 
-_MODELLED = tuple(f"{one.domain}/" for one in MODELLED)
+_MODELLED = tuple(f"{names.domain}/" for names in MODELLED)
 """The domains of the vendors whose fit is modelled."""
 
 
@@ -29,7 +29,9 @@ def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequenc
 
 def fit_gaps(case: Case, say: Texts) -> list[Gap]:
     """Where our own fit knows no verdict, it says so."""
-    unknown = sorted({one.unknown for one in case.verdicts.values() if one.fits is None and one.unknown})
+    unknown = sorted(
+        {verdict.unknown for verdict in case.verdicts.values() if verdict.fits is None and verdict.unknown}
+    )
     gaps = [Gap("fit", why, say("gap.fit-hint")) for why in unknown]
     vendors = other_vendors(case)
     return gaps + [Gap("fit", say("gap.vendor", resource=name), say("gap.fit-hint")) for name in vendors]

@@ -31,14 +31,14 @@ def serves_webhook(install: Install) -> bool:
 def selectors(hook: Hook) -> list[str]:
     """What the webhook is kept to, in the words of the API."""
     both = ("namespace", hook.webhook.namespace_selector), ("object", hook.webhook.object_selector)
-    return [f"{name}: {text}" for name, one in both if one and (text := _selector(one))]
+    return [f"{name}: {text}" for name, selector in both if selector and (text := _selector(selector))]
 
 
 def _selector(selector: LabelSelector) -> str:
     parts = [f"{key}={value}" for key, value in (selector.match_labels or {}).items()]
-    for one in selector.match_expressions or ():
-        values = f" ({', '.join(one.values)})" if one.values else ""
-        parts.append(f"{one.key} {one.operator}{values}")
+    for expression in selector.match_expressions or ():
+        values = f" ({', '.join(expression.values)})" if expression.values else ""
+        parts.append(f"{expression.key} {expression.operator}{values}")
     return ", ".join(parts)
 
 

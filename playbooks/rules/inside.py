@@ -35,19 +35,21 @@ def inside_faults(pod: Pod, placed: Placed, now: datetime, say: Texts) -> list[F
     """The fault that explains most; empty for a container of which nothing bad is known."""
     given = Given(gpu_containers(pod, placed.install.config), _shares(pod))
     if told := own_log_faults(pod, placed.own_logs or (), now, say, cores=given.cores):
-        return [_of_library(one, placed, say) for one in told]
-    if any(in_trouble(one, now) for one in statuses(pod)):
-        crashed = [_of_library(one, placed, say) for one in segfaults(pod, given, placed.side.plugin_pods, now, say)]
+        return [_of_library(finding, placed, say) for finding in told]
+    if any(in_trouble(status, now) for status in statuses(pod)):
+        crashed = [
+            _of_library(segfault, placed, say) for segfault in segfaults(pod, given, placed.side.plugin_pods, now, say)
+        ]
         return crashed or _on_a_faulty_gpu(pod, given, placed, now, say)
     return limits_that_cannot_hold(pod, given, say) if _is_limited(given, placed) else []
 
 
-def _of_library(one: Finding, placed: Placed, say: Texts) -> Finding:
+def _of_library(finding: Finding, placed: Placed, say: Texts) -> Finding:
     plugins = placed.side.plugin_pods
-    if one.code == "hami-core-missing":
-        return with_paths(one, plugins, say)
-    depends = one.code in ("hami-core-crash", "hami-core-hang")
-    return with_library(one, library_of(plugins), say) if depends else one
+    if finding.code == "hami-core-missing":
+        return with_paths(finding, plugins, say)
+    depends = finding.code in ("hami-core-crash", "hami-core-hang")
+    return with_library(finding, library_of(plugins), say) if depends else finding
 
 
 def remarks_of(pod: Pod, placed: Placed, say: Texts) -> list[Remark]:
@@ -56,7 +58,7 @@ def remarks_of(pod: Pod, placed: Placed, say: Texts) -> list[Remark]:
     if vgpus := volcano.limited_containers(pod):
         return limit_remarks(pod, Given(vgpus, ()), None, plugins, say)
     mig = {card.uuid for card in _registered(placed) if card.mode == "mig"}
-    shares = [one for one in _shares(pod) if one.uuid not in mig]
+    shares = [share for share in _shares(pod) if share.uuid not in mig]
     given = Given(gpu_containers(pod, placed.install.config), shares)
     if not shares or not _is_limited(given, placed):
         return []
@@ -65,7 +67,7 @@ def remarks_of(pod: Pod, placed: Placed, say: Texts) -> list[Remark]:
 
 def _sharers(pod: Pod, given: Given, placed: Placed) -> list[Pod] | None:
     """The other pods on its GPUs; None where they could not be read."""
-    mine, pods = {one.uuid for one in given.shares}, placed.side.pods
+    mine, pods = {share.uuid for share in given.shares}, placed.side.pods
     if isinstance(pods, Gap):
         return None
     others = (one for one in pods if one.metadata.uid != pod.metadata.uid and not is_finished(one))
@@ -76,10 +78,10 @@ def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datet
     """That a GPU container's log was not read, where it could tell more: the container runs, keeps ending, or shows
     other signs.
     """
-    names = {one.name for one in gpu_containers(pod, placed.install.config)}
-    asking = [one for one in statuses(pod) if one.name in names]
-    ran = any(one.state.running or (in_trouble(one, now) and _ran(one)) for one in asking)
-    if not ran and not any(one.code in _SIGNS for one in findings):
+    names = {container.name for container in gpu_containers(pod, placed.install.config)}
+    asking = [status for status in statuses(pod) if status.name in names]
+    ran = any(status.state.running or (in_trouble(status, now) and _ran(status)) for status in asking)
+    if not ran and not any(finding.code in _SIGNS for finding in findings):
         return []
     if placed.own_logs is None:
         return [Gap("container log", say("gap.own-log"), say("gap.own-log-hint"))]
@@ -88,8 +90,8 @@ def unread_log(pod: Pod, placed: Placed, findings: Sequence[Finding], now: datet
 
 def _on_a_faulty_gpu(pod: Pod, given: Given, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
     """What another program reports of the node's GPUs, where a GPU container ends for no other known reason."""
-    names = {one.name for one in given.containers}
-    ended = any(one.name in names and in_trouble(one, now) and _ran(one) for one in statuses(pod))
+    names = {container.name for container in given.containers}
+    ended = any(status.name in names and in_trouble(status, now) and _ran(status) for status in statuses(pod))
     told = reported(placed.side.node, say) if ended and not isinstance(placed.side.node, Gap) else None
     return [structs.replace(told, confidence="suspected")] if told else []
 
@@ -105,10 +107,10 @@ def _shares(pod: Pod) -> list[Allocation]:
         return []
     counted = counted_allocations(pod.metadata, _KEEPS_SUFFIX)
     return [
-        one
+        allocation
         for container in counted or ()
-        for one in container
-        if not one.uuid.startswith("MIG-") and "[" not in one.uuid
+        for allocation in container
+        if not allocation.uuid.startswith("MIG-") and "[" not in allocation.uuid
     ]
 
 
@@ -118,9 +120,9 @@ def _is_limited(given: Given, placed: Placed) -> bool:
         return given.cores
     gpus = placed.install.config.gpus
     size = {card.uuid: 0 if card.mode == "mig" else card.memory_mib for card in _registered(placed)}
-    if all(one.uuid in size for one in given.shares):
-        return any(one.memory_mib < size[one.uuid] for one in given.shares)
-    asked = {name for one in given.containers if one.resources for name in one.resources.limits or ()}
+    if all(share.uuid in size for share in given.shares):
+        return any(share.memory_mib < size[share.uuid] for share in given.shares)
+    asked = {name for container in given.containers if container.resources for name in container.resources.limits or ()}
     return not asked.isdisjoint({gpus.memory, gpus.percentage})
 
 

@@ -13,18 +13,18 @@ from playbooks.quotes import kubectl
 
 def with_upgrades(findings: Iterable[Finding], install: Install, say: Texts) -> list[Finding]:
     """The same findings; a step to a release without the bug comes third, after what helps at once."""
-    return [_with_upgrade(one, install, say) for one in findings]
+    return [_with_upgrade(finding, install, say) for finding in findings]
 
 
-def _with_upgrade(one: Finding, install: Install, say: Texts) -> Finding:
+def _with_upgrade(finding: Finding, install: Install, say: Texts) -> Finding:
     seen = install.version
-    quotes = [one.claim, *(evidence.quote for evidence in one.evidence)]
-    bug = bug_behind(one.code, quotes, seen.version if seen else None)
+    quotes = [finding.claim, *(evidence.quote for evidence in finding.evidence)]
+    bug = bug_behind(finding.code, quotes, seen.version if seen else None)
     if bug is None or seen is None or install.deployment is None:
-        return one
+        return finding
     why = bug.why(say.language)
     label = say("known-bug.upgrade", fixed=bug.fixed, version=seen.version, why=why, threads=", ".join(bug.threads))
     path = "jsonpath={.spec.template.spec.containers[*].image}"
     look = kubectl("-n", install.namespace, "get", "deployment", install.deployment.name, "-o", path)
-    first, rest = one.next_actions[:2], one.next_actions[2:]
-    return structs.replace(one, next_actions=(*first, NextAction(label, look), *rest))
+    first, rest = finding.next_actions[:2], finding.next_actions[2:]
+    return structs.replace(finding, next_actions=(*first, NextAction(label, look), *rest))

@@ -31,18 +31,18 @@ def background(nodes: Sequence[Node], say: Texts) -> list[Finding]:
 
 def unsupported(server: str, nodes: Sequence[Node], say: Texts, *, severity: Severity = "warning") -> list[Finding]:
     """The API server's version where it is too old, and every kubelet's; none of a version that is not known."""
-    old = [(found, one) for one in nodes if (found := _too_old(one.status.node_info.kubelet_version))]
+    old = [(found, node) for node in nodes if (found := _too_old(node.status.node_info.kubelet_version))]
     proofs: list[Evidence] = []
     if (version := _too_old(server)) is not None:
         what = say("kubernetes-unsupported.server")
         proofs.append(Evidence("version", "API server", None, server, kubectl("version")))
     elif old:
         version = min(found for found, _ in old)
-        what = say("kubernetes-unsupported.kubelet", nodes=prose.names(say, sorted(one.name for _, one in old)))
+        what = say("kubernetes-unsupported.kubelet", nodes=prose.names(say, sorted(node.name for _, node in old)))
     else:
         return []
-    for _, one in old[:3]:
-        proofs.append(quotes.of_node(one, one.status.node_info.kubelet_version, "{.status.nodeInfo.kubeletVersion}"))
+    for _, node in old[:3]:
+        proofs.append(quotes.of_node(node, node.status.node_info.kubelet_version, "{.status.nodeInfo.kubeletVersion}"))
     claim = say("kubernetes-unsupported.claim", what=what, version=version, least=f"{OLDEST.major}.{OLDEST.minor}")
     look = NextAction(say("kubernetes-unsupported.look"), kubectl("get", "nodes", "-o", "wide"))
     names = [one.name for _, one in old]

@@ -81,7 +81,7 @@ def _labels(parts: Parts, say: Texts) -> Finding | None:
         claim = say("scheduler-leader-mismatch.label", holder=leads.name, labelled=", ".join(names))
         return _mismatch(parts, claim, [_lease(install), *map(_label, marked)], "warning", say)
     targets = parts.components.webhook.ready_targets(service.namespace, service.name) if service else None
-    wrong = sorted({one for one in targets or () if one not in (*names, "?")})
+    wrong = sorted({target for target in targets or () if target not in (*names, "?")})
     if service and wrong:
         claim = say("scheduler-leader-mismatch.endpoints", labelled=", ".join(names), endpoints=", ".join(wrong))
         return _mismatch(parts, claim, [_lease(install), *_endpoints(parts, wrong)], "warning", say)
@@ -115,7 +115,7 @@ def _look(install: Install, say: Texts) -> tuple[NextAction, ...]:
 
 def _selecting(parts: Parts) -> Service | None:
     services = () if isinstance(parts.components.webhook.services, Gap) else parts.components.webhook.services
-    return next((one for one in services if ROLE_LABEL in (one.spec.selector or {})), None)
+    return next((service for service in services if ROLE_LABEL in (service.spec.selector or {})), None)
 
 
 def _lease(install: Install) -> Evidence:
@@ -138,8 +138,8 @@ def _flag(pod: Pod, word: str) -> Evidence:
 def _endpoints(parts: Parts, names: Sequence[str]) -> list[Evidence]:
     slices = () if isinstance(parts.components.webhook.slices, Gap) else parts.components.webhook.slices
     return [
-        of_object("EndpointSlice", one, endpoint.target_ref.name, "{.endpoints[*].targetRef.name}")
-        for one in slices
-        for endpoint in one.endpoints or ()
+        of_object("EndpointSlice", endpoint_slice, endpoint.target_ref.name, "{.endpoints[*].targetRef.name}")
+        for endpoint_slice in slices
+        for endpoint in endpoint_slice.endpoints or ()
         if endpoint.target_ref and endpoint.target_ref.name in names
     ]

@@ -44,8 +44,8 @@ def differing(process: SchedulerProcess, ledger: Ledger | None) -> Mapping[Gpu, 
     if not isinstance(process.counted, Counted) or ledger is None:
         return {}
     hold = Counter[Gpu]()
-    for one in ledger.all():
-        hold.update({(one.node, uuid): share.memory_mib for uuid, share in one.shares.items()})
+    for holding in ledger.all():
+        hold.update({(holding.node, uuid): share.memory_mib for uuid, share in holding.shares.items()})
     gpus = process.counted.gpus
     both = {key: (gpus.get(key, 0), hold[key]) for key in {*gpus, *hold}}
     return {key: amounts for key, amounts in both.items() if amounts[0] != amounts[1]}
@@ -57,7 +57,7 @@ def ledger_table(process: SchedulerProcess, ledger: Ledger | None, nodes: Collec
     for (node, _), amounts in differing(process, ledger).items():
         if node in nodes:
             by_node.setdefault(node, []).append(amounts)
-    ghosts = {(one.node, f"{one.namespace}/{one.pod}") for ghost in process.ghosts for one in ghost.taken}
+    ghosts = {(taken.node, f"{taken.namespace}/{taken.pod}") for ghost in process.ghosts for taken in ghost.taken}
     rows = [_row(node, by_node[node], sorted(pod for at, pod in ghosts if at == node)) for node in sorted(by_node)]
     return (LEDGER.table(rows, brief=rows),) if rows else ()
 

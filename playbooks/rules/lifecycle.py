@@ -25,7 +25,7 @@ _STUCK = timedelta(minutes=2)
 
 def past_scheduling(pod: Pod, events: Iterable[Event], now: datetime, say: Texts) -> Finding | None:
     """What a pod that needs no scheduling is doing; None when it still waits for a node."""
-    own = [one for one in events if one.involved_object.uid in ("", pod.metadata.uid) and one.message.strip()]
+    own = [event for event in events if event.involved_object.uid in ("", pod.metadata.uid) and event.message.strip()]
     if pod.status.phase == "Succeeded":
         return _finding(pod, say, "succeeded", quotes.of_pod(pod, "Succeeded", "{.status.phase}"))
     if (refused := _allocate_failed(pod, own, say)) is not None:
@@ -36,7 +36,7 @@ def past_scheduling(pod: Pod, events: Iterable[Event], now: datetime, say: Texts
         return _terminating(pod, now, say)
     if not pod.spec.node_name:
         return None
-    crashing = any(stuck(one) or between_restarts(one, now) for one in pod.status.container_statuses or ())
+    crashing = any(stuck(status) or between_restarts(status, now) for status in pod.status.container_statuses or ())
     if pod.status.phase == "Running" and not crashing:
         return _finding(pod, say, "running", quotes.of_pod(pod, "Running", "{.status.phase}"), node=pod.spec.node_name)
     return _not_started(pod, own, now, say)
@@ -102,7 +102,7 @@ def _refusals_on_the_node(pod: Pod, events: list[Event]) -> list[Evidence]:
     devices = reason.startswith(_OUT_OF) and "/" in reason
     if reason == _ALLOCATE_REASON or devices or "Allocate failed" in message:
         proofs.append(quotes.of_pod(pod, message if message.strip() else reason, "{.status.message}"))
-    proofs += [quotes.of_event(one) for one in events if one.reason == _ALLOCATE_REASON][-1:]
+    proofs += [quotes.of_event(event) for event in events if event.reason == _ALLOCATE_REASON][-1:]
     if pod.metadata.annotation(BIND_PHASE_KEY) == "failed" and pod.status.phase != "Running":
         proofs.append(quotes.of_pod_annotation(pod, BIND_PHASE_KEY))
     return proofs
@@ -118,7 +118,11 @@ def _device_error(message: str) -> str:
 
 def _failed(pod: Pod, say: Texts) -> Finding:
     ended = next(
-        (one for one in pod.status.container_statuses or () if one.state.terminated and one.state.terminated.exit_code),
+        (
+            status
+            for status in pod.status.container_statuses or ()
+            if status.state.terminated and status.state.terminated.exit_code
+        ),
         None,
     )
     if ended and ended.state.terminated:
@@ -134,9 +138,9 @@ def _failed(pod: Pod, say: Texts) -> Finding:
 
 
 def _not_started(pod: Pod, events: list[Event], now: datetime, say: Texts) -> Finding:
-    halted = next((one for one in statuses(pod) if stuck(one) or between_restarts(one, now)), None)
-    told = [one for one in events if one.reason in _START_EVENTS]
-    last = max(told, key=lambda one: parse_time(one.seen_at) or _LONG_AGO, default=None)
+    halted = next((status for status in statuses(pod) if stuck(status) or between_restarts(status, now)), None)
+    told = [event for event in events if event.reason in _START_EVENTS]
+    last = max(told, key=lambda event: parse_time(event.seen_at) or _LONG_AGO, default=None)
     proofs: list[Evidence] = []
     crashed = False
     if halted is not None:

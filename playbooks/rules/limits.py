@@ -38,16 +38,16 @@ def limits_that_cannot_hold(pod: Pod, given: Given, say: Texts) -> list[Finding]
     """One finding with every reason, the surest first."""
     reasons = [
         reason
-        for one in given.containers
-        if one in pod.spec.containers
-        for reason in _reasons(pod, one, cores=given.cores)
+        for container in given.containers
+        if container in pod.spec.containers
+        for reason in _reasons(pod, container, cores=given.cores)
     ]
-    reasons.sort(key=lambda one: one.confidence != "confirmed")
+    reasons.sort(key=lambda reason: reason.confidence != "confirmed")
     if not reasons:
         return []
     first, node = reasons[0], pod.spec.node_name
-    proofs: list[Evidence] = [quotes.of_pod(pod, one.quote, one.path) for one in reasons]
-    fixes = dict.fromkeys(one.word for one in reasons)
+    proofs: list[Evidence] = [quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons]
+    fixes = dict.fromkeys(reason.word for reason in reasons)
     return [
         finding(
             "limit-not-enforced",
@@ -70,10 +70,10 @@ def limits_that_cannot_hold(pod: Pod, given: Given, say: Texts) -> list[Finding]
 
 def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[Reason]:
     name = container.name
-    for one in container.env or ():
-        if word := _turned_off(one, cores=cores):
-            path = f'{{.spec.containers[?(@.name=="{name}")].env[?(@.name=="{one.name}")].value}}'
-            yield Reason(word, name, one.value, path, "confirmed" if word == "disabled" else "suspected")
+    for variable in container.env or ():
+        if word := _turned_off(variable, cores=cores):
+            path = f'{{.spec.containers[?(@.name=="{name}")].env[?(@.name=="{variable.name}")].value}}'
+            yield Reason(word, name, variable.value, path, "confirmed" if word == "disabled" else "suspected")
     image = f'{{.spec.containers[?(@.name=="{name}")].image}}'
     if _MUSL.search(container.image):
         yield Reason("musl", name, container.image, image)
@@ -85,23 +85,23 @@ def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[Reason]
         yield Reason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
 
 
-def _turned_off(one: EnvVar, *, cores: bool) -> str:
+def _turned_off(variable: EnvVar, *, cores: bool) -> str:
     """What a variable of the pod's own does to the limits; the pod's value wins over the device plugin's."""
-    match one.name:
+    match variable.name:
         case "CUDA_DISABLE_CONTROL":
-            return "disabled" if one.value in _GO_TRUE else ""
+            return "disabled" if variable.value in _GO_TRUE else ""
         case "NVIDIA_VISIBLE_DEVICES":
-            return "all-visible" if one.value == "all" else ""
+            return "all-visible" if variable.value == "all" else ""
         case "CUDA_VISIBLE_DEVICES":
-            return "by-uuid" if "GPU-" in one.value else ""
+            return "by-uuid" if "GPU-" in variable.value else ""
         case "GPU_CORE_UTILIZATION_POLICY":
-            return "cores-off" if cores and one.value.lower() == "disable" else ""
+            return "cores-off" if cores and variable.value.lower() == "disable" else ""
         case _:
-            return "own-limit" if one.name.startswith("CUDA_DEVICE_MEMORY_LIMIT") and one.value else ""
+            return "own-limit" if variable.name.startswith("CUDA_DEVICE_MEMORY_LIMIT") and variable.value else ""
 
 
 def _socket_of(pod: Pod, container: Container) -> str:
     """The host's container runtime socket that is mounted in the container, empty when none is."""
-    mounted = {one.name for one in container.volume_mounts or ()}
-    paths = (one.host_path.path for one in pod.spec.volumes or () if one.host_path and one.name in mounted)
+    mounted = {volume_mount.name for volume_mount in container.volume_mounts or ()}
+    paths = (volume.host_path.path for volume in pod.spec.volumes or () if volume.host_path and volume.name in mounted)
     return next((path for path in paths if path.endswith(_SOCKETS)), "")

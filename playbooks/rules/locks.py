@@ -92,7 +92,7 @@ def _is_served(owner: Pod, *, settled: bool) -> bool:
     is older than an allocation takes.
     """
     statuses = [*(owner.status.init_container_statuses or ()), *(owner.status.container_statuses or ())]
-    started = any(one.state.running or one.state.terminated for one in statuses)
+    started = any(status.state.running or status.state.terminated for status in statuses)
     signs = (was_allocated(owner), started and bool(owner.spec.node_name))
     return any(signs) if settled else all(signs)
 

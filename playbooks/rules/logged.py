@@ -69,7 +69,7 @@ class Logged(NamedTuple):
 
     @property
     def lines(self) -> int:
-        return sum(len(one.lines) for one in self.logs)
+        return sum(len(log.lines) for log in self.logs)
 
 
 def namespaces_named(logs: Iterable[LogOf], name: str, now: datetime) -> list[str]:
@@ -100,11 +100,11 @@ def read_logs(logs: Sequence[LogOf], about: About) -> Logged:
     """The pod's lines and runs."""
     others = tuple(one for one in namespaces_named(logs, about.name, about.now) if one != about.namespace)
     read = tuple(_one_log(log, about) for log in logs)
-    of_hami = [one for one in read if one.log.container == EXTENDER_CONTAINER]
-    runs = [Run(one.log, cycle) for one in of_hami for cycle in rebuild(one.lines)]
-    runs.sort(key=lambda one: one.cycle.at or _LONG_AGO)
-    uid = about.uid or next((one.cycle.uid for one in reversed(runs) if one.cycle.uid), "")
-    own = tuple(one for one in runs if one.cycle.uid in ("", uid))
+    of_hami = [log for log in read if log.log.container == EXTENDER_CONTAINER]
+    runs = [Run(log.log, cycle) for log in of_hami for cycle in rebuild(log.lines)]
+    runs.sort(key=lambda run: run.cycle.at or _LONG_AGO)
+    uid = about.uid or next((run.cycle.uid for run in reversed(runs) if run.cycle.uid), "")
+    own = tuple(run for run in runs if run.cycle.uid in ("", uid))
     return Logged(about.namespace, others, read, own, len(runs) - len(own), _statement(read))
 
 
@@ -132,10 +132,10 @@ def _one_log(log: LogOf, about: About) -> OneLog:
 def _statement(logs: Iterable[OneLog]) -> Statement | None:
     """The newest one."""
     found = [
-        Statement(one.log, line, said)
-        for one in logs
-        if one.log.container == KUBE_SCHEDULER_CONTAINER
-        for line in one.lines
+        Statement(log.log, line, said)
+        for log in logs
+        if log.log.container == KUBE_SCHEDULER_CONTAINER
+        for line in log.lines
         if line.message == _NO_FIT and (said := parse_unschedulable(line.values.get("err", "")))
     ]
-    return max(found, key=lambda one: one.line.at or _LONG_AGO, default=None)
+    return max(found, key=lambda statement: statement.line.at or _LONG_AGO, default=None)

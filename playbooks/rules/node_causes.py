@@ -35,15 +35,15 @@ def node_causes(
 def by_step(found: Sequence[Finding], say: Texts) -> list[Finding]:
     """One finding for nodes that have the same code and need the same step."""
     alike: dict[tuple[str, str], list[Finding]] = {}
-    for one in found:
-        alike.setdefault((one.code, step_of(one)), []).append(one)
+    for finding in found:
+        alike.setdefault((finding.code, step_of(finding)), []).append(finding)
     return [together(group, say) for group in alike.values()]
 
 
-def step_of(one: Finding) -> str:
+def step_of(finding: Finding) -> str:
     """The first thing to do about it, without the node's name: what tells causes of one code apart."""
-    label = one.next_actions[0].label if one.next_actions else ""
-    for node in one.scope.nodes:
+    label = finding.next_actions[0].label if finding.next_actions else ""
+    for node in finding.scope.nodes:
         label = label.replace(node, "")
     return label
 
@@ -53,8 +53,8 @@ def together(group: Sequence[Finding], say: Texts) -> Finding:
     first, *others = group
     if not others:
         return first
-    more = sorted({node for one in others for node in one.scope.nodes})
+    more = sorted({node for finding in others for node in finding.scope.nodes})
     claim = say("nodes.same", claim=first.claim, nodes=prose.names(say, more))
-    proofs = dict.fromkeys(proof for one in group for proof in one.evidence)
+    proofs = dict.fromkeys(proof for finding in group for proof in finding.evidence)
     scope = Scope(nodes=tuple(sorted({*first.scope.nodes, *more})))
     return structs.replace(first, claim=claim, scope=scope, evidence=tuple(proofs))

@@ -104,10 +104,10 @@ def look_at(sweep: Sweep, only: str = "") -> Found:
         alike = sweep.alike(name)
         looked = known.get(alike[0]) if alike else None
         if looked is None:
-            one = sweep.see(name)
-            registered = sum(len(found.cards) for found in one.registrations)
-            looked = _Looked(one.concerns, list(_faults_of_node(sweep, one)), bool(one.registrations), registered)
-            own = set(_uuids(one))
+            node = sweep.see(name)
+            registered = sum(len(found.cards) for found in node.registrations)
+            looked = _Looked(node.concerns, list(_faults_of_node(sweep, node)), bool(node.registrations), registered)
+            own = set(_uuids(node))
         else:
             own = alike[1] if alike else ()
         if alike:
@@ -149,12 +149,12 @@ class _Uuids:
         """The UUIDs by the nodes that register them."""
         if not self._twice:
             return {}
-        nodes = (one for one in map(sweep.see, sweep.names) if one.concerns)
-        return shared_uuids(one for one in nodes if not self._twice.isdisjoint(_uuids(one)))
+        nodes = (node for node in map(sweep.see, sweep.names) if node.concerns)
+        return shared_uuids(node for node in nodes if not self._twice.isdisjoint(_uuids(node)))
 
 
-def _uuids(one: NodeSeen) -> Iterator[str]:
-    return (card.uuid for card in (one.own.cards if one.own else ()) if card.uuid)
+def _uuids(node: NodeSeen) -> Iterator[str]:
+    return (card.uuid for card in (node.own.cards if node.own else ()) if card.uuid)
 
 
 def in_question(faults: Iterable[Fault], most: int) -> list[str]:
@@ -166,12 +166,12 @@ def in_question(faults: Iterable[Fault], most: int) -> list[str]:
 
 def with_found(faults: Iterable[Fault], known: Mapping[tuple[str, Code], Finding]) -> list[Fault]:
     """The faults, with what was found out about single nodes instead of what that explains."""
-    said = [Fault(code, SAID, node, one.severity, step_of(one)) for (node, code), one in known.items()]
+    said = [Fault(code, SAID, node, finding.severity, step_of(finding)) for (node, code), finding in known.items()]
     explained = {fault.node for fault in said}
     left_out = {fault.node for fault in said if fault.code == "device-plugin-not-selected"}
-    rest = [one for one in faults if not (one.node in explained and one.code.startswith(_EXPLAINED))]
-    rest = [one for one in rest if not (one.node in left_out and one.code == "node-unregistered")]
-    return said + [one for one in rest if (one.node, one.code) not in known]
+    rest = [fault for fault in faults if not (fault.node in explained and fault.code.startswith(_EXPLAINED))]
+    rest = [fault for fault in rest if not (fault.node in left_out and fault.code == "node-unregistered")]
+    return said + [fault for fault in rest if (fault.node, fault.code) not in known]
 
 
 def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
@@ -190,9 +190,9 @@ def by_cause(faults: Iterable[Fault]) -> list[list[Fault]]:
 def shared_uuids(nodes: Iterable[NodeSeen]) -> dict[tuple[str, ...], list[str]]:
     """The UUIDs that several nodes register, by those nodes. Other vendors number their cards."""
     holders: dict[str, set[str]] = defaultdict(set)
-    for one in nodes:
-        for uuid in _uuids(one):
-            holders[uuid].add(one.name)
+    for node in nodes:
+        for uuid in _uuids(node):
+            holders[uuid].add(node.name)
     several = {uuid: names for uuid, names in holders.items() if len(names) > 1}
     found: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for uuid, names in sorted(several.items()):
@@ -200,146 +200,146 @@ def shared_uuids(nodes: Iterable[NodeSeen]) -> dict[tuple[str, ...], list[str]]:
     return found
 
 
-def _faults_of_node(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
-    down = not_ready(one.node)
+def _faults_of_node(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
+    down = not_ready(node.node)
     if down:
-        yield Fault("node-not-ready", "claim", one.name)
-    if is_cordoned(one.node):
-        yield Fault("node-cordoned", "claim", one.name, "info")
-    for key in pressures(one.node):
-        yield Fault("node-pressure", "claim", one.name, about=key)
-    registration = [fault for fault in _registration(sweep, one) if not (down and fault.why in _CONSEQUENCES)]
+        yield Fault("node-not-ready", "claim", node.name)
+    if is_cordoned(node.node):
+        yield Fault("node-cordoned", "claim", node.name, "info")
+    for key in pressures(node.node):
+        yield Fault("node-pressure", "claim", node.name, about=key)
+    registration = [fault for fault in _registration(sweep, node) if not (down and fault.why in _CONSEQUENCES)]
     yield from registration
     if not registration and not down:
-        yield from _plugin(one)
-        yield from _slots(one)
-    for state, why in ((one.lock, "claim"), (one.cambricon_lock, "cambricon")):
+        yield from _plugin(node)
+        yield from _slots(node)
+    for state, why in ((node.lock, "claim"), (node.cambricon_lock, "cambricon")):
         if state is not None:
-            yield from _lock(one, state, why)
-    yield from _cards(sweep, one)
+            yield from _lock(node, state, why)
+    yield from _cards(sweep, node)
 
 
 # ---------------------------------------------------------------------------------------------- registration
 
 
-def _registration(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
-    for other in one.unreadable:
-        yield Fault("node-unregistered", "unreadable", one.name, about=other.key)
-    for other in one.others:
-        if isinstance(other, Registration) and (judged := other_handshake(sweep, one, other)) in ("stale", "deleted"):
-            yield Fault(as_code(f"handshake-{judged}"), judged, one.name, about=other.vendor.handshake)
-    if not one.expects_gpus:
+def _registration(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
+    for other in node.unreadable:
+        yield Fault("node-unregistered", "unreadable", node.name, about=other.key)
+    for other in node.others:
+        if isinstance(other, Registration) and (judged := other_handshake(sweep, node, other)) in ("stale", "deleted"):
+            yield Fault(as_code(f"handshake-{judged}"), judged, node.name, about=other.vendor.handshake)
+    if not node.expects_gpus:
         return
-    state = one.state
+    state = node.state
     if isinstance(state, Unregistered):
-        code, why = code_and_why(one.node, state)
+        code, why = code_and_why(node.node, state)
         if why == "claim":
             why = state.why
-        if why == "stale" and in_time_but_for_zone(sweep, one):
-            yield Fault("handshake-time-zone", "west", one.name)
-        elif why == "outside" or one.left_out:
-            yield Fault(code, why, one.name, "info", about=one.plugin.health if one.left_out else "")
+        if why == "stale" and in_time_but_for_zone(sweep, node):
+            yield Fault("handshake-time-zone", "west", node.name)
+        elif why == "outside" or node.left_out:
+            yield Fault(code, why, node.name, "info", about=node.plugin.health if node.left_out else "")
         else:
-            yield Fault(code, why, one.name, about=one.plugin.health if why != "other-format" else "")
-    elif is_untrusted(one.node, sweep.now):
-        yield Fault("handshake-stale", "guides", one.name)
-    elif never_noticed(sweep, one):
-        yield Fault("handshake-time-zone", "east", one.name)
+            yield Fault(code, why, node.name, about=node.plugin.health if why != "other-format" else "")
+    elif is_untrusted(node.node, sweep.now):
+        yield Fault("handshake-stale", "guides", node.name)
+    elif never_noticed(sweep, node):
+        yield Fault("handshake-time-zone", "east", node.name)
 
 
-def other_handshake(sweep: Sweep, one: NodeSeen, registered: Registration) -> Judgement | None:
+def other_handshake(sweep: Sweep, node: NodeSeen, registered: Registration) -> Judgement | None:
     """What this version makes of the handshake of another vendor's cards; None where that cannot be told."""
     key = registered.vendor.handshake.format(word=registered.word)
-    text = one.node.metadata.annotation(key) if key else None
+    text = node.node.metadata.annotation(key) if key else None
     if text is None or sweep.version is None:
         return None
-    count = whole((one.node.status.allocatable or {}).get(registered.vendor.count.format(word=registered.word)))
+    count = whole((node.node.status.allocatable or {}).get(registered.vendor.count.format(word=registered.word)))
     if count is None and sweep.version >= (2, 9):
         return None
     return judge_other_vendor(parse_handshake(text), sweep.version, count or 0, sweep.judged_at)
 
 
-def in_time_but_for_zone(sweep: Sweep, one: NodeSeen) -> bool:
+def in_time_but_for_zone(sweep: Sweep, node: NodeSeen) -> bool:
     """Whether a handshake is only too old because the scheduler reads its own local time as UTC (before 2.9)."""
-    return bool(sweep.zone) and not _overdue(sweep, one)
+    return bool(sweep.zone) and not _overdue(sweep, node)
 
 
-def never_noticed(sweep: Sweep, one: NodeSeen) -> bool:
+def never_noticed(sweep: Sweep, node: NodeSeen) -> bool:
     """Whether nobody has answered for long, and the scheduler will not notice: its local time lies ahead of UTC."""
     east = sweep.zone > timedelta() and sweep.version is not None and sweep.version < (2, 8)
-    return east and _overdue(sweep, one)
+    return east and _overdue(sweep, node)
 
 
-def _overdue(sweep: Sweep, one: NodeSeen) -> bool:
-    handshake = handshake_of(one.node)
+def _overdue(sweep: Sweep, node: NodeSeen) -> bool:
+    handshake = handshake_of(node.node)
     if handshake is None or handshake.at is None or handshake.state != "requesting":
         return False
     return sweep.now + sweep.zone - handshake.at > SCHEDULER_PATIENCE
 
 
-def _plugin(one: NodeSeen) -> Iterator[Fault]:
+def _plugin(node: NodeSeen) -> Iterator[Fault]:
     """Only HAMi's own device plugin is known; other vendors' come from elsewhere."""
-    if one.expects_gpus and one.plugin.health not in ("ready", "unseen"):
-        about = one.plugin.why if one.plugin.health != "missing" else ""
-        why = "monitor" if one.plugin.monitor else "claim"
-        yield Fault(as_code(f"device-plugin-{one.plugin.health}"), why, one.name, about=about)
+    if node.expects_gpus and node.plugin.health not in ("ready", "unseen"):
+        about = node.plugin.why if node.plugin.health != "missing" else ""
+        why = "monitor" if node.plugin.monitor else "claim"
+        yield Fault(as_code(f"device-plugin-{node.plugin.health}"), why, node.name, about=about)
 
 
-def slots(one: NodeSeen) -> tuple[int, int]:
+def slots(node: NodeSeen) -> tuple[int, int]:
     """The slots of the node's cards, and those of the healthy ones."""
-    cards = one.own.cards if one.own else ()
+    cards = node.own.cards if node.own else ()
     return sum(card.slots for card in cards), sum(card.slots for card in cards if card.health)
 
 
-def _slots(one: NodeSeen) -> Iterator[Fault]:
+def _slots(node: NodeSeen) -> Iterator[Fault]:
     """Kubelet offers the slots of the healthy cards, some plugins those of all. Of MIG cards only a zero tells."""
-    if not isinstance(one.state, Registration):
+    if not isinstance(node.state, Registration):
         return
-    most, least = slots(one)
-    if least <= one.allocatable <= most:
+    most, least = slots(node)
+    if least <= node.allocatable <= most:
         return
-    if one.allocatable == 0:
-        yield Fault("allocatable-mismatch", "none", one.name)
-    elif all(card.mode in ("", "hami-core") for card in one.state.cards):
-        yield Fault("allocatable-mismatch", "fewer" if one.allocatable < least else "more", one.name)
+    if node.allocatable == 0:
+        yield Fault("allocatable-mismatch", "none", node.name)
+    elif all(card.mode in ("", "hami-core") for card in node.state.cards):
+        yield Fault("allocatable-mismatch", "fewer" if node.allocatable < least else "more", node.name)
 
 
 # --------------------------------------------------------------------------------------------- locks and cards
 
 
-def _lock(one: NodeSeen, state: LockState, why: str) -> Iterator[Fault]:
+def _lock(node: NodeSeen, state: LockState, why: str) -> Iterator[Fault]:
     """A young lock is the usual course of things, and one that the next bind releases keeps nobody out."""
     if state.phase == "held" and state.age <= USUAL_ALLOCATION:
         return
     severity: Severity = "info" if state.passing else "warning"
-    yield Fault(as_code(f"node-lock-{state.phase}"), why if why != "claim" else state.why, one.name, severity)
+    yield Fault(as_code(f"node-lock-{state.phase}"), why if why != "claim" else state.why, node.name, severity)
 
 
-def _cards(sweep: Sweep, one: NodeSeen) -> Iterator[Fault]:
-    for condition in one.node.status.conditions or () if one.concerns else ():
+def _cards(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
+    for condition in node.node.status.conditions or () if node.concerns else ():
         if reports_fault(condition.type, condition.status, condition.reason, condition.message):
-            yield Fault("card-fault", "condition", one.name, about=condition.type)
-    for vendor in sorted(unhealthy(one)):
+            yield Fault("card-fault", "condition", node.name, about=condition.type)
+    for vendor in sorted(unhealthy(node)):
         if vendor not in BY_WORD or sweep.version is None:
-            yield Fault("card-not-healthy", "seen", one.name)
+            yield Fault("card-not-healthy", "seen", node.name)
         else:
-            yield Fault("card-not-healthy", "kept" if sweep.version >= _HEEDS_HEALTH else "used", one.name)
-    cordoned = cordoned_uuids(one.node)
+            yield Fault("card-not-healthy", "kept" if sweep.version >= _HEEDS_HEALTH else "used", node.name)
+    cordoned = cordoned_uuids(node.node)
     if not cordoned:
         return
     if sweep.version is not None and sweep.version < _HEEDS_CORDON:
-        yield Fault("card-cordon-ignored", "version", one.name)
+        yield Fault("card-cordon-ignored", "version", node.name)
         return
-    known = {card.uuid for card in one.cards}
+    known = {card.uuid for card in node.cards}
     if cordoned & known:
-        yield Fault("card-cordoned", "sweep", one.name)
-    if one.registrations and cordoned - known:
-        yield Fault("card-cordon-ignored", "unknown", one.name)
+        yield Fault("card-cordoned", "sweep", node.name)
+    if node.registrations and cordoned - known:
+        yield Fault("card-cordon-ignored", "unknown", node.name)
 
 
-def unhealthy(one: NodeSeen) -> Counter[str]:
+def unhealthy(node: NodeSeen) -> Counter[str]:
     """The cards registered as unhealthy, by vendor."""
-    words = [found.vendor.word for found in one.registrations for card in found.cards if not card.health]
+    words = [found.vendor.word for found in node.registrations for card in found.cards if not card.health]
     return Counter(words) if words else Counter()
 
 

@@ -92,16 +92,18 @@ class Wording:
         else:
             claim = say(f"{fault.code}.claim", nodes=nodes, version=self._version)
         if "/" in fault.about:  # another vendor's annotation
-            return claim, [_annotation(one.node, fault.about) for one in shown], plugin_actions(names[0], None, say)
+            return claim, [_annotation(node.node, fault.about) for node in shown], plugin_actions(names[0], None, say)
         if fault.why == "guides":
             return (
                 claim,
-                [_annotation(one.node, FIRST.names.handshake) for one in shown],
+                [_annotation(node.node, FIRST.names.handshake) for node in shown],
                 plugin_actions(names[0], None, say),
             )
         proofs = [
-            registration_proof(one.node, one.state if isinstance(one.state, Unregistered) else None, one.count_resource)
-            for one in shown
+            registration_proof(
+                node.node, node.state if isinstance(node.state, Unregistered) else None, node.count_resource
+            )
+            for node in shown
         ]
         if fault.why == "no-allocatable" and first.count_resource in (first.node.status.allocatable or {}):
             proofs.append(quotes.of_allocatable(first.node, first.count_resource))
@@ -125,7 +127,7 @@ class Wording:
             if deployment
             else plugin_actions(names[0], None, self.say)[0]
         )
-        return claim, [_annotation(one.node, FIRST.names.handshake) for one in shown], [look]
+        return claim, [_annotation(node.node, FIRST.names.handshake) for node in shown], [look]
 
     def _plugin(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         first = shown[0]
@@ -134,12 +136,12 @@ class Wording:
             claim = self.say("device-plugin-missing.claim", nodes=nodes)
             return (
                 claim,
-                [_why_expected(one, one.count_resource) for one in shown],
+                [_why_expected(node, node.count_resource) for node in shown],
                 plugin_actions(names[0], None, self.say),
             )
         values = {"nodes": nodes, "why": first.plugin.why, "count": first.plugin.restarts}
         claim = self.say(f"{fault.code}.{fault.why}", **values)
-        proofs = [_of_plugin(one.plugin.pod, one.plugin.why) for one in shown if one.plugin.pod]
+        proofs = [_of_plugin(node.plugin.pod, node.plugin.why) for node in shown if node.plugin.pod]
         return claim, proofs, [plugin_log(pod, self.say)]
 
     # ------------------------------------------------------------------------------------------------ cards
@@ -152,7 +154,7 @@ class Wording:
     def _duplicates(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         uuids = shared_uuids(self.sweep.see(name) for name in names)[tuple(names)]
         claim = self.say("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(self.say, names))
-        proofs = [quotes.of_card(one.node, uuids[0], whole=True) for one in shown]
+        proofs = [quotes.of_card(node.node, uuids[0], whole=True) for node in shown]
         return claim, proofs, [NextAction(self.say("duplicate-card-uuid.look"), prose.command("nodes", names[0]))]
 
     def _slots(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
@@ -161,9 +163,9 @@ class Wording:
         nodes = prose.names(self.say, names)
         claim = self.say(f"allocatable-mismatch.{fault.why}", nodes=nodes, resource=first.count_resource, **values)
         proofs = [
-            quotes.of_card(first.node, one.uuid, whole=True) for one in (first.own.cards if first.own else ())[:1]
+            quotes.of_card(first.node, card.uuid, whole=True) for card in (first.own.cards if first.own else ())[:1]
         ]
-        proofs += [quotes.of_allocatable(one.node, one.count_resource) for one in shown]
+        proofs += [quotes.of_allocatable(node.node, node.count_resource) for node in shown]
         pod = first.plugin.pod
         return claim, proofs, plugin_actions(names[0], [pod] if pod else None, self.say)
 
@@ -172,25 +174,26 @@ class Wording:
         nodes = prose.names(self.say, names)
         claim = self.say(f"card-not-healthy.{fault.why}", count=count, nodes=nodes, version=self._version)
         proofs: list[Evidence] = []
-        for one in shown:
-            bad = next(card for card in one.cards if not card.health)
-            proofs.append(quotes.of_card(one.node, bad.uuid, whole=True))
+        for node in shown:
+            bad = next(card for card in node.cards if not card.health)
+            proofs.append(quotes.of_card(node.node, bad.uuid, whole=True))
         pod = shown[0].plugin.pod
         action = plugin_log(pod, self.say) if pod else prose.see_cards(names[0], self.say)[0]
         return claim, proofs, [action]
 
     def _cordoned(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         wanted: list[list[str]] = []
-        for one in (self.sweep.see(name) for name in names):
-            known = {card.uuid for card in one.cards}
-            cordoned = sorted(cordoned_uuids(one.node))
+        for node in (self.sweep.see(name) for name in names):
+            known = {card.uuid for card in node.cards}
+            cordoned = sorted(cordoned_uuids(node.node))
             wanted.append(
                 [uuid for uuid in cordoned if fault.why == "version" or (uuid in known) == (fault.why == "sweep")]
             )
         nodes, count = prose.names(self.say, names), sum(map(len, wanted))
         claim = self.say(f"{fault.code}.{fault.why}", nodes=nodes, count=count, version=self._version)
         proofs = [
-            quotes.of_node_annotation(one.node, CORDON_KEY, uuids[0]) for one, uuids in zip(shown, wanted, strict=False)
+            quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0])
+            for seen, uuids in zip(shown, wanted, strict=False)
         ]
         path = CORDON_KEY.replace(".", "\\.")
         look = kubectl("get", "node", names[0], "-o", f"jsonpath={{.metadata.annotations.{path}}}")
@@ -204,20 +207,20 @@ class Wording:
         say, first = self.say, shown[0]
         other = fault.why == "cambricon"
         key, expiry = (CAMBRICON_LOCK_KEY, CAMBRICON_EXPIRY) if other else (LOCK_KEY, self.sweep.lock_expiry)
-        states = [one.cambricon_lock if other else one.lock for one in shown]
+        states = [node.cambricon_lock if other else node.lock for node in shown]
         assert states[0] is not None
         held = told(first.node, states[0], expiry, say, key)
         claim = held.claim
         if len(names) > 1:
             claim = say(f"nodes.locks-{states[0].phase}", nodes=prose.names(say, names), first=claim)
-        proofs = [_annotation(one.node, key) for one in shown]
+        proofs = [_annotation(node.node, key) for node in shown]
         for state in states:
             proofs += owner_proofs(state, self.sweep.owners)
         return claim, proofs, lock_actions(first.name, held, say, key)
 
     def _kubernetes(self, fault: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
         claim = self.say(f"{fault.code}.claim", nodes=prose.names(self.say, names), what=fault.about)
-        proofs = [_of_kubernetes(one.node, fault) for one in shown]
+        proofs = [_of_kubernetes(node.node, fault) for node in shown]
         look = kubectl("describe", "node", names[0])
         return claim, proofs, [NextAction(self.say("nodes.describe", node=names[0]), look)]
 
@@ -226,12 +229,12 @@ def _annotation(node: Node, key: str) -> Evidence:
     return quotes.of_node_annotation(node, key, (node.metadata.annotation(key) or "")[:200])
 
 
-def _why_expected(one: NodeSeen, count_resource: str) -> Evidence:
+def _why_expected(node: NodeSeen, count_resource: str) -> Evidence:
     """What shows that the node should have a device plugin."""
-    if one.registrations:
-        found = one.registrations[0]
-        return quotes.of_node_annotation(one.node, found.key, found.cards[0].uuid)
-    return registration_proof(one.node, None, count_resource)
+    if node.registrations:
+        found = node.registrations[0]
+        return quotes.of_node_annotation(node.node, found.key, found.cards[0].uuid)
+    return registration_proof(node.node, None, count_resource)
 
 
 def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
@@ -242,7 +245,7 @@ def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
         return quotes.of_node(
             node, taints[0] if taints else node.name, "{.spec.taints[*].key}" if taints else "{.metadata.name}"
         )
-    ready = next((one.status for one in node.status.conditions or () if one.type == "Ready"), "")
+    ready = next((condition.status for condition in node.status.conditions or () if condition.type == "Ready"), "")
     if ready and ready != "True":
         return quotes.of_node(node, ready, '{.status.conditions[?(@.type=="Ready")].status}')
     taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith(("/not-ready", "/unreachable"))]

@@ -21,8 +21,8 @@ def nodes_at_fault(case: Case, cause: Cause, questioned: Questioned, say: Texts)
     if cause.rank >= Rank.BACKGROUND:
         return []
     sides = [questioned.sides[name] for name in cause.nodes if name in questioned.sides]
-    able = [one for one in sides if case.if_registered(one.name).fits is not False]
-    found = [one for side in able for one in node_causes(side, questioned.sets, case.config, case.now, say)]
+    able = [side for side in sides if case.if_registered(side.name).fits is not False]
+    found = [finding for side in able for finding in node_causes(side, questioned.sets, case.config, case.now, say)]
     return by_step(found, say)
 
 

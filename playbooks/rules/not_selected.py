@@ -24,14 +24,14 @@ _TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "p
 def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> tuple[Workload, Obstacle] | None:
     """What keeps the pods of every one of these DaemonSets off the node, the first one's; None where one may run."""
     first: tuple[Workload, Obstacle] | None = None
-    for one in daemon_sets:
-        spec = one.spec.template.spec
+    for workload in daemon_sets:
+        spec = workload.spec.template.spec
         always = [Toleration(key=f"node.kubernetes.io/{key}", operator="Exists") for key in _TOLERATED]
         pod = Pod(spec=structs.replace(spec, tolerations=[*(spec.tolerations or ()), *always]))
         obstacle = NodeFilter(pod).obstacle(node)
         if obstacle is None:
             return None
-        first = first or (one, obstacle)
+        first = first or (workload, obstacle)
     return first
 
 
@@ -64,7 +64,7 @@ def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> li
 
 def in_use(sets: PluginSets) -> bool:
     """Whether any node is to have a device plugin."""
-    return not isinstance(sets.sets, Gap) and any(one.status.desired_number_scheduled for one in sets.sets)
+    return not isinstance(sets.sets, Gap) and any(workload.status.desired_number_scheduled for workload in sets.sets)
 
 
 def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[Finding]:
@@ -93,7 +93,7 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[F
 def refused_pods(sets: PluginSets, nodes: Sequence[str], say: Texts) -> list[Finding]:
     """The API server does not let the DaemonSet's pods in: its RuntimeClass does not exist."""
     events = () if isinstance(sets.events, Gap) else sets.events
-    found = in_events((one for one in events if one.reason == "FailedCreate"), None)
+    found = in_events((event for event in events if event.reason == "FailedCreate"), None)
     if not found:
         return []
     hit, proof = found[0]

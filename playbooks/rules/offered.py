@@ -58,7 +58,7 @@ def unknown_resources(case: Case) -> set[str]:
 def _refused(pod: Pod, said: Said) -> set[str]:
     """The resources that the pod's scheduler itself found too few of."""
     reasons = said.unschedulable.by_kubernetes if said.unschedulable else ()
-    return {one.text.removeprefix("Insufficient ") for one in reasons} & set(extended_resources(pod))
+    return {reason.text.removeprefix("Insufficient ") for reason in reasons} & set(extended_resources(pod))
 
 
 def _unknown(case: Case, said: Said, name: str, managed: frozenset[str], say: Texts) -> Finding:
@@ -100,9 +100,13 @@ def _not_left_to_hami(case: Case, said: Said, name: str, config: SchedulerConfig
     namespace = case.install.namespace
     deployment = case.install.deployment
     if read and not listed:
-        one = read.config_map
+        config_map = read.config_map
         label = say("extender-misconfigured.add", resource=name)
-        steps = [NextAction(label, kubectl("-n", one.namespace, "edit", "configmap", one.name), changes_cluster=True)]
+        steps = [
+            NextAction(
+                label, kubectl("-n", config_map.namespace, "edit", "configmap", config_map.name), changes_cluster=True
+            )
+        ]
     else:
         steps = [NextAction(say("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
     if deployment:

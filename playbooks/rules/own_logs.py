@@ -35,16 +35,16 @@ class _Word(NamedTuple):
 
 def own_log_faults(pod: Pod, logs: Sequence[LogSeen], now: datetime, say: Texts, *, cores: bool) -> list[Finding]:
     """The fault that explains most, by its own words; `cores`: HAMi limits the pod's GPU cores."""
-    by_name = {one.name: one for one in statuses(pod)}
+    by_name = {status.name: status for status in statuses(pod)}
     words = [
         _Word(hit, log, by_name[log.container])
         for log in logs
         if log.container in by_name and (not log.previous or in_trouble(by_name[log.container], now))
         for hit in find("workload-log", log.lines)
     ]
-    order = [one.id for one in signatures()]
-    meant = [one for one in words if _means_it(one, now) and (cores or one.hit.signature.id != "core-host-pid")]
-    meant.sort(key=lambda one: (order.index(one.hit.signature.id), one.log.previous))
+    order = [signature.id for signature in signatures()]
+    meant = [word for word in words if _means_it(word, now) and (cores or word.hit.signature.id != "core-host-pid")]
+    meant.sort(key=lambda word: (order.index(word.hit.signature.id), word.log.previous))
     return [_finding(pod, meant, now, say)] if meant else []
 
 
@@ -65,8 +65,8 @@ def _means_it(word: _Word, now: datetime) -> bool:
 
 def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Finding:
     first = words[0]
-    one = first.hit.signature
-    same = [word for word in words if word.hit.signature.code == one.code]
+    signature = first.hit.signature
+    same = [word for word in words if word.hit.signature.code == signature.code]
     proofs: list[Evidence] = [log_line(word.log, word.hit.quote) for word in same]
     ended = first.status.last_state.terminated or first.status.state.terminated
     if ended is not None and in_trouble(first.status, now):
@@ -74,15 +74,15 @@ def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Fin
         proofs.append(
             quotes.of_pod(pod, str(ended.exit_code), path_in(pod, first.log.container, f"{place}.terminated.exitCode"))
         )
-    words_for = one.words(say.language)
+    words_for = signature.words(say.language)
     node = pod.spec.node_name
     means = words_for.means
-    if one.id == "core-oom" and (amounts := _AMOUNTS.search(first.hit.quote)):
+    if signature.id == "core-oom" and (amounts := _AMOUNTS.search(first.hit.quote)):
         needed, limit = (int(amount) // _MIB for amount in amounts.groups())
         means = say("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
-    waits = _count(first) if one.code == "hami-core-hang" else _SURE
+    waits = _count(first) if signature.code == "hami-core-hang" else _SURE
     return finding(
-        one.code,
+        signature.code,
         say("in-container.claim", container=first.log.container, node=node or "?", means=means),
         "confirmed" if waits >= _SURE else "suspected",
         (node,) if node else (),

@@ -74,7 +74,7 @@ def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...], say: Texts) -> 
 
 def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:
     """The panics of the whole installation's scheduler, whichever pod was asked about."""
-    recovered = [one for one in _found(logs) if not one.log.previous]
+    recovered = [found for found in _found(logs) if not found.log.previous]
     if not install.seen or not recovered:
         return ended(install, logs, now, say)
     name = recovered[-1].log.scheduler.name
@@ -101,14 +101,14 @@ def _told(found: list[_Found], proofs: list[Evidence], claim: str, say: Texts) -
     return finding("scheduler-panic", claim, "confirmed", (), [*proofs, *shown], severity="critical", actions=[read])
 
 
-def _of_line(one: _Found) -> Evidence:
-    scheduler = one.log.scheduler
-    command = f"{_log(scheduler, previous=one.log.previous)} | grep -E 'panic|fatal error'"
+def _of_line(found: _Found) -> Evidence:
+    scheduler = found.log.scheduler
+    command = f"{_log(scheduler, previous=found.log.previous)} | grep -E 'panic|fatal error'"
     return Evidence(
         source="scheduler log",
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
-        at=format_time(one.panic.at) if one.panic.at else None,
-        quote=one.panic.raw[:_LONGEST],
+        at=format_time(found.panic.at) if found.panic.at else None,
+        quote=found.panic.raw[:_LONGEST],
         command=command,
     )
 

@@ -35,16 +35,16 @@ class Parts(NamedTuple):
         return "suspected" if self.seen.gaps else "confirmed"
 
 
-def of_object(kind: str, one: Resource, quote: str, path: str) -> Evidence:
+def of_object(kind: str, resource: Resource, quote: str, path: str) -> Evidence:
     """A value of an object of HAMi's; `path` is the JSONPath that shows it. An empty one is shown by the name."""
     if not quote.strip():
-        quote, path = one.name, "{.metadata.name}"
+        quote, path = resource.name, "{.metadata.name}"
     return Evidence(
         source=kind.lower(),
-        object=f"{kind} {_full_name(one.metadata)}",
+        object=f"{kind} {_full_name(resource.metadata)}",
         at=None,
         quote=quote,
-        command=kubectl(*_where(one.metadata), "get", kind.lower(), one.name, "-o", f"jsonpath={path}"),
+        command=kubectl(*_where(resource.metadata), "get", kind.lower(), resource.name, "-o", f"jsonpath={path}"),
     )
 
 

@@ -32,7 +32,7 @@ def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) ->
     """
     for pod in side.plugin_pods:
         statuses = plugin_statuses(pod)
-        sick = [one for one in statuses if ails(one, now, silent=silent)]
+        sick = [status for status in statuses if ails(status, now, silent=silent)]
         told = _signed(side, pod, sick, statuses if silent else sick, say)
         if told is not None and told.code == "card-fault" and not sick:
             return []  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
@@ -50,8 +50,8 @@ def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts) -> list[Fi
             end = status.last_state.terminated
             at = parse_time(end.finished_at) if end else None
             by_itself = end is not None and end.exit_code not in _TOLD_TO_END
-            if by_itself and at and any(abs(at - one) <= _NEAR for one in times):
-                old = side._replace(logs=tuple(one for one in side.logs if one.previous))
+            if by_itself and at and any(abs(at - time) <= _NEAR for time in times):
+                old = side._replace(logs=tuple(log for log in side.logs if log.previous))
                 told = _signed(old, pod, [status], [status], say) or _ended(old, pod, status, say)
                 return [told] if told else []
     return []
@@ -60,8 +60,8 @@ def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts) -> list[Fi
 def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[Finding]:
     """VGPUmonitor down beside a device plugin that works: GPUs are handed out all the same."""
     for pod in side.plugin_pods:
-        down = [one for one in plugin_statuses(pod, monitor=True) if ails(one, now)]
-        if down and not any(ails(one, now) for one in plugin_statuses(pod)):
+        down = [status for status in plugin_statuses(pod, monitor=True) if ails(status, now)]
+        if down and not any(ails(status, now) for status in plugin_statuses(pod)):
             found = _in_logs(side, pod, down)
             proofs = [proof for _, proof in found[:1]] + [_of_status(pod, down[0])]
             means = found[0][0].signature.words(say.language).means if found else ""
@@ -89,7 +89,7 @@ def _signed(
     """What a signature proves: the runtime's words about the last start, the plugin's own, then events."""
     found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, None)]
     found += _in_logs(side, pod, read)
-    found += in_events((one for one in side.events if one.involved_object.uid in ("", pod.metadata.uid)), None)
+    found += in_events((event for event in side.events if event.involved_object.uid in ("", pod.metadata.uid)), None)
     found.sort(key=lambda one: one[0].signature.code == "gpu-start-failure")
     if not found:
         return None
@@ -103,10 +103,10 @@ def _signed(
 
 def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> list[Proven]:
     """The signatures in the logs of these containers; those of the run that is on, or has just ended, come first."""
-    by_name = {one.name: one for one in statuses}
-    logs = [one for one in side.logs if one.pod.metadata.uid == pod.metadata.uid and one.container in by_name]
+    by_name = {status.name: status for status in statuses}
+    logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container in by_name]
     for previous in (False, True):
-        some = [one for one in logs if one.previous == previous]
+        some = [log for log in logs if log.previous == previous]
         if found := [hit for log in some for hit in in_plugin_log(log, by_name[log.container])]:
             return found
     return []
@@ -117,8 +117,8 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Fin
     end = status.state.terminated or status.last_state.terminated
     if end is None or end.message:
         return None
-    logs = [one for one in side.logs if one.pod.metadata.uid == pod.metadata.uid and one.container == status.name]
-    logs.sort(key=lambda one: one.previous)
+    logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
+    logs.sort(key=lambda log: log.previous)
     said = [(log, line) for log in logs if (line := last_error(log))]
     kind = say(f"device-plugin-crash.{_kind(end)}", code=end.exit_code)
     key = "said" if said else "claim"

@@ -25,7 +25,7 @@ _ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: ")
 
 def plugin_statuses(pod: Pod, *, monitor: bool = False) -> list[ContainerStatus]:
     """The containers that hand GPUs out, with those that come before them; or the monitor's."""
-    return [one for one in statuses(pod) if is_monitor(one.name) == monitor]
+    return [status for status in statuses(pod) if is_monitor(status.name) == monitor]
 
 
 def ails(status: ContainerStatus, now: datetime, *, silent: bool = False) -> bool:

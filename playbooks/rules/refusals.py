@@ -171,7 +171,7 @@ def _over_a_card(case: Case) -> int:
 
 
 def _is_a_whole_card(case: Case, change: Change) -> bool:
-    return any(one.card.memory_mib == change.amount for one in _registered(case, change.node))
+    return any(card.card.memory_mib == change.amount for card in _registered(case, change.node))
 
 
 def _look_at_cards(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
@@ -186,22 +186,22 @@ def _uncordon(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
     """To take back into service as many cards as the pod asks for, of those that it may have."""
     node = case.nodes[cause.nodes[0]]
     cordoned = cordoned_uuids(node)
-    wanted = max((one.count for one in case.request.containers), default=1)
-    cards = [one.card for one in case.view.cards(node.name) if one.card.uuid in cordoned]
+    wanted = max((container.count for container in case.request.containers), default=1)
+    cards = [card.card for card in case.view.cards(node.name) if card.card.uuid in cordoned]
     uuids = [card.uuid for card in cards if sizes.admits(case, card)][:wanted]
     return uncordon(node, uuids, say) if uuids else ()
 
 
 def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Severity) -> Finding:
     told = [
-        one
-        for one in (said.unschedulable.by_kubernetes if said.unschedulable else ())
-        if family(one.text) == family(cause.text)
+        reason
+        for reason in (said.unschedulable.by_kubernetes if said.unschedulable else ())
+        if family(reason.text) == family(cause.text)
     ]
     takers = _takers(case, cause)
     first = case.nodes[(takers or cause.nodes)[0]]
     detail = case.obstacles[first.name].detail
-    texts = sorted({one.text for one in told}, key=lambda text: (detail not in text, text)) or [cause.text]
+    texts = sorted({reason.text for reason in told}, key=lambda text: (detail not in text, text)) or [cause.text]
     text = texts[0] if len(texts) == 1 else f"{texts[0]}; …"
     if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
         text = f"{text} ({detail})"
@@ -221,7 +221,7 @@ def _takers(case: Case, cause: Cause) -> list[str]:
     """Some of the nodes that HAMi would give the pod if kubernetes let it."""
     if not case.request.containers or not cause.unlocked:
         return []
-    return [name for name, one in case.judge_each(cause.nodes[:_MAX_TRIED]).items() if one.fits]
+    return [name for name, verdict in case.judge_each(cause.nodes[:_MAX_TRIED]).items() if verdict.fits]
 
 
 def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
@@ -238,7 +238,9 @@ def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
 def _all_refused(case: Case, said: Said) -> bool:
     """Whether HAMi, without saying why, refused just as many registered nodes as our own fit does."""
     refusals = said.generic_refusals()
-    ours = sum(1 for name, one in case.verdicts.items() if one.fits is False and is_unregistered(case, name) is None)
+    ours = sum(
+        1 for name, verdict in case.verdicts.items() if verdict.fits is False and is_unregistered(case, name) is None
+    )
     return refusals > 0 and refusals == ours
 
 
@@ -254,8 +256,8 @@ def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:
         "count": len(cause.nodes),
         "reason": cause.text,
         "asked": _asked(case, say),
-        "cards": max((one.count for one in case.request.containers), default=0),
-        "cores": max((one.cores for one in case.request.containers), default=0),
+        "cards": max((container.count for container in case.request.containers), default=0),
+        "cores": max((container.cores for container in case.request.containers), default=0),
         "memory": _memory(case, say),
         "slice": say("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
         if slice_
@@ -281,8 +283,8 @@ def _quota(case: Case, say: Texts) -> dict[str, str]:
     room = case.view.quota_room(case.pod.namespace)
     if room is None:
         return {"resource": case.config.gpus.memory, "limit": "?", "used": "?"}
-    cores = sum(one.cores * one.count for one in case.request.containers)
-    memory = sum(one.memory_mib * one.count for one in case.request.containers)
+    cores = sum(container.cores * container.count for container in case.request.containers)
+    memory = sum(container.memory_mib * container.count for container in case.request.containers)
     if _over_cores_only(case):
         limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
         return {"resource": case.config.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
@@ -296,8 +298,8 @@ def _over_cores_only(case: Case) -> bool:
     room = case.view.quota_room(case.pod.namespace)
     if room is None:
         return False
-    cores = sum(one.cores * one.count for one in case.request.containers)
-    memory = sum(one.memory_mib * one.count for one in case.request.containers)
+    cores = sum(container.cores * container.count for container in case.request.containers)
+    memory = sum(container.memory_mib * container.count for container in case.request.containers)
     by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
     by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
     return by_cores and not by_memory
@@ -305,7 +307,11 @@ def _over_cores_only(case: Case) -> bool:
 
 def _largest(case: Case) -> ContainerRequest | None:
     """The container that asks for the most memory of a card: of several it is the one that is hard to place."""
-    return max(case.request.containers, key=lambda one: (one.memory_mib, one.percentage, one.count), default=None)
+    return max(
+        case.request.containers,
+        key=lambda container: (container.memory_mib, container.percentage, container.count),
+        default=None,
+    )
 
 
 def _memory(case: Case, say: Texts) -> str:
@@ -367,13 +373,13 @@ def _quota_proofs(case: Case) -> list[Evidence]:
     return [
         Evidence(
             source="quota",
-            object=f"ResourceQuota {one.namespace}/{one.name}",
+            object=f"ResourceQuota {quota.namespace}/{quota.name}",
             at=None,
-            quote=str(one.spec.hard[key]),
-            command=kubectl("-n", one.namespace, "get", "resourcequota", one.name, "-o", "jsonpath={.spec.hard}"),
+            quote=str(quota.spec.hard[key]),
+            command=kubectl("-n", quota.namespace, "get", "resourcequota", quota.name, "-o", "jsonpath={.spec.hard}"),
         )
-        for one in case.quotas
-        if one.namespace == case.pod.namespace and one.spec.hard and key in one.spec.hard
+        for quota in case.quotas
+        if quota.namespace == case.pod.namespace and quota.spec.hard and key in quota.spec.hard
     ][:1]
 
 

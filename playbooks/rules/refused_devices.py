@@ -23,16 +23,16 @@ _MOST_LINES = 3
 
 def refused_causes(refused: Finding, placed: Placed, now: datetime, say: Texts) -> list[Finding]:
     """What is wrong with the node; nothing where the device plugin was there and refused this pod itself."""
-    if any(_ANSWERED.search(one.quote) for one in refused.evidence):
+    if any(_ANSWERED.search(evidence.quote) for evidence in refused.evidence):
         return []
-    times = [at for one in refused.evidence if (at := parse_time(one.at))]
+    times = [at for evidence in refused.evidence if (at := parse_time(evidence.at))]
     found = node_causes(placed.side, placed.plugin_sets, placed.install.config, now, say)
     return found or crash_near(placed.side, times, say)
 
 
 def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts) -> Finding:
     """The refusal with what kubelet's words mean, and with what the device plugin logged of this pod or around then."""
-    hits = find("kubelet-message", [one.quote for one in refused.evidence])
+    hits = find("kubelet-message", [evidence.quote for evidence in refused.evidence])
     proofs = [*refused.evidence, *_logged(pod, side)]
     if not hits:
         return structs.replace(refused, evidence=tuple(proofs))

@@ -50,8 +50,10 @@ def scheduler_release(parts: Parts) -> Release | None:
 def plugin_releases(parts: Parts) -> list[Release]:
     """What the device plugin's DaemonSets would run, each version once."""
     plugins = () if isinstance(parts.components.plugins, Gap) else parts.components.plugins
-    found = (_image("DaemonSet", one, container_of(one.spec.template.spec, PLUGIN_CONTAINER)) for one in plugins)
-    by_version = {one.version: one for one in reversed([one for one in found if one])}
+    found = (
+        _image("DaemonSet", plugin, container_of(plugin.spec.template.spec, PLUGIN_CONTAINER)) for plugin in plugins
+    )
+    by_version = {release.version: release for release in reversed([release for release in found if release])}
     return list(reversed(by_version.values()))
 
 
@@ -79,7 +81,7 @@ def versions(parts: Parts, say: Texts) -> list[Finding]:
     scheduler, chart = scheduler_release(parts), chart_release(parts)
     if scheduler is None:
         return []
-    others = [(one, "plugin") for one in plugin_releases(parts)] + ([(chart, "chart")] if chart else [])
+    others = [(release, "plugin") for release in plugin_releases(parts)] + ([(chart, "chart")] if chart else [])
     return [
         _mismatch(parts, scheduler, other, key, say)
         for other, key in others
@@ -129,9 +131,9 @@ def profiles(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     port = bind.rpartition(":")[2]
     outside = _outside(parts, port)
     proofs = [quotes.of_pod(pod, bind, "{.spec.containers[*].command}")] if _METRICS_FLAG in install.flags else []
-    images = [one.image for one in (extender_of(pod.spec),) if one and one.image]
-    proofs += [quotes.of_pod(pod, one, "{.spec.containers[*].image}") for one in images]
-    proofs += [one for one, _ in outside]
+    images = [container.image for container in (extender_of(pod.spec),) if container and container.image]
+    proofs += [quotes.of_pod(pod, image, "{.spec.containers[*].image}") for image in images]
+    proofs += [evidence for evidence, _ in outside]
     if outside:
         claim = say("pprof-exposed.outside", version=version, port=port, where=outside[0][1])
     else:
@@ -152,7 +154,11 @@ def _profiling(parts: Parts, pod: Pod, now: datetime, say: Texts) -> Finding:
     claim = say(f"pprof-exposed.{key}", bind=bind, until=until)
     severity: Severity = "info" if needed else "warning"
     deployment = parts.install.deployment
-    edit = [kubectl("-n", one.namespace, "edit", "deployment", one.name) for one in (deployment,) if one and not needed]
+    edit = [
+        kubectl("-n", workload.namespace, "edit", "deployment", workload.name)
+        for workload in (deployment,)
+        if workload and not needed
+    ]
     close = [NextAction(say("pprof-exposed.close"), one, changes_cluster=True) for one in edit]
     return finding("pprof-exposed", claim, parts.confidence, (), proofs, severity=severity, actions=close)
 
@@ -161,10 +167,13 @@ def _outside(parts: Parts, port: str) -> list[tuple[Evidence, str]]:
     """The Services that carry the port out of the cluster."""
     services = () if isinstance(parts.components.webhook.services, Gap) else parts.components.webhook.services
     return [
-        (of_object("Service", one, one.spec.type, "{.spec.type}"), f"{one.spec.type} {listed.node_port or listed.port}")
-        for one in services
-        if one.spec.type in _OUTSIDE and _selects(one, parts)
-        for listed in one.spec.ports or ()
+        (
+            of_object("Service", service, service.spec.type, "{.spec.type}"),
+            f"{service.spec.type} {listed.node_port or listed.port}",
+        )
+        for service in services
+        if service.spec.type in _OUTSIDE and _selects(service, parts)
+        for listed in service.spec.ports or ()
         if str(listed.target_port or listed.port) in (port, "metrics")
     ]
 
@@ -172,7 +181,7 @@ def _outside(parts: Parts, port: str) -> list[tuple[Evidence, str]]:
 def _selects(service: Service, parts: Parts) -> bool:
     labels = [pod.metadata.labels or {} for pod in parts.install.pods]
     wanted = (service.spec.selector or {}).items()
-    return bool(wanted) and any(wanted <= one.items() for one in labels)
+    return bool(wanted) and any(wanted <= label.items() for label in labels)
 
 
 def refused(parts: Parts, say: Texts) -> list[Finding]:
@@ -181,8 +190,8 @@ def refused(parts: Parts, say: Texts) -> list[Finding]:
     if not lines:
         return []
     seen: dict[tuple[str, str], Evidence] = {}
-    for one in lines:
-        seen.setdefault((one.verb, one.resource), _line(one))
+    for line in lines:
+        seen.setdefault((line.verb, line.resource), _line(line))
     what = ", ".join(f"{verb} {resource}" for verb, resource in seen)
     claim = say("scheduler-forbidden.claim", account=lines[0].account, what=what)
     told = finding("scheduler-forbidden", claim, "confirmed", (), list(seen.values()), severity="critical")
@@ -206,7 +215,9 @@ def stuck(parts: Parts, say: Texts) -> list[Finding]:
     """A rollout of the scheduler that the Deployment's controller gave up on."""
     deployment = parts.install.deployment
     conditions = deployment.status.conditions or () if deployment else ()
-    found = next((one for one in conditions if one.type == "Progressing" and one.status == "False"), None)
+    found = next(
+        (condition for condition in conditions if condition.type == "Progressing" and condition.status == "False"), None
+    )
     if deployment is None or found is None:
         return []
     proofs = [
@@ -217,9 +228,9 @@ def stuck(parts: Parts, say: Texts) -> list[Finding]:
             '{.status.conditions[?(@.type=="Progressing")].message}',
         ),
         *(
-            quotes.of_condition(pod, one, quotes.clock(one.last_transition_time))
+            quotes.of_condition(pod, condition, quotes.clock(condition.last_transition_time))
             for pod in parts.install.pods
-            if (one := _unscheduled(pod.condition("PodScheduled")))
+            if (condition := _unscheduled(pod.condition("PodScheduled")))
         ),
     ]
     claim = say("rollout-stuck.claim", name=deployment.name, why=proofs[-1].quote)

@@ -44,7 +44,7 @@ def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> lis
     proofs = [
         quotes.of_node(node, str((node.status.capacity or {})[gpus.resource]), _capacity_path(gpus.resource)),
         quotes.of_node_annotation(node, FIRST.names.register, quotes.entry_of(_register(node), gpus.cards[0].uuid)),
-        *(quotes.of_pod_name(one) for one in others),
+        *(quotes.of_pod_name(pod) for pod in others),
     ]
     claim = say(
         f"second-device-plugin.{'claim' if others else 'unseen'}",
@@ -52,7 +52,7 @@ def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> lis
         resource=gpus.resource,
         offered=gpus.capacity,
         slots=gpus.slots,
-        others=prose.some(say, [f"{one.namespace}/{one.name}" for one in others]) if others else "",
+        others=prose.some(say, [f"{pod.namespace}/{pod.name}" for pod in others]) if others else "",
     )
     actions = [_look(side.name, say)]
     own = side.plugin_pods
@@ -75,12 +75,12 @@ def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> lis
 def rivals(side: NodeSide) -> list[Pod]:
     """The pods of other device plugins on the node; empty also where pods could not be read."""
     pods = () if isinstance(side.pods, Gap) else side.pods
-    return [one for one in pods if one.status.phase == "Running" and not is_plugin(one) and _is_rival(one)]
+    return [pod for pod in pods if pod.status.phase == "Running" and not is_plugin(pod) and _is_rival(pod)]
 
 
 def _is_rival(pod: Pod) -> bool:
-    serving = [one for one in pod.spec.containers if not _OTHER_WORK.search(one.name)]
-    by_image = any(_IMAGES.search(one.image) for one in serving)
+    serving = [container for container in pod.spec.containers if not _OTHER_WORK.search(container.name)]
+    by_image = any(_IMAGES.search(container.image) for container in serving)
     return by_image or bool(serving and any(pod.metadata.label(key) == value for key, value in _LABELS))
 
 

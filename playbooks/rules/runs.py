@@ -90,9 +90,9 @@ def _told(code: Code, key: str, run: Run, told: Told, say: Texts, *, logged: Log
 def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: Told, say: Texts) -> list[Finding]:
     """One finding per code; the first, of most nodes, sums the run up."""
     cycle = run.cycle
-    judged = {one.node for one in cycle.nodes}
+    judged = {node.node for node in cycle.nodes}
     explained = {node for nodes in reasons.values() for node in nodes}
-    refused = max(len(explained), len({one.node for one in cycle.refused}), cycle.unfit)
+    refused = max(len(explained), len({verdict.node for verdict in cycle.refused}), cycle.unfit)
     listed = [f"{code} {len(nodes)}" for code, nodes in list(reasons.items())[:_MAX_CODES]]
     if more := refused - len(explained):
         listed.append(say("logs.no-reason", count=more))
@@ -120,11 +120,13 @@ def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], told: Told
 def _unexplained(logged: Logged, run: Run, told: Told, say: Texts) -> list[Finding]:
     """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
     cycle = run.cycle
-    refused = len({one.node for one in cycle.refused}) or cycle.unfit
+    refused = len({verdict.node for verdict in cycle.refused}) or cycle.unfit
     counts = _counts(logged, run, told)
-    nodes = sorted({one.node for one in cycle.refused})
+    nodes = sorted({verdict.node for verdict in cycle.refused})
     proofs = [
-        of_line(run.log, line, told) for line in (*(one.line for one in cycle.refused[:1]), cycle.none_fit) if line
+        of_line(run.log, line, told)
+        for line in (*(verdict.line for verdict in cycle.refused[:1]), cycle.none_fit)
+        if line
     ]
     if cycle.cards:
         claim = say("logs.cards", refused=refused, reasons=_card_reasons(cycle, say), **counts)
@@ -141,7 +143,7 @@ def _unexplained(logged: Logged, run: Run, told: Told, say: Texts) -> list[Findi
 
 
 def _card_reasons(cycle: Cycle, say: Texts) -> str:
-    listed = [f"{code} {count}" for code, count in Counter(one.code for one in cycle.cards).most_common(_MAX_CODES)]
+    listed = [f"{code} {count}" for code, count in Counter(card.code for card in cycle.cards).most_common(_MAX_CODES)]
     unsaid = cycle.cards_tried - len(cycle.cards)
     return ", ".join([*listed, *([say("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
 
@@ -149,14 +151,14 @@ def _card_reasons(cycle: Cycle, say: Texts) -> str:
 def _by_cards(run: Run, claim: str, proofs: Sequence[Evidence], told: Told) -> Finding:
     """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
     cycle = run.cycle
-    code = Counter(one.code for one in cycle.cards).most_common(1)[0][0]
+    code = Counter(card.code for card in cycle.cards).most_common(1)[0][0]
     whole = 0 < cycle.cards_tried <= len(cycle.cards)
     proof = cycle.proof_of(code)
     return finding(
         finding_code(code if whole else ""),
         claim,
         told.confidence if whole else "suspected",
-        sorted({one.node for one in cycle.refused}),
+        sorted({verdict.node for verdict in cycle.refused}),
         [*([of_line(run.log, proof, told)] if proof else []), *proofs],
         severity=told.severity,
     )
@@ -166,10 +168,10 @@ def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None
     """HAMi's reasons in kube-scheduler's text about this run, the most nodes first; None when it has none."""
     if statement is None or (statement.line.at and cycle.at and statement.line.at < cycle.at):
         return None
-    reasons = sorted(statement.said.by_hami, key=lambda one: -one.nodes)
+    reasons = sorted(statement.said.by_hami, key=lambda reason: -reason.nodes)
     if not reasons:
         return None
-    return reasons[0].cards[0].code, ", ".join(f"{one.text} {one.nodes}" for one in reasons)
+    return reasons[0].cards[0].code, ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
 
 
 def _counts(logged: Logged, run: Run, told: Told) -> dict[str, object]:
@@ -188,8 +190,8 @@ def by_kubernetes(logged: Logged, told: Told, say: Texts) -> list[Finding]:
     if statement is None or not statement.said.by_kubernetes:
         return []
     total, reasons = statement.said.total, statement.said.by_kubernetes
-    dropped = sum(one.nodes for one in reasons)
-    listed = ", ".join(f"{one.text} {one.nodes}" for one in reasons)
+    dropped = sum(reason.nodes for reason in reasons)
+    listed = ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
     claim = say("logs.kubernetes", pod=told.pod, dropped=dropped, total=total, reasons=listed)
     severity: Severity = told.severity if dropped == total else "info"
     proofs = [of_line(statement.log, statement.line, told)]
@@ -198,14 +200,14 @@ def by_kubernetes(logged: Logged, told: Told, say: Texts) -> list[Finding]:
 
 def verbosity(logs: Sequence[LogOf], say: Texts) -> list[Finding]:
     """At which -v the logs were written, and what HAMi's would add at a higher one."""
-    read = [one for one in logs if not one.previous]
+    read = [log for log in logs if not log.previous]
     if not read:
         return []
-    levels = sorted({(one.container, one.verbosity) for one in read}, reverse=True)
-    least = min((one.verbosity for one in read if one.container == EXTENDER_CONTAINER), default=CARD_FIGURES)
+    levels = sorted({(log.container, log.verbosity) for log in read}, reverse=True)
+    least = min((log.verbosity for log in read if log.container == EXTENDER_CONTAINER), default=CARD_FIGURES)
     key = "v-nodes" if least < NODE_VERDICTS else "v-cards" if least < CARD_FIGURES else "v-all"
     listed = ", ".join(f"{container} -v={level}" for container, level in levels)
-    proofs = [of_flag(one) for one in {(one.container, one.verbosity): one for one in read}.values()]
+    proofs = [of_flag(log) for log in {(log.container, log.verbosity): log for log in read}.values()]
     told = finding("log-verbosity", say(f"logs.{key}", levels=listed), "confirmed", (), proofs, severity="info")
     more = () if key == "v-all" else prose.raise_verbosity(say)
     return [structs.replace(told, next_actions=more)]

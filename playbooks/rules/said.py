@@ -97,7 +97,7 @@ class Said(NamedTuple):
     def generic_refusals(self) -> int:
         """How many nodes HAMi refused without saying why (`NodeUnfitPod`, `node not fit pod`)."""
         reasons = self.unschedulable.by_hami if self.unschedulable else ()
-        return sum(one.nodes for one in reasons if one.cards[0].code in ("NodeUnfitPod", "node not fit pod"))
+        return sum(reason.nodes for reason in reasons if reason.cards[0].code in ("NodeUnfitPod", "node not fit pod"))
 
 
 def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
@@ -106,22 +106,24 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
     With an empty pod (one that could not be read) the events of whichever pod had the name are taken.
     """
     uid, lines = pod.metadata.uid, list(lines)
-    own = [one for one in events if one.message.strip() and (not uid or one.involved_object.uid in ("", uid))]
-    own.sort(key=lambda one: (_when(one) or _LONG_AGO, one.name))
+    own = [event for event in events if event.message.strip() and (not uid or event.involved_object.uid in ("", uid))]
+    own.sort(key=lambda event: (_when(event) or _LONG_AGO, event.name))
     said = _newest(pod, own)
     codes = [
-        (code, one)
-        for one in own
-        if event_reason(one.reason) == "FilteringFailed" and (code := parse_code_event(one.message))
+        (code, event)
+        for event in own
+        if event_reason(event.reason) == "FilteringFailed" and (code := parse_code_event(event.message))
     ]
-    newest = max((when for _, one in codes if (when := _when(one))), default=None)
-    recent = [(code, one) for code, one in codes if newest and (_when(one) or newest) >= newest - _ATTEMPT]
-    none_fit = [one for one in own if event_reason(one.reason) == "FilteringFailed" and says_none_fit(one.message)]
+    newest = max((when for _, event in codes if (when := _when(event))), default=None)
+    recent = [(code, event) for code, event in codes if newest and (_when(event) or newest) >= newest - _ATTEMPT]
+    none_fit = [
+        event for event in own if event_reason(event.reason) == "FilteringFailed" and says_none_fit(event.message)
+    ]
     if said.at is not None:
         recent = [one for one in recent if (_when(one[1]) or said.at) >= said.at - _EVENT_LAG]
     if said.stage == "filter":
         said = said._replace(
-            code_events=tuple((code, quotes.of_event(one)) for code, one in _agreeing(recent, said)),
+            code_events=tuple((code, quotes.of_event(event)) for code, event in _agreeing(recent, said)),
             none_fit=quotes.of_event(none_fit[-1]) if none_fit else None,
         )
     if said.stage in ("filter", "nothing"):
@@ -133,22 +135,22 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
 
 def _with_history(said: Said, pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
     """Since when, until when and how often the filter refused the pod, by events, condition and log."""
-    refusals = [one for one in events if event_reason(one.reason) in ("FailedScheduling", "FilteringFailed")]
+    refusals = [event for event in events if event_reason(event.reason) in ("FailedScheduling", "FilteringFailed")]
     condition = pod.condition("PodScheduled")
-    texts = [text for one in refusals for text in (one.first_timestamp, one.event_time, one.seen_at)]
+    texts = [text for refusal in refusals for text in (refusal.first_timestamp, refusal.event_time, refusal.seen_at)]
     texts += [condition.last_transition_time] if condition and condition.status == "False" else []
     texts += [] if condition else [pod.metadata.creation_timestamp]  # kube-scheduler tries a new pod at once
     times = [moment for moment in map(parse_time, texts) if moment]
     tried = [line.at for _, line in lines if line.message in FILTER_STARTS and line.at] if said.refusals else []
-    counts = [len(tried), *((one.series.count if one.series else one.count) or 1 for one in refusals)]
+    counts = [len(tried), *((refusal.series.count if refusal.series else refusal.count) or 1 for refusal in refusals)]
     newest = max([*tried, *([said.at] if said.at else [])], default=None)
     return said._replace(at=newest, since=min([*times, *tried], default=said.at), attempts=max(counts))
 
 
 def placed_since(events: Iterable[Event], said: Said) -> Event | None:
     """An event that shows the pod bound or started after the newest statement; None when none does."""
-    placed = [one for one in events if event_reason(one.reason) in _PLACED]
-    last = max(placed, key=lambda one: _when(one) or _LONG_AGO, default=None)
+    placed = [event for event in events if event_reason(event.reason) in _PLACED]
+    last = max(placed, key=lambda event: _when(event) or _LONG_AGO, default=None)
     return last if last and (said.at is None or (_when(last) or _LONG_AGO) >= said.at) else None
 
 
@@ -161,22 +163,26 @@ def _newest(pod: Pod, events: list[Event]) -> Said:
     condition = pod.condition("PodScheduled")
     if condition is not None and condition.status == "False" and condition.message.strip():
         same = [
-            one for one in events if one.reason == "FailedScheduling" and _same_text(one.message, condition.message)
+            event
+            for event in events
+            if event.reason == "FailedScheduling" and _same_text(event.message, condition.message)
         ]
         at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
         evidence = quotes.of_condition(pod, condition, format_time(at) if at else None)
         said = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
         later = [
-            one for one in events if event_reason(one.reason) == "FilteringSucceed" and at and (_when(one) or at) > at
+            event
+            for event in events
+            if event_reason(event.reason) == "FilteringSucceed" and at and (_when(event) or at) > at
         ]
         return said if not later or said.stage == "bind" else _filtered(later[-1])
-    staged = [one for one in events if event_reason(one.reason) in _STAGED]
+    staged = [event for event in events if event_reason(event.reason) in _STAGED]
     if not staged:
         return Said("nothing")
     last = staged[-1]
     if event_reason(last.reason) == "FilteringSucceed":
         return _filtered(last)
-    told = [one for one in staged if event_reason(one.reason) in ("FailedScheduling", "BindingFailed")]
+    told = [event for event in staged if event_reason(event.reason) in ("FailedScheduling", "BindingFailed")]
     if told and (_when(last) or _LONG_AGO) - (_when(told[-1]) or _LONG_AGO) <= _EVENT_LAG:
         last = told[-1]
     return _classify(
@@ -223,7 +229,7 @@ def _agreeing(codes: list[tuple[CodeEvent, Event]], said: Said) -> list[tuple[Co
         else set[str]()
     )
     explicit = named - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
-    return [one for one in codes if not explicit or one[0].code in explicit]
+    return [code for code in codes if not explicit or code[0].code in explicit]
 
 
 def _refusals(pod: Pod, lines: Iterable[tuple[Pod, LogLine]]) -> tuple[tuple[NodeRefusal, Evidence], ...]:

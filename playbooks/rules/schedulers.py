@@ -124,7 +124,7 @@ def _not_ready(install: Install, say: Texts) -> Finding:
 
 def what_ails(pod: Pod) -> Evidence:
     """What the pod's status says is wrong: a container that waits, else why it is not ready, else its phase."""
-    waiting = [one.state.waiting for one in pod.status.container_statuses or () if one.state.waiting]
+    waiting = [status.state.waiting for status in pod.status.container_statuses or () if status.state.waiting]
     if waiting and waiting[0].reason:
         return quotes.of_pod(pod, waiting[0].reason, "{.status.containerStatuses[*].state.waiting.reason}")
     for kind in ("Ready", "PodScheduled"):
@@ -167,7 +167,7 @@ def leaderless(install: Install, lease: Lease, say: Texts) -> Finding:
         actions=(
             NextAction(
                 say("scheduler-no-leader.pods"),
-                kubectl("-n", install.namespace, "get", "pods", *(one.name for one in install.pods), "-L", ROLE_LABEL),
+                kubectl("-n", install.namespace, "get", "pods", *(pod.name for pod in install.pods), "-L", ROLE_LABEL),
             ),
         ),
     )

@@ -54,7 +54,7 @@ def segfaults(pod: Pod, given: Given, plugins: Sequence[Pod], now: datetime, say
     if crash is None or not given.shares:
         return []
     library = library_of(plugins)
-    restarted = next((one for one in map(_start_of, plugins) if one and _broke(pod, crash, one)), None)
+    restarted = next((start for start in map(_start_of, plugins) if start and _broke(pod, crash, start)), None)
     prone = len(given.shares) > 1 or _LIBRARIES.search(crash.container.image)
     if restarted is None and not (prone and library and library.version < _GOOD):
         return []
@@ -62,7 +62,7 @@ def segfaults(pod: Pod, given: Given, plugins: Sequence[Pod], now: datetime, say
 
 
 def _crashes(pod: Pod, containers: Sequence[Container], now: datetime) -> list[_Crash]:
-    by_name = {one.name: one for one in containers}
+    by_name = {container.name: container for container in containers}
     found: list[_Crash] = []
     for status in statuses(pod):
         for place, state in (("state", status.state), ("lastState", status.last_state)):

@@ -46,7 +46,7 @@ class Shortage(NamedTuple):
         """The request of each container as it is written, then what kubelet offers there."""
         quoted = (_request_proof(pod, field, self.resource) for field in ("containers", "initContainers"))
         return [
-            *[one for some in quoted for one in some][:_MOST_QUOTED],
+            *[evidence for some in quoted for evidence in some][:_MOST_QUOTED],
             quotes.of_allocatable(self.node, self.resource),
         ]
 
@@ -84,12 +84,12 @@ def _has_less(node: Node, resource: str, asked: Decimal) -> bool:
 
 def _request_proof(pod: Pod, field: str, resource: str) -> Iterable[Evidence]:
     containers = pod.spec.containers if field == "containers" else pod.spec.init_containers or ()
-    for one in containers:
-        if one.resources is None:
+    for container in containers:
+        if container.resources is None:
             continue
-        asked = one.resources.requests or {}
+        asked = container.resources.requests or {}
         kind = "requests" if resource in asked else "limits"  # the API server takes the limit for one left out
-        value = asked.get(resource) if kind == "requests" else (one.resources.limits or {}).get(resource)
+        value = asked.get(resource) if kind == "requests" else (container.resources.limits or {}).get(resource)
         if value is not None:
             yield quotes.of_amount(pod, str(value), f"{{.spec.{field}[*].resources.{kind}.{resource}}}")
 

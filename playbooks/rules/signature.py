@@ -23,7 +23,7 @@ def cause_signature(finding: Finding) -> str:
     deployment), for `kubernetes-filter` the kinds of filters that kube-scheduler named, and for causes that lie in the
     pod what the pod says, or asks for. Not of claims, severity, confidence, times, names of pods, or amounts else.
     """
-    facts = sorted({fact for one in finding.evidence for fact in _facts(finding, one)})
+    facts = sorted({fact for evidence in finding.evidence for fact in _facts(finding, evidence)})
     return hashlib.sha256(msgspec.json.encode((finding.code, finding.scope.nodes, facts))).hexdigest()[:16]
 
 

@@ -43,8 +43,8 @@ def in_messages(
 
 def in_events(events: Iterable[Event], version: Version | None) -> list[tuple[Hit, Evidence]]:
     """The signatures in these events, the newest event first."""
-    newest = sorted(events, key=lambda one: parse_time(one.seen_at) or _NEVER, reverse=True)
-    return [(hit, of_event(one)) for one in newest for hit in find("event-message", [one.message], version)]
+    newest = sorted(events, key=lambda event: parse_time(event.seen_at) or _NEVER, reverse=True)
+    return [(hit, of_event(event)) for event in newest for hit in find("event-message", [event.message], version)]
 
 
 def signed(hit: Hit, proofs: Sequence[Evidence], claim: str, nodes: Sequence[str], say: Texts) -> Finding:

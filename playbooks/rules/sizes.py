@@ -26,7 +26,7 @@ def too_small(case: Case) -> Largest | None:
 
     None where waiting may help, and where a node that it may go to should have cards and none can be read.
     """
-    asked = max((one.memory_mib for one in case.request.containers), default=0)
+    asked = max((container.memory_mib for container in case.request.containers), default=0)
     if not asked or len(case.views) != 1:
         return None
     largest: tuple[str, Card] | None = None
@@ -47,8 +47,8 @@ def too_small(case: Case) -> Largest | None:
     return Largest(*largest, nodes) if largest else None
 
 
-def _card(one: Card | CardState) -> Card:
-    return one.card if isinstance(one, CardState) else one
+def _card(card: Card | CardState) -> Card:
+    return card.card if isinstance(card, CardState) else card
 
 
 def admits(case: Case, card: Card) -> bool:

@@ -76,7 +76,7 @@ def refused_nodes(case: Case, said: Said) -> list[str]:
     takers, named = _takers(case, said), _named(said)
     if named:
         return [name for name in takers if name in named]
-    refused = sum(one.nodes for one in said.unschedulable.by_hami) if said.unschedulable else 0
+    refused = sum(reason.nodes for reason in said.unschedulable.by_hami) if said.unschedulable else 0
     return takers if refused >= len(case.candidates) else []
 
 
@@ -89,12 +89,14 @@ def _takers(case: Case, said: Said) -> list[str]:
 
 
 def _named(said: Said) -> set[str]:
-    return {node for event, _ in said.code_events for node in event.nodes} | {one.node for one, _ in said.refusals}
+    return {node for event, _ in said.code_events for node in event.nodes} | {
+        refusal.node for refusal, _ in said.refusals
+    }
 
 
 def _reasons(said: Said) -> list[str]:
     """HAMi's own words, those that tell something first."""
-    told = [card.code for one in (said.unschedulable.by_hami if said.unschedulable else ()) for card in one.cards]
+    told = [card.code for reason in (said.unschedulable.by_hami if said.unschedulable else ()) for card in reason.cards]
     told += [event.code for event, _ in said.code_events]
     told += [card.code for refusal, _ in said.refusals for card in said.cards_on(refusal.node)]
     known = {text: found.nature for text in told if (found := reason_of(text))}
@@ -107,7 +109,7 @@ def _reasons(said: Said) -> list[str]:
 def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
     """HAMi counts as used what no pod holds."""
     case, said, names, process, _ = dispute
-    ghosts = [one for one in process.ghosts if any(taken.node in names for taken in one.taken)]
+    ghosts = [ghost for ghost in process.ghosts if any(taken.node in names for taken in ghost.taken)]
     if ghosts:
         told = _told(ghosts, process, case.install, said, say)
         proofs = [*([said.evidence] if said.evidence else []), *told.evidence]
@@ -120,7 +122,7 @@ def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
 def ghosts_suspected(install: Install, said: Said, process: SchedulerProcess, say: Texts) -> Finding | None:
     """Ghosts on the nodes that HAMi says others use up, where nothing tells whether the pod would fit without them."""
     used = {text for text in _reasons(said) if (found := reason_of(text)) and found.nature == "use"}
-    ghosts = [one for one in process.ghosts if any(taken.node in _named(said) for taken in one.taken)]
+    ghosts = [ghost for ghost in process.ghosts if any(taken.node in _named(said) for taken in ghost.taken)]
     if said.stage != "filter" or not used or not ghosts:
         return None
     return structs.replace(_told(ghosts, process, install, said, say), confidence="suspected")
@@ -128,7 +130,7 @@ def ghosts_suspected(install: Install, said: Said, process: SchedulerProcess, sa
 
 def ghosts_told(process: SchedulerProcess, install: Install, say: Texts, nodes: Collection[str]) -> list[Finding]:
     """What the scheduler counts of pods that are gone, whichever pod waits for it; of these nodes."""
-    ghosts = [one for one in process.ghosts if any(taken.node in nodes for taken in one.taken)]
+    ghosts = [ghost for ghost in process.ghosts if any(taken.node in nodes for taken in ghost.taken)]
     return [_told(ghosts, process, install, None, say)] if ghosts else []
 
 
@@ -136,9 +138,9 @@ def _told(
     ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, said: Said | None, say: Texts
 ) -> Finding:
     taken = [one for ghost in ghosts for one in ghost.taken]
-    told = [*(parse_time(one.heard) for one in ghosts), said.since if said else None]
+    told = [*(parse_time(ghost.heard) for ghost in ghosts), said.since if said else None]
     since = min((moment for moment in told if moment is not None), default=None)
-    names = [f"{one.taken[0].namespace}/{one.taken[0].pod}" for one in ghosts]
+    names = [f"{ghost.taken[0].namespace}/{ghost.taken[0].pod}" for ghost in ghosts]
     claim = say(
         "scheduler-ledger-stale.claim",
         pods=prose.names(say, names),
@@ -148,7 +150,7 @@ def _told(
         since=say("scheduler-ledger-stale.since", at=format_time(since)) if since else "",
     )
     proofs = [_of_sample(one, process.scheduler) for one in taken[:_MAX_SHOWN] if process.scheduler]
-    proofs += [quotes.of_pod_age(one.pod) for one in ghosts[:_MAX_SHOWN] if one.pod is not None]
+    proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
     nodes = sorted({one.node for one in taken})
     actions = restart(install, say)
     return finding("scheduler-ledger-stale", claim, "confirmed", nodes, proofs, severity="warning", actions=actions)
@@ -191,13 +193,15 @@ def _changes(
 ) -> Iterator[datetime]:
     """When something last changed that may make HAMi's next answer another one."""
     nodes = list(nodes)
-    texts = [one.metadata.creation_timestamp for one in nodes]
-    texts += [one.last_transition_time for node in nodes for one in node.status.conditions or ()]
+    texts = [node.metadata.creation_timestamp for node in nodes]
+    texts += [condition.last_transition_time for node in nodes for condition in node.status.conditions or ()]
     found = (plugins.get(node.name) for node in nodes)
     pods = [*install.pods, *(pod for some in found if some and not isinstance(some, Gap) for pod in some)]
     for pod in pods:
-        texts += [one.last_transition_time for one in pod.status.conditions or ()]
-        texts += [one.state.running.started_at for one in pod.status.container_statuses or () if one.state.running]
+        texts += [condition.last_transition_time for condition in pod.status.conditions or ()]
+        texts += [
+            status.state.running.started_at for status in pod.status.container_statuses or () if status.state.running
+        ]
     yield from (moment for moment in map(parse_time, [*texts, *process.ended]) if moment)
     yield from (line.at for line in process.released if line.at)
 

@@ -25,7 +25,7 @@ def start_faults(
 
     A container that runs again says no more what is wrong now, however its last start ended.
     """
-    halted = [one for one in statuses(pod) if in_trouble(one, now)]
+    halted = [status for status in statuses(pod) if in_trouble(status, now)]
     found = in_messages(pod, halted, version)
     found += [(hit, proof, "") for hit, proof in _of_events(pod, events, version, halted=bool(halted))]
     if not found:
@@ -42,14 +42,16 @@ def _of_events(
     pod: Pod, events: Sequence[Event], version: Version | None, *, halted: bool
 ) -> list[tuple[Hit, Evidence]]:
     """From events that nothing has overtaken: a container was started since, or the sandbox was made."""
-    own = [one for one in events if one.involved_object.uid in ("", pod.metadata.uid)]
-    started = [_time(one.state.running.started_at) for one in statuses(pod) if one.state.running]
+    own = [event for event in events if event.involved_object.uid in ("", pod.metadata.uid)]
+    started = [_time(status.state.running.started_at) for status in statuses(pod) if status.state.running]
     ready = pod.condition("PodReadyToStartContainers")
     made = [_time(ready.last_transition_time)] if ready and ready.status == "True" else []
-    made += [_time(one.seen_at) for one in own if one.reason in _AFTER_SANDBOX]
+    made += [_time(event.seen_at) for event in own if event.reason in _AFTER_SANDBOX]
     since = {_SANDBOX: max(started + made, default=_NEVER), _CONTAINER: max(started, default=_NEVER)}
     wanted = (_SANDBOX, _CONTAINER) if halted else (_SANDBOX,)
-    return in_events((one for one in own if one.reason in wanted and _time(one.seen_at) >= since[one.reason]), version)
+    return in_events(
+        (event for event in own if event.reason in wanted and _time(event.seen_at) >= since[event.reason]), version
+    )
 
 
 def _time(text: str | None) -> datetime:

@@ -37,7 +37,7 @@ def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, refusal
     """HAMi's kube-scheduler asks the extender only about pods with a resource that the extender manages."""
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     extender = config.extender(seen.config.gpus.count) if isinstance(config, SchedulerConfig) else None
-    managed = {one.name for one in extender.managed_resources or ()} if extender else set[str]()
+    managed = {resource.name for resource in extender.managed_resources or ()} if extender else set[str]()
     if not isinstance(config, SchedulerConfig) or not managed or not asked or managed & asked.keys():
         return []
     names = prose.names(say, sorted(asked))

@@ -42,7 +42,7 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
             by_why.setdefault(code_and_why(case.nodes[name], state), []).append(name)
     proofs = said.evidence_for(fit.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
-    for (code, why), names in sorted(by_why.items(), key=lambda one: (-len(one[1]), one[0])):
+    for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
         shown = registration_proofs(case.nodes[names[0]], is_unregistered(case, names[0]), case.config.gpus.count)
         found.append(
@@ -173,6 +173,6 @@ def plugin_actions(name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, say:
 
 def plugin_log(pod: Pod | DaemonPod, say: Texts) -> NextAction:
     """The end of the device plugin's log, of the run before its last restart where there was one."""
-    previous = ("--previous",) if any(one.restart_count for one in pod.status.container_statuses or ()) else ()
+    previous = ("--previous",) if any(status.restart_count for status in pod.status.container_statuses or ()) else ()
     command = kubectl("-n", pod.namespace, "logs", pod.name, "--all-containers", "--tail=50", *previous)
     return NextAction(say("nodes.plugin-log", node=pod.spec.node_name), command)

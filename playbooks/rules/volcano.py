@@ -99,7 +99,10 @@ def scheduled_by_volcano(
 def _by_its_words(pod: Pod, named: str, told: Sequence[Evidence], say: Texts) -> tuple[str, list[NextAction]]:
     """The first of Volcano's words whose meaning is known, else the first of all."""
     known = (
-        (_part(one.quote, pattern), key) for pattern, key in _MEANINGS for one in told if pattern.search(one.quote)
+        (_part(evidence.quote, pattern), key)
+        for pattern, key in _MEANINGS
+        for evidence in told
+        if pattern.search(evidence.quote)
     )
     words, key = next(known, (told[0].quote if told else "", ""))
     if not words:
@@ -138,5 +141,5 @@ def _look(pod: Pod, say: Texts) -> list[NextAction]:
 
 def of_group(events: Sequence[Event]) -> list[Evidence]:
     """The last two complaints about a PodGroup."""
-    told = sorted((one for one in events if one.message.strip()), key=lambda one: one.seen_at, reverse=True)
-    return [quotes.of_event(one) for one in told if one.type != "Normal"][:2]
+    told = sorted((event for event in events if event.message.strip()), key=lambda event: event.seen_at, reverse=True)
+    return [quotes.of_event(event) for event in told if event.type != "Normal"][:2]

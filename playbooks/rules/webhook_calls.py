@@ -80,20 +80,20 @@ def uncalled(seen: WebhookSeen, hook: Hook, lines: Sequence[Rejection], now: dat
     return None
 
 
-def of_rejection(one: Rejection) -> Evidence:
+def of_rejection(rejection: Rejection) -> Evidence:
     """The line as evidence."""
-    log = kubectl("-n", one.pod.namespace, "logs", one.pod.name, "-c", EXTENDER_CONTAINER, "--since=1h")
-    name = f"Pod {one.pod.namespace}/{one.pod.name} container {EXTENDER_CONTAINER}"
-    at = format_time(one.at) if one.at else None
-    return Evidence("scheduler log", name, at, one.line.rstrip("\n"), f"{log} | grep 'TLS handshake error'")
+    log = kubectl("-n", rejection.pod.namespace, "logs", rejection.pod.name, "-c", EXTENDER_CONTAINER, "--since=1h")
+    name = f"Pod {rejection.pod.namespace}/{rejection.pod.name} container {EXTENDER_CONTAINER}"
+    at = format_time(rejection.at) if rejection.at else None
+    return Evidence("scheduler log", name, at, rejection.line.rstrip("\n"), f"{log} | grep 'TLS handshake error'")
 
 
 def refused_call(refusals: Sequence[Event], hook: Hook | None, say: Texts) -> Finding | None:
     """What the API server says of a pod that failurePolicy Fail kept from being created; None of any other refusal."""
-    told = next((one for one in refusals if FAILED_CALL in one.message), None)
+    told = next((refusal for refusal in refusals if FAILED_CALL in refusal.message), None)
     if told is None:
         return None
-    proofs = tuple(quotes.of_event(one) for one in refusals if FAILED_CALL in one.message)
+    proofs = tuple(quotes.of_event(refusal) for refusal in refusals if FAILED_CALL in refusal.message)
     return structs.replace(_said(told.message, hook, say, become="fail"), evidence=proofs)
 
 

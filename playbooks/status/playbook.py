@@ -94,9 +94,9 @@ async def _questioned(cluster: Cluster, components: Components, now: datetime) -
     pods, sets = components.plugin_pods, components.plugins
     if isinstance(pods, Gap) or isinstance(sets, Gap) or not sets:
         return Questioned({})
-    names = sorted({one.spec.node_name for one in coverage.plugins_down(pods, now) if one.spec.node_name})
+    names = sorted({pod.spec.node_name for pod in coverage.plugins_down(pods, now) if pod.spec.node_name})
     found = await gather_questioned(cluster, names[:MOST_NODES])
-    wanted = sum(one.status.desired_number_scheduled for one in sets)
+    wanted = sum(workload.status.desired_number_scheduled for workload in sets)
     return found._replace(sets=await gather_plugin_sets(cluster)) if wanted == 0 or wanted > len(pods) else found
 
 
@@ -157,7 +157,7 @@ def _findings(snapshot: Snapshot, gaps: Sequence[Gap], say: Texts) -> list[Findi
     found += [one for rule in _RULES for one in rule(parts, snapshot.as_of, say)] + skew
     found.sort(key=lambda one: -SEVERITIES.index(one.severity))
     faults = [one for one in found if one.severity != _INFO]
-    if any(not CODES[one.code].harmless for one in faults):
+    if any(not CODES[fault.code].harmless for fault in faults):
         return found
     # HAMi works, even if it is open: that is told too, behind what should be closed.
     infos = [one for one in found if one.severity == _INFO]
@@ -181,7 +181,7 @@ def _traces(components: Components) -> list[Evidence]:
     hook = components.webhook.hook
     found = [of_object(KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
     plugins = () if isinstance(components.plugins, Gap) else components.plugins
-    return found + [of_object("DaemonSet", one, one.name, "{.metadata.name}") for one in plugins]
+    return found + [of_object("DaemonSet", plugin, plugin.name, "{.metadata.name}") for plugin in plugins]
 
 
 def _healthy(parts: Parts, gaps: Sequence[Gap], say: Texts) -> Finding:
@@ -198,12 +198,13 @@ def _healthy(parts: Parts, gaps: Sequence[Gap], say: Texts) -> Finding:
         identity = install.lease.spec.holder_identity or ""
         proofs.append(of_object("Lease", install.lease, identity, "{.spec.holderIdentity}"))
     if not isinstance(plugins, Gap) and plugins:
-        ready = sum(one.status.number_ready for one in plugins)
+        ready = sum(plugin.status.number_ready for plugin in plugins)
         told.append(
-            say("status.plugins", ready=ready, wanted=sum(one.status.desired_number_scheduled for one in plugins))
+            say("status.plugins", ready=ready, wanted=sum(plugin.status.desired_number_scheduled for plugin in plugins))
         )
         proofs += [
-            of_object("DaemonSet", one, str(one.status.number_ready), "{.status.numberReady}") for one in plugins
+            of_object("DaemonSet", plugin, str(plugin.status.number_ready), "{.status.numberReady}")
+            for plugin in plugins
         ]
     text = told[0]
     for more in told[1:]:

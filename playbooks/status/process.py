@@ -45,20 +45,20 @@ async def gather_process(sources: Sources, install: Install) -> ProcessSeen:
     return ProcessSeen(process, held)
 
 
-def process_told(one: ProcessSeen, parts: Parts, now: datetime, say: Texts) -> list[Finding]:
+def process_told(process: ProcessSeen, parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     """Panics, and what it counts that no live pod holds."""
-    ghosts = ghosts_told(one.process, parts.install, say, _nodes(parts))
-    return [*panics_told(parts.install, one.process.panics, now, say), *ghosts]
+    ghosts = ghosts_told(process.process, parts.install, say, _nodes(parts))
+    return [*panics_told(parts.install, process.process.panics, now, say), *ghosts]
 
 
-def process_table(one: ProcessSeen, parts: Parts) -> tuple[Table, ...]:
+def process_table(process: ProcessSeen, parts: Parts) -> tuple[Table, ...]:
     """The nodes of whose GPUs it counts another amount than live pods hold."""
-    if isinstance(one.held, Gap):
+    if isinstance(process.held, Gap):
         return ()
-    return ledger_table(one.process, build_ledger(one.held, parts.version or NEWEST_READ), _nodes(parts))
+    return ledger_table(process.process, build_ledger(process.held, parts.version or NEWEST_READ), _nodes(parts))
 
 
 def _nodes(parts: Parts) -> set[str]:
     """Those that are there: what is counted on another keeps nobody out."""
     nodes = parts.components.nodes
-    return set() if isinstance(nodes, Gap) else {one.name for one in nodes}
+    return set() if isinstance(nodes, Gap) else {node.name for node in nodes}

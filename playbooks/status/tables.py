@@ -74,7 +74,7 @@ def tables(parts: Parts, now: datetime, *, brief: bool) -> tuple[Table, ...]:
         COMPONENTS.table(components, brief=components if brief else None),
         FLAGS.table(flags, brief=flags if brief else None),
     )
-    return tuple(one for one in both if one.rows)
+    return tuple(table for table in both if table.rows)
 
 
 def _components(parts: Parts, now: datetime) -> Iterator[ComponentRow]:
@@ -94,14 +94,14 @@ def _components(parts: Parts, now: datetime) -> Iterator[ComponentRow]:
     yield from _lease(parts, now)
     yield from _webhook(parts)
     plugins = parts.components.plugins
-    yield from (_plugin_row(one) for one in (() if isinstance(plugins, Gap) else plugins))
+    yield from (_plugin_row(plugin) for plugin in (() if isinstance(plugins, Gap) else plugins))
     yield from _covered(parts)
 
 
 def _asks(config: SchedulerConfig, resource: str) -> str:
     """`config.yaml, profile hami-scheduler, asks https://127.0.0.1:443, waits 30s`."""
     extender = config.extender(resource)
-    details = [config.key, *(f"profile {masked(one)}" for one in config.names)]
+    details = [config.key, *(f"profile {masked(name)}" for name in config.names)]
     if extender is not None:
         details.append(f"asks {masked(extender.url_prefix)}")
         details += [] if extender.timeout_s is None else [f"waits {extender.timeout_s:g}s"]
@@ -110,7 +110,7 @@ def _asks(config: SchedulerConfig, resource: str) -> str:
 
 def _pod(parts: Parts, pod: Pod) -> ComponentRow:
     statuses = pod.status.container_statuses or []
-    waiting = next((one.state.waiting.reason for one in statuses if one.state.waiting), "")
+    waiting = next((status.state.waiting.reason for status in statuses if status.state.waiting), "")
     details = [f"on {pod.spec.node_name}"] if pod.spec.node_name else []
     details += [one for status in statuses if (one := _restarts(status))]
     if parts.install.leader is pod:
@@ -183,8 +183,8 @@ def _covered(parts: Parts) -> Iterator[ComponentRow]:
     nodes, pods = components.nodes, components.plugin_pods
     if isinstance(components.plugins, Gap) or not components.plugins or isinstance(nodes, Gap) or isinstance(pods, Gap):
         return
-    with_gpus = {one.name for one in nodes if expects_gpus(one, parts.seen.config)}
-    covered = with_gpus & {one.spec.node_name for one in pods}
+    with_gpus = {node.name for node in nodes if expects_gpus(node, parts.seen.config)}
+    covered = with_gpus & {pod.spec.node_name for pod in pods}
     yield ComponentRow(_PLUGIN, "nodes with GPUs", f"{len(covered)} of {len(with_gpus)} have a plugin pod", "", "")
 
 
@@ -203,8 +203,8 @@ def _flags(parts: Parts) -> Iterator[FlagRow]:
     kube = kube_scheduler_of(install)
     yield from (FlagRow(_KUBE_SCHEDULER, *one) for one in (_given(kube) if kube else ()))
     plugins = parts.components.plugins
-    for one in () if isinstance(plugins, Gap) else plugins:
-        container = container_of(one.spec.template.spec, PLUGIN_CONTAINER)
+    for plugin in () if isinstance(plugins, Gap) else plugins:
+        container = container_of(plugin.spec.template.spec, PLUGIN_CONTAINER)
         yield from (FlagRow(_PLUGIN, *flag) for flag in (_given(container) if container else ()))
 
 
@@ -215,8 +215,8 @@ def _given(container: Container) -> Sequence[tuple[str, str]]:
     return [(f"-{name}" if len(name) == 1 else f"--{name}", value) for name, value in flags.items()]
 
 
-def _name(one: Resource) -> str:
-    return f"{one.namespace}/{one.name}"
+def _name(resource: Resource) -> str:
+    return f"{resource.namespace}/{resource.name}"
 
 
 def _tag(container: Container) -> str:

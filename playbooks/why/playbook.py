@@ -113,7 +113,7 @@ async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
         events, placed = await asyncio.gather(_events(cluster, namespace, name), gather_placed(subject.pod, sources))
     else:
         events = await _events(cluster, namespace, name)
-    if isinstance(subject, Absent) and any(FAILED_CALL in one.message for one in subject.refusals):
+    if isinstance(subject, Absent) and any(FAILED_CALL in refusal.message for refusal in subject.refusals):
         install = await gather_install(sources)
         webhook = WebhookOf(install, await gather_webhook(cluster, install.install))
     undecodable = tuple(cluster.undecodable)
@@ -176,7 +176,7 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The report that follows from the snapshot."""
-    gaps = [one for one in (snapshot.subject, snapshot.events) if isinstance(one, Gap)]
+    gaps = [gap for gap in (snapshot.subject, snapshot.events) if isinstance(gap, Gap)]
     gaps += () if isinstance(snapshot.subject, Gap) else snapshot.subject.gaps
     if isinstance(snapshot.subject, Found) and snapshot.subject.by_prefix:
         full = "/".join(_identity(snapshot.wanted, snapshot.subject))
@@ -212,7 +212,7 @@ def _install(snapshot: Snapshot) -> Install:
 def _nodes(snapshot: Snapshot) -> Sequence[Node]:
     """Those that the pod may come to, or its own."""
     seen = snapshot.scene.capacity.nodes if snapshot.scene else [snapshot.placed.side.node] if snapshot.placed else []
-    return [] if isinstance(seen, Gap) else [one for one in seen if not isinstance(one, Gap)]
+    return [] if isinstance(seen, Gap) else [node for node in seen if not isinstance(node, Gap)]
 
 
 def _verdict(snapshot: Snapshot, first: Finding, say: Texts) -> str:
@@ -259,7 +259,9 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     """A pod that waits for a node."""
     gaps = [*capacity_gaps(scene.install, scene.capacity, snapshot.undecodable, say), *scene.log.gaps]
     gaps += [*scene.process.gaps, *scene.questioned.gaps]
-    gaps += [one for one in (*scene.lock_owners.values(), scene.group_events) if isinstance(one, Gap)]
+    gaps += [
+        lock_owner for lock_owner in (*scene.lock_owners.values(), scene.group_events) if isinstance(lock_owner, Gap)
+    ]
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     lines = (
         (scheduler, line)
@@ -290,7 +292,7 @@ def _tables(case: Case) -> list[Table]:
     for verdict, names in alike.items():
         word = "fit" if verdict.fits else "unfit" if verdict.fits is False else "unknown"
         grouped[word, verdict.text() or verdict.unknown] += names
-    rows = sorted(grouped.items(), key=lambda one: (one[0][0], -len(one[1]), one[0][1]))
+    rows = sorted(grouped.items(), key=lambda item: (item[0][0], -len(item[1]), item[0][1]))
     shown = (CandidateRow(*key, len(names), FirstNames(sorted(names))) for key, names in rows[:_MAX_ROWS])
     return [CANDIDATES.table(shown)] if rows else []
 

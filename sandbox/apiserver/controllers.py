@@ -135,15 +135,17 @@ class Controllers:
 
     def _touch_owner(self, change: Change) -> None:
         metadata = msgspec.json.decode(change.entry.metadata)
-        for one in metadata.get("ownerReferences") or ():
-            if one["kind"] == "Deployment":
-                self._touched.add((metadata["namespace"], one["name"]))
+        for owner in metadata.get("ownerReferences") or ():
+            if owner["kind"] == "Deployment":
+                self._touched.add((metadata["namespace"], owner["name"]))
 
     def _touch_grand_owner(self, change: Change) -> Object | None:
         """The ReplicaSet of the pod that has changed, None for a pod without one."""
         metadata = msgspec.json.decode(change.entry.metadata)
-        for one in metadata.get("ownerReferences") or ():
-            replica_set = self._sets.object(metadata["namespace"], one["name"]) if one["kind"] == "ReplicaSet" else None
+        for owner in metadata.get("ownerReferences") or ():
+            replica_set = (
+                self._sets.object(metadata["namespace"], owner["name"]) if owner["kind"] == "ReplicaSet" else None
+            )
             if replica_set:
                 owners = replica_set["metadata"].get("ownerReferences") or ()
                 self._touched |= {(metadata["namespace"], owner["name"]) for owner in owners}
@@ -207,7 +209,9 @@ class Controllers:
         if created:
             reason, message = "NewReplicaSetCreated", f'Created new replica set "{present["metadata"]["name"]}"'
         conditions = [
-            one for one in deployment.get("status", {}).get("conditions") or () if one["type"] != "Progressing"
+            condition
+            for condition in deployment.get("status", {}).get("conditions") or ()
+            if condition["type"] != "Progressing"
         ]
         now = self._writer.now()
         progressing = {"type": "Progressing", "status": "True", "lastUpdateTime": now, "lastTransitionTime": now}
@@ -268,7 +272,7 @@ class Controllers:
         lease = self._leases.object(namespace, name)
         if lease is None or self._pods.entry(namespace, _holder(lease)):
             return
-        owners = {one["uid"] for one in replica_set["metadata"].get("ownerReferences") or ()}
+        owners = {owner["uid"] for owner in replica_set["metadata"].get("ownerReferences") or ()}
         sets = (decoded(entry, self._sets.kind) for entry in self._sets.select(namespace))
         family = [one for one in sets if owners & {ref["uid"] for ref in one["metadata"].get("ownerReferences") or ()}]
         ready = [pod for one in family for pod in self._owned(self._pods, one) if is_ready(pod) and not _ending(pod)]

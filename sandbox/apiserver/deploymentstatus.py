@@ -35,7 +35,7 @@ def deployment_status(deployment: Object, sets: Sequence[Object], pods: Sequence
         "unavailableReplicas": max(sum(one["spec"]["replicas"] for one in sets) - sum(ready), 0),
     }
     complete = sum(present) == present[-1] == ready[-1] == replicas
-    old = {one["type"]: one for one in deployment.get("status", {}).get("conditions") or ()}
+    old = {condition["type"]: condition for condition in deployment.get("status", {}).get("conditions") or ()}
     name = sets[-1]["metadata"]["name"]
     progressing = _progressing(name, old.get("Progressing"), now, complete=complete, any_new=present[-1] > 0)
     available = sum(ready) >= replicas - bounds(deployment["spec"])[1]

@@ -42,7 +42,7 @@ def group(kinds: Iterable[Kind], name: str) -> Document | None:
 
 def resource_list(kinds: Iterable[Kind], api: str) -> Document | None:
     """`/api/v1`, `/apis/<group>/<version>`; None for one that is not served."""
-    resources = [one for kind in kinds if kind.api == api for one in _resources(kind)]
+    resources = [resource for kind in kinds if kind.api == api for resource in _resources(kind)]
     if api == REVIEWS:
         resources = [_resource(name, kind, namespaced=False, verbs=["create"]) for name, kind in _REVIEW_KINDS.items()]
     if not resources:

@@ -101,10 +101,10 @@ def _merged_list(name: str, old: Sequence[Json], patch: Sequence[Json], order: S
 
 def _merge_key(name: str, elements: Sequence[Json]) -> str | None:
     """What tells the elements of a list apart, None for a list that is replaced whole."""
-    if not all(isinstance(one, dict) for one in elements):
+    if not all(isinstance(element, dict) for element in elements):
         return None
     if name == "ports":
-        return next((key for key in _PORT_KEYS if any(key in one for one in elements)), _PORT_KEYS[0])
+        return next((key for key in _PORT_KEYS if any(key in element for element in elements)), _PORT_KEYS[0])
     return _MERGE_KEYS.get(name)
 
 

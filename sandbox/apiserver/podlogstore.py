@@ -53,8 +53,8 @@ class PodLogs:
 
 def _started(pod: Mapping[str, Any]) -> datetime | None:
     """When the pod's containers started, None while they have not."""
-    for one in pod.get("status", {}).get("containerStatuses") or ():
-        running = (one.get("state") or {}).get("running") or {}
+    for status in pod.get("status", {}).get("containerStatuses") or ():
+        running = (status.get("state") or {}).get("running") or {}
         if running.get("startedAt"):
             return datetime.fromisoformat(running["startedAt"])
     return None

@@ -86,7 +86,11 @@ class PodPorts:
             for (where, which, what), content in list(recorded.items()):
                 if (where, which) == (namespace, sibling):
                     recorded[namespace, name, what] = content
-        words = [word for one in pod["spec"]["containers"] for word in [*one.get("command", ()), *one.get("args", ())]]
+        words = [
+            word
+            for container in pod["spec"]["containers"]
+            for word in [*container.get("command", ()), *container.get("args", ())]
+        ]
         if not {"--profiling", "--profiling=true"} & {*words}:
             self._without_profiling.add((namespace, name))
 
@@ -141,16 +145,16 @@ class PodPorts:
     def _listening(self, pod: Object) -> set[str]:
         """The ports that the pod's containers declare, those recorded, and kube-scheduler's own."""
         metadata, containers = pod["metadata"], pod["spec"]["containers"]
-        ports = {str(port["containerPort"]) for one in containers for port in one.get("ports") or ()}
+        ports = {str(port["containerPort"]) for container in containers for port in container.get("ports") or ()}
         where = metadata.get("namespace", ""), metadata["name"]
         ports |= {port for *pod_of, port in self._metrics if tuple(pod_of) == where}
-        if any(one["name"] == "kube-scheduler" for one in containers):
+        if any(container["name"] == "kube-scheduler" for container in containers):
             ports.add(_KUBE_SCHEDULER_PORT)
         return ports
 
     def _first_port(self, pod: Object) -> str:
         """The port of a proxy request that names none: the first that the pod declares, else 80."""
-        ports = [port for one in pod["spec"]["containers"] for port in one.get("ports") or ()]
+        ports = [port for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
         return str(ports[0]["containerPort"]) if ports else "80"
 
 

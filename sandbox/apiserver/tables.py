@@ -88,7 +88,10 @@ def _at(path: str, default: Any = _NONE) -> Callable[[Object, datetime], Any]:
 
 
 def _node_status(item: Object, _: datetime) -> str:
-    ready = next((one for one in item.get("status", {}).get("conditions") or () if one["type"] == "Ready"), None)
+    ready = next(
+        (condition for condition in item.get("status", {}).get("conditions") or () if condition["type"] == "Ready"),
+        None,
+    )
     state = "Unknown" if ready is None else "Ready" if ready["status"] == "True" else "NotReady"
     return state + (",SchedulingDisabled" if item.get("spec", {}).get("unschedulable") else "")
 
@@ -102,7 +105,7 @@ def _node_roles(item: Object, _: datetime) -> str:
 def _address(kind: str) -> Callable[[Object, datetime], str]:
     def cell(item: Object, _: datetime) -> str:
         addresses = item.get("status", {}).get("addresses") or ()
-        return next((one["address"] for one in addresses if one["type"] == kind), _NONE)
+        return next((address["address"] for address in addresses if address["type"] == kind), _NONE)
 
     return cell
 
@@ -118,7 +121,7 @@ def _container_statuses(item: Object) -> Sequence[Mapping[str, Any]]:
 
 
 def _pod_ready(item: Object, _: datetime) -> str:
-    ready = sum(bool(one.get("ready")) for one in _container_statuses(item))
+    ready = sum(bool(status.get("ready")) for status in _container_statuses(item))
     return f"{ready}/{len(item.get('spec', {}).get('containers') or ())}"
 
 
@@ -132,19 +135,23 @@ def _pod_status(item: Object, _: datetime) -> str:
             or (state.get("terminated") or {}).get("reason")
             or shown
         )  # fmt: skip
-    for one in status.get("conditions") or ():
-        if one["type"] == "PodScheduled" and one.get("reason") == "SchedulingGated":
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition.get("reason") == "SchedulingGated":
             shown = "SchedulingGated"
     return "Terminating" if item["metadata"].get("deletionTimestamp") else shown
 
 
 def _restarts(item: Object, _: datetime) -> int:
-    return sum(one.get("restartCount", 0) for one in _container_statuses(item))
+    return sum(status.get("restartCount", 0) for status in _container_statuses(item))
 
 
 def _gates(item: Object, _: datetime) -> str:
     gates = item.get("spec", {}).get("readinessGates") or ()
-    true = {one["type"] for one in item.get("status", {}).get("conditions") or () if one["status"] == "True"}
+    true = {
+        condition["type"]
+        for condition in item.get("status", {}).get("conditions") or ()
+        if condition["status"] == "True"
+    }
     return f"{sum(gate['conditionType'] in true for gate in gates)}/{len(gates)}" if gates else _NONE
 
 

@@ -80,7 +80,9 @@ def owner_reference(owner: Object) -> Object:
 def owned_by(item: Object, owner: Object) -> bool:
     """Whether `owner` is the controller of `item`."""
     references = item["metadata"].get("ownerReferences") or ()
-    return any(one.get("controller") and one["uid"] == owner["metadata"].get("uid") for one in references)
+    return any(
+        reference.get("controller") and reference["uid"] == owner["metadata"].get("uid") for reference in references
+    )
 
 
 def pod_of(replica_set: Object, suffix: str, sibling: Object | None, node: str, made: Made) -> Object:
@@ -147,7 +149,7 @@ def running(pod: Object, ip: str, number: int, now: str) -> Object:
 
 def is_ready(pod: Object) -> bool:
     conditions = pod.get("status", {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _spec(spec: Object, sibling: Object | None, suffix: str) -> Object:

@@ -72,16 +72,16 @@ def _times(text: bytes) -> Iterator[_Found]:
 
 def _cut(text: bytes, times: list[_Found]) -> _Cut:
     times.sort()
-    ends = [0, *(one.start + len(one.text) for one in times)]
-    starts = [*(one.start for one in times), len(text)]
+    ends = [0, *(time.start + len(time.text) for time in times)]
+    starts = [*(time.start for time in times), len(text)]
     return _Cut(tuple(text[end:start] for end, start in zip(ends, starts, strict=True)), tuple(times))
 
 
 def _shifted(cut: _Cut, offset: timedelta, year: int = 0) -> bytes:
-    moved = {written: _moved(*written, offset, year) for written in {(one.text, one.layout) for one in cut.times}}
+    moved = {written: _moved(*written, offset, year) for written in {(time.text, time.layout) for time in cut.times}}
     parts = [cut.pieces[0]]
-    for one, piece in zip(cut.times, cut.pieces[1:], strict=True):
-        parts += (moved[one.text, one.layout], piece)
+    for time, piece in zip(cut.times, cut.pieces[1:], strict=True):
+        parts += (moved[time.text, time.layout], piece)
     return b"".join(parts)
 
 

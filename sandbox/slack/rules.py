@@ -336,7 +336,7 @@ _ONLY_IN_MESSAGES: dict[str, Shape] = {
 
 def _blocks(*shapes: Mapping[str, Shape]) -> Typed:
     every = {name: shape for some in shapes for name, shape in some.items()}
-    return Typed({name: one._replace(fields={**one.fields, "block_id": _ID}) for name, one in every.items()})
+    return Typed({name: shape._replace(fields={**shape.fields, "block_id": _ID}) for name, shape in every.items()})
 
 
 MESSAGE = Items(_blocks(_EVERYWHERE, _NOT_IN_MODALS, _ONLY_IN_MESSAGES), BLOCKS_OF_MESSAGE, 0)

@@ -77,7 +77,9 @@ def foreign_message(world: World, given: Record, thread_ts: str = "") -> Record:
     """
     content = message_content(given, strict=False)
     if "attachments" in content:
-        content["attachments"] = [_kept(one, number) for number, one in enumerate(content["attachments"], start=1)]
+        content["attachments"] = [
+            _kept(attachment, number) for number, attachment in enumerate(content["attachments"], start=1)
+        ]
     message = {
         "type": "message",
         "subtype": "bot_message",

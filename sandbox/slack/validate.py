@@ -159,7 +159,7 @@ def _objects(blocks: Any) -> list[Mapping[str, Any]]:
     """The blocks that are objects, at their places: anything else is an empty one."""
     if not isinstance(blocks, list | tuple):
         return []
-    return [cast("dict[str, Any]", one) if isinstance(one, dict) else {} for one in cast("Sequence[Any]", blocks)]
+    return [cast("dict[str, Any]", block) if isinstance(block, dict) else {} for block in cast("Sequence[Any]", blocks)]
 
 
 def _twice(blocks: Sequence[Mapping[str, Any]], at: str) -> Iterator[Violation]:

@@ -125,10 +125,12 @@ class Workspace:
     def open_group(self, users: list[str]) -> Channel:
         """The conversation of several users and the app's bot: a group direct message."""
         members = sorted({*users, self.app.bot_user_id})
-        found = (one for one in self.channels.values() if one.is_mpim and sorted(one.members) == members)
+        found = (
+            channel for channel in self.channels.values() if channel.is_mpim and sorted(channel.members) == members
+        )
         group = next(found, None)
         if group is None:
-            name = f"mpdm-{'--'.join(self.users[one]['name'] for one in members)}-1"
+            name = f"mpdm-{'--'.join(self.users[member]['name'] for member in members)}-1"
             group = Channel(self.new_id("G"), name, members, is_mpim=True, is_private=True)
             self.channels[group.id] = group
             self.touch(group.id)

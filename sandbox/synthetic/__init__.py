@@ -54,7 +54,7 @@ def synthetic_cluster(
     objects["pods"] += _plain_pods(mint, gpu_nodes, pods - len(objects["pods"]))
     objects["resourcequotas"] = [_quota(mint, team, number) for number, team in enumerate(teams)]
     messages = (*_filter_messages(objects["nodes"]), condition)
-    objects["events"] = [one for pod in waiting for one in _pending_events(mint, pod, *messages)]
+    objects["events"] = [event for pod in waiting for event in _pending_events(mint, pod, *messages)]
     return objects
 
 

@@ -84,9 +84,9 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
     for number, line in enumerate(texts):
         if not either.search(line):
             continue
-        for one in known:
-            if (words := _compiled(one.pattern).search(line)) and one.holds_for(version):
-                last[one.id] = Hit(one, words[0] if where == "workload-log" else line, number)
+        for signature in known:
+            if (words := _compiled(signature.pattern).search(line)) and signature.holds_for(version):
+                last[signature.id] = Hit(signature, words[0] if where == "workload-log" else line, number)
     return [last[one.id] for one in known if one.id in last]
 
 
@@ -94,19 +94,23 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
 def signatures() -> Sequence[Signature]:
     """All of them, in the files' order: what explains more comes first."""
     texts = (files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in _FILES)
-    return [one for text in texts for one in msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...])]
+    return [
+        signature
+        for text in texts
+        for signature in msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...])
+    ]
 
 
 @cache
 def _signatures(where: Where) -> Sequence[Signature]:
-    return tuple(one for one in signatures() if where in one.where)
+    return tuple(signature for signature in signatures() if where in signature.where)
 
 
 @cache
 def _either(where: Where) -> re.Pattern[str]:
     """Matches a line that holds any of them: most lines hold none."""
-    found = [one.pattern for one in _signatures(where) if not one.core]
-    if core := [one.pattern.removeprefix(CORE_HEADER) for one in _signatures(where) if one.core]:
+    found = [signature.pattern for signature in _signatures(where) if not signature.core]
+    if core := [signature.pattern.removeprefix(CORE_HEADER) for signature in _signatures(where) if signature.core]:
         found.append(f"{CORE_HEADER}(?:{'|'.join(core)})")
     return re.compile("|".join(f"(?:{one})" for one in found) or r"(?!)")
 

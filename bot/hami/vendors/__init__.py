@@ -15,16 +15,18 @@ VENDORS: tuple[Vendor, ...] = (
 """The first is meant where a question names no vendor."""
 
 FIRST = VENDORS[0]
-BY_WORD = {one.names.word: one for one in VENDORS}
-MODELLED = tuple(one.names for one in VENDORS)
+BY_WORD = {vendor.names.word: vendor for vendor in VENDORS}
+MODELLED = tuple(vendor.names for vendor in VENDORS)
 NAMES: tuple[Names, ...] = (*MODELLED, *OTHERS)
 
-ANNOTATIONS = tuple(dict.fromkeys(chain.from_iterable(one.annotations for one in NAMES)))
+ANNOTATIONS = tuple(dict.fromkeys(chain.from_iterable(names.annotations for names in NAMES)))
 """What the keys of vendors' annotations begin with, beside `hami.io/`: what a recording keeps of objects."""
 
-_EXACT = {one.register: one for one in NAMES if one.register and "{" not in one.register}
+_EXACT = {names.register: names for names in NAMES if names.register and "{" not in names.register}
 _PATTERNS = [
-    (re.compile(re.escape(one.register).replace(r"\{word\}", "(.+)")), one) for one in NAMES if "{" in one.register
+    (re.compile(re.escape(names.register).replace(r"\{word\}", "(.+)")), names)
+    for names in NAMES
+    if "{" in names.register
 ]
 _ALLOCATED = re.compile(r"hami\.io/.+-(?:devices-)?allocated")
 
@@ -40,10 +42,10 @@ def vendor_of_register_key(key: str) -> tuple[Names, str] | None:
 @lru_cache(maxsize=1024)
 def vendor_of_resource(resource: str) -> tuple[Names, str] | None:
     """The vendor and the chip's word that a resource under a vendor's usual name is of; None for any other name."""
-    for one in NAMES:
-        for name in filter(None, (one.memory, one.cores, one.percentage, one.count)):
+    for names in NAMES:
+        for name in filter(None, (names.memory, names.cores, names.percentage, names.count)):
             if found := re.fullmatch(re.escape(name).replace(r"\{word\}", "(.+?)"), resource):
-                return one, found[1] if found.groups() else one.word
+                return names, found[1] if found.groups() else names.word
     return None
 
 

@@ -53,7 +53,7 @@ class FewLabels(Model, frozen=True):
     pci_vga: str | None = msgspec.field(default=None, name="feature.node.kubernetes.io/pci-0300_10de.present")
 
 
-_FEW_LABELS = {one.encode_name: one.name for one in msgspec.structs.fields(FewLabels)}
+_FEW_LABELS = {field.encode_name: field.name for field in msgspec.structs.fields(FewLabels)}
 
 
 class SweptMeta(ObjectMeta, frozen=True):
@@ -71,7 +71,11 @@ class SweptMeta(ObjectMeta, frozen=True):
 class SweptStatus(NodeStatus, frozen=True):
     def __post_init__(self) -> None:
         """Devices alone stay of the amounts, of the conditions Ready and those about GPUs."""
-        kept = [one for one in self.conditions or () if one.type == "Ready" or is_about_gpus(one.type)]
+        kept = [
+            condition
+            for condition in self.conditions or ()
+            if condition.type == "Ready" or is_about_gpus(condition.type)
+        ]
         keep(self, "conditions", kept)
         allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
         keep(self, "allocatable", allocatable)

@@ -57,7 +57,7 @@ class DaemonPodStatus(Model, frozen=True):
 
     def __post_init__(self) -> None:
         """Only the Ready condition stays: of thousands of pods the others would be a third of what they take."""
-        keep(self, "conditions", [one for one in self.conditions or () if one.type == "Ready"])
+        keep(self, "conditions", [condition for condition in self.conditions or () if condition.type == "Ready"])
 
 
 class DaemonPodMeta(ObjectMeta, frozen=True):

@@ -151,4 +151,4 @@ class Pod(Resource, frozen=True):
 
     def condition(self, kind: str) -> Condition | None:
         """The condition of that type, None when the status has none."""
-        return next((one for one in self.status.conditions or () if one.type == kind), None)
+        return next((condition for condition in self.status.conditions or () if condition.type == kind), None)

@@ -35,7 +35,7 @@ def header(text: str) -> Block:
 
 def context(*texts: str) -> Block:
     """Small print, one piece per text; at least one."""
-    return {"type": "context", "elements": [plain(one, limits.SECTION) for one in texts[: limits.CONTEXT_ELEMENTS]]}
+    return {"type": "context", "elements": [plain(text, limits.SECTION) for text in texts[: limits.CONTEXT_ELEMENTS]]}
 
 
 def actions(*elements: Element, block_id: str = "") -> Block:

@@ -37,7 +37,7 @@ def ask_value(words: str, cluster: str, read: str = "") -> str:
 
 def gist(report: Report) -> str:
     """A digest that is another one when an answer tells something else: not when an age or an amount differs."""
-    found = [(one.code, one.confidence, one.scope.nodes) for one in report.findings]
+    found = [(finding.code, finding.confidence, finding.scope.nodes) for finding in report.findings]
     said = repr((report.playbook, report.subject, report.severity, re.sub(r"\d+", "0", report.verdict), found))
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
 

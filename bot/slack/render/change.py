@@ -75,7 +75,7 @@ def render_card(card: Card, say: Texts) -> Message:
     is_back = card.state in _PUT_BACK
     told = what(record, say, longer=card.longer, is_back=is_back)
     headline = say(f"card.{card.state}", what=told)
-    parts = [line(span(inert(headline, 2 * NAME), "bold")), bullets(*(line(*one) for one in _facts(card, say)))]
+    parts = [line(span(inert(headline, 2 * NAME), "bold")), bullets(*(line(*fact) for fact in _facts(card, say)))]
     if shown := [inert(one, NAME) for one in card.detail[:DETAIL].splitlines()[:_DIFF_LINES] if one.strip()]:
         parts.append(preformatted("\n".join(shown)))
     aloud = say(

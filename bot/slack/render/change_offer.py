@@ -72,8 +72,8 @@ def _shown(offer: Offer, say: Texts) -> Block:
     ]
     if offer.impacts:
         told = [
-            line(span(f"{say(f'render.{one.severity}')}: ", "bold"), span(inert(one.text, DETAIL) or "-"))
-            for one in offer.impacts
+            line(span(f"{say(f'render.{impact.severity}')}: ", "bold"), span(inert(impact.text, DETAIL) or "-"))
+            for impact in offer.impacts
         ]
         parts += [line(span(say("card.brings"))), bullets(*told)]
     if offer.two_person:

@@ -37,7 +37,7 @@ def _with_simpler_blocks(message: Message) -> Iterator[Message]:
     if any(block["type"] not in _OLD for block in message.blocks):
         kept = (_older(block) for block in message.blocks)
         yield message._replace(blocks=tuple(block for block in kept if block is not None))
-    files = (*_whole(message), *(one for one in message.files if one not in whole_answers(message.files)))
+    files = (*_whole(message), *(file for file in message.files if file not in whole_answers(message.files)))
     sections = tuple(_sections(message.blocks))
     if sections != message.blocks:
         yield Message(message.text, sections, files)
@@ -102,7 +102,7 @@ def told(block: Block) -> str:
 
 def _part(part: dict[str, Any]) -> str:
     if part["type"] == "rich_text_list":
-        return "\n".join(f"- {_said(one)}" for one in part["elements"])
+        return "\n".join(f"- {_said(element)}" for element in part["elements"])
     lead = {"rich_text_quote": "| ", "rich_text_preformatted": "    "}.get(part["type"], "")
     return lead + _said(part).replace("\n", f"\n{lead}")
 

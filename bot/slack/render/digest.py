@@ -55,7 +55,7 @@ def render_digest(told: Told, say: Texts, files: Sequence[File] = ()) -> Message
         small = [blocks.context(*notes)] if notes else []
         return Message(escape(aloud, 3 * _NAME), (rich_text(line(span(inert(aloud, 3 * _NAME)))), *small))
     built: list[Block] = [rich_text(line(span(inert(title, 3 * _NAME), "bold")))]
-    by_area = {area: list(some) for area, some in groupby(changed, key=lambda one: one.area)}
+    by_area = {area: list(some) for area, some in groupby(changed, key=lambda difference: difference.area)}
     if by_area:
         shown = [_changes(area, some, say) for area, some in by_area.items()]
         built.append(rich_text(line(span(say("digest.changes"), "bold")), bullets(*shown)))
@@ -85,9 +85,9 @@ def _changes(area: str, changed: Sequence[Difference], say: Texts) -> Part:
 
 def _items(changed: Sequence[Difference], say: Texts) -> str:
     """What grew or shrank, then what is new, then what is gone."""
-    moved = [_moved(one, say) for one in changed if one.before and one.after]
-    new = [_named(one) for one in changed if not one.before]
-    gone = [one.what for one in changed if not one.after]
+    moved = [_moved(difference, say) for difference in changed if difference.before and difference.after]
+    new = [_named(difference) for difference in changed if not difference.before]
+    gone = [difference.what for difference in changed if not difference.after]
     parts = [_few(moved, "; ", say)] if moved else []
     parts += [say("digest.new", what=_few(new, ", ", say))] if new else []
     parts += [say("digest.gone", what=_few(gone, ", ", say))] if gone else []
@@ -99,14 +99,18 @@ def _few(told: Sequence[str], between: str, say: Texts) -> str:
     return between.join([*told[:_NAMED], *([say("digest.more", count=more)] if more > 0 else [])])
 
 
-def _moved(one: Difference, say: Texts) -> str:
-    grown = "" if one.area.endswith("MiB") else step(one.before, one.after)
-    told = {"before": _value(one.area, one.before), "after": _value(one.area, one.after)}
-    return say("digest.changed", what=one.what, step=f" ({grown})" if grown else "", **told)
+def _moved(difference: Difference, say: Texts) -> str:
+    grown = "" if difference.area.endswith("MiB") else step(difference.before, difference.after)
+    told = {"before": _value(difference.area, difference.before), "after": _value(difference.area, difference.after)}
+    return say("digest.changed", what=difference.what, step=f" ({grown})" if grown else "", **told)
 
 
-def _named(one: Difference) -> str:
-    return one.what if one.after == "1" else f"{one.what} ({_value(one.area, one.after)})"
+def _named(difference: Difference) -> str:
+    return (
+        difference.what
+        if difference.after == "1"
+        else f"{difference.what} ({_value(difference.area, difference.after)})"
+    )
 
 
 def _value(area: str, value: str) -> str:
@@ -121,12 +125,12 @@ def _value(area: str, value: str) -> str:
 def _worst(told: Told, say: Texts) -> list[Block]:
     report = told.report
     found: list[Block] = []
-    bad = [one for one in report.findings if one.severity != "info"]
-    for number, one in enumerate(bad[:_WORST]):
-        action = next((each for each in one.next_actions if is_ours(each)), None)
+    bad = [finding for finding in report.findings if finding.severity != "info"]
+    for number, finding in enumerate(bad[:_WORST]):
+        action = next((each for each in finding.next_actions if is_ours(each)), None)
         button = action_button(action, report.cluster, number, say) if action else None
         whose = _whose([each for each in told.owners if each.finding == number + 1], say)
-        found.append(blocks.plain_section(f"{number + 1}. {inert(one.claim, _CLAIM)}", accessory=button))
+        found.append(blocks.plain_section(f"{number + 1}. {inert(finding.claim, _CLAIM)}", accessory=button))
         found += [blocks.context(inert(whose, _LINE))] if whose else []
     return [rich_text(line(span(say("digest.worst"), "bold"))), *found] if found else []
 
@@ -134,22 +138,22 @@ def _worst(told: Told, say: Texts) -> list[Block]:
 def _whose(owners: Sequence[OwnerRow], say: Texts) -> str:
     if not owners:
         return ""
-    told = [_owner(one, say) for one in owners[:_OWNERS]]
+    told = [_owner(owner, say) for owner in owners[:_OWNERS]]
     told += [say("digest.more", count=len(owners) - _OWNERS)] if len(owners) > _OWNERS else []
     return say("digest.whose", owners=", ".join(told))
 
 
-def _owner(one: OwnerRow, say: Texts) -> str:
-    name = f"{one.namespace}/{one.name}" if one.namespace else one.name
-    told = f"{one.kind} {inert(name, _WORD)}"
-    details = [say("digest.team", team=inert(one.team, _WORD))] if one.team else []
-    details += [say("digest.pods", count=one.pods)] if one.pods > 1 else []
+def _owner(row: OwnerRow, say: Texts) -> str:
+    name = f"{row.namespace}/{row.name}" if row.namespace else row.name
+    told = f"{row.kind} {inert(name, _WORD)}"
+    details = [say("digest.team", team=inert(row.team, _WORD))] if row.team else []
+    details += [say("digest.pods", count=row.pods)] if row.pods > 1 else []
     return f"{told} ({', '.join(details)})" if details else told
 
 
 def _rooms(told: Told, say: Texts) -> list[Block]:
     """By type of card what is given and what is left; by how much it is promised, if by more than there is."""
-    shown = [line(span(inert(one, _LINE))) for one in _room_words(told, say)]
+    shown = [line(span(inert(word, _LINE))) for word in _room_words(told, say)]
     return [rich_text(line(span(say("digest.room"), "bold")), bullets(*shown))] if shown else []
 
 

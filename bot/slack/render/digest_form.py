@@ -33,7 +33,7 @@ def read_place(value: str) -> Place:
 
 def render_list(digests: Sequence[str], ways: Sequence[tuple[str, str]], cluster: str, say: Texts) -> Message:
     """The digests, what may be typed with what it does, and the button that opens the form."""
-    told = [line(span(inert(one, SECTION))) for one in digests or [say("digest.none")]]
+    told = [line(span(inert(digest, SECTION))) for digest in digests or [say("digest.none")]]
     typed = [line(span(inert(words, SECTION), "code"), span(f" {inert(does, SECTION)}")) for words, does in ways]
     button = blocks.button(say("digest.form-open"), OPEN, msgspec.json.encode(Place(cluster)).decode())
     aloud = escape(digests[0] if digests else say("digest.none"))

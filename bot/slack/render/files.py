@@ -45,7 +45,7 @@ def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
 
 def whole_answers(files: Sequence[File]) -> list[File]:
     """Those that hold all of the answer."""
-    return [one for one in files if one.name.startswith(f"{WHOLE_ANSWER}.")]
+    return [file for file in files if file.name.startswith(f"{WHOLE_ANSWER}.")]
 
 
 def _cell(text: str) -> str:

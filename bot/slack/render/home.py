@@ -67,7 +67,7 @@ def _opened(seen: Seen, say: Texts) -> list[Block]:
         return [blocks.plain_section(say("desk.home-unread", why=seen.unread))]
     shown = [blocks.plain_section(one) for one in seen.opened[:_SHOWN]]
     if seen.incidents:
-        shown.append(rich_text(bullets(*(line(*in_short(one, say)) for one in seen.incidents[:_SHOWN]))))
+        shown.append(rich_text(bullets(*(line(*in_short(incident, say)) for incident in seen.incidents[:_SHOWN]))))
     left = sum(max(0, len(some) - _SHOWN) for some in (seen.opened, seen.incidents))
     shown += [blocks.plain_section(say("desk.home-more", more=left))] if left else []
     return shown or [blocks.plain_section(say("desk.home-open-none"))]

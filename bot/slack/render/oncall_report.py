@@ -50,7 +50,7 @@ def _told(report: OncallReport, days: int, still_open: Sequence[Head], say: Text
         parts.append(line(span(gpu_hours(report.affected, say))))
     parts += _listed(say("triage.report-calls"), calls, say)
     parts += _listed(say("triage.report-alerts"), alerts, say)
-    parts += _listed(say("triage.report-open"), [in_short(one, say) for one in still_open], say)
+    parts += _listed(say("triage.report-open"), [in_short(head, say) for head in still_open], say)
     return title, parts
 
 
@@ -69,7 +69,7 @@ def _listed(title: str, rows: Sequence[list[Part]], say: Texts) -> list[Part]:
     """A titled list of the first rows; nothing where there is none."""
     if not rows:
         return []
-    shown = [line(*one) for one in rows[:_MOST]]
+    shown = [line(*row) for row in rows[:_MOST]]
     if more := len(rows) - len(shown):
         shown.append(line(span(say("triage.more-open", count=more))))
     return [*([line(span(title, "bold"))] if title else []), bullets(*shown)]

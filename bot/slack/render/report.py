@@ -105,7 +105,7 @@ def render_report(
 
 def _askers(report: Report) -> set[str]:
     """The users of Slack who asked for the changes whose records are quoted."""
-    quotes = (one.quote for finding in report.findings for one in finding.evidence)
+    quotes = (evidence.quote for finding in report.findings for evidence in finding.evidence)
     return set(chain.from_iterable(map(_ASKED_BY.findall, quotes)))
 
 
@@ -143,19 +143,21 @@ def _escaped_length(text: str) -> int:
 def _evidence(quotes: Sequence[Evidence], report: Report, room: Room, say: Texts) -> list[Block]:
     """Those of the quotes that tell most; all other evidence, and every command, is for the files."""
 
-    def show(number: int, one: Evidence) -> list[Part]:
-        place = ", ".join(filter(None, (where(one), moment(one.at, report.taken_at, say) if one.at else "")))
+    def show(number: int, evidence: Evidence) -> list[Part]:
+        place = ", ".join(
+            filter(None, (where(evidence), moment(evidence.at, report.taken_at, say) if evidence.at else ""))
+        )
         # Two sections in a row may be shown as one line: the heading is in that of the first place.
         first = [span(f"{say('render.evidence')}\n", "bold")] if number == 1 else []
         return [
             line(*first, span(room.text(place, _PLACE).strip() or say("render.empty"), "italic")),
-            quote(room.text(one.quote, _QUOTE).strip() or say("render.empty")),
+            quote(room.text(evidence.quote, _QUOTE).strip() or say("render.empty")),
         ]
 
     every = set(chain.from_iterable(finding.evidence for finding in report.findings))
     shown = room.fill("evidence", _most_telling(quotes), show, share=_EVIDENCE, most=_QUOTES_SHOWN)
     room.left_out["evidence"] = len(every) - len(shown)
-    room.left_out["commands"] += len({one.command for one in every if one.command.strip()})
+    room.left_out["commands"] += len({evidence.command for evidence in every if evidence.command.strip()})
     return [rich_text(*chain.from_iterable(shown))] if shown else []
 
 
@@ -204,7 +206,7 @@ def _others(findings: Sequence[Finding], room: Room, say: Texts) -> list[Block]:
     def show(_: int, finding: Finding) -> Part:
         return line(span(room.text(finding.claim, _BRIEF).strip() or say("render.empty")))
 
-    loud_first = sorted(findings, key=lambda one: one.severity == "info")
+    loud_first = sorted(findings, key=lambda finding: finding.severity == "info")
     shown = room.fill("findings", loud_first, show, share=_OTHERS, most=_OTHERS_SHOWN)
     more = len(findings) - len(shown)
     if not shown:
@@ -250,7 +252,7 @@ def _left_out(room: Room, files: Sequence[File], say: Texts) -> list[str]:
     ]
     if room.cut:
         kinds.append(say("slack.kind-long"))
-    names = ", ".join(one.name for one in files)
+    names = ", ".join(file.name for file in files)
     whole = say("slack.in-files", files=names) if files else say("slack.by-button", button=say("slack.everything"))
     return [say("slack.left-out", what=", ".join(kinds), where=whole)]
 

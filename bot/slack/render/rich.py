@@ -65,7 +65,7 @@ def mention(who: str) -> str:
 def people(text: str, *styles: str, ids: Collection[str]) -> list[Part]:
     """Text with each of these users of Slack as who that is: for one person alone, or each would be called."""
     words = re.split(rf"\b({'|'.join(map(re.escape, ids))})\b", text) if ids else [text]
-    return [{"type": "user", "user_id": one} if one in ids else span(one, *styles) for one in words if one]
+    return [{"type": "user", "user_id": word} if word in ids else span(word, *styles) for word in words if word]
 
 
 def link(url: str, text: str = "") -> Part:

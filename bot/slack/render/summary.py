@@ -119,5 +119,5 @@ def _affected(head: Head, say: Texts) -> str:
     if not names:
         return told
     more = len(head.namespaces) - len(names)
-    listed = ", ".join(inert(one, _NAME) for one in names) + (f" … +{more}" if more else "")
+    listed = ", ".join(inert(name, _NAME) for name in names) + (f" … +{more}" if more else "")
     return f"{told} ({say('triage.namespaces')}: {listed})"

@@ -39,7 +39,9 @@ def show_tables(report: Report, overview: Brief | None, room: Room, say: Texts) 
         return Shown([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
     tables = overview.tables if overview else [BriefTable(table, table, 0) for table in report.tables]
     shown: list[Block] = []
-    others = [table for table in report.tables if table.rows and not any(one.whole is table for one in tables)]
+    others = [
+        table for table in report.tables if table.rows and not any(brief_table.whole is table for brief_table in tables)
+    ]
     room.left_out["tables"] += len(others)
     not_whole: list[Table] = []
     has_rows = False

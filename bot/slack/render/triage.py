@@ -35,7 +35,7 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored, sa
     """The incidents that are open, for the eyes of who asked, who is called, and what a route ignores."""
     said = [line(span(say("triage.none-open")))] if not heads else []
     if shown := heads[:_SHOWN_OPEN]:
-        said.append(bullets(*(line(*in_short(one, say)) for one in shown)))
+        said.append(bullets(*(line(*in_short(head, say)) for head in shown)))
     if more := len(heads) - len(shown):
         said.append(line(span(say("triage.more-open", count=more))))
     people: list[Part] = [span(" "), span(say("triage.nobody-called"))]
@@ -44,13 +44,13 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored, sa
     said.append(line(span(say("triage.rota")), *people))
     if ignored.alerts:
         said.append(line(span(_ignored_in_words(ignored, say))))
-    first = "; ".join(f"{one.id}: {one_line(one.cause.claim, _NAME)}" for one in heads[:_SHOWN_NAMES])
+    first = "; ".join(f"{head.id}: {one_line(head.cause.claim, _NAME)}" for head in heads[:_SHOWN_NAMES])
     return Message(escape(first or say("triage.none-open")), (rich_text(*said),))
 
 
 def _ignored_in_words(ignored: Ignored, say: Texts) -> str:
     told = say("triage.ignored", firing=ignored.firing, count=ignored.alerts)
-    names = [inert(one_line(one, _IGNORED_NAME), _IGNORED_NAME) for one in ignored.names[:_SHOWN_IGNORED]]
+    names = [inert(one_line(name, _IGNORED_NAME), _IGNORED_NAME) for name in ignored.names[:_SHOWN_IGNORED]]
     return f"{told}: {', '.join(names)}" if names else told
 
 
@@ -155,10 +155,10 @@ def form(deed: Deed, incident_id: str, channel: str, say: Texts, nodes: Sequence
 
 
 def _mutes(nodes: Sequence[str], say: Texts) -> blocks.Element:
-    fitting = [one for one in nodes if len(one) < _OPTION // 2][:_SHOWN_NAMES]
+    fitting = [node for node in nodes if len(node) < _OPTION // 2][:_SHOWN_NAMES]
     ends = [(f"until node {one} registers", Until(node=one)) for one in fitting]
     ends.append(("until gone", WHILE_IT_LASTS))
-    offered = [(one, one) for one in _MUTES]
+    offered = [(mute, mute) for mute in _MUTES]
     offered += [(words, say("triage.until", end=end_in_words(until, say))) for words, until in ends]
     options = [{"text": blocks.plain(text, _OPTION // 2), "value": words} for words, text in offered]
     return {"type": "radio_buttons", "action_id": TEXT, "options": options, "initial_option": options[0]}
@@ -168,7 +168,7 @@ def read_form(metadata: str) -> tuple[str, Deed, str] | None:
     """The incident, the deed and the channel of a form that was submitted; None if it is none of ours."""
     given = object_in(metadata) or {}
     names = [given.get(name) for name in ("incident", "deed", "channel")]
-    if given.get("v") != _VERSION or not all(isinstance(one, str) for one in names) or names[1] not in BUTTONS:
+    if given.get("v") != _VERSION or not all(isinstance(name, str) for name in names) or names[1] not in BUTTONS:
         return None
     return str(names[0]), names[1], str(names[2])
 

@@ -75,7 +75,7 @@ def render_head(head: Head, say: Texts) -> Message:
     state = say(f"triage.state-{head.incident.state}")
     severity = say(f"render.{head.severity}")
     title = say("triage.title", state=state, severity=severity, verdict=one_line(head.cause.claim, VERDICT_LIMIT))
-    parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*one) for one in _facts(head, say))]
+    parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head, say))]
     built: list[Block] = [
         rich_text(*parts),
         *(gathered(head.id, head.by_name, say) if head.cause.code == STORM else ()),

@@ -76,4 +76,4 @@ def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
         listed = _link_scores.decode(text.encode()) or []
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return None
-    return {(one.uuid, other): score for one in listed for other, score in (one.score or {}).items()}
+    return {(scores.uuid, other): score for scores in listed for other, score in (scores.score or {}).items()}

@@ -9,7 +9,7 @@ down_revision = "0010"
 
 def upgrade() -> None:
     """Of the alerts that are there nobody knows what their pods ask for. An unreleased program may have both."""
-    known = {one["name"] for one in inspect(op.get_bind()).get_columns("alerts")}
+    known = {column["name"] for column in inspect(op.get_bind()).get_columns("alerts")}
     if "gpus" not in known:
         op.add_column("alerts", Column("gpus", Integer))
         op.add_column("alerts", Column("pod_created_at", Double, nullable=False, server_default="0"))
