@@ -66,7 +66,7 @@ async def gather_placed(pod: Pod, sources: Sources) -> Placed | None:
         return None
     install, side, own = await asyncio.gather(
         gather_install(sources),
-        gather_node_side(sources.cluster, pod.spec.node_name, logs=not _runs_well(pod)),
+        gather_node_side(sources.cluster, pod.spec.node_name, logs=_may_be_refused(pod)),
         _own_logs(pod, sources),
     )
     bare = pod.status.phase == "Failed" and not side.plugin_pods
@@ -95,6 +95,13 @@ async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
 def _runs_well(pod: Pod) -> bool:
     statuses = pod.status.container_statuses or ()
     return pod.status.phase == "Running" and all(status.ready and not status.restart_count for status in statuses)
+
+
+def _may_be_refused(pod: Pod) -> bool:
+    """Whether kubelet may have refused its devices: it starts no container before it has them."""
+    statuses = [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
+    began = any(one.state.running or one.state.terminated or one.last_state.terminated for one in statuses)
+    return not began or (pod.status.phase == "Failed" and bool(pod.status.reason))
 
 
 async def _own_logs(pod: Pod, sources: Sources) -> Sequence[LogSeen | Gap] | None:

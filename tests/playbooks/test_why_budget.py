@@ -1,0 +1,57 @@
+"""What `why` reads of a cluster where many nodes have trouble: the logs of three device plugins, 2 MiB of each."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.kube.connect import open_cluster
+from bot.report import Report
+from bot.texts import Texts
+from playbooks.playbook import Sources, find
+from sandbox.apiserver import ApiServer
+from tests.playbooks.node_side_support import NONE_HEALTHY, counted, crashing, plugin, refused_pod
+from tests.playbooks.test_why_inside import looping, placed
+from tests.playbooks.world import Object, cluster, codes, none_of, pod, record, refused
+
+LOG_BYTES = 2 * 1024 * 1024
+NODES = [f"gpu-{one}" for one in range(12)]
+SICK = [counted(name, capacity=20, allocatable=0) for name in NODES]
+CRASHING = [plugin(name, device=crashing()) for name in NODES]
+
+
+def ask_live(tmp_path: Path, subject: Object, *objects: Object) -> tuple[Report, list[str], list[int]]:
+    """The report on the pod, the device plugins' pods whose logs were read, and the bytes asked of each."""
+    recording = record(tmp_path, cluster(subject, *objects))
+    playbook = find("why")
+
+    async def ask() -> tuple[Report, list[str], list[int]]:
+        async with ApiServer.from_recording(recording) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config) as reached:
+                snapshot = await playbook.gather(playbook.request(pod="ml/wl"), Sources(reached))
+            logs = [one for one in server.requests if "device-plugin" in one.path and one.path.endswith("/log")]
+            names = sorted({one.path.split("/")[-2] for one in logs})
+            return playbook.diagnose(snapshot, Texts("en")), names, [int(one.query["limitBytes"]) for one in logs]
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("answer", ["12 node unregistered", "12 CardInsufficientMemory"])
+def test_of_many_sick_nodes_three_device_plugins_are_read(tmp_path: Path, answer: str) -> None:
+    waits = pod(said=refused(none_of(12, answer)))
+    _, plugins, asked = ask_live(tmp_path, waits, *SICK, *CRASHING)
+    assert len(plugins) == 3
+    assert max(asked) <= LOG_BYTES
+
+
+def test_of_a_refused_pod_the_device_plugin_of_its_node_is_read(tmp_path: Path) -> None:
+    _, plugins, asked = ask_live(tmp_path, refused_pod(NONE_HEALTHY), *SICK, *CRASHING)
+    assert plugins == ["hami-device-plugin-gpu-1"]
+    assert max(asked) <= LOG_BYTES
+
+
+def test_of_a_container_that_started_no_device_plugin_is_read(tmp_path: Path) -> None:
+    report, plugins, _ = ask_live(tmp_path, placed(looping(1)), *SICK, *CRASHING)
+    assert (codes(report), plugins) == (["image-or-start-failure"], [])
