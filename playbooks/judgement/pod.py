@@ -27,6 +27,7 @@ from playbooks.rules.findings import finding
 from playbooks.rules.gaps import fit_gaps, other_vendors
 from playbooks.rules.locks import Owners
 from playbooks.rules.nodes_at_fault import nodes_at_fault, nodes_behind
+from playbooks.rules.request_bugs import told_by_bug
 from playbooks.rules.said import Said, what_was_said
 from playbooks.rules.stale import disagrees, ghosts_suspected
 
@@ -91,7 +92,7 @@ def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: b
     nothing = admission.nothing_asked(case, say)
     if nothing is not None and pod.spec.scheduler_name != install.scheduler_name:
         trouble = []
-    findings = _why_waiting(case, said, around, say, advise=advise)
+    findings = told_by_bug(_why_waiting(case, said, around, say, advise=advise), case, said, say)
     if nothing is not None:
         findings = [nothing] if said.stage == "nothing" else [*findings, nothing]
     findings = findings or [cannot_tell(pod.namespace, pod.name, [said.evidence] if said.evidence else [], say)]

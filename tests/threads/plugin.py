@@ -41,11 +41,9 @@ panic: runtime error: invalid memory address or nil pointer dereference
 goroutine 88 [running]:
 """
 MIG_PARTED = 'F1121 04:57:39.590385 1 util.go:480] "nvidia-mig-parted failed with" err="exit status 1"'
-MIG_GEOMETRY = "rpc error: code = Unknown desc = nvidia-mig-parted failed with: exit status 1"
 
 
 MIG_NODE = gpu_node("gpu-1", *(card(f"GPU-{at}", 24576, type="NVIDIA-A30", count=4, mode="mig") for at in (0, 1)))
-MIG_ONLY = {"nvidia.com/vgpu-mode": "mig"}
 
 
 def two_plugins(capacity: int) -> Scene:
@@ -218,26 +216,20 @@ THREADS = (
     Thread(
         "HAMi#1044",
         "a MIG pod is refused",
-        "allocate-failed",
-        "",
-        "right way",
-        "kubelet's words and the plugin's log",
-        Scene(base(rejected(MIG_GEOMETRY), version="2.5.0"), recorded={"others": {PLUGIN_LOG: MIG_PARTED}}),
+        "device-plugin-crash",
+        "one MIG layout to all GPUs of the node",
+        "named",
+        "the device plugin ends while it applies the layout, and its log says so",
+        crashed_in_allocate(MIG_PARTED, "2.5.0"),
     ),
     Thread(
         "HAMi#2403",
         "MIG: a request for two devices is refused",
-        "card-insufficient-memory",
-        "",
-        "right way",
-        "HAMi's event",
-        Scene(
-            base(
-                MIG_NODE,
-                waiting("1 1/1 CardInsufficientMemory", gpu(2, memory=5000), annotations=MIG_ONLY),
-                version="2.9.0",
-            )
-        ),
+        "custom-filter-rule",
+        "several devices on idle GPUs in MIG mode",
+        "named",
+        "HAMi's reason and version, the request, and idle GPUs in MIG mode",
+        Scene(base(MIG_NODE, waiting("1 1/1 CardNotFoundCustomFilterRule", gpu(2)), version="2.9.0")),
     ),
     Thread(
         "HAMi#1422",

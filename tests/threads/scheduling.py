@@ -161,10 +161,10 @@ THREADS = (
     Thread(
         "HAMi#798",
         "a pod of two containers with GPUs does not fit",
-        "scheduler-ledger-stale",
-        "NodeUnfitPod",
-        "right way",
-        "it says that HAMi refuses what the objects allow; how HAMi 2.4 counts several containers is not known to it",
+        "node-unfit-pod",
+        "whose containers ask for GPUs each",
+        "named",
+        "HAMi's version, the pod's containers, and that HAMi refuses what the objects allow",
         two_containers(),
     ),
     Thread(
