@@ -16,6 +16,7 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
+from playbooks.rules.containers import statuses, stuck
 from playbooks.rules.findings import finding
 from playbooks.rules.node_causes import by_step, node_causes
 from playbooks.rules.not_selected import keeps_off, none_selected, refused_pods
@@ -120,8 +121,10 @@ def _counts(daemon_set: Workload) -> list[Evidence]:
 
 
 def _passes(pod: Pod, now: datetime) -> bool:
-    """A pod that is on its way in or out: its DaemonSet has another one, or will."""
+    """A pod that is on its way in or out: its DaemonSet has another one, or will. One that crashes is not."""
     if pod.metadata.deletion_timestamp or pod.status.phase in ("Failed", "Succeeded"):
         return True
+    if any(status.restart_count or stuck(status) for status in statuses(pod)):
+        return False
     made = parse_time(pod.metadata.creation_timestamp)
     return made is not None and now - made <= _STARTING

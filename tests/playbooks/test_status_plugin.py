@@ -23,6 +23,16 @@ def test_a_plugin_pod_that_is_down_is_found_with_its_node(tmp_path: Path) -> Non
     assert "CrashLoopBackOff" in report.verdict
 
 
+def test_a_plugin_pod_that_crashes_from_its_start_is_down_however_young(tmp_path: Path) -> None:
+    down = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "False"}],
+        "containerStatuses": [{"name": "device-plugin", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+    }
+    report = ask(tmp_path, [*without(healthy(), "Pod", "plugin-gpu-2"), plugin_pod("gpu-2", down, age=30)])
+    assert codes(report) == ["plugin-not-ready"]
+
+
 def test_a_gpu_node_without_a_plugin_pod_is_found(tmp_path: Path) -> None:
     report = ask(tmp_path, without(healthy(), "Pod", "plugin-gpu-2"))
     assert codes(report) == ["plugin-missing"]
