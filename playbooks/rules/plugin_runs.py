@@ -1,6 +1,6 @@
 """How the containers of a device plugin's pod do, and which lines of their logs are about now.
 
-Sources: HAMi v2.4.1 to v2.10.0 cmd/device-plugin/nvidia/main.go and server.go print the two markers.
+Sources: HAMi v2.4.1 to v2.10.0 cmd/device-plugin/nvidia/main.go and server.go and register.go print the markers.
 """
 
 import re
@@ -20,6 +20,12 @@ _BETWEEN_CRASHES = timedelta(minutes=10)
 """Kubelet waits at most 5 minutes between two starts of a container that keeps ending."""
 _STARTED = "Starting Plugins."
 _REGISTERED = "Registered device plugin for"
+_AFTER = (
+    "Successfully updated node annotation",
+    "Successfully registered annotation",
+    "Updating node annotations with",
+)
+"""The plugin writes the annotation only once kubelet took its registration; these lines come every 30 s."""
 _ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: ")
 
 
@@ -49,7 +55,7 @@ def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evid
 
 def has_registered(log: LogSeen) -> bool:
     """Whether kubelet took the registration of this run."""
-    return any(_REGISTERED in line for line in log.lines)
+    return any(marker in line for line in log.lines for marker in (_REGISTERED, *_AFTER))
 
 
 def last_error(log: LogSeen) -> str:

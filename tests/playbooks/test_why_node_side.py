@@ -270,6 +270,13 @@ def test_kubelet_s_figures_alone_are_a_suspicion_while_the_plugin_has_long_been_
     assert cause(report).confidence == "suspected"
 
 
+def test_a_log_that_was_cut_shows_by_its_later_lines_that_kubelet_took_the_plugin(tmp_path: Path) -> None:
+    started = RUNS | {"state": {"running": {"startedAt": ago(120)}}}
+    log = "I1121 04:59:30.000000       1 register.go:342] Successfully updated node annotation. Next check in 30s..."
+    objects = [refused_pod(), counted(capacity=20, allocatable=0), plugin(device=started)]
+    assert codes(why(tmp_path, *objects, plugin_log=log))[0] == "card-fault"
+
+
 def test_a_plugin_that_has_just_started_says_nothing_about_gpus(tmp_path: Path) -> None:
     young = RUNS | {"state": {"running": {"startedAt": ago(60)}}}
     report = why(tmp_path, refused_pod(), counted(capacity=20, allocatable=0), plugin(device=young))
