@@ -19,7 +19,7 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rules.containers import Given, in_trouble, path_in, run_time, statuses
-from playbooks.rules.core_library import Library, library_of
+from playbooks.rules.core_library import library_of
 from playbooks.rules.findings import finding
 
 SEGFAULT = 139
@@ -58,7 +58,7 @@ def segfaults(pod: Pod, given: Given, plugins: Sequence[Pod], now: datetime, say
     prone = len(given.shares) > 1 or _LIBRARIES.search(crash.container.image)
     if restarted is None and not (prone and library and library.version < _GOOD):
         return []
-    return [_finding(pod, crash, restarted, library, say)]
+    return [_finding(pod, crash, restarted, say)]
 
 
 def _crashes(pod: Pod, containers: Sequence[Container], now: datetime) -> list[_Crash]:
@@ -104,7 +104,7 @@ def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
     return [(last, _BEFORE), (last - loop, max(_BEFORE, loop / 4))]
 
 
-def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, library: Library | None, say: Texts) -> Finding:
+def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, say: Texts) -> Finding:
     node = pod.spec.node_name
     proofs: list[Evidence] = [quotes.of_pod(pod, str(SEGFAULT), _path(pod, crash, "exitCode"))]
     if crash.ended.finished_at:
@@ -113,8 +113,9 @@ def _finding(pod: Pod, crash: _Crash, restarted: _Start | None, library: Library
         started = "{.status.containerStatuses[*].state.running.startedAt}"
         proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
     recreate = NextAction(say("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
-    old = library is not None and library.version < _GOOD
-    step = NextAction(say(f"hami-core-crash.{'upgrade' if old else 'log'}"), kubectl_pod(pod, "get", "-o", "yaml"))
+    step = NextAction(
+        say(f"hami-core-crash.{'log' if restarted else 'upgrade'}"), kubectl_pod(pod, "get", "-o", "yaml")
+    )
     return finding(
         "hami-core-crash",
         say(

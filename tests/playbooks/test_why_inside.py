@@ -196,6 +196,13 @@ def test_a_crash_with_the_plugin_s_restart_is_hami_core_s(
     assert {"139", ago(started)} <= set(quotes(report))
 
 
+def test_a_library_that_was_replaced_asks_for_no_step_against_another_crash(tmp_path: Path) -> None:
+    report = asked(tmp_path, placed(looping(139)), plugin(40, "projecthami/hami:v2.4.1"))
+    told = " ".join(action.label for action in cause(report).next_actions)
+    assert "Recreate the pod" in told
+    assert "2.8.3" not in told
+
+
 @pytest.mark.parametrize(
     ("code", "finished", "started", "age"),
     [(139, 30, 5000, 9000), (139, 30, 40, 35), (1, 30, 40, 9000), (139, 4000, 40, 9000)],
