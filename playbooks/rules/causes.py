@@ -62,14 +62,23 @@ class Cause(NamedTuple):
 def rank_causes(case: Case, said: Said) -> list[Cause]:
     """Every reason of every node, the most likely cause first. Needs the nodes to have been seen.
 
-    Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last.
+    Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last. A
+    quota that forbids every node comes first even if HAMi was not asked: the pod's own selector is not to blame alone.
     """
     reasons = reasons_by_node(case, said)
     causes = sorted([*_hami_causes(case, reasons), *_kubernetes_causes(case)], key=_sort_key)
     if not needs_several(causes):
         return causes
     named = _named_by_hami(said)
+    if all(cause.of_kubernetes for cause in causes) and _forbidden_by_quota(case):
+        return [Cause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]
     return sorted(causes, key=lambda cause: (cause.rank, cause.of_kubernetes, cause.text not in named))
+
+
+def _forbidden_by_quota(case: Case) -> bool:
+    """Whether HAMi would refuse each of the nodes that Kubernetes drops for the namespace's quota, by a sample."""
+    verdicts = case.judge_each(list(case.obstacles)[:_SAMPLE]).values()
+    return bool(verdicts) and all(verdict.fits is False and fit.QUOTA_NOT_FIT in verdict.codes for verdict in verdicts)
 
 
 def needs_several(causes: Sequence[Cause]) -> bool:

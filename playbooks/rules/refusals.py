@@ -80,7 +80,9 @@ def refused(case: Case, said: Said, cause: Cause, say: Texts) -> Finding:
     if not proofs:
         proofs = words(said)
     largest = sizes.too_small(case) if cause.text == fit.INSUFFICIENT_MEMORY else None
-    if largest is None:
+    if cause.text == fit.QUOTA_NOT_FIT and not cause.nodes:
+        claim = say("resource-quota-not-fit.everywhere", **_values(case, cause, say))
+    elif largest is None:
         claim = say(f"{cause.code}.claim", **_values(case, cause, say))
     else:
         claim = say(f"{cause.code}.never", **_too_small(case, largest, say))

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.playbooks.world import (
     Object,
     answer,
@@ -94,3 +96,28 @@ def test_where_no_single_change_helps_the_answer_says_so(tmp_path: Path) -> None
 def test_where_one_change_helps_nothing_of_the_kind_is_said(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node("gpu-1", card("GPU-0")), FULL, LARGE))
     assert "One change" not in report.findings[0].claim
+
+
+@pytest.mark.parametrize("said", [None, refused(none_of(1, "1 node(s) didn't match Pod's node affinity/selector"))])
+def test_a_quota_that_forbids_every_node_comes_before_a_selector_that_leaves_none(
+    tmp_path: Path, said: Object | None
+) -> None:
+    """kube-scheduler never asked HAMi; without the selector the pod would wait for the quota all the same."""
+    one = pod(limits=gpu(memory=30720), nodeSelector={"pool": "none"}, said=said)
+    objects = cluster(gpu_node("gpu-1", card("GPU-0", memory=81920)), quota(gpumem=15000), one)
+    report = ask(tmp_path, objects)
+    assert codes(report) == ["resource-quota-not-fit", "kubernetes-filter"]
+    assert report.findings[0].claim.endswith("One change is not enough. Also in the way: kubernetes-filter.")
+    assert codes(answer("pending", record(tmp_path, objects), {}))[0] == "resource-quota-not-fit"
+
+
+def test_a_quota_with_room_leaves_the_selector_first(tmp_path: Path) -> None:
+    one = pod(limits=gpu(memory=10000), nodeSelector={"pool": "none"})
+    objects = cluster(gpu_node("gpu-1", card("GPU-0", memory=81920)), quota(gpumem=15000), one)
+    assert codes(ask(tmp_path, objects)) == ["kubernetes-filter"]
+
+
+def test_what_kube_scheduler_names_comes_before_what_hami_was_never_asked(tmp_path: Path) -> None:
+    """The selector leaves no node, and the GPU is full as well."""
+    one = pod(limits=gpu(memory=4000), nodeSelector={"pool": "none"})
+    assert codes(ask(tmp_path, cluster(gpu_node("gpu-1", card("GPU-0")), FULL, one)))[0] == "kubernetes-filter"
