@@ -121,6 +121,7 @@ def build_app(api_url: str, bot_token: str, identity: Identity, kept: Callable[[
 
     app = _App(
         kept,
+        name="hami-bot",  # bolt would read the source of every caller for one, 40 ms
         client=AsyncWebClient(base_url=api_url, retry_handlers=[]),
         authorize=authorize,
         request_verification_enabled=False,
