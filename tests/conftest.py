@@ -1,10 +1,13 @@
 """What tests of several folders are given."""
 
+import gc
 import os
+import signal
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -21,6 +24,18 @@ BACKENDS = ["sqlite", "postgresql"]
 # The official client loads the machine's certificates for every connection, 40 ms of processor time each: no test goes
 # where they are needed.
 os.environ |= {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}  # noqa: TID251  # OpenSSL's
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    signal.default_int_handler(number, frame)
+
+
+# Where Ctrl-C has Python's own handler, asyncio.run of Python 3.11 describes the whole of what it returns, twice, only
+# to put that handler back: a fifth of the time of asking a recording.
+signal.signal(signal.SIGINT, _interrupted)
+
+# What is imported and collected stays: it is looked through for garbage neither meanwhile nor ever after.
+gc.disable()
 
 # How long anything takes is the benchmarks' business: a busy machine must fail no test. The same commit gives the same
 # answer: `--hypothesis-profile=hunting` draws other examples each time.
@@ -66,8 +81,13 @@ def database(new_database: NewDatabase) -> str:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two for each core: many tests wait for a server most of their time."""
-    return 2 * (os.cpu_count() or 1)
+    """Three for each core: many tests wait for a server most of their time."""
+    return 3 * (os.cpu_count() or 1)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -7,6 +7,7 @@ import pytest
 import slackblocks as other
 
 from bot.slack.render.report import render_report
+from tests.cases_support import Scenario
 from tests.render import SAY, typical
 from tests.slack.render import SCENARIOS, report_of
 
@@ -63,8 +64,9 @@ def without_defaults(value: Any) -> Any:
     return [without_defaults(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-@pytest.mark.parametrize("report", [typical(), *map(report_of, SCENARIOS[::5])], ids=lambda one: one.subject.name)
-def test_another_builder_builds_the_same_message(report):
+@pytest.mark.parametrize("scenario", [None, *SCENARIOS[::5]], ids=lambda one: one.pod if one else "typical")
+def test_another_builder_builds_the_same_message(scenario: Scenario | None) -> None:
+    report = report_of(scenario) if scenario else typical()
     ours = render_report(report, SAY, channel_buttons=True, words="why ml/x").blocks
     theirs = json.loads(other.Message("C1", blocks=[block(one) for one in ours]).json())["blocks"]
     assert without_defaults(theirs) == without_defaults(ours)
