@@ -16,7 +16,7 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 T = TypeVar("T")
-USUAL = 6
+USUAL = 3
 _EXAMPLES = {"sample": 20, "rest": 100, "whole": 100}
 _SEED = 13
 _ALTERNATIVES = ("new_database", "new_empty_database", "mode")

@@ -87,7 +87,7 @@ def test_the_fit_alone_finds_the_cause_and_only_suspects_it(scenario: Scenario, 
     assert report.findings[0].confidence == "suspected" or report.findings[0].code in certain_from_the_pod_alone
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_answer_without_one_kind_of_object_weakens_but_is_not_wrong(version: str, kind: str, variant: Any) -> None:

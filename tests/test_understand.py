@@ -91,7 +91,7 @@ def test_the_report_fits_slack(question: Question, language: Any) -> None:
     assert validate_blocks(list(message.blocks)) == []
 
 
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(
     "kind", sorted({one.split("/")[1].split(".")[0] for one in files_of("hami-2.10") if one.startswith("objects/")})
 )

@@ -32,7 +32,7 @@ from tests.oncall.pagers import (
 from tests.oncall.rig import TERMS, Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 
-pytestmark = pytest.mark.few(12)
+pytestmark = pytest.mark.few(8)
 
 NAMES = {"pagerduty": "PagerDuty", "opsgenie": "Opsgenie", "webhook": "webhook"}
 

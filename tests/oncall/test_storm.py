@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.oncall.rig import Rig, with_rig
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.oncall.storm import ALERTS, PODS, storm
 
 
+@pytest.mark.sampled(0)  # the same storm, during an outage: test_outage.py
 def test_a_thousand_alerts_in_a_minute_for_three_causes_are_three_threads(tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         seen = await storm(rig)

@@ -16,7 +16,7 @@ from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.few(12)
+pytestmark = pytest.mark.few(8)
 
 
 async def come_and_gone(rig: Rig, keeper: Keeper) -> None:

@@ -22,7 +22,7 @@ from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, con
 from tests.slack.test_bot_deliveries import later, sent
 from tests.slack.test_surfaces import button, text_of
 
-pytestmark = pytest.mark.few(10)
+pytestmark = pytest.mark.few(7)
 
 MODES = ["socket", "http"]
 LOOKING = "Looking at the cluster"

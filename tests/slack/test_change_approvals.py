@@ -12,7 +12,7 @@ from sandbox.slack import Fault
 from tests.slack.bot import Mode
 from tests.slack.changing import ADA, GRACE, LINUS, ONCALL, World, a_bot, a_place, actions, played, text_of
 
-pytestmark = pytest.mark.few(8)
+pytestmark = pytest.mark.few(5)
 
 ASKED = "verbosity 5 for 10m because it hangs"
 TWO = AccessSettings(operators=(ADA,), approvers=(LINUS, GRACE), two_person=True)

@@ -31,7 +31,7 @@ from tests.slack.changing import (
     text_of,
 )
 
-pytestmark = pytest.mark.few(10)
+pytestmark = pytest.mark.few(7)
 
 
 @pytest.fixture(params=["socket", "http"])

@@ -296,7 +296,7 @@ def test_the_file_that_a_simpler_form_brings_is_shared_too(database: str):
     ids=lambda fault: f"{fault.kind}-{fault.status}-{fault.error}",
 )
 @pytest.mark.parametrize("where", [POST, "files.getUploadURLExternal", "upload/", "files.completeUploadExternal"])
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(8)
 def test_no_passing_fault_loses_or_doubles_anything(database: str, where: str, fault: Fault):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
         bot.slack.faults.append(replace(fault, where=where, times=3))

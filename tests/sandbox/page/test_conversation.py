@@ -5,7 +5,7 @@ import pytest
 from sandbox.slack.clock import VirtualClock
 from tests.sandbox.page.support import CHANNEL, Chrome
 
-pytestmark = pytest.mark.few(6)
+pytestmark = pytest.mark.few(3)
 
 AT_CHANNEL = f"#/c/{CHANNEL}"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.sandbox.page.samples import HOSTILE
 from tests.sandbox.page.support import Chrome
 
-pytestmark = pytest.mark.few(4)
+pytestmark = pytest.mark.few(2)
 
 
 def parsed(chrome: Chrome, module: str, function: str, *arguments: Any) -> Any:
