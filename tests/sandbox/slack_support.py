@@ -39,7 +39,7 @@ def web_client(slack: SlackServer, token: str | None = None, **options: Any) -> 
 
 
 def new_app(slack: SlackServer) -> AsyncApp:
-    return AsyncApp(client=web_client(slack), signing_secret=slack.signing_secret, logger=QUIET)
+    return AsyncApp(name="test", client=web_client(slack), signing_secret=slack.signing_secret, logger=QUIET)
 
 
 @contextlib.asynccontextmanager
