@@ -21,6 +21,8 @@ class PodAsks(Evidence, frozen=True):
     """How much a pod asks for."""
 
 
+REPLICA_FAILURE = "ReplicaFailure"
+"""The condition of a ReplicaSet or Deployment that says why no pod is created."""
 _LONGEST = 4000
 """Of a longer text the beginning is quoted: an annotation may have 256 KiB."""
 
@@ -47,15 +49,20 @@ def clock(text: str | None) -> str | None:
 
 
 def of_event(event: Event) -> Evidence:
-    """The event's message."""
+    """The event's message; of a condition that stands for one, the condition's."""
     about = event.involved_object
     namespace = about.namespace or event.namespace
+    look = ("get", "events", "--field-selector", f"involvedObject.name={about.name}")
+    standing = event.reason == REPLICA_FAILURE
+    if standing:
+        path = f'jsonpath={{.status.conditions[?(@.type=="{REPLICA_FAILURE}")].message}}'
+        look = ("get", about.kind.lower(), about.name, "-o", path)
     return Evidence(
-        source="event",
+        source="condition" if standing else "event",
         object=f"{about.kind} {namespace}/{about.name}",
         at=clock(event.seen_at),
         quote=event.message[:_LONGEST],
-        command=kubectl("-n", namespace, "get", "events", "--field-selector", f"involvedObject.name={about.name}"),
+        command=kubectl("-n", namespace, *look),
     )
 
 

@@ -23,6 +23,7 @@ from bot.kube.models import (
     Workload,
 )
 from bot.report import Gap, Subject
+from playbooks.gather.replica_failures import replica_failures
 
 R = TypeVar("R", bound=Resource)
 
@@ -93,7 +94,8 @@ class Found(NamedTuple):
 
 
 class Absent(NamedTuple):
-    """No such pod. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate events.
+    """No such pod. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate events, or
+    its condition.
 
     `answer` is what the API says of what is not there. `matches`: so many have that name, or begin with it, and the
     candidates are the first of them; 0 where the candidates are only near. `node`: a node has exactly that name.
@@ -215,6 +217,8 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> Found | Absent:
     short = [maker for maker in makers.values() if not pods or _lacks_pods(maker)]
     events = await _failed_creates(cluster, owner.namespace)
     refusals = tuple(event for event in events if any(_names(event, one) for one in short))
+    refusals = refusals or tuple(replica_failures((one for one in short if one is not owner), "ReplicaSet"))
+    refusals = refusals or tuple(replica_failures((one for one in short if one is owner), wanted.kind))
     if pods and not refusals:
         return Found(pods[0])
     wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""

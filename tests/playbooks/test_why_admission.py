@@ -49,6 +49,19 @@ def test_a_deployment_whose_pod_the_webhook_refused_is_told_why(tmp_path: Path, 
     assert "nodeSelector" in cause(report).next_actions[0].label
 
 
+def test_the_refusal_is_told_when_its_events_are_gone(tmp_path: Path) -> None:
+    objects = refused_deployment("")[:-1]
+    said = f"{DENIED}pod has node assigned"
+    objects[-1]["status"] = {
+        "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": said}]
+    }
+    report = ask(tmp_path, objects, "deploy/trainer")
+    assert codes(report) == ["admission-denied"]
+    assert quotes(report) == [said]
+    assert "replicaset trainer-6d5f7c9b8 -o" in cause(report).evidence[0].command
+    assert all("-n ml " in command for command in commands(report))
+
+
 def test_a_job_over_its_quota_is_told_to_look_at_the_quotas(tmp_path: Path) -> None:
     job = owner("Job", "train")
     refusal = event(job, "FailedCreate", f"Error creating: {DENIED}exceeding resource quota")
