@@ -15,7 +15,7 @@ from bot.hami.vendors import BY_WORD
 
 DEFAULT_POLICY = "spread"
 
-Heed = Literal["amounts", "order", "identity"]
+Dependence = Literal["amounts", "order", "identity"]
 """What of a node's cards a verdict depends on: what each one is and what is used of it; also in which order they stand
 and on which numa nodes; or also which cards they are."""
 
@@ -44,7 +44,7 @@ def judge(
         return Verdict(fits=None, unknown=str(what))
 
 
-def heeds(request: PodRequest, *, limited: bool, default_policy: str) -> Heed:
+def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> Dependence:
     """What the verdicts on this request depend on at most, whatever is relaxed. `limited`: some quota applies."""
     wanted = request.constraints
     policy = default_policy if wanted.policy is None else wanted.policy

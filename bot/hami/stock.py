@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from bot.hami.cards import CardState
-from bot.hami.filter import Heed
+from bot.hami.filter import Dependence
 from bot.hami.fit import NodeCards, Verdict
 from bot.hami.inventory import take_stock
 from bot.hami.ledger import Holding, Ledger, add_up, read_holding
@@ -46,12 +46,12 @@ class NodeStock(NamedTuple):
     order: int | None = None
 
 
-ALIKE: Mapping[Heed, Callable[[NodeStock], int | None]] = {
+ALIKE: Mapping[Dependence, Callable[[NodeStock], int | None]] = {
     "amounts": attrgetter("amounts"),
     "order": attrgetter("order"),
     "identity": lambda _: None,
 }
-"""What is equal for nodes that a request gets the same verdict on, by what it heeds; None: it has to be asked."""
+"""What is equal for nodes with the same verdict, by what that verdict depends on; None: it has to be asked."""
 
 
 class _Kept(NamedTuple):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bot.hami import fit
 from bot.hami.asked import PodRequest
 from bot.hami.cards import CardState
-from bot.hami.filter import DEFAULT_POLICY, heeds, judge
+from bot.hami.filter import DEFAULT_POLICY, depends_on, judge
 from bot.hami.fit import NodeCards, QuotaRoom, Verdict
 from bot.hami.inventory import take_stock
 from bot.hami.ledger import Holding, Ledger
@@ -121,7 +121,7 @@ class View:
     def judge_each(
         self, names: Iterable[str], request: PodRequest, relax: frozenset[str] = frozenset()
     ) -> dict[str, Verdict]:
-        """The verdicts on several nodes; those that are alike in all that this request heeds are judged once."""
+        """The verdicts on several nodes; those that are alike in all that their verdict depends on are judged once."""
         if not request.containers:
             return dict.fromkeys(names, fit.FITS)
         known = self._stock.verdicts(self._asked(request, relax))
@@ -136,12 +136,12 @@ class View:
         return found
 
     def _alike(self, names: Iterable[str], request: PodRequest) -> Iterable[tuple[str, NodeStock, int | None]]:
-        """Each node with what is equal for those that are alike in all that this request heeds."""
+        """Each node with what is equal for those that are alike in all that a verdict on this request depends on."""
         limited = any(room is not None for room in self._quota_rooms(request.namespace))
-        heed = heeds(request, limited=limited, default_policy=self.facts.policy)
+        dependence = depends_on(request, limited=limited, default_policy=self.facts.policy)
         names = list(names)
         seen = self.seen(names)
-        return zip(names, seen, map(ALIKE[heed], seen), strict=True)
+        return zip(names, seen, map(ALIKE[dependence], seen), strict=True)
 
     def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
         """All that decides about a verdict beside the node's cards."""
@@ -155,8 +155,13 @@ class View:
 
         That is so for one container that asks for the same on every GPU, and takes no more GPUs than it asks for.
         """
-        heed = heeds(request, limited=True, default_policy=self.facts.policy)
-        if room is None or len(request.containers) != 1 or heed == "identity" or not request.containers[0].is_fixed:
+        dependence = depends_on(request, limited=True, default_policy=self.facts.policy)
+        if (
+            room is None
+            or len(request.containers) != 1
+            or dependence == "identity"
+            or not request.containers[0].is_fixed
+        ):
             return room
         asked, modern = request.containers[0], self.rules.modern
         return (
@@ -182,7 +187,7 @@ class View:
         return self.run(seen.state, request, relax)
 
     def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
-        """Of nodes that are alike in all that this request heeds the first; of the unregistered ones none."""
+        """The first of the nodes that are alike in all that their verdict depends on; none of the unregistered ones."""
         known, found = set[int](), list[str]()
         for name, seen, alike in self._alike(names, request):
             if alike not in known and not isinstance(seen.state, Unregistered):

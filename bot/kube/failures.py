@@ -61,14 +61,14 @@ def is_status(body: bytes) -> bool:
 
 def refused(request: Request, status: int, body: bytes, credentials: str) -> SourceError:
     """The error for an answer other than 200; `credentials` says where they came from."""
-    said = _message(body)
-    text = f"{request}: HTTP {status}: {said}" if said else f"{request}: HTTP {status}"
+    message = _message(body)
+    text = f"{request}: HTTP {status}: {message}" if message else f"{request}: HTTP {status}"
     match status:
         case 401:
             hint = f"the token was refused, also after reading it anew: renew the credentials of {credentials}"
             return Unusable(text, hint=hint)
         case 403:
-            return ForbiddenError(text, hint=_grant(request, said))
+            return ForbiddenError(text, hint=_grant(request, message))
         case 404:
             return NotFound(text, hint="check the name and the namespace" if request.verb == "get" else "")
         case 410:
@@ -98,13 +98,13 @@ def quoted(text: str) -> str:
     return line if len(line) <= QUOTE_LIMIT else line[: QUOTE_LIMIT - 1] + "…"
 
 
-def _grant(request: Request, said: str) -> str:
+def _grant(request: Request, message: str) -> str:
     """What an administrator has to grant, from the server's own sentence where it has the usual form."""
-    told = _FORBIDDEN.search(said)
+    match = _FORBIDDEN.search(message)
     verb, resource, namespace, user = request.verb, request.resource, request.namespace, "the bot"
-    if told:
-        verb, namespace, user = told["verb"], told["namespace"] or "", told["user"]
-        resource = f"{told['resource']}.{told['group']}" if told["group"] else told["resource"]
+    if match:
+        verb, namespace, user = match["verb"], match["namespace"] or "", match["user"]
+        resource = f"{match['resource']}.{match['group']}" if match["group"] else match["resource"]
     where = f" in namespace {namespace}" if namespace else " in the whole cluster"
     return f"grant {verb} on {resource}{where} to {user}"
 
@@ -161,5 +161,5 @@ def _reason(error: Exception) -> str:
     """What the operating system said, without the host and port that aiohttp and asyncio repeat."""
     cause = getattr(error, "os_error", error)
     number = getattr(cause, "errno", None)
-    said = os.strerror(number) if number and number > 0 else str(cause)
-    return quoted(said or type(error).__name__).lower()
+    message = os.strerror(number) if number and number > 0 else str(cause)
+    return quoted(message or type(error).__name__).lower()

@@ -341,8 +341,8 @@ async def _refusal(answer: aiohttp.ClientResponse) -> Refusal:
         body += piece
         if len(body) >= ERROR_BODY_LIMIT:
             break
-    said = beginning(answer, bytes(body), ERROR_BODY_LIMIT)
-    return Refusal(answer.status, said, _wait_s(answer.headers.get("Retry-After", "")))
+    body_text = beginning(answer, bytes(body), ERROR_BODY_LIMIT)
+    return Refusal(answer.status, body_text, _wait_s(answer.headers.get("Retry-After", "")))
 
 
 def _wait_s(retry_after: str) -> int:

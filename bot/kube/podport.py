@@ -111,18 +111,18 @@ async def bounded(pieces: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool
 def _unreached(wanted: PodGet, error: "httpx.HTTPError") -> SourceError:
     import httpx  # noqa: PLC0415  # as above
 
-    said = _system_said(error) or quoted(str(error)) or type(error).__name__
+    reason = _system_error(error) or quoted(str(error)) or type(error).__name__
     if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
-        if "CERTIFICATE" in said.upper():
+        if "CERTIFICATE" in reason.upper():
             hint = "HAMi's certificate is signed by nobody: allow that with profiles.trust_any_certificate"
         else:
             hint = "the bot reaches pods' addresses only inside the cluster, where no NetworkPolicy forbids it"
     else:
         hint = "ask again"
-    return SourceError(f"GET {wanted}: {said}", hint=hint)
+    return SourceError(f"GET {wanted}: {reason}", hint=hint)
 
 
-def _system_said(error: BaseException) -> str:
+def _system_error(error: BaseException) -> str:
     """What the operating system said; httpx says only that all attempts failed."""
     refusals = (cause for cause in _causes(error) if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError))
     numbers = (refusal.errno or 0 for refusal in refusals)

@@ -90,13 +90,13 @@ def read_pagerduty(body: bytes) -> Heard | None:
 
 def read_opsgenie(body: bytes) -> Heard | None:
     """What a person did to a page; None for all else that Opsgenie posts. Raises NoWebhookError."""
-    said = _decoded(body, _Opsgenie)
-    deed = _OPSGENIE_DEEDS.get(said.action)
-    source = said.source or _Source()
+    payload = _decoded(body, _Opsgenie)
+    deed = _OPSGENIE_DEEDS.get(payload.action)
+    source = payload.source or _Source()
     ours = (source.type or "").casefold() == "api" or source.name == SENDER
-    if deed is None or ours or not said.alert.alias:
+    if deed is None or ours or not payload.alert.alias:
         return None
-    return _heard(OPSGENIE, said.alert.alias, deed, said.alert.username)
+    return _heard(OPSGENIE, payload.alert.alias, deed, payload.alert.username)
 
 
 def _heard(service: str, key: str, deed: str, by: str | None) -> Heard:

@@ -49,7 +49,7 @@ async def _post(request: Request) -> Outcome:
         if answer.is_success:
             return Outcome("taken")
         body, _ = await bounded(answer.aiter_bytes(), _LARGEST_ANSWER)
-        reason = f"HTTP {answer.status_code}{_said(body)}"
+        reason = f"HTTP {answer.status_code}{_errors_of(body)}"
         if answer.status_code in _DENIED:
             return Outcome("denied", reason)
         if answer.status_code in _AGAIN or answer.is_server_error:
@@ -57,21 +57,21 @@ async def _post(request: Request) -> Outcome:
         return Outcome("refused", reason)
 
 
-class _Said(msgspec.Struct):
+class _Answer(msgspec.Struct):
     """What PagerDuty and Opsgenie explain a refusal with."""
 
     message: str = ""
     errors: list[str] | dict[str, str] = []
 
 
-def _said(body: bytes) -> str:
+def _errors_of(body: bytes) -> str:
     try:
-        said = msgspec.json.decode(body, type=_Said)
+        answer = msgspec.json.decode(body, type=_Answer)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
-    errors = said.errors if isinstance(said.errors, list) else list(said.errors.values())
-    told = "; ".join(filter(None, (said.message, *errors)))
-    return f": {told}" if told else ""
+    errors = answer.errors if isinstance(answer.errors, list) else list(answer.errors.values())
+    text = "; ".join(filter(None, (answer.message, *errors)))
+    return f": {text}" if text else ""
 
 
 def _wait(header: str) -> float:

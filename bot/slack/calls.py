@@ -112,24 +112,24 @@ class Calls:
     async def _ask(self, method: str, params: Json | None, body: Json | None, verb: str) -> tuple[Json, Headers]:
         repeatable = method in _REPEATABLE
         client: Any = self._client  # its annotations are too loose to be of use
-        said: Any
+        answer: Any
         try:
             response = await client.api_call(method, http_verb=verb, params=params and dict(params), json=body)
         except SlackClientError as error:
             # An AsyncSlackResponse, or aiohttp's own response where the body was not JSON.
-            said = getattr(error, "response", None)
-            status = int(getattr(said, "status_code", 0) or getattr(said, "status", 0))
-            headers = cast("Headers", getattr(said, "headers", {}))
-            raise answered(method, status, headers, getattr(said, "data", None), repeatable=repeatable) from error
+            answer = getattr(error, "response", None)
+            status = int(getattr(answer, "status_code", 0) or getattr(answer, "status", 0))
+            headers = cast("Headers", getattr(answer, "headers", {}))
+            raise answered(method, status, headers, getattr(answer, "data", None), repeatable=repeatable) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise broken(method, error, repeatable=repeatable) from error
         except (AttributeError, ValueError, RecursionError) as error:
             # What the SDK stumbles over when the answer is a JSON list, a text, no UTF-8 or nested without end.
             raise answered(method, 200, {}, None, repeatable=repeatable) from error
-        said = response.data
-        if not isinstance(said, dict):
+        answer = response.data
+        if not isinstance(answer, dict):
             raise answered(method, 200, {}, None, repeatable=repeatable)
-        return cast("Json", said), response.headers
+        return cast("Json", answer), response.headers
 
     async def send(
         self,

@@ -112,10 +112,10 @@ class Connection:
             return True
         if not frame.startswith("{"):
             return True
-        said: dict[str, Any] = json.loads(frame)
-        if said.get("type") != "disconnect":
+        envelope: dict[str, Any] = json.loads(frame)
+        if envelope.get("type") != "disconnect":
             return True
-        self.leaving = str(said.get("reason") or "disconnect")
+        self.leaving = str(envelope.get("reason") or "disconnect")
         self._client.auto_reconnect_enabled = False
         self._news.set()
         return False

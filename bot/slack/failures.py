@@ -48,8 +48,8 @@ def answered(
 
     `repeatable`: doing it twice is the same as once, so an unknown outcome is merely a transient one.
     """
-    said = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
-    word = str(said.get("error") or "")
+    answer = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    word = str(answer.get("error") or "")
     problem = PROBLEMS.get(word, Problem.BAD_REQUEST) if word else Problem.UNKNOWN_OUTCOME
     if status == 429:
         problem = Problem.RATE_LIMITED
@@ -59,18 +59,18 @@ def answered(
         problem = Problem.AUTH
     if repeatable and problem is Problem.UNKNOWN_OUTCOME:
         problem = Problem.TRANSIENT
-    text = f"{method}: Slack answered {_told(status, word, said)}"
+    text = f"{method}: Slack answered {_told(status, word, answer)}"
     wait = seconds_to_wait(headers.get("Retry-After")) if problem is Problem.RATE_LIMITED else 0.0
     return SlackFailure(text, problem, error=word, retry_after=wait)
 
 
-def _told(status: int, word: str, said: dict[str, Any]) -> str:
+def _told(status: int, word: str, answer: dict[str, Any]) -> str:
     if not word:
         return f"HTTP {status} with something that is no answer of its API"
     text = word if status == 200 else f"HTTP {status}, {word}"
     if word == "missing_scope":
-        return f"{text}: needs {said.get('needed')}, has {said.get('provided')}"
-    metadata = said.get("response_metadata")
+        return f"{text}: needs {answer.get('needed')}, has {answer.get('provided')}"
+    metadata = answer.get("response_metadata")
     details = cast("dict[str, Any]", metadata).get("messages") if isinstance(metadata, dict) else None
     return f"{text}: {json.dumps(details)[:300]}" if details else text
 

@@ -103,17 +103,17 @@ class Gateway:
 
     async def identity(self) -> Identity:
         """Who the token belongs to, and its scopes. From then on `find` takes no message of another app for its own."""
-        said, headers = await self._calls.call("auth.test")
+        answer, headers = await self._calls.call("auth.test")
         scopes = frozenset(scope.strip() for scope in headers.get("x-oauth-scopes", "").split(",") if scope.strip())
         names = ("team_id", "team", "user_id", "bot_id", "url")
-        found = Identity(*(str(said.get(name, "")) for name in names), scopes=scopes)
+        found = Identity(*(str(answer.get(name, "")) for name in names), scopes=scopes)
         self._bot_id = found.bot_id
         return found
 
     async def open_socket(self, app_token: str) -> str:
         """The address of one connection in Socket Mode, which Slack takes once, within 30 s."""
-        said, _ = await self._calls.call("apps.connections.open", {"token": app_token})
-        return str(said.get("url") or "")
+        answer, _ = await self._calls.call("apps.connections.open", {"token": app_token})
+        return str(answer.get("url") or "")
 
     async def post(
         self, channel: str, message: Message, *, thread_ts: str = "", key: str = "", patience: float = INTERACTIVE
@@ -152,10 +152,10 @@ class Gateway:
                 body |= {"reply_broadcast": True} if message.broadcast else {}
             if key:
                 body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": key}}
-            said, _ = await self._calls.call("chat.postMessage", body=body, channel=channel, patience=patience)
-            if not said.get("ts"):
+            answer, _ = await self._calls.call("chat.postMessage", body=body, channel=channel, patience=patience)
+            if not answer.get("ts"):
                 raise answered("chat.postMessage", 200, {}, None)
-            posted = Posted(str(said.get("channel") or channel), str(said["ts"]))
+            posted = Posted(str(answer.get("channel") or channel), str(answer["ts"]))
             if posted.channel != channel:
                 self._conversations[channel] = posted.channel
             return posted
@@ -211,15 +211,15 @@ class Gateway:
         args: Json = {"filename": file.name, "length": len(file.content)}
         if file.alt_text:
             args["alt_txt"] = file.alt_text
-        said, _ = await self._calls.call(method, args)
-        url = str(said.get("upload_url") or "")
+        answer, _ = await self._calls.call(method, args)
+        url = str(answer.get("upload_url") or "")
         # Staging again does no harm, so whatever happens to the bytes is a transient failure.
         status, headers, body = await self._calls.send(
             url, file.content, "application/octet-stream", "the upload", UPLOAD_TIMEOUT, repeatable=True
         )
         if status != 200 or isinstance(body, dict) or str(body).startswith("<"):  # Slack says "OK - 1234"
             raise answered("the upload", status, headers, body, repeatable=True)
-        return str(said.get("file_id") or "")
+        return str(answer.get("file_id") or "")
 
     async def share(self, channel: str, files: Sequence[tuple[str, str]], *, thread_ts: str = "") -> None:
         """Makes staged files, as (id, title), one message. Not to be repeated without a look (`shared`).
@@ -264,8 +264,8 @@ class Gateway:
     async def head(self, channel: str, thread_ts: str) -> str:
         """What the message that a thread is under says (see `said_in`); empty if there is none."""
         args: Json = {"channel": channel, "ts": thread_ts, "limit": 1}
-        said, _ = await self._calls.call("conversations.replies", args, verb="GET")
-        found = cast("list[Json]", said.get("messages") or [])
+        answer, _ = await self._calls.call("conversations.replies", args, verb="GET")
+        found = cast("list[Json]", answer.get("messages") or [])
         return next((said_in(one) for one in found if one.get("ts") == thread_ts), "")
 
     async def join(self, channel: str) -> None:
@@ -274,8 +274,8 @@ class Gateway:
 
     async def members(self, group: str) -> frozenset[str]:
         """The user ids of a user group's members."""
-        said, _ = await self._calls.call("usergroups.users.list", {"usergroup": group}, verb="GET")
-        return frozenset(map(str, cast("list[Any]", said.get("users") or [])))
+        answer, _ = await self._calls.call("usergroups.users.list", {"usergroup": group}, verb="GET")
+        return frozenset(map(str, cast("list[Any]", answer.get("users") or [])))
 
     async def react(self, channel: str, ts: str, name: str) -> None:
         """Adds the bot's reaction, which may be there already."""
@@ -294,8 +294,8 @@ class Gateway:
 
     async def open_view(self, trigger_id: str, view: Json) -> str:
         """Opens a modal; returns its id. A trigger serves once, for about 3 s: open something at once, update later."""
-        said, _ = await self._calls.call("views.open", body={"trigger_id": trigger_id, "view": view})
-        return _view_id(said)
+        answer, _ = await self._calls.call("views.open", body={"trigger_id": trigger_id, "view": view})
+        return _view_id(answer)
 
     async def update_view(self, view_id: str, view: Json, *, hash: str = "") -> None:  # noqa: A002  # Slack's name
         """Replaces a modal. With `hash`, only if nobody else did meanwhile (error `hash_conflict`)."""
@@ -325,18 +325,18 @@ class Gateway:
         if delete:
             body = {"delete_original": True}
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=TIMEOUT.sock_connect)
-        status, headers, said = await self._calls.send(
+        status, headers, answer = await self._calls.send(
             url, json.dumps(body).encode(), "application/json; charset=utf-8", "response_url", limits
         )
-        done = cast("Json", said).get("ok") if isinstance(said, dict) else said in ("ok", "")
+        done = cast("Json", answer).get("ok") if isinstance(answer, dict) else answer in ("ok", "")
         if status != 200 or not done:
-            raise _response_refused(status, headers, said)
+            raise _response_refused(status, headers, answer)
 
     async def _conversation(self, channel: str) -> str:
         """The id under which a channel can be read: a user's is that of the bot's direct messages with them."""
         if channel.startswith(("U", "W")) and channel not in self._conversations:
-            said, _ = await self._calls.call("conversations.open", {"users": channel})
-            self._conversations[channel] = str(cast("Json", said.get("channel") or {}).get("id", ""))
+            answer, _ = await self._calls.call("conversations.open", {"users": channel})
+            self._conversations[channel] = str(cast("Json", answer.get("channel") or {}).get("id", ""))
         return self._conversations.get(channel, channel)
 
     async def _keyed(self, channel: str, *, thread_ts: str = "", oldest: float = 0.0) -> AsyncIterator[Keyed]:
@@ -378,14 +378,14 @@ def _content(message: Message) -> Json:
     return {"text": message.text, "blocks": list(message.blocks)} if message.blocks else {"text": message.text}
 
 
-def _view_id(said: Json) -> str:
-    return str(cast("Json", said.get("view") or {}).get("id", ""))
+def _view_id(answer: Json) -> str:
+    return str(cast("Json", answer.get("view") or {}).get("id", ""))
 
 
-def _response_refused(status: int, headers: Headers, said: Any) -> SlackFailure:
+def _response_refused(status: int, headers: Headers, answer: Any) -> SlackFailure:
     """Refusals of a response_url are a bare word or JSON; 404 and 410 mean used up or expired, whatever they say."""
-    word = said if isinstance(said, str) and said.replace("_", "").isalnum() and len(said) < 60 else ""
-    body: Any = {"error": word} if word else said
+    word = answer if isinstance(answer, str) and answer.replace("_", "").isalnum() and len(answer) < 60 else ""
+    body: Any = {"error": word} if word else answer
     if status in {404, 410}:
         return SlackFailure(f"response_url: HTTP {status} {word}".strip(), Problem.GONE, error=word or "expired_url")
     return answered("response_url", status, headers, body)

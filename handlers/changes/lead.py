@@ -31,7 +31,7 @@ class Pace(NamedTuple):
     beside_s: float = 10.0
 
 
-class Standing:
+class Leadership:
     """How one cluster's changes are looked after by this process, which has made so many `passes`."""
 
     def __init__(self, cluster: str) -> None:
@@ -84,7 +84,7 @@ class Watch(NamedTuple):
     clock: Clock
 
 
-async def lead(watch: Watch, standing: Standing) -> None:
+async def lead(watch: Watch, leadership: Leadership) -> None:
     """Until it is cancelled, or the cluster turns out to be none that could ever be changed.
 
     Whatever else fails, a bug among it, is tried again, at first soon: the Lease is given up meanwhile, so that another
@@ -94,37 +94,37 @@ async def lead(watch: Watch, standing: Standing) -> None:
     bugs: set[str] = set()
     told, wait_s = "", watch.pace.pass_s
     while True:
-        passes = standing.passes
+        passes = leadership.passes
         try:
             with bugs_as_errors(bugs):
-                await _candidate(watch, standing, bugs)
+                await _candidate(watch, leadership, bugs)
         except NothingToChange as error:
             log.info("cluster %s: %s", where, error.message)
-            standing.tried(possible=False)
+            leadership.tried(possible=False)
             return
         except BotError as error:
-            if standing.passes > passes:
+            if leadership.passes > passes:
                 told, wait_s = "", watch.pace.pass_s
             if error.message != told:
                 log.warning("no temporary changes are led in %s, reading goes on: %s", where, error)
             told = error.message
-            standing.failed(error.message)
-            standing.tried(possible=not isinstance(error, ForbiddenError | UsageError))
+            leadership.failed(error.message)
+            leadership.tried(possible=not isinstance(error, ForbiddenError | UsageError))
         await asyncio.sleep(wait_s)
         wait_s = min(2 * wait_s, watch.pace.again_s)
 
 
-async def _candidate(watch: Watch, standing: Standing, bugs: set[str]) -> None:
-    site = standing.site = await watch.sites.of(watch.cluster)
+async def _candidate(watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
+    site = leadership.site = await watch.sites.of(watch.cluster)
     namespace = await watch.lease_namespace(site)
     with contextlib.suppress(NotFound):  # whoever leads first makes it
         await site.writer.lease(namespace, LEASE)
-    standing.tried(possible=True)
-    standing.leader = Leader(site.writer, namespace, LEASE, watch.identity)
-    await standing.leader.run(partial(_passes, site, watch, standing, bugs))
+    leadership.tried(possible=True)
+    leadership.leader = Leader(site.writer, namespace, LEASE, watch.identity)
+    await leadership.leader.run(partial(_passes, site, watch, leadership, bugs))
 
 
-async def _passes(site: Site, watch: Watch, standing: Standing, bugs: set[str]) -> None:
+async def _passes(site: Site, watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
     due = asyncio.Event()
     due.set()
     clock_told = False
@@ -133,10 +133,10 @@ async def _passes(site: Site, watch: Watch, standing: Standing, bugs: set[str]) 
             await next_time()
             async with site.busy:
                 await site.changer.passes.reconcile()
-            standing.passed(site.changer.passes.trouble)
-            if standing.wrong_clock and not clock_told:
-                log.warning("cluster %s: %s", watch.cluster or "here", standing.wrong_clock)
-            clock_told = bool(standing.wrong_clock)
+            leadership.passed(site.changer.passes.trouble)
+            if leadership.wrong_clock and not clock_told:
+                log.warning("cluster %s: %s", watch.cluster or "here", leadership.wrong_clock)
+            clock_told = bool(leadership.wrong_clock)
             try:
                 async with asyncio.timeout(watch.pace.beside_s):
                     with bugs_as_errors(bugs):

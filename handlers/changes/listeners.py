@@ -47,7 +47,7 @@ from handlers.typed import without_invisible
 from handlers.understand import COMMAND, Help, example, understand
 from handlers.words import as_delivered, command_words, mentioned_words, plain_text
 
-Said = Callable[[], Awaitable[str | Message | None]]
+Reply = Callable[[], Awaitable[str | Message | None]]
 """What is to be told; None when it is shown elsewhere."""
 
 
@@ -155,14 +155,14 @@ class _Window:
         cluster = self._changes.deps.the_cluster(asked.options.get("cluster") or "", question.channel)
         request = asked.request
 
-        async def said() -> str | Message | None:
+        async def reply() -> str | Message | None:
             if isinstance(request, Raise) and not request.dry_run and trigger_id:
                 if taken.resumed:
                     raise NotDone("not-done-live")
                 return await self._form(who, cluster, request, trigger_id)
             return await self._said(taken, who, cluster, request)
 
-        await self._reply(taken.key, question, said)
+        await self._reply(taken.key, question, reply)
 
     async def _said(
         self, taken: Taken[_InWords], who: Person, cluster: str, request: Show | Raise | Extend | Revert
@@ -234,12 +234,12 @@ class _Window:
     async def _confirm(self, taken: Taken[_Confirmed]) -> None:
         who, draft = Person(taken.asked.user, taken.asked.channel), taken.details.draft
 
-        async def said() -> str:
+        async def reply() -> str:
             if draft is None:
                 raise await self._forged(who, "raise")
             return await self._changes.confirm(who, draft, again=taken.resumed)
 
-        await self._reply(taken.key, taken.asked, said)
+        await self._reply(taken.key, taken.asked, reply)
 
     async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -265,7 +265,7 @@ class _Window:
         who, name = Person(taken.asked.user, taken.asked.channel), taken.details.name
         about = read_pressed(taken.details.value)
 
-        async def said() -> str:
+        async def reply() -> str:
             if about is None:
                 raise await self._forged(who, name.rpartition(":")[2])
             try:
@@ -274,7 +274,7 @@ class _Window:
                 await edit_stale(self._inbox.deps, about, who.channel, taken.details.ts)
                 raise
 
-        await self._reply(taken.key, taken.asked, said)
+        await self._reply(taken.key, taken.asked, reply)
 
     async def _press(self, taken: Taken[_Press], name: str, who: Person, about: Pressed) -> str:
         match name:
@@ -296,17 +296,17 @@ class _Window:
 
     # ------------------------------------------------------------------------------------------------ answering
 
-    async def _reply(self, key: str, question: Question, said: Said) -> None:
+    async def _reply(self, key: str, question: Question, reply: Reply) -> None:
         """For the eyes of the one who asked: what everybody should see stands on the card."""
         try:
-            told = await said()
+            answer = await reply()
         except AccessDenied as error:
             denied = error.denied
             message = render_denied(denied.why, denied.who, denied.where, self._say)
         else:
-            if told is None:
+            if answer is None:
                 return
-            message = progress(told) if isinstance(told, str) else told
+            message = progress(answer) if isinstance(answer, str) else answer
         await self._inbox.reply(key, question).answer(message, mark=DONE)
 
     def _question(self, user: str, channel: str, words: str = "", url: str = "") -> Question:

@@ -21,7 +21,7 @@ from bot.store import StoreError
 from bot.texts import Texts
 from handlers.changes.endings import Endings
 from handlers.changes.journal import ChangeJournal
-from handlers.changes.lead import Pace, Standing, Watch, lead
+from handlers.changes.lead import Leadership, Pace, Watch, lead
 from handlers.changes.making import Capture
 from handlers.changes.request import Seen
 from handlers.changes.service import ChangeService
@@ -77,7 +77,7 @@ class LookedAfter:
         self._access = _access(settings.access)
         self._deps: Deps | None = None
         self._service: ChangeService | None = None
-        self._standings = [Standing(cluster) for cluster in (clusters or ("",))]
+        self._leaderships = [Leadership(cluster) for cluster in (clusters or ("",))]
         self._sites = Sites(changing.open_writer, self._site)
         self._looking: asyncio.Task[list[str]] | None = None
         self._leads: list[asyncio.Task[None]] = []
@@ -87,9 +87,11 @@ class LookedAfter:
     async def leading(self, identity: str, pace: Pace, clock: Clock) -> AsyncGenerator[None]:
         """Looks after them while it lasts. `identity` is this process's alone."""
         async with self._sites:
-            for standing in self._standings:
-                watch = Watch(standing.cluster, self._sites, self._lease_namespace, self._beside, identity, pace, clock)
-                self._leads.append(asyncio.create_task(lead(watch, standing)))
+            for leadership in self._leaderships:
+                watch = Watch(
+                    leadership.cluster, self._sites, self._lease_namespace, self._beside, identity, pace, clock
+                )
+                self._leads.append(asyncio.create_task(lead(watch, leadership)))
             try:
                 yield
             finally:
@@ -118,26 +120,26 @@ class LookedAfter:
         all is well.
         """
         return "".join(
-            f"temporary changes{' in ' if standing.cluster else ''}{standing.cluster}: {trouble}\n"
-            for standing in self._standings
-            for trouble in (standing.trouble, standing.wrong_clock)
+            f"temporary changes{' in ' if leadership.cluster else ''}{leadership.cluster}: {trouble}\n"
+            for leadership in self._leaderships
+            for trouble in (leadership.trouble, leadership.wrong_clock)
             if trouble
         )
 
     async def are_possible(self) -> bool:
         """Whether there is a cluster where anything can be undone; waits until that has been tried."""
-        return any(await asyncio.gather(*(standing.is_possible() for standing in self._standings)))
+        return any(await asyncio.gather(*(leadership.is_possible() for leadership in self._leaderships)))
 
     async def without_store(self, gateway: Gateway, why: BotError) -> None:
         """Tells where the open changes are told that the store cannot be opened; called again, what was not told yet.
 
         Another process that leads is left to tell it.
         """
-        for standing in self._standings:
-            if not await standing.is_possible() or (standing.leader and standing.leader.taken):
+        for leadership in self._leaderships:
+            if not await leadership.is_possible() or (leadership.leader and leadership.leader.taken):
                 continue
-            namespace = _settings_of(self._settings, standing.cluster).hami_namespace
-            await self._storeless.tell(gateway, await self.site(standing.cluster), namespace, why)
+            namespace = _settings_of(self._settings, leadership.cluster).hami_namespace
+            await self._storeless.tell(gateway, await self.site(leadership.cluster), namespace, why)
 
     async def _beside(self) -> None:
         if self._service and self._deps:
@@ -158,10 +160,10 @@ class LookedAfter:
     async def _told_in(self, deps: Deps) -> list[str]:
         """The channels of the changes that the store has as open."""
         found: list[str] = []
-        for standing in self._standings:
-            if standing.site:
-                opened = await deps.store.changes(standing.cluster).opened()
-                found += [channel for change in opened for channel in standing.site.journal.told_in(change.record)]
+        for leadership in self._leaderships:
+            if leadership.site:
+                opened = await deps.store.changes(leadership.cluster).opened()
+                found += [channel for change in opened for channel in leadership.site.journal.told_in(change.record)]
         return found
 
     def _telling(self) -> Deps:

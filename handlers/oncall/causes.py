@@ -19,7 +19,7 @@ from bot.triage.webhook import Alert
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import Found as FoundPod
 from playbooks.gather.waiting import Scene, gather_scene, gather_waiting
-from playbooks.judgement.pod import Judge, Surroundings, said_about
+from playbooks.judgement.pod import Judge, Surroundings, last_own_attempt
 from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find
 from playbooks.rules.case import World
@@ -129,8 +129,8 @@ def _judged(install: InstallSeen, scene: Scene, pods: Sequence[Pod], say: Texts)
     judged: list[tuple[Name, Finding | None]] = []
     for pod in pods:
         name = pod.namespace, pod.name
-        said = said_about(pod, scene.said.events.get(name, ()), scene.said.lines.get(name, ()))
-        judged.append((name, judge.cause(pod, said)))
+        attempt = last_own_attempt(pod, scene.messages.events.get(name, ()), scene.messages.lines.get(name, ()))
+        judged.append((name, judge.cause(pod, attempt)))
     return judged
 
 
@@ -199,7 +199,7 @@ async def cards_of(sources: Sources, node: str, say: Texts) -> Report:
     return await _diagnosed(playbook, playbook.request(node=node), sources, say)
 
 
-async def standing_of(sources: Sources, node: str, say: Texts) -> Literal["registered", "lost", "unknown"]:
+async def registration_state(sources: Sources, node: str, say: Texts) -> Literal["registered", "lost", "unknown"]:
     """Whether HAMi counts on the node: its cards are registered, and nothing says that they are not any more.
 
     `unknown`: there is no such node. Raises BotError when the cluster, or that node, cannot be read.

@@ -40,7 +40,7 @@ _NOTE = re.compile(r"\s*triage\s+note\b", re.IGNORECASE)
 NOTE_LASTS_S = 7 * 86400.0
 """A note is true however late it comes."""
 
-Said = Callable[[], Awaitable[str | Message]]
+Reply = Callable[[], Awaitable[str | Message]]
 
 
 def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> None:
@@ -158,7 +158,7 @@ class _Window:
         if not await self._inbox.is_asked(taken):
             return
 
-        async def said() -> str | Message:
+        async def reply() -> str | Message:
             cluster, words = _without_cluster(_words(question.words))
             if words and words[0].casefold() == "digest":
                 who = Person(question.user, question.channel)
@@ -166,7 +166,7 @@ class _Window:
                 return await self._digests.do(key, who, read_digest(words[1:]), about)
             return await self._said(taken, read_words(words))
 
-        await self._reply(key, question, said)
+        await self._reply(key, question, reply)
 
     async def _said(self, taken: Taken[Any], asked: Asked) -> str | Message:
         key, question = taken.key, taken.asked
@@ -215,13 +215,13 @@ class _Window:
         who, press = Person(taken.asked.user, taken.asked.channel), taken.details
         deed: Any = press.deed
 
-        async def said() -> str | Message:
+        async def reply() -> str | Message:
             if deed not in get_args(Deed) or not press.incident:
                 raise await self._triage.refuse_forged(who, deed)
             row = await self._triage.find(who, press.incident)
             return await self._triage.act(who, row, Wanted(deed), _once(taken))
 
-        await self._reply(taken.key, taken.asked, said)
+        await self._reply(taken.key, taken.asked, reply)
 
     async def _open(self, taken: Taken[_Press]) -> None:
         """Its key is the trigger."""
@@ -254,11 +254,11 @@ class _Window:
     async def _submitted(self, taken: Taken[_Form]) -> None:
         who, typed = Person(taken.asked.user, taken.asked.channel), taken.details
 
-        async def said() -> str | Message:
+        async def reply() -> str | Message:
             row = await self._triage.find(who, typed.incident)
             return await self._triage.act(who, row, _wanted(typed), _once(taken))
 
-        await self._reply(taken.key, taken.asked, said)
+        await self._reply(taken.key, taken.asked, reply)
 
     async def _forged(self, taken: Taken[Nothing]) -> None:
         raise await self._triage.refuse_forged(Person(taken.asked.user, taken.asked.channel), "form")
@@ -273,24 +273,24 @@ class _Window:
     async def _chosen(self, taken: Taken[_Choice]) -> None:
         who, choice = Person(taken.asked.user, taken.asked.channel), taken.details
 
-        async def said() -> str | Message:
+        async def reply() -> str | Message:
             if not choice.incident:
                 raise await self._triage.refuse_forged(who, "open")
             row = await self._triage.find(who, choice.incident)
             return await self._triage.open_cause(who, row, choice.name, is_again=taken.resumed)
 
-        await self._reply(taken.key, taken.asked, said)
+        await self._reply(taken.key, taken.asked, reply)
 
     # ------------------------------------------------------------------------------------------------ answering
 
-    async def _reply(self, key: str, question: Question, said: Said) -> None:
+    async def _reply(self, key: str, question: Question, reply: Reply) -> None:
         """For the eyes of the one who asked: what everybody should see stands in the thread."""
         try:
-            told = await said()
+            answer = await reply()
         except AccessDenied as error:
             denied = error.denied
-            told = render_denied(denied.why, denied.who, denied.where, self._say)
-        message = progress(told) if isinstance(told, str) else told
+            answer = render_denied(denied.why, denied.who, denied.where, self._say)
+        message = progress(answer) if isinstance(answer, str) else answer
         await self._inbox.reply(key, question).answer(message, mark=DONE)
 
     def _question(self, user: str, channel: str, words: str) -> Question:

@@ -39,7 +39,7 @@ from handlers.deps import Deps
 from handlers.duty import Duty
 from handlers.oncall.afterwards import reply_of
 from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
-from handlers.oncall.causes import Found, Sorted, find_causes, standing_of, told_alone
+from handlers.oncall.causes import Found, Sorted, find_causes, registration_state, told_alone
 from handlers.oncall.evidence import Asked, evidence
 from handlers.oncall.pagerduty import Rota
 from handlers.oncall.routing import routed, without_ignored
@@ -218,11 +218,11 @@ class Keeper:
         self._looked[cluster] = _Looked(began)
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
-                found = {node: await standing_of(sources, node, say) for node in sorted(nodes)}
+                found = {node: await registration_state(sources, node, say) for node in sorted(nodes)}
         except TimeoutError as error:
             raise SourceError(f"no answer within {PATIENCE_S:g} s") from error
-        registered = frozenset(one for one, standing in found.items() if standing == "registered")
-        gone = frozenset(one for one, standing in found.items() if standing == "unknown")
+        registered = frozenset(node for node, state in found.items() if state == "registered")
+        gone = frozenset(node for node, state in found.items() if state == "unknown")
         self._looked[cluster] = _Looked(began, Nodes(registered, gone))
         if registered or gone:
             self._wake.set()

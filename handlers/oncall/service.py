@@ -24,7 +24,7 @@ from handlers.deeds import NotDone
 from handlers.deps import Deps
 from handlers.oncall.afterwards import DAYS, oncall_report, summary_of
 from handlers.oncall.calling import call_to_come
-from handlers.oncall.causes import standing_of
+from handlers.oncall.causes import registration_state
 from handlers.oncall.passes import PATIENCE_S, Keeper, head_of
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
@@ -204,14 +204,14 @@ class TriageService:
         """That there is something to wait for. Raises BotError where there is not, or the cluster cannot be read."""
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(row.cluster) as sources:
-                standing = await standing_of(sources, node, self._deps.say)
+                state = await registration_state(sources, node, self._deps.say)
         except TimeoutError as error:
             raise Refused(
                 f"node {node}: no answer within {PATIENCE_S:g} s", hint="Mute it for a time: @hami-bot triage mute 2h"
             ) from error
-        if standing == "unknown":
+        if state == "unknown":
             raise Refused(self._deps.say("triage.no-node", node=node), hint="@hami-bot nodes --all shows their names")
-        if standing == "registered":
+        if state == "registered":
             raise Refused(
                 self._deps.say("triage.is-registered", node=node), hint="Mute it for a time: @hami-bot triage mute 2h"
             )

@@ -54,7 +54,7 @@ class Waiting(NamedTuple):
     gaps: tuple[Gap, ...]
 
 
-class Said(NamedTuple):
+class Messages(NamedTuple):
     """What schedulers said, by pod."""
 
     events: Mapping[Named, Sequence[Event]]
@@ -66,7 +66,7 @@ class Scene(NamedTuple):
     """What bears on all of them."""
 
     capacity: Capacity
-    said: Said
+    messages: Messages
     lock_owners: Mapping[Named, Pod | Gap | None]
     process: SchedulerProcess
     questioned: Questioned
@@ -109,9 +109,9 @@ async def gather_scene(
     capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
     nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
     past = {pod.namespace for pod in waiting.pods if went_past_hami(pod, install.install, install.config)}
-    owners, said, process, questioned = await asyncio.gather(
+    owners, messages, process, questioned = await asyncio.gather(
         gather_owners(cluster, nodes, waiting.pods),
-        _gather_said(cluster, install, waiting, len(nodes)),
+        _gather_messages(cluster, install, waiting, len(nodes)),
         gather_process(sources, install.install, waiting.pods),
         gather_nodes_in_question(cluster, None, nodes),
     )
@@ -119,24 +119,24 @@ async def gather_scene(
     webhook = await gather_webhook(cluster, install.install, past) if past else None
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
-    return Scene(capacity, said, owners, process, questioned, as_of, webhook)
+    return Scene(capacity, messages, owners, process, questioned, as_of, webhook)
 
 
-async def _gather_said(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Said:
+async def _gather_messages(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Messages:
     few = len(waiting.pods) <= _FEW_PODS
     if few or nodes <= _LONG_EVENTS_UP_TO:
         (events, gaps), (lines, more) = await asyncio.gather(
             _events(cluster, waiting, (*_SHORT_REASONS, *_LONG_REASONS), one_by_one=few),
             _lines(cluster, install, waiting),
         )
-        return Said(events, lines, (*gaps, *more))
+        return Messages(events, lines, (*gaps, *more))
     events, gaps = await _events(cluster, waiting, _SHORT_REASONS, one_by_one=False)
     left_out = Gap(
         "HAMi's events and log",
         f"each names all of {nodes:,} nodes, and {len(waiting.pods):,} pods wait: they were not read",
         "ask about one pod with why",
     )
-    return Said(events, {}, (*gaps, left_out))
+    return Messages(events, {}, (*gaps, left_out))
 
 
 async def _events(

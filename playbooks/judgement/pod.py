@@ -19,7 +19,8 @@ from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.webhook import WebhookSeen, went_past_hami
 from playbooks.quotes import kubectl
 from playbooks.rules import admission, binding, offered, panics, refusals, schedulers, unregistered, volcano
-from playbooks.rules.alike import request_key, said_key
+from playbooks.rules.alike import attempt_key, request_key
+from playbooks.rules.attempt import Attempt, last_attempt
 from playbooks.rules.bypassed import Missed, missed, why_left_alone
 from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Cause, Rank, behind, needs_several, rank_causes, rank_words
@@ -28,13 +29,12 @@ from playbooks.rules.gaps import fit_gaps, other_vendors
 from playbooks.rules.locks import Owners
 from playbooks.rules.nodes_at_fault import nodes_at_fault, nodes_behind
 from playbooks.rules.request_bugs import told_by_bug
-from playbooks.rules.said import Said, what_was_said
 from playbooks.rules.stale import disagrees, ghosts_suspected
 
 _MOST_VERDICTS = 300_000
 """Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
 _MOST_RUNS = 12_000
-"""Filter runs on nodes that differ in what the request heeds: two seconds' worth."""
+"""Filter runs on nodes that differ in what the verdict depends on: two seconds' worth."""
 
 
 class Surroundings(NamedTuple):
@@ -64,27 +64,27 @@ def waits(pod: Pod) -> bool:
     return not pod.spec.node_name and not ended
 
 
-def said_about(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
+def last_own_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
     """What the schedulers said of this pod; log lines about an earlier pod of the same name do not count."""
     created = parse_time(pod.metadata.creation_timestamp)
     own = [line for line in lines if created is None or line[1].at is None or line[1].at >= created]
-    return what_was_said(pod, events, own)
+    return last_attempt(pod, events, own)
 
 
-def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: bool = True) -> Judgement:
+def judge(case: Case, attempt: Attempt, around: Surroundings, say: Texts, *, advise: bool = True) -> Judgement:
     """The findings about a pod that waits for a node. `advise`: with what would make it fit, and what hides behind."""
     pod, install = case.pod, around.install.install
     if (gated := admission.gated(pod, say)) is not None:
         return Judgement([gated], None)
-    told = [*([said.evidence] if said.evidence else []), *around.group_words]
+    told = [*([attempt.evidence] if attempt.evidence else []), *around.group_words]
     if (of_volcano := volcano.scheduled_by_volcano(pod, install, case.config, told, say)) is not None:
         return Judgement([of_volcano], None)
     no_hami = schedulers.none_found(pod, around.install, say)
     trouble = [no_hami] if no_hami else schedulers.scheduler_trouble(install, case.now, say)
     trouble = [*panics.ended(install, around.process.panics, case.now, say), *trouble]
-    unknown = offered.offered_nowhere(case, said, around.install, say)
+    unknown = offered.offered_nowhere(case, attempt, around.install, say)
     lacking = [unknown] if unknown else []
-    if other := _past_hami(case, said, around, say):
+    if other := _past_hami(case, attempt, around, say):
         lost = [one for one in trouble if one.code == "scheduler-down" and other[0].code == "webhook-unreachable"]
         return Judgement([*(lost or ([no_hami] if no_hami else [])), *other, *lacking], None)
     if lacking:
@@ -92,18 +92,18 @@ def judge(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: b
     nothing = admission.nothing_asked(case, say)
     if nothing is not None and pod.spec.scheduler_name != install.scheduler_name:
         trouble = []
-    findings = told_by_bug(_why_waiting(case, said, around, say, advise=advise), case, said, say)
+    findings = told_by_bug(_why_waiting(case, attempt, around, say, advise=advise), case, attempt, say)
     if nothing is not None:
-        findings = [nothing] if said.stage == "nothing" else [*findings, nothing]
-    findings = findings or [cannot_tell(pod.namespace, pod.name, [said.evidence] if said.evidence else [], say)]
+        findings = [nothing] if attempt.stage == "nothing" else [*findings, nothing]
+    findings = findings or [cannot_tell(pod.namespace, pod.name, [attempt.evidence] if attempt.evidence else [], say)]
     return Judgement(_with_trouble(findings, trouble), case)
 
 
-def _past_hami(case: Case, said: Said, around: Surroundings, say: Texts) -> list[Finding]:
+def _past_hami(case: Case, attempt: Attempt, around: Surroundings, say: Texts) -> list[Finding]:
     """Why another scheduler has a pod that asks for HAMi's resources; nothing where HAMi's own has it."""
     unknown = offered.unknown_resources(case)
     asked = {name: resource for name, resource in asked_resources(case.pod, case.config).items() if name not in unknown}
-    words = (said.evidence,) if said.evidence else ()
+    words = (attempt.evidence,) if attempt.evidence else ()
     return missed(Missed(case.pod, asked, case.install, case.config, around.webhook, words, case.now), say)
 
 
@@ -124,31 +124,31 @@ def _with_trouble(findings: list[Finding], trouble: Sequence[Finding]) -> list[F
     return [*first, *findings, *(one for one in trouble if one not in first)]
 
 
-def _why_waiting(case: Case, said: Said, around: Surroundings, say: Texts, *, advise: bool) -> list[Finding]:
-    if (broken := panics.panicked(said, around.process.panics, say)) is not None:
+def _why_waiting(case: Case, attempt: Attempt, around: Surroundings, say: Texts, *, advise: bool) -> list[Finding]:
+    if (broken := panics.panicked(attempt, around.process.panics, say)) is not None:
         return [broken]
-    if (silent := binding.extender_silent(case, said, say)) is not None:
+    if (silent := binding.extender_silent(case, attempt, say)) is not None:
         return [silent]
-    if not case.nodes_seen or _words_know_better(case, said):
-        return _from_words(case, said, around, say)
+    if not case.nodes_seen or _words_know_better(case, attempt):
+        return _from_words(case, attempt, around, say)
     if other_vendors(case):
-        kubernetes = (cause for cause in rank_causes(case, said) if cause.of_kubernetes)
-        ours = [refusals.refused(case, said, cause, say) for cause in kubernetes]
-        return _from_words(case, said, around, say, why="said.vendor") or ours
-    untrusted = unregistered.untrusted(case, said, say)
-    if (passed := _past_the_filter(case, said, around, untrusted, say)) is not None:
+        kubernetes = (cause for cause in rank_causes(case, attempt) if cause.of_kubernetes)
+        ours = [refusals.refused(case, attempt, cause, say) for cause in kubernetes]
+        return _from_words(case, attempt, around, say, why="said.vendor") or ours
+    untrusted = unregistered.untrusted(case, attempt, say)
+    if (passed := _past_the_filter(case, attempt, around, untrusted, say)) is not None:
         return passed
     found = [untrusted] if untrusted is not None and untrusted.severity != "info" else []
-    causes = rank_causes(case, said)
+    causes = rank_causes(case, attempt)
     if advise:
         causes += behind(case, causes)
     for cause in causes:
         found += nodes_at_fault(case, cause, around.questioned, say)
         if cause.text == NODE_UNREGISTERED:
-            found += unregistered.unregistered(case, said, cause, around.questioned.plugin_pods, say)
+            found += unregistered.unregistered(case, attempt, cause, around.questioned.plugin_pods, say)
         else:
-            found.append(refusals.refused(case, said, cause, say))
-    if too_large := refusals.impossible(case, said, say):
+            found.append(refusals.refused(case, attempt, cause, say))
+    if too_large := refusals.impossible(case, attempt, say):
         found.insert(0, too_large)
     if needs_several(causes) and found and found[0].severity == "info":
         found[0] = structs.replace(found[0], severity="warning", claim=_with_others(found, causes, say))
@@ -178,51 +178,53 @@ def _steps(case: Case, first: Finding, say: Texts) -> tuple[NextAction, ...]:
 
 
 def _past_the_filter(
-    case: Case, said: Said, around: Surroundings, untrusted: Finding | None, say: Texts
+    case: Case, attempt: Attempt, around: Surroundings, untrusted: Finding | None, say: Texts
 ) -> list[Finding] | None:
     """What holds a pod that some node would take, or that the filter let through; None when there is no such node."""
     owners = around.lock_owners
-    if (lost := refusals.lost_to_kubernetes(case, said, say)) is not None:
+    if (lost := refusals.lost_to_kubernetes(case, attempt, say)) is not None:
         return [lost]
     for told in (
-        binding.locked(case, said, owners, say),
-        binding.bind_refused(case, said, say),
-        binding.blocked(case, said, say) if case.fitting else None,
+        binding.locked(case, attempt, owners, say),
+        binding.bind_refused(case, attempt, say),
+        binding.blocked(case, attempt, say) if case.fitting else None,
     ):
         if told is not None:
             return [*nodes_behind(case, told, around.questioned, say), told]
     blamed = untrusted is not None and untrusted.severity != "info"
-    stale = None if blamed else disagrees(case, said, around.process, around.questioned.plugin_pods, say)
+    stale = None if blamed else disagrees(case, attempt, around.process, around.questioned.plugin_pods, say)
     if stale is not None:
         return [stale, *([untrusted] if untrusted is not None else [])]
-    retry = binding.waits_for_retry(case, said, say) if case.request.containers and not blamed else None
+    retry = binding.waits_for_retry(case, attempt, say) if case.request.containers and not blamed else None
     if retry is None:
         return None
     noise = (binding.passing_lock(case, owners, say), untrusted)
     return [retry, *(one for one in noise if one is not None)]
 
 
-def _words_know_better(case: Case, said: Said) -> bool:
+def _words_know_better(case: Case, attempt: Attempt) -> bool:
     """Whether HAMi gave reasons for nodes that our own fit cannot judge: weighing the rest would miss the cause."""
-    unknown = [name for name, verdict in case.verdicts.items() if verdict.fits is None and not said.cards_on(name)]
-    reasons = said.unschedulable.by_hami if said.unschedulable else ()
+    unknown = [name for name, verdict in case.verdicts.items() if verdict.fits is None and not attempt.cards_on(name)]
+    reasons = attempt.unschedulable.by_hami if attempt.unschedulable else ()
     return bool(unknown) and any(card.of for reason in reasons for card in reason.cards)
 
 
-def _from_words(case: Case, said: Said, around: Surroundings, say: Texts, why: str = "said.claim") -> list[Finding]:
+def _from_words(
+    case: Case, attempt: Attempt, around: Surroundings, say: Texts, why: str = "said.claim"
+) -> list[Finding]:
     """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
     for told in (
-        binding.locked(case, said, around.lock_owners, say),
-        binding.bind_refused(case, said, say),
-        binding.blocked(case, said, say),
-        disagrees(case, said, around.process, around.questioned.plugin_pods, say),
+        binding.locked(case, attempt, around.lock_owners, say),
+        binding.bind_refused(case, attempt, say),
+        binding.blocked(case, attempt, say),
+        disagrees(case, attempt, around.process, around.questioned.plugin_pods, say),
     ):
         if told is not None:
             return [*nodes_behind(case, told, around.questioned, say), told]
-    causes = [cause for cause in rank_words(said) if cause.rank < Rank.NORMAL]
+    causes = [cause for cause in rank_words(attempt) if cause.rank < Rank.NORMAL]
     telling = [cause for cause in causes if cause.code != "node-unfit-pod"] or causes
-    found = [refusals.in_words(said, cause, say, sure=len(causes) == 1, why=why) for cause in telling]
-    ghosts = ghosts_suspected(case.install, said, around.process, say)
+    found = [refusals.in_words(attempt, cause, say, sure=len(causes) == 1, why=why) for cause in telling]
+    ghosts = ghosts_suspected(case.install, attempt, around.process, say)
     return [ghosts, *(structs.replace(one, severity="info") for one in found)] if ghosts else found
 
 
@@ -246,11 +248,11 @@ class Judge:
         self._causes: dict[Hashable, Finding] = {}
         self._gaps: dict[Gap, None] = {}
 
-    def cause(self, pod: Pod, said: Said) -> Finding | None:
+    def cause(self, pod: Pod, attempt: Attempt) -> Finding | None:
         """The first finding about the pod, or about the first one like it; None when there is no room for its case."""
         world = self._around.world
         request = request_key(pod, self._quotas)
-        key = request, said_key(pod, said, world.facts.now), self._left_alone(pod)
+        key = request, attempt_key(pod, attempt, world.facts.now), self._left_alone(pod)
         if key in self._causes:
             return self._causes[key]
         if request in self._cases:
@@ -259,7 +261,7 @@ class Judge:
             case = self._cases[request] = Case(pod, world)
         else:
             return None
-        judged = judge(case, said, self._around, self._say, advise=False)
+        judged = judge(case, attempt, self._around, self._say, advise=False)
         if judged.case is not None:
             self._gaps |= dict.fromkeys(fit_gaps(judged.case, self._say))
         self._causes[key] = judged.findings[0]

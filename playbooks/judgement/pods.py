@@ -11,7 +11,7 @@ from bot.report import Finding, Gap
 from bot.texts import Texts
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.waiting import Scene
-from playbooks.judgement.pod import Judge, Surroundings, said_about
+from playbooks.judgement.pod import Judge, Surroundings, last_own_attempt
 from playbooks.rules.case import World
 from playbooks.rules.gaps import capacity_gaps
 from playbooks.rules.signature import cause_signature
@@ -38,18 +38,18 @@ def judge_all(
     install: InstallSeen, pods: Iterable[Pod], scene: Scene, undecodable: Sequence[str], say: Texts
 ) -> tuple[list[Judged], list[Gap]]:
     """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
-    said = scene.said
+    messages = scene.messages
     world = world_of(install, scene)
     around = Surroundings(install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook)
     judge = Judge(around, say)
     judged: list[Judged] = []
     for pod in pods:
         name = pod.namespace, pod.name
-        about = said_about(pod, said.events.get(name, ()), said.lines.get(name, ()))
+        about = last_own_attempt(pod, messages.events.get(name, ()), messages.lines.get(name, ()))
         judged.append(Judged(pod, judge.cause(pod, about)))
     gaps = [
         *capacity_gaps(install, scene.capacity, undecodable, say),
-        *said.gaps,
+        *messages.gaps,
         *scene.process.gaps,
         *scene.questioned.gaps,
         *judge.gaps,

@@ -13,7 +13,7 @@ from bot.report import Evidence
 from playbooks.quotes import kubectl
 from playbooks.rules.case import Case
 
-Standing = Literal["fits", "refused", "not enforced", "unknown"]
+QuotaVerdict = Literal["fits", "refused", "not enforced", "unknown"]
 
 
 class Effect(NamedTuple):
@@ -22,7 +22,7 @@ class Effect(NamedTuple):
     of: Limit
     used: int | None
     asked: int | None
-    verdict: Standing
+    verdict: QuotaVerdict
 
     @property
     def by(self) -> str:
@@ -60,7 +60,7 @@ def _effect(case: Case, limit: Limit) -> Effect:
         return Effect(limit, None, asked, "not enforced")
     if not asked:
         return Effect(limit, limit.used, 0, "fits")
-    return Effect(limit, limit.used, asked, _standing(limit.amount, limit.used, asked))
+    return Effect(limit, limit.used, asked, _verdict(limit.amount, limit.used, asked))
 
 
 def effect_by_hami(
@@ -77,7 +77,7 @@ def effect_by_hami(
     )
     if rules.quota == "none" or (limit.amount == 0 and not rules.modern):
         return Effect(limit, taken, asked, "not enforced")
-    return Effect(limit, taken, asked, _standing(limit.amount, taken, asked))
+    return Effect(limit, taken, asked, _verdict(limit.amount, taken, asked))
 
 
 def asked_memory(request: PodRequest) -> int | None:
@@ -87,7 +87,7 @@ def asked_memory(request: PodRequest) -> int | None:
     return sum(container.count * container.memory_mib for container in request.containers)
 
 
-def _standing(limit: int | None, used: int | None, asked: int | None) -> Standing:
+def _verdict(limit: int | None, used: int | None, asked: int | None) -> QuotaVerdict:
     """Less than nothing cannot be used: a pod that is larger than the limit is refused whatever is used."""
     if limit is None or asked is None:
         return "unknown"

@@ -14,8 +14,8 @@ from bot.hami.vendors import MODELLED
 from bot.kube import models
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
+from playbooks.rules.attempt import Attempt
 from playbooks.rules.binding import FILTERED_GRACE, UNSCHEDULABLE_FLUSH
-from playbooks.rules.said import Said
 
 _RESERVATION = (NODE_KEY, *COUNTED_KEYS, MIG_ALLOCATIONS_KEY)
 _STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
@@ -48,15 +48,22 @@ def _asked(container: models.Container) -> tuple[object, ...]:
     return container.resources, container.restart_policy, container.security_context
 
 
-def said_key(pod: Pod, said: Said, now: datetime) -> Hashable:
+def attempt_key(pod: Pod, attempt: Attempt, now: datetime) -> Hashable:
     """Equal where the schedulers said the same, and where their words are old enough for the same conclusions."""
-    chosen = chosen_node(said.evidence.quote) if said.stage == "filtered" and said.evidence else ""
-    words = (said.stage, said.unschedulable, said.lock, chosen, said.evidence is None, said.none_fit is None)
-    codes = tuple(event for event, _ in said.code_events)
-    refusals = tuple((refusal.node, refusal.reason) for refusal, _ in said.refusals)
+    chosen = chosen_node(attempt.evidence.quote) if attempt.stage == "filtered" and attempt.evidence else ""
+    words = (
+        attempt.stage,
+        attempt.unschedulable,
+        attempt.lock,
+        chosen,
+        attempt.evidence is None,
+        attempt.none_fit is None,
+    )
+    codes = tuple(event for event, _ in attempt.code_events)
+    refusals = tuple((refusal.node, refusal.reason) for refusal, _ in attempt.refusals)
     created = parse_time(pod.metadata.creation_timestamp)
-    repeated = said.at if said.is_repeated else None  # what changed since then decides
-    return words, codes, refusals, repeated, _steps(said.at, now), _steps(created, now)
+    repeated = attempt.at if attempt.is_repeated else None  # what changed since then decides
+    return words, codes, refusals, repeated, _steps(attempt.at, now), _steps(created, now)
 
 
 def _steps(moment: datetime | None, now: datetime) -> tuple[bool, ...] | None:

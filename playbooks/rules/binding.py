@@ -15,10 +15,10 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules import prose
+from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.findings import finding
 from playbooks.rules.locks import Held, Owners, after, lock_actions, lock_expiry, lock_on, owner_proofs, told
-from playbooks.rules.said import Said
 
 UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
 """kube-scheduler retries an unschedulable pod at the latest after this (--pod-max-in-unschedulable-pods-duration)."""
@@ -29,13 +29,13 @@ _MAX_LOCKS_SHOWN = 3
 _TIMED_OUT = re.compile(r"context deadline exceeded|Client\.Timeout")
 
 
-def locked(case: Case, said: Said, owners: Owners, say: Texts) -> Finding | None:
+def locked(case: Case, attempt: Attempt, owners: Owners, say: Texts) -> Finding | None:
     """The lock on the node that the pod would go to, when a bind was refused for it or every fitting node has one."""
-    if said.stage == "bind" and said.lock is not None:
-        name = said.lock.node or reserved_node(case.pod.metadata)
-        return _refused_by_lock(case, said, name, owners, say)
-    if said.stage == "bind":
-        return _behind_a_timeout(case, said, owners, say)
+    if attempt.stage == "bind" and attempt.lock is not None:
+        name = attempt.lock.node or reserved_node(case.pod.metadata)
+        return _refused_by_lock(case, attempt, name, owners, say)
+    if attempt.stage == "bind":
+        return _behind_a_timeout(case, attempt, owners, say)
     if not case.fitting:
         return None
     locks = {name: held for name in case.fitting if (held := _judge(case, name, owners, say))}
@@ -44,15 +44,15 @@ def locked(case: Case, said: Said, owners: Owners, say: Texts) -> Finding | None
     return _lock_finding(case, locks, _of_owner(case, next(iter(locks)), owners), "suspected", say)
 
 
-def _behind_a_timeout(case: Case, said: Said, owners: Owners, say: Texts) -> Finding | None:
+def _behind_a_timeout(case: Case, attempt: Attempt, owners: Owners, say: Texts) -> Finding | None:
     """The lock that a Bind waited for until kube-scheduler gave up: from 2.10 on Bind tries again for 28 seconds."""
     name = reserved_node(case.pod.metadata)
-    if said.evidence is None or not _TIMED_OUT.search(said.evidence.quote):
+    if attempt.evidence is None or not _TIMED_OUT.search(attempt.evidence.quote):
         return None
     held = _judge(case, name, owners, say)
     if held is None or held.passing:
         return None
-    return _lock_finding(case, {name: held}, [said.evidence, *_of_owner(case, name, owners)], "suspected", say)
+    return _lock_finding(case, {name: held}, [attempt.evidence, *_of_owner(case, name, owners)], "suspected", say)
 
 
 def passing_lock(case: Case, owners: Owners, say: Texts) -> Finding | None:
@@ -67,23 +67,23 @@ def passing_lock(case: Case, owners: Owners, say: Texts) -> Finding | None:
     )
 
 
-def _refused_by_lock(case: Case, said: Said, name: str, owners: Owners, say: Texts) -> Finding | None:
+def _refused_by_lock(case: Case, attempt: Attempt, name: str, owners: Owners, say: Texts) -> Finding | None:
     """A bind was refused because of a lock, whether it is still there or not."""
-    if said.lock is None or said.evidence is None:
+    if attempt.lock is None or attempt.evidence is None:
         return None
     held = _judge(case, name, owners, say)
     if held is not None:
         sure: Confidence = "suspected" if held.unseen else "confirmed"
-        return _lock_finding(case, {name: held}, [said.evidence, *_of_owner(case, name, owners)], sure, say)
-    code = "node-lock-malformed" if said.lock.malformed else "node-lock-held"
+        return _lock_finding(case, {name: held}, [attempt.evidence, *_of_owner(case, name, owners)], sure, say)
+    code = "node-lock-malformed" if attempt.lock.malformed else "node-lock-held"
     if name in case.nodes:
-        late = said.at is None or case.now - said.at > UNSCHEDULABLE_FLUSH
+        late = attempt.at is None or case.now - attempt.at > UNSCHEDULABLE_FLUSH
         locks = {name: Held(code, say("node-lock.gone", node=name))}
-        gone = _lock_finding(case, locks, [said.evidence], "suspected", say)
+        gone = _lock_finding(case, locks, [attempt.evidence], "suspected", say)
         return structs.replace(gone, severity="warning" if late else "info", next_actions=())
     claim = say(f"{code}.said", node=name or "?")
-    locks = {name: Held("node-lock-malformed" if said.lock.malformed else "binding-failed", claim)}
-    return _lock_finding(case, locks, [said.evidence], "suspected", say)
+    locks = {name: Held("node-lock-malformed" if attempt.lock.malformed else "binding-failed", claim)}
+    return _lock_finding(case, locks, [attempt.evidence], "suspected", say)
 
 
 def _lock_finding(
@@ -111,32 +111,32 @@ def _judge(case: Case, name: str, owners: Owners, say: Texts) -> Held | None:
     return told(node, state, lock_expiry(case.install), say) if node and state else None
 
 
-def bind_refused(case: Case, said: Said, say: Texts) -> Finding | None:
+def bind_refused(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     """Bind was refused for another reason than a lock."""
-    if said.stage != "bind" or said.lock is not None or said.evidence is None:
+    if attempt.stage != "bind" or attempt.lock is not None or attempt.evidence is None:
         return None
-    key = "timeout" if _TIMED_OUT.search(said.evidence.quote) else "claim"
+    key = "timeout" if _TIMED_OUT.search(attempt.evidence.quote) else "claim"
     return finding(
         "binding-failed",
-        say(f"binding-failed.{key}", why=said.evidence.quote),
+        say(f"binding-failed.{key}", why=attempt.evidence.quote),
         "confirmed",
         (),
-        [said.evidence],
+        [attempt.evidence],
         severity="warning",
         actions=prose.scheduler_log(case.install, case.pod.name, say),
     )
 
 
-def extender_silent(case: Case, said: Said, say: Texts) -> Finding | None:
+def extender_silent(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     """kube-scheduler got no answer from HAMi's extender."""
-    if said.stage != "extender" or said.evidence is None:
+    if attempt.stage != "extender" or attempt.evidence is None:
         return None
     return finding(
         "scheduler-degraded",
-        say("scheduler-degraded.silent", why=said.evidence.quote),
+        say("scheduler-degraded.silent", why=attempt.evidence.quote),
         "confirmed",
         (),
-        [said.evidence],
+        [attempt.evidence],
         severity="critical",
         actions=(
             NextAction(
@@ -149,31 +149,35 @@ def extender_silent(case: Case, said: Said, say: Texts) -> Finding | None:
     )
 
 
-def blocked(case: Case, said: Said, say: Texts) -> Finding | None:
+def blocked(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     """Filtered, and neither bound nor refused since."""
-    if said.stage != "filtered" or said.evidence is None:
+    if attempt.stage != "filtered" or attempt.evidence is None:
         return None
-    node = reserved_node(case.pod.metadata) or chosen_node(said.evidence.quote)
-    calm = said.at is not None and case.now - said.at < FILTERED_GRACE
+    node = reserved_node(case.pod.metadata) or chosen_node(attempt.evidence.quote)
+    calm = attempt.at is not None and case.now - attempt.at < FILTERED_GRACE
     return finding(
         "blocked-after-filter",
         say("blocked-after-filter.calm" if calm else "blocked-after-filter.claim", node=node or "?"),
         "confirmed",
         (node,) if node else (),
-        [said.evidence],
+        [attempt.evidence],
         severity="info" if calm else "warning",
         actions=() if calm else (NextAction(say("blocked-after-filter.look"), kubectl_pod(case.pod, "describe")),),
     )
 
 
-def waits_for_retry(case: Case, said: Said, say: Texts) -> Finding | None:
+def waits_for_retry(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     """Some candidate would take the pod now."""
     if not case.fitting:
         return None
-    if said.at is not None and said.evidence is not None:
-        claim, late, proofs = _tried_at(case, said.at, say), case.now - said.at >= UNSCHEDULABLE_FLUSH, [said.evidence]
+    if attempt.at is not None and attempt.evidence is not None:
+        claim, late, proofs = (
+            _tried_at(case, attempt.at, say),
+            case.now - attempt.at >= UNSCHEDULABLE_FLUSH,
+            [attempt.evidence],
+        )
     else:
-        claim, late, proofs = _never_tried(case, said, say)
+        claim, late, proofs = _never_tried(case, attempt, say)
     node = case.nodes[case.fitting[0]]
     cards = case.view.cards(node.name)
     if cards:
@@ -195,9 +199,9 @@ def _tried_at(case: Case, tried: datetime, say: Texts) -> str:
     return say(key, nodes=prose.names(say, case.fitting), tried=format_time(tried), due=format_time(due))
 
 
-def _never_tried(case: Case, said: Said, say: Texts) -> tuple[str, bool, list[Evidence]]:
+def _never_tried(case: Case, attempt: Attempt, say: Texts) -> tuple[str, bool, list[Evidence]]:
     """The claim, whether it is late for a first try, and the proofs."""
-    proofs = [said.evidence] if said.evidence else []
+    proofs = [attempt.evidence] if attempt.evidence else []
     text = case.pod.metadata.creation_timestamp or ""
     created = parse_time(text)
     shown = prose.names(say, case.fitting)

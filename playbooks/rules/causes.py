@@ -16,8 +16,8 @@ from bot.hami.messages import CardCount
 from bot.hami.reasons import REASONS, finding_code, reason_of
 from bot.hami.registration import Unregistered
 from bot.kube.nodefilter import SELECTOR_TEXT
+from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
-from playbooks.rules.said import Said
 
 _SAMPLE = 20
 """Nodes tried again per distinct reason: nodes with the same reason text are alike in what they lack."""
@@ -59,17 +59,17 @@ class Cause(NamedTuple):
         )
 
 
-def rank_causes(case: Case, said: Said) -> list[Cause]:
+def rank_causes(case: Case, attempt: Attempt) -> list[Cause]:
     """Every reason of every node, the most likely cause first. Needs the nodes to have been seen.
 
     Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last. A
     quota that forbids every node comes first even if HAMi was not asked: the pod's own selector is not to blame alone.
     """
-    reasons = reasons_by_node(case, said)
+    reasons = reasons_by_node(case, attempt)
     causes = sorted([*_hami_causes(case, reasons), *_kubernetes_causes(case)], key=_sort_key)
     if not needs_several(causes):
         return causes
-    named = _named_by_hami(said)
+    named = _named_by_hami(attempt)
     if all(cause.of_kubernetes for cause in causes) and _forbidden_by_quota(case):
         return [Cause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]
     return sorted(causes, key=lambda cause: (cause.rank, cause.of_kubernetes, cause.text not in named))
@@ -86,29 +86,29 @@ def needs_several(causes: Sequence[Cause]) -> bool:
     return bool(causes) and causes[0].rank is Rank.BACKGROUND
 
 
-def _named_by_hami(said: Said) -> set[str]:
-    events = {event.code for event, _ in said.code_events}
-    reasons = said.unschedulable.by_hami if said.unschedulable else ()
+def _named_by_hami(attempt: Attempt) -> set[str]:
+    events = {event.code for event, _ in attempt.code_events}
+    reasons = attempt.unschedulable.by_hami if attempt.unschedulable else ()
     return events | {card.code for reason in reasons for card in reason.cards}
 
 
-def rank_words(said: Said) -> list[Cause]:
+def rank_words(attempt: Attempt) -> list[Cause]:
     """The reasons in the schedulers' words alone, for when the nodes cannot be seen: nothing can be tried then.
 
     What the pod rules out itself, and what hides other reasons, goes behind what does neither.
     """
     nodes: dict[str, set[str]] = defaultdict(set)
     counts: dict[str, int] = defaultdict(int)
-    for event, _ in said.code_events:
+    for event, _ in attempt.code_events:
         nodes[event.code] |= set(event.nodes)
-    for refusal, _ in said.refusals:
-        for card in said.cards_on(refusal.node):
+    for refusal, _ in attempt.refusals:
+        for card in attempt.cards_on(refusal.node):
             nodes[card.code].add(refusal.node)
-    for reason in said.unschedulable.by_hami if said.unschedulable else ():
+    for reason in attempt.unschedulable.by_hami if attempt.unschedulable else ():
         for card in reason.cards:
             counts[card.code] += reason.nodes
     causes = [Cause(_rank_of_word(text), text, tuple(sorted(nodes[text])), counts[text]) for text in {*nodes, *counts}]
-    lost = said.unschedulable.by_kubernetes if said.unschedulable else ()
+    lost = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
     causes += [Cause(Rank.BACKGROUND, reason.text, (), reason.nodes) for reason in lost]
     return sorted(causes, key=_sort_key)
 
@@ -126,7 +126,7 @@ def _sort_key(cause: Cause) -> tuple[int, int, int, int, str]:
     return cause.rank, -cause.unlocked, -len(cause.nodes), _ORDER.get(cause.text, len(_ORDER)), cause.text
 
 
-def reasons_by_node(case: Case, said: Said) -> dict[str, tuple[CardCount, ...]]:
+def reasons_by_node(case: Case, attempt: Attempt) -> dict[str, tuple[CardCount, ...]]:
     """Per candidate that does not fit: our own verdict where it is known, else HAMi's words about the node."""
     reasons: dict[str, tuple[CardCount, ...]] = {}
     known: dict[Verdict, tuple[CardCount, ...]] = {}
@@ -134,7 +134,7 @@ def reasons_by_node(case: Case, said: Said) -> dict[str, tuple[CardCount, ...]]:
         if verdict.fits:
             continue
         if verdict.fits is None:
-            cards = said.cards_on(name)
+            cards = attempt.cards_on(name)
         elif (cards := known.get(verdict)) is None:
             cards = known[verdict] = _as_cards(verdict)
         reasons[name] = cards or (CardCount("NodeUnfitPod", 0, 0),)
@@ -254,13 +254,13 @@ def family(text: str) -> str:
     return lowered if lowered.startswith("insufficient ") else "other"
 
 
-def unexplained(case: Case, said: Said) -> list[tuple[str, int]]:
+def unexplained(case: Case, attempt: Attempt) -> list[tuple[str, int]]:
     """Reasons of kube-scheduler's own that drop more nodes than objects alone explain, with how many more."""
     ours: dict[str, int] = defaultdict(int)
     for obstacle in case.obstacles.values():
         ours[family(obstacle.text)] += 1
     theirs: dict[str, tuple[str, int]] = {}
-    for reason in said.unschedulable.by_kubernetes if said.unschedulable else ():
+    for reason in attempt.unschedulable.by_kubernetes if attempt.unschedulable else ():
         text, count = theirs.get(family(reason.text), (reason.text, 0))
         theirs[family(reason.text)] = text, count + reason.nodes
     return [(text, count - ours[name]) for name, (text, count) in theirs.items() if count > ours[name]]

@@ -16,32 +16,32 @@ from playbooks import quotes
 from playbooks.gather.components import kube_scheduler_of
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.extender import managed_proof
 from playbooks.rules.findings import finding
-from playbooks.rules.said import Said
 
 _CLOSE = 0.5
 
 
-def offered_nowhere(case: Case, said: Said, seen: InstallSeen, say: Texts) -> Finding | None:
+def offered_nowhere(case: Case, attempt: Attempt, seen: InstallSeen, say: Texts) -> Finding | None:
     """The resource that no node can give the pod, as long as all nodes were read; None where each can be had."""
     if not case.nodes_seen or not case.nodes:
         return None
     nodes = case.nodes.values()
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     managed = config.ignored if isinstance(config, SchedulerConfig) else frozenset[str]()
-    refused = _refused(case.pod, said)
+    refused = _refused(case.pod, attempt)
     for name in extended_resources(case.pod):
         ours = case.config.names(name) or name in managed
         if (name in case.config.gpus.all and name not in refused) or (is_left if ours else is_offered)(name, nodes):
             continue
         if not ours:
-            return _unknown(case, said, name, managed, say)
-        if not has_vendor(name, nodes) and said.stage == "filter":
-            return _without_vendor(case, said, name, say)
+            return _unknown(case, attempt, name, managed, say)
+        if not has_vendor(name, nodes) and attempt.stage == "filter":
+            return _without_vendor(case, attempt, name, say)
         if name in refused and case.pod.spec.scheduler_name == case.install.scheduler_name:
-            return _not_left_to_hami(case, said, name, config, say)
+            return _not_left_to_hami(case, attempt, name, config, say)
     return None
 
 
@@ -55,13 +55,13 @@ def unknown_resources(case: Case) -> set[str]:
     }
 
 
-def _refused(pod: Pod, said: Said) -> set[str]:
+def _refused(pod: Pod, attempt: Attempt) -> set[str]:
     """The resources that the pod's scheduler itself found too few of."""
-    reasons = said.unschedulable.by_kubernetes if said.unschedulable else ()
+    reasons = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
     return {reason.text.removeprefix("Insufficient ") for reason in reasons} & set(extended_resources(pod))
 
 
-def _unknown(case: Case, said: Said, name: str, managed: frozenset[str], say: Texts) -> Finding:
+def _unknown(case: Case, attempt: Attempt, name: str, managed: frozenset[str], say: Texts) -> Finding:
     known = {one for node in case.nodes.values() for one in node.status.allocatable or () if "/" in one}
     known |= managed | case.config.other_resources | {one for gpus in case.config.by_vendor for one in gpus.all}
     near = _nearest(name, sorted(known))
@@ -69,7 +69,7 @@ def _unknown(case: Case, said: Said, name: str, managed: frozenset[str], say: Te
     fix = say("resource-unknown.rename", near=near) if near else say("resource-unknown.remove", resource=name)
     steps = [NextAction(fix, kubectl_pod(case.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
     sure: Confidence = "confirmed" if case.config.names_all else "suspected"
-    proofs = _proofs(case, said, name)
+    proofs = _proofs(case, attempt, name)
     return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers(say)])
 
 
@@ -82,21 +82,23 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), "")
 
 
-def _without_vendor(case: Case, said: Said, name: str, say: Texts) -> Finding:
+def _without_vendor(case: Case, attempt: Attempt, name: str, say: Texts) -> Finding:
     claim = say("resource-unknown.vendor", resource=name)
     steps = [NextAction(say("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
-    proofs = _proofs(case, said, name)
+    proofs = _proofs(case, attempt, name)
     steps.append(_offers(say))
     return finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=steps)
 
 
-def _not_left_to_hami(case: Case, said: Said, name: str, config: SchedulerConfig | str | None, say: Texts) -> Finding:
+def _not_left_to_hami(
+    case: Case, attempt: Attempt, name: str, config: SchedulerConfig | str | None, say: Texts
+) -> Finding:
     """kube-scheduler counts on the nodes what only HAMi registers."""
     read = config if isinstance(config, SchedulerConfig) else None
     listed = read is not None and name in read.ignored
     key = "listed" if listed else "unmanaged" if read else "unread"
     claim = say(f"extender-misconfigured.{key}", resource=name, file=read.key if read else "")
-    proofs = [*_proofs(case, said, name), *([managed_proof(read)] if read else [])]
+    proofs = [*_proofs(case, attempt, name), *([managed_proof(read)] if read else [])]
     namespace = case.install.namespace
     deployment = case.install.deployment
     if read and not listed:
@@ -116,9 +118,9 @@ def _not_left_to_hami(case: Case, said: Said, name: str, config: SchedulerConfig
     return finding("extender-misconfigured", claim, sure, (), proofs, severity="warning", actions=steps)
 
 
-def _proofs(case: Case, said: Said, name: str) -> list[Evidence]:
+def _proofs(case: Case, attempt: Attempt, name: str) -> list[Evidence]:
     asked = quotes.of_pod(case.pod, name, "{.spec..resources}")
-    return [*([said.evidence] if said.evidence else []), asked]
+    return [*([attempt.evidence] if attempt.evidence else []), asked]
 
 
 def _offers(say: Texts) -> NextAction:

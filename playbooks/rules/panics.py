@@ -14,9 +14,9 @@ from bot.report import Evidence, Finding, NextAction, one_line
 from bot.texts import Texts
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.quotes import kubectl
+from playbooks.rules.attempt import Attempt
 from playbooks.rules.findings import finding
 from playbooks.rules.logged import Run
-from playbooks.rules.said import Said
 
 _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
@@ -30,16 +30,20 @@ class _Found(NamedTuple):
     panic: Panic
 
 
-def panicked(said: Said, logs: tuple[PanicLog, ...], say: Texts) -> Finding | None:
+def panicked(attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> Finding | None:
     """The extender panicked when kube-scheduler asked it about the pod: by its log, else by how the answer ended."""
-    if said.evidence is None or said.stage not in ("extender", "bind") or not may_be_panic(said.evidence.quote):
+    if (
+        attempt.evidence is None
+        or attempt.stage not in ("extender", "bind")
+        or not may_be_panic(attempt.evidence.quote)
+    ):
         return None
     if found := _found(logs):
-        return _told(found, [said.evidence], say("scheduler-panic.claim", what=_what(found)), say)
-    if said.stage == "bind" or not broke_off(said.evidence.quote):
+        return _told(found, [attempt.evidence], say("scheduler-panic.claim", what=_what(found)), say)
+    if attempt.stage == "bind" or not broke_off(attempt.evidence.quote):
         return None
-    claim = say("scheduler-panic.suspected", why=one_line(said.evidence.quote, 80))
-    return finding("scheduler-panic", claim, "suspected", (), [said.evidence], severity="critical")
+    claim = say("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
+    return finding("scheduler-panic", claim, "suspected", (), [attempt.evidence], severity="critical")
 
 
 def ended(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:

@@ -17,11 +17,11 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules import prose, sizes
+from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.causes import Cause, Rank, family, is_unregistered, unexplained
 from playbooks.rules.cordons import uncordon
 from playbooks.rules.findings import finding
-from playbooks.rules.said import Said
 from playbooks.rules.shortage import shortage
 
 _MAX_TRIED = 20
@@ -48,14 +48,14 @@ _OF_CARDS = frozenset(
 """Reasons that a look at the cards and their holders explains."""
 
 
-def impossible(case: Case, said: Said, say: Texts) -> Finding | None:
+def impossible(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     """Larger than any registered node of the cluster, even empty."""
     if not case.request.containers or not case.nodes or not case.too_large:
         return None
     cards = [card for name in case.nodes for card in _registered(case, name)]
     largest = max(card.card.memory_mib for card in cards) if cards else 0
     most = max((len(_registered(case, name)) for name in case.nodes), default=0)
-    refused = said.stage == "filter" and said.evidence is not None
+    refused = attempt.stage == "filter" and attempt.evidence is not None
     if over := _over_a_card(case):
         claim = say("impossible-anywhere.percent", percent=over, version=str(case.version or "?"))
     else:
@@ -65,20 +65,20 @@ def impossible(case: Case, said: Said, say: Texts) -> Finding | None:
         claim,
         "confirmed" if refused else "suspected",
         (),
-        [*words(said), *_request_proofs(case)],
+        [*words(attempt), *_request_proofs(case)],
         severity="warning",
     )
 
 
-def refused(case: Case, said: Said, cause: Cause, say: Texts) -> Finding:
+def refused(case: Case, attempt: Attempt, cause: Cause, say: Texts) -> Finding:
     """The finding of one cause of registered nodes, or of kube-scheduler's own."""
     severity = severity_of(cause)
     if cause.of_kubernetes:
-        return _kubernetes(case, said, cause, say, severity)
-    proofs = said.evidence_for(cause.text)
-    confidence: Confidence = "confirmed" if proofs or _all_refused(case, said) else "suspected"
+        return _kubernetes(case, attempt, cause, say, severity)
+    proofs = attempt.evidence_for(cause.text)
+    confidence: Confidence = "confirmed" if proofs or _all_refused(case, attempt) else "suspected"
     if not proofs:
-        proofs = words(said)
+        proofs = words(attempt)
     largest = sizes.too_small(case) if cause.text == fit.INSUFFICIENT_MEMORY else None
     if cause.text == fit.QUOTA_NOT_FIT and not cause.nodes:
         claim = say("resource-quota-not-fit.everywhere", **_values(case, cause, say))
@@ -102,25 +102,25 @@ def severity_of(cause: Cause) -> Severity:
     return "warning" if cause.rank < Rank.BACKGROUND else "info"
 
 
-def in_words(said: Said, cause: Cause, say: Texts, *, sure: bool, why: str = "said.claim") -> Finding:
+def in_words(attempt: Attempt, cause: Cause, say: Texts, *, sure: bool, why: str = "said.claim") -> Finding:
     """The finding of one cause when only the schedulers' words are known; `why` is the text that says why."""
     if reason_of(cause.text) is None:
         claim = say("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
         return finding(
-            "kubernetes-filter", claim, "confirmed" if sure else "suspected", (), words(said), severity="warning"
+            "kubernetes-filter", claim, "confirmed" if sure else "suspected", (), words(attempt), severity="warning"
         )
     claim = say(why, count=max(len(cause.nodes), cause.unlocked), reason=cause.text)
-    proofs = said.evidence_for(cause.text) or words(said)
+    proofs = attempt.evidence_for(cause.text) or words(attempt)
     return finding(cause.code, claim, "confirmed" if sure else "suspected", cause.nodes, proofs, severity="warning")
 
 
-def lost_to_kubernetes(case: Case, said: Said, say: Texts) -> Finding | None:
+def lost_to_kubernetes(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     """HAMi would take the pod on some node, and kube-scheduler's words account for losing as many as that.
 
     Only for what objects cannot tell: taints and selectors are judged by the nodes as they are now. One node can lack
     several resources, so of those the most counts, not the sum.
     """
-    lost = [one for one in unexplained(case, said) if family(one[0]) not in ("taint", "unschedulable", "selector")]
+    lost = [one for one in unexplained(case, attempt) if family(one[0]) not in ("taint", "unschedulable", "selector")]
     short = [count for text, count in lost if family(text).startswith("insufficient")]
     rest = [count for text, count in lost if not family(text).startswith("insufficient")]
     if not case.fitting or not lost or max(short, default=0) + sum(rest) < len(case.fitting):
@@ -130,7 +130,7 @@ def lost_to_kubernetes(case: Case, said: Said, say: Texts) -> Finding | None:
         claim = say("kubernetes-filter.room", count=count, text=text, nodes=prose.names(say, case.fitting))
     else:
         claim = say("kubernetes-filter.claim", count=count, text=text)
-    return finding("kubernetes-filter", claim, "confirmed", (), words(said), severity="warning")
+    return finding("kubernetes-filter", claim, "confirmed", (), words(attempt), severity="warning")
 
 
 def advise(case: Case, say: Texts) -> list[NextAction]:
@@ -194,10 +194,10 @@ def _uncordon(case: Case, cause: Cause, say: Texts) -> tuple[NextAction, ...]:
     return uncordon(node, uuids, say) if uuids else ()
 
 
-def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Severity) -> Finding:
+def _kubernetes(case: Case, attempt: Attempt, cause: Cause, say: Texts, severity: Severity) -> Finding:
     told = [
         reason
-        for reason in (said.unschedulable.by_kubernetes if said.unschedulable else ())
+        for reason in (attempt.unschedulable.by_kubernetes if attempt.unschedulable else ())
         if family(reason.text) == family(cause.text)
     ]
     takers = _takers(case, cause)
@@ -211,7 +211,7 @@ def _kubernetes(case: Case, said: Said, cause: Cause, say: Texts, severity: Seve
         proofs, actions = short.proofs(case.pod), short.ask_less(case.pod, say)
     else:
         proofs, actions = [_obstacle_proof(case, first, detail)], []
-    proofs = [*(words(said) if told else []), *proofs]
+    proofs = [*(words(attempt) if told else []), *proofs]
     key = "kubernetes-filter.room" if takers else "kubernetes-filter.claim"
     claim = say(key, count=len(cause.nodes), text=text, nodes=prose.some(say, takers))
     claim = short.claim(text, len(cause.nodes), say) if short else claim
@@ -237,17 +237,17 @@ def _obstacle_proof(case: Case, node: Node, detail: str) -> Evidence:
     return quotes.of_node(node, node.name, "{.metadata.name}")
 
 
-def _all_refused(case: Case, said: Said) -> bool:
+def _all_refused(case: Case, attempt: Attempt) -> bool:
     """Whether HAMi, without saying why, refused just as many registered nodes as our own fit does."""
-    refusals = said.generic_refusals()
+    refusals = attempt.generic_refusals()
     ours = sum(
         1 for name, verdict in case.verdicts.items() if verdict.fits is False and is_unregistered(case, name) is None
     )
     return refusals > 0 and refusals == ours
 
 
-def words(said: Said) -> list[Evidence]:
-    return [said.evidence] if said.evidence else [said.none_fit] if said.none_fit else []
+def words(attempt: Attempt) -> list[Evidence]:
+    return [attempt.evidence] if attempt.evidence else [attempt.none_fit] if attempt.none_fit else []
 
 
 def _values(case: Case, cause: Cause, say: Texts) -> dict[str, object]:

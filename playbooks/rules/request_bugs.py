@@ -9,17 +9,17 @@ from bot.report import Evidence, Finding
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.rules import prose
+from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.findings import finding
-from playbooks.rules.said import Said
 
 _CONTAINERS = "HAMi#798"
 _MIG_DEVICES = "HAMi#2403"
 
 
-def told_by_bug(found: list[Finding], case: Case, said: Said, say: Texts) -> list[Finding]:
+def told_by_bug(found: list[Finding], case: Case, attempt: Attempt, say: Texts) -> list[Finding]:
     """The findings behind the bug of this version that the first of them shows; the same where it shows none."""
-    if not found or (shown := _shown(found[0], case, said)) is None:
+    if not found or (shown := _shown(found[0], case, attempt)) is None:
         return found
     code, bug, signs = shown
     first = found[0]
@@ -31,9 +31,9 @@ def told_by_bug(found: list[Finding], case: Case, said: Said, say: Texts) -> lis
     return [told, *(structs.replace(one, severity="info") for one in found if one.code != code)]
 
 
-def _shown(first: Finding, case: Case, said: Said) -> tuple[Code, KnownBug, list[Evidence]] | None:
+def _shown(first: Finding, case: Case, attempt: Attempt) -> tuple[Code, KnownBug, list[Evidence]] | None:
     """The code, the bug, and what of the pod and the nodes makes HAMi meet it."""
-    if _refuses_without_reason(first, said) and len(case.request.containers) > 1:
+    if _refuses_without_reason(first, attempt) and len(case.request.containers) > 1:
         code, thread, signs = "node-unfit-pod", _CONTAINERS, _asking(case)
     elif first.code == "custom-filter-rule" and (several := _several(case)):
         code, thread, signs = "custom-filter-rule", _MIG_DEVICES, several
@@ -43,9 +43,9 @@ def _shown(first: Finding, case: Case, said: Said) -> tuple[Code, KnownBug, list
     return (code, bug, signs) if bug else None
 
 
-def _refuses_without_reason(first: Finding, said: Said) -> bool:
+def _refuses_without_reason(first: Finding, attempt: Attempt) -> bool:
     """Whether HAMi gives no reason for refusing what the objects allow, and its own figures prove no other."""
-    reasons = said.unschedulable.by_hami if said.unschedulable else ()
+    reasons = attempt.unschedulable.by_hami if attempt.unschedulable else ()
     codes = {finding_code(card.code) for one in reasons for card in one.cards}
     return first.code == "scheduler-ledger-stale" and first.confidence == "suspected" and codes == {"node-unfit-pod"}
 

@@ -24,9 +24,9 @@ from playbooks import quotes
 from playbooks.gather.scheduler_process import Ghost, SchedulerProcess
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
+from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.findings import finding
-from playbooks.rules.said import Said
 from playbooks.rules.unregistered import PluginPods
 
 _MAX_SHOWN = 3
@@ -36,7 +36,7 @@ class _Dispute(NamedTuple):
     """Nodes that would take the pod by the objects and that HAMi refused, with what may settle it."""
 
     case: Case
-    said: Said
+    attempt: Attempt
     names: Sequence[str]
     process: SchedulerProcess
     plugins: PluginPods
@@ -44,8 +44,8 @@ class _Dispute(NamedTuple):
     @property
     def stands(self) -> bool:
         """Whether HAMi's last word still holds: it was said repeatedly, and nothing that was read changed since."""
-        at = self.said.at
-        if at is None or not self.said.is_repeated:
+        at = self.attempt.at
+        if at is None or not self.attempt.is_repeated:
             return False
         nodes = [self.case.nodes[name] for name in self.names]
         return not any(moment >= at for moment in _changes(nodes, self.case.install, self.process, self.plugins))
@@ -55,12 +55,14 @@ _REFUSED_NODE = ("card", "node")
 """Natures of reasons that come from a node's registration; the others come from what is counted as used."""
 
 
-def disagrees(case: Case, said: Said, process: SchedulerProcess, plugins: PluginPods, say: Texts) -> Finding | None:
+def disagrees(
+    case: Case, attempt: Attempt, process: SchedulerProcess, plugins: PluginPods, say: Texts
+) -> Finding | None:
     """Why HAMi refuses nodes that would take the pod by the objects; None where nothing says that it still would."""
-    names, reasons = refused_nodes(case, said), _reasons(said)
+    names, reasons = refused_nodes(case, attempt), _reasons(attempt)
     if not names or not reasons:
         return None
-    dispute = _Dispute(case, said, names, process, plugins)
+    dispute = _Dispute(case, attempt, names, process, plugins)
     natures = {found.nature for text in reasons if (found := reason_of(text))}
     if reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
         return None
@@ -69,36 +71,40 @@ def disagrees(case: Case, said: Said, process: SchedulerProcess, plugins: Plugin
     return _ledger(dispute, say) if natures - {"pod"} else None
 
 
-def refused_nodes(case: Case, said: Said) -> list[str]:
+def refused_nodes(case: Case, attempt: Attempt) -> list[str]:
     """The nodes that would take the pod and that HAMi refused: those that it names, or all where it refused as many."""
-    if said.stage != "filter":
+    if attempt.stage != "filter":
         return []
-    takers, named = _takers(case, said), _named(said)
+    takers, named = _takers(case, attempt), _named(attempt)
     if named:
         return [name for name in takers if name in named]
-    refused = sum(reason.nodes for reason in said.unschedulable.by_hami) if said.unschedulable else 0
+    refused = sum(reason.nodes for reason in attempt.unschedulable.by_hami) if attempt.unschedulable else 0
     return takers if refused >= len(case.candidates) else []
 
 
-def _takers(case: Case, said: Said) -> list[str]:
+def _takers(case: Case, attempt: Attempt) -> list[str]:
     """The nodes that would take the pod; an unread quota keeps none out where HAMi names another reason."""
-    if case.fitting or case.view.facts.quotas is not None or QUOTA_NOT_FIT in _reasons(said):
+    if case.fitting or case.view.facts.quotas is not None or QUOTA_NOT_FIT in _reasons(attempt):
         return case.fitting
     relaxed = case.judge_each(case.candidates, frozenset({QUOTA_NOT_FIT}))
     return [name for name, verdict in relaxed.items() if verdict.fits]
 
 
-def _named(said: Said) -> set[str]:
-    return {node for event, _ in said.code_events for node in event.nodes} | {
-        refusal.node for refusal, _ in said.refusals
+def _named(attempt: Attempt) -> set[str]:
+    return {node for event, _ in attempt.code_events for node in event.nodes} | {
+        refusal.node for refusal, _ in attempt.refusals
     }
 
 
-def _reasons(said: Said) -> list[str]:
+def _reasons(attempt: Attempt) -> list[str]:
     """HAMi's own words, those that tell something first."""
-    told = [card.code for reason in (said.unschedulable.by_hami if said.unschedulable else ()) for card in reason.cards]
-    told += [event.code for event, _ in said.code_events]
-    told += [card.code for refusal, _ in said.refusals for card in said.cards_on(refusal.node)]
+    told = [
+        card.code
+        for reason in (attempt.unschedulable.by_hami if attempt.unschedulable else ())
+        for card in reason.cards
+    ]
+    told += [event.code for event, _ in attempt.code_events]
+    told += [card.code for refusal, _ in attempt.refusals for card in attempt.cards_on(refusal.node)]
     known = {text: found.nature for text in told if (found := reason_of(text))}
     return sorted(known, key=lambda text: known[text] == "summary")
 
@@ -108,24 +114,24 @@ def _reasons(said: Said) -> list[str]:
 
 def _ledger(dispute: _Dispute, say: Texts) -> Finding | None:
     """HAMi counts as used what no pod holds."""
-    case, said, names, process, _ = dispute
+    case, attempt, names, process, _ = dispute
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in names for taken in ghost.taken)]
     if ghosts:
-        told = _told(ghosts, process, case.install, said, say)
-        proofs = [*([said.evidence] if said.evidence else []), *told.evidence]
+        told = _told(ghosts, process, case.install, attempt, say)
+        proofs = [*([attempt.evidence] if attempt.evidence else []), *told.evidence]
         return finding(told.code, told.claim, "confirmed", names, proofs, severity="warning", actions=told.next_actions)
     if isinstance(process.counted, Counted) or not dispute.stands:
         return None
     return _suspected("scheduler-ledger-stale", dispute, say)
 
 
-def ghosts_suspected(install: Install, said: Said, process: SchedulerProcess, say: Texts) -> Finding | None:
+def ghosts_suspected(install: Install, attempt: Attempt, process: SchedulerProcess, say: Texts) -> Finding | None:
     """Ghosts on the nodes that HAMi says others use up, where nothing tells whether the pod would fit without them."""
-    used = {text for text in _reasons(said) if (found := reason_of(text)) and found.nature == "use"}
-    ghosts = [ghost for ghost in process.ghosts if any(taken.node in _named(said) for taken in ghost.taken)]
-    if said.stage != "filter" or not used or not ghosts:
+    used = {text for text in _reasons(attempt) if (found := reason_of(text)) and found.nature == "use"}
+    ghosts = [ghost for ghost in process.ghosts if any(taken.node in _named(attempt) for taken in ghost.taken)]
+    if attempt.stage != "filter" or not used or not ghosts:
         return None
-    return structs.replace(_told(ghosts, process, install, said, say), confidence="suspected")
+    return structs.replace(_told(ghosts, process, install, attempt, say), confidence="suspected")
 
 
 def ghosts_told(process: SchedulerProcess, install: Install, say: Texts, nodes: Collection[str]) -> list[Finding]:
@@ -135,10 +141,10 @@ def ghosts_told(process: SchedulerProcess, install: Install, say: Texts, nodes: 
 
 
 def _told(
-    ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, said: Said | None, say: Texts
+    ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, attempt: Attempt | None, say: Texts
 ) -> Finding:
     taken = [one for ghost in ghosts for one in ghost.taken]
-    told = [*(parse_time(ghost.heard) for ghost in ghosts), said.since if said else None]
+    told = [*(parse_time(ghost.heard) for ghost in ghosts), attempt.since if attempt else None]
     since = min((moment for moment in told if moment is not None), default=None)
     names = [f"{ghost.taken[0].namespace}/{ghost.taken[0].pod}" for ghost in ghosts]
     claim = say(
@@ -174,13 +180,13 @@ def _ignored(dispute: _Dispute, say: Texts) -> Finding | None:
     """HAMi works with an older registration than the node has now, or with none."""
     if not dispute.stands:
         return None
-    case, said, names, process, _ = dispute
+    case, attempt, names, process, _ = dispute
     known = process.counted.nodes if isinstance(process.counted, Counted) else None
     unknown = [name for name in names if known is not None and name not in known]
     if known is None or not unknown:
         return _suspected("registration-ignored", dispute, say)
     claim = say("registration-ignored.claim", nodes=prose.names(say, unknown), count=len(known))
-    proofs = [*([said.evidence] if said.evidence else []), *_of_gpus(case, unknown)]
+    proofs = [*([attempt.evidence] if attempt.evidence else []), *_of_gpus(case, unknown)]
     actions = restart(case.install, say)
     return finding("registration-ignored", claim, "confirmed", unknown, proofs, severity="warning", actions=actions)
 
@@ -207,18 +213,18 @@ def _changes(
 
 
 def _suspected(code: Code, dispute: _Dispute, say: Texts) -> Finding:
-    case, said, names, *_ = dispute
-    since, tried = said.since, said.at
+    case, attempt, names, *_ = dispute
+    since, tried = attempt.since, attempt.at
     claim = say(
         f"{code}.suspected",
         nodes=prose.names(say, names),
-        reason=_reasons(said)[0],
+        reason=_reasons(attempt)[0],
         since=format_time(since) if since else "?",
         tried=format_time(tried) if tried else "?",
     )
     proofs = [
-        *said.evidence_for(_reasons(said)[0]),
-        *([said.evidence] if said.evidence else []),
+        *attempt.evidence_for(_reasons(attempt)[0]),
+        *([attempt.evidence] if attempt.evidence else []),
         *_of_gpus(case, names),
     ]
     actions = [*prose.see_cards(names[0], say), *restart(case.install, say)]

@@ -17,11 +17,11 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
+from playbooks.rules.attempt import Attempt
 from playbooks.rules.case import Case
 from playbooks.rules.causes import Cause, is_unregistered
 from playbooks.rules.findings import finding
 from playbooks.rules.refusals import severity_of, words
-from playbooks.rules.said import Said
 
 _EMPTY = ("", "[]", "null", ":")
 """Registrations without a card."""
@@ -30,7 +30,7 @@ PluginPods = Mapping[str, Sequence[Pod] | Gap]
 """The device plugin's pods on unregistered nodes, by node."""
 
 
-def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say: Texts) -> list[Finding]:
+def unregistered(case: Case, attempt: Attempt, cause: Cause, plugins: PluginPods, say: Texts) -> list[Finding]:
     """One finding per why; nodes that should have no cards are told of only when there is nothing else."""
     severity = severity_of(cause)
     expected = [name for name in cause.nodes if case.expects_gpus(name)]
@@ -40,7 +40,7 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
         state = is_unregistered(case, name)
         if state is not None:
             by_why.setdefault(code_and_why(case.nodes[name], state), []).append(name)
-    proofs = said.evidence_for(fit.NODE_UNREGISTERED)
+    proofs = attempt.evidence_for(fit.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = say(f"{code}.{why}", nodes=prose.names(say, names), version=str(case.version or "?"))
@@ -51,7 +51,7 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
                 claim,
                 confidence,
                 names,
-                [*(proofs or words(said)), *shown],
+                [*(proofs or words(attempt)), *shown],
                 severity=severity,
             )
         )
@@ -74,21 +74,21 @@ def unregistered(case: Case, said: Said, cause: Cause, plugins: PluginPods, say:
     return found
 
 
-def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
+def untrusted(case: Case, attempt: Attempt, say: Texts) -> Finding | None:
     """Nodes that would take the pod, but for a unix-seconds handshake that is too old by the guides' rule.
 
     It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
     """
-    if said.stage in ("bind", "filtered"):
+    if attempt.stage in ("bind", "filtered"):
         return None
     nodes, now = case.nodes, case.now
     stale = [name for name in case.candidates if is_untrusted(nodes[name], now) and case.expects_gpus(name)]
     if not stale:
         return None
     blamed = [name for name in case.fitting if name in stale]
-    explains = said.stage == "filter" and bool(blamed) and len(blamed) == len(case.fitting)
+    explains = attempt.stage == "filter" and bool(blamed) and len(blamed) == len(case.fitting)
     names = blamed if explains else stale
-    proofs = said.evidence_for(fit.NODE_UNREGISTERED)
+    proofs = attempt.evidence_for(fit.NODE_UNREGISTERED)
     threshold = int(GUIDES_THRESHOLD.total_seconds())
     text = case.nodes[names[0]].metadata.annotation(FIRST.names.handshake) or ""
     told = finding(
@@ -96,7 +96,7 @@ def untrusted(case: Case, said: Said, say: Texts) -> Finding | None:
         say("handshake-stale.guides", nodes=prose.names(say, names), threshold=threshold),
         "confirmed" if proofs and explains else "suspected",
         names,
-        [*(proofs or words(said)), quotes.of_node_annotation(case.nodes[names[0]], FIRST.names.handshake, text)],
+        [*(proofs or words(attempt)), quotes.of_node_annotation(case.nodes[names[0]], FIRST.names.handshake, text)],
         severity="warning" if explains else "info",
     )
     return structs.replace(told, next_actions=plugin_actions(names[0], None, say) if explains else ())

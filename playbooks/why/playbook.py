@@ -38,18 +38,18 @@ from playbooks.gather.scheduling import (
 )
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
 from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
-from playbooks.judgement.pod import Surroundings, cannot_tell, judge, said_about, waits
+from playbooks.judgement.pod import Surroundings, cannot_tell, judge, last_own_attempt, waits
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose, refusals, volcano
 from playbooks.rules.absent import never_created, no_such_pod
 from playbooks.rules.after_scheduling import after_scheduling
+from playbooks.rules.attempt import last_attempt, placed_since
 from playbooks.rules.case import Case, World
 from playbooks.rules.causes import Rank, rank_words
 from playbooks.rules.gaps import capacity_gaps, fit_gaps, other_vendors
 from playbooks.rules.inside import unread_log
 from playbooks.rules.known_bugs import with_upgrades
 from playbooks.rules.kubernetes import background
-from playbooks.rules.said import placed_since, what_was_said
 
 
 class CandidateRow(NamedTuple):
@@ -247,11 +247,13 @@ def _unseen(snapshot: Snapshot, say: Texts) -> list[Finding]:
     namespace, name = _identity(snapshot.wanted, snapshot.subject)
     events = () if isinstance(snapshot.events, Gap) else snapshot.events
     stand_in = Pod()
-    said = what_was_said(stand_in, events, ())
-    if (placed := placed_since(events, said)) is not None:
+    attempt = last_attempt(stand_in, events, ())
+    if (placed := placed_since(events, attempt)) is not None:
         return [cannot_tell(namespace, name, [quotes.of_event(placed)], say, snapshot.wanted.kind)]
-    found = [refusals.in_words(said, cause, say, sure=False) for cause in rank_words(said) if cause.rank < Rank.NORMAL]
-    proofs = [said.evidence] if said.evidence else []
+    found = [
+        refusals.in_words(attempt, cause, say, sure=False) for cause in rank_words(attempt) if cause.rank < Rank.NORMAL
+    ]
+    proofs = [attempt.evidence] if attempt.evidence else []
     return found or [cannot_tell(namespace, name, proofs, say, snapshot.wanted.kind)]
 
 
@@ -274,7 +276,7 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
     around = Surroundings(
         scene.install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook, group
     )
-    judged = judge(Case(pod, world), said_about(pod, events, lines), around, say)
+    judged = judge(Case(pod, world), last_own_attempt(pod, events, lines), around, say)
     if isinstance(scene.process.counted, Gap) and judged.findings[0].code in _OF_MEMORY:
         gaps.append(scene.process.counted)
     if judged.case is None:

@@ -14,7 +14,7 @@ from bot.clock import Clock
 from bot.kube.leader import Leader
 from bot.kube.writer import Writer
 from bot.store import StoreError
-from handlers.changes.lead import Pace, Standing, Watch, lead
+from handlers.changes.lead import Leadership, Pace, Watch, lead
 from handlers.changes.sites import Site, Sites
 from tests.changes.rig import NAME, NAMESPACE, Rig, rig
 
@@ -83,11 +83,11 @@ def watched(here: Rig, beside: Callable[[], Awaitable[None]] = nothing, *, recor
 
 
 @asynccontextmanager
-async def leading(watch: Watch) -> AsyncIterator[Standing]:
-    standing = Standing("lab")
+async def leading(watch: Watch) -> AsyncIterator[Leadership]:
+    leadership = Leadership("lab")
     async with watch.clock:
-        task = asyncio.create_task(lead(watch, standing))
-        yield standing
+        task = asyncio.create_task(lead(watch, leadership))
+        yield leadership
         assert not task.done(), task
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -135,12 +135,12 @@ def test_a_bug_anywhere_in_leading_ends_nothing_and_is_in_the_log_once(
             await here.raise_(here.bot())
             here.now += 3600
             bot, writer = with_writer(here, Broken(here.writer, method, KeyError("a bug"), 3))
-            async with leading(watched(bot)) as standing:
+            async with leading(watched(bot)) as leadership:
                 await undone(here)
                 await asyncio.wait_for(writer.spent.wait(), 60)
 
                 async def is_well() -> bool:
-                    return not standing.trouble
+                    return not leadership.trouble
 
                 await until(is_well)
 
@@ -163,13 +163,13 @@ def test_where_another_leads_an_earlier_trouble_is_over(tmp_path: Path, bugs: li
     async def run() -> None:
         async with rig(tmp_path) as here:
             bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
-            async with leading(watched(bot)) as standing:
+            async with leading(watched(bot)) as leadership:
 
                 async def is_told() -> bool:
-                    return bool(standing.trouble)
+                    return bool(leadership.trouble)
 
                 async def is_over() -> bool:
-                    return not standing.trouble
+                    return not leadership.trouble
 
                 await until(is_told)
                 async with leading(watched(here)._replace(identity="another", clock=Clock())) as other:
@@ -189,13 +189,13 @@ def test_while_passes_fail_it_is_told_why(tmp_path: Path, bugs: list[logging.Log
     async def run() -> None:
         async with rig(tmp_path) as here:
             bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
-            async with leading(watched(bot)) as standing:
+            async with leading(watched(bot)) as leadership:
 
                 async def is_told() -> bool:
-                    return bool(standing.trouble)
+                    return bool(leadership.trouble)
 
                 await until(is_told)
-                assert "KeyError: 'a bug'" in standing.trouble
+                assert "KeyError: 'a bug'" in leadership.trouble
 
     asyncio.run(run())
     assert len(bugs) == 1
@@ -229,10 +229,10 @@ def test_an_object_that_trips_a_bug_keeps_no_other_waiting(tmp_path: Path, bugs:
 def test_a_recording_is_no_cluster_to_be_led(tmp_path: Path) -> None:
     async def run() -> None:
         async with rig(tmp_path) as here:
-            standing = Standing("lab")
-            await lead(watched(here, recording=True), standing)
-            assert not await standing.is_possible()
-            assert standing.trouble == ""
+            leadership = Leadership("lab")
+            await lead(watched(here, recording=True), leadership)
+            assert not await leadership.is_possible()
+            assert leadership.trouble == ""
 
     asyncio.run(run())
 
@@ -243,7 +243,7 @@ def test_the_end_of_leading_is_no_bug(tmp_path: Path) -> None:
     async def run() -> None:
         async with rig(tmp_path) as here:
             for turns in range(60):
-                task = asyncio.create_task(lead(watched(here), Standing("lab")))
+                task = asyncio.create_task(lead(watched(here), Leadership("lab")))
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 task.cancel()

@@ -47,7 +47,7 @@ _EXTENDER_LOST = re.compile(
 """The call of the extender's filter failed. Other calls name another URL, kube-scheduler's plugins themselves."""
 
 
-class Said(NamedTuple):
+class Attempt(NamedTuple):
     """The newest statement and all that agrees with it in time.
 
     `stage` is how far the pod came: refused by the filter or by Bind, extender not answering, filtered but not bound,
@@ -100,7 +100,7 @@ class Said(NamedTuple):
         return sum(reason.nodes for reason in reasons if reason.cards[0].code in ("NodeUnfitPod", "node not fit pod"))
 
 
-def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
+def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
     """The newest statement about an unbound pod. `events` may hold those of an earlier pod of the same name.
 
     With an empty pod (one that could not be read) the events of whichever pod had the name are taken.
@@ -108,7 +108,7 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
     uid, lines = pod.metadata.uid, list(lines)
     own = [event for event in events if event.message.strip() and (not uid or event.involved_object.uid in ("", uid))]
     own.sort(key=lambda event: (_when(event) or _LONG_AGO, event.name))
-    said = _newest(pod, own)
+    attempt = _newest(pod, own)
     codes = [
         (code, event)
         for event in own
@@ -119,21 +119,23 @@ def what_was_said(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, 
     none_fit = [
         event for event in own if event_reason(event.reason) == "FilteringFailed" and says_none_fit(event.message)
     ]
-    if said.at is not None:
-        recent = [one for one in recent if (_when(one[1]) or said.at) >= said.at - _EVENT_LAG]
-    if said.stage == "filter":
-        said = said._replace(
-            code_events=tuple((code, quotes.of_event(event)) for code, event in _agreeing(recent, said)),
+    if attempt.at is not None:
+        recent = [one for one in recent if (_when(one[1]) or attempt.at) >= attempt.at - _EVENT_LAG]
+    if attempt.stage == "filter":
+        attempt = attempt._replace(
+            code_events=tuple((code, quotes.of_event(event)) for code, event in _agreeing(recent, attempt)),
             none_fit=quotes.of_event(none_fit[-1]) if none_fit else None,
         )
-    if said.stage in ("filter", "nothing"):
-        said = said._replace(refusals=_refusals(pod, lines))
-        if said.refusals and said.stage == "nothing":
-            said = said._replace(stage="filter", at=said.refusals[0][0].line.at, evidence=said.refusals[0][1])
-    return _with_history(said, pod, own, lines) if said.stage == "filter" else said
+    if attempt.stage in ("filter", "nothing"):
+        attempt = attempt._replace(refusals=_refusals(pod, lines))
+        if attempt.refusals and attempt.stage == "nothing":
+            attempt = attempt._replace(
+                stage="filter", at=attempt.refusals[0][0].line.at, evidence=attempt.refusals[0][1]
+            )
+    return _with_history(attempt, pod, own, lines) if attempt.stage == "filter" else attempt
 
 
-def _with_history(said: Said, pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Said:
+def _with_history(attempt: Attempt, pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
     """Since when, until when and how often the filter refused the pod, by events, condition and log."""
     refusals = [event for event in events if event_reason(event.reason) in ("FailedScheduling", "FilteringFailed")]
     condition = pod.condition("PodScheduled")
@@ -141,24 +143,24 @@ def _with_history(said: Said, pod: Pod, events: Iterable[Event], lines: Iterable
     texts += [condition.last_transition_time] if condition and condition.status == "False" else []
     texts += [] if condition else [pod.metadata.creation_timestamp]  # kube-scheduler tries a new pod at once
     times = [moment for moment in map(parse_time, texts) if moment]
-    tried = [line.at for _, line in lines if line.message in FILTER_STARTS and line.at] if said.refusals else []
+    tried = [line.at for _, line in lines if line.message in FILTER_STARTS and line.at] if attempt.refusals else []
     counts = [len(tried), *((refusal.series.count if refusal.series else refusal.count) or 1 for refusal in refusals)]
-    newest = max([*tried, *([said.at] if said.at else [])], default=None)
-    return said._replace(at=newest, since=min([*times, *tried], default=said.at), attempts=max(counts))
+    newest = max([*tried, *([attempt.at] if attempt.at else [])], default=None)
+    return attempt._replace(at=newest, since=min([*times, *tried], default=attempt.at), attempts=max(counts))
 
 
-def placed_since(events: Iterable[Event], said: Said) -> Event | None:
+def placed_since(events: Iterable[Event], attempt: Attempt) -> Event | None:
     """An event that shows the pod bound or started after the newest statement; None when none does."""
     placed = [event for event in events if event_reason(event.reason) in _PLACED]
     last = max(placed, key=lambda event: _when(event) or _LONG_AGO, default=None)
-    return last if last and (said.at is None or (_when(last) or _LONG_AGO) >= said.at) else None
+    return last if last and (attempt.at is None or (_when(last) or _LONG_AGO) >= attempt.at) else None
 
 
 def _when(event: Event) -> datetime | None:
     return parse_time(event.seen_at)
 
 
-def _newest(pod: Pod, events: list[Event]) -> Said:
+def _newest(pod: Pod, events: list[Event]) -> Attempt:
     """The PodScheduled condition is rewritten with every attempt; without it the newest event stands in."""
     condition = pod.condition("PodScheduled")
     if condition is not None and condition.status == "False" and condition.message.strip():
@@ -169,16 +171,16 @@ def _newest(pod: Pod, events: list[Event]) -> Said:
         ]
         at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
         evidence = quotes.of_condition(pod, condition, format_time(at) if at else None)
-        said = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
+        attempt = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
         later = [
             event
             for event in events
             if event_reason(event.reason) == "FilteringSucceed" and at and (_when(event) or at) > at
         ]
-        return said if not later or said.stage == "bind" else _filtered(later[-1])
+        return attempt if not later or attempt.stage == "bind" else _filtered(later[-1])
     staged = [event for event in events if event_reason(event.reason) in _STAGED]
     if not staged:
-        return Said("nothing")
+        return Attempt("nothing")
     last = staged[-1]
     if event_reason(last.reason) == "FilteringSucceed":
         return _filtered(last)
@@ -196,21 +198,21 @@ def _same_text(event: str, condition: str) -> bool:
     return event == condition or (len(event.encode()) >= _EVENT_TEXT_LIMIT and condition.startswith(cut))
 
 
-def _filtered(event: Event) -> Said:
-    return Said("filtered", _when(event), quotes.of_event(event))
+def _filtered(event: Event) -> Attempt:
+    return Attempt("filtered", _when(event), quotes.of_event(event))
 
 
-def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bool) -> Said:
+def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bool) -> Attempt:
     message = strip_combined(message)
     if (unschedulable := parse_unschedulable(message)) is not None:
-        return Said("filter", at, evidence, _with_common_reason(unschedulable, message))
+        return Attempt("filter", at, evidence, _with_common_reason(unschedulable, message))
     if (lock := lock_complaint(message)) is not None:
-        return Said("bind", at, evidence, lock=lock)
+        return Attempt("bind", at, evidence, lock=lock)
     if _EXTENDER_LOST.search(message):
-        return Said("extender", at, evidence)
+        return Attempt("extender", at, evidence)
     if parse_code_event(message) or says_none_fit(message):
-        return Said("filter", at, evidence)
-    return Said("bind" if bind else "unclear", at, evidence)
+        return Attempt("filter", at, evidence)
+    return Attempt("bind" if bind else "unclear", at, evidence)
 
 
 def _with_common_reason(unschedulable: Unschedulable, message: str) -> Unschedulable:
@@ -221,11 +223,11 @@ def _with_common_reason(unschedulable: Unschedulable, message: str) -> Unschedul
     return unschedulable._replace(reasons=(NodesReason(unschedulable.total, reason),))
 
 
-def _agreeing(codes: list[tuple[CodeEvent, Event]], said: Said) -> list[tuple[CodeEvent, Event]]:
+def _agreeing(codes: list[tuple[CodeEvent, Event]], attempt: Attempt) -> list[tuple[CodeEvent, Event]]:
     """Where the newest text gives codes itself (2.10), an event with another code is older news."""
     named = (
-        {card.code for reason in said.unschedulable.by_hami for card in reason.cards}
-        if said.unschedulable
+        {card.code for reason in attempt.unschedulable.by_hami for card in reason.cards}
+        if attempt.unschedulable
         else set[str]()
     )
     explicit = named - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
