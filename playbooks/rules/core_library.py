@@ -7,9 +7,10 @@ from msgspec import structs
 
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Container, Pod
-from bot.report import Finding
+from bot.report import Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.rules.remarks import Remark
 
 
 class Library(NamedTuple):
@@ -57,6 +58,27 @@ def with_paths(finding: Finding, plugins: Sequence[Pod], say: Texts) -> Finding:
             )
             return structs.replace(finding, claim=f"{finding.claim} {where}", evidence=(*finding.evidence, *proofs))
     return finding
+
+
+def unmeasured(plugins: Sequence[Pod], say: Texts) -> list[Remark]:
+    """That vGPUmonitor reads another directory than the one into which the containers' figures are written.
+
+    The plugin makes a container's directory below HOOK_PATH, and the monitor reads what the volume `ctrs` shows it
+    (HAMi#849; HAMi v2.10.0 charts/hami/templates/device-plugin/daemonsetnvidia.yaml).
+    """
+    for plugin in plugins:
+        env = {env.name: env.value for part in plugin.spec.containers if _copies(part) for env in part.env or ()}
+        paths = {volume.name: volume.host_path.path for volume in plugin.spec.volumes or () if volume.host_path}
+        hook, read = env.get("HOOK_PATH", ""), paths.get("ctrs", "")
+        written = f"{hook.rstrip('/')}/vgpu/containers"
+        if hook and read and read.rstrip("/") != written:
+            proofs = (
+                quotes.of_pod(plugin, hook, '{.spec.containers[*].env[?(@.name=="HOOK_PATH")].value}'),
+                quotes.of_pod(plugin, read, '{.spec.volumes[?(@.name=="ctrs")].hostPath.path}'),
+            )
+            fix = NextAction(say("limit-remark.fix-unmeasured", path=written), proofs[1].command)
+            return [Remark(fix, say("limit-remark.unmeasured", read=read, written=written), proofs)]
+    return []
 
 
 def _copies(container: Container) -> bool:

@@ -18,10 +18,10 @@ from playbooks.gather.placed import Placed
 from playbooks.rules import volcano
 from playbooks.rules.card_faults import reported
 from playbooks.rules.containers import Given, gpu_containers, in_trouble, statuses
-from playbooks.rules.core_library import library_of, with_library, with_paths
+from playbooks.rules.core_library import library_of, unmeasured, with_library, with_paths
 from playbooks.rules.limits import limits_that_cannot_hold
 from playbooks.rules.own_logs import own_log_faults
-from playbooks.rules.remarks import Remark, limit_remarks
+from playbooks.rules.remarks import Remark, entry_remarks, limit_remarks
 from playbooks.rules.segfault import segfaults
 
 _KEEPS_SUFFIX = Version(2, 10, 0)
@@ -62,7 +62,12 @@ def remarks_of(pod: Pod, placed: Placed, say: Texts) -> list[Remark]:
     given = Given(gpu_containers(pod, placed.install.config), shares)
     if not shares or not _is_limited(given, placed):
         return []
-    return limit_remarks(pod, given, _sharers(pod, given, placed), plugins, say)
+    seen = placed.install.install.version
+    return [
+        *unmeasured(plugins, say),
+        *limit_remarks(pod, given, _sharers(pod, given, placed), plugins, say),
+        *entry_remarks(pod, seen.version if seen else None, say),
+    ]
 
 
 def _sharers(pod: Pod, given: Given, placed: Placed) -> list[Pod] | None:

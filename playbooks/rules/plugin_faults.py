@@ -12,6 +12,7 @@ from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
+from playbooks.rules.driver_pods import without_driver
 from playbooks.rules.findings import finding
 from playbooks.rules.plugin_runs import ails, in_plugin_log, last_error, plugin_statuses
 from playbooks.rules.signed import in_events, in_messages, log_line, signed
@@ -37,7 +38,8 @@ def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) ->
         if told is not None and told.code == "card-fault" and not sick:
             return []  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
         if told is None and sick:
-            told = _ended(side, pod, sick[0], say) or _waits(side, pod, sick[0], say)
+            ended = _ended(side, pod, sick[0], say)
+            told = without_driver(side, ended, say) if ended else _waits(side, pod, sick[0], say)
         if told is not None:
             return [told]
     return []

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from bot.hami.allocations import given as given_by_hami
 from bot.hami.vendors import FIRST
+from bot.hami.version import Version
 from bot.kube.models import Container, Pod
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
@@ -24,6 +25,7 @@ from playbooks.rules.containers import Given
 
 _SSH = re.compile(r"(?:^|[\s/:_-])(?:sshd|openssh|ssh-?server)", re.IGNORECASE)
 _SSH_PORT = 22
+_WITH_INITS = Version(2, 9, 0)
 (_PRIORITY,) = FIRST.names.passed_over
 _KILLER = "ACTIVE_OOM_KILLER"
 _POLICY = "GPU_CORE_UTILIZATION_POLICY"
@@ -64,6 +66,20 @@ def limit_remarks(
         if one.security_context and one.security_context.privileged
     ]
     return found
+
+
+def entry_remarks(pod: Pod, version: Version | None, say: Texts) -> list[Remark]:
+    """That the annotation has an empty entry first: since 2.9 init containers have theirs, and other tools trip on it.
+
+    Sources: HAMi#1932, HAMi#1650, HAMi-WebUI#98.
+    """
+    inits, held = len(pod.spec.init_containers or ()), given_by_hami(pod.metadata)
+    entries = held[1].rstrip(";").split(";") if held else []
+    if not inits or held is None or version is None or version < _WITH_INITS or entries[0]:
+        return []
+    fact = say("limit-remark.entries", version=version)
+    look = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.annotations}")
+    return [Remark(NextAction(say("limit-remark.fix-entries"), look), fact, (quotes.of_pod_annotation(pod, held[0]),))]
 
 
 def _of_ssh(pod: Pod, given: Given, look: str, say: Texts) -> Iterator[Remark]:

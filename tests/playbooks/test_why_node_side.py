@@ -422,3 +422,29 @@ def test_a_lock_left_on_a_node_without_its_driver_is_told_after_the_driver(tmp_p
     waits = pod(annotations=given("gpu-1", ("GPU-gpu-1-a", 1000, 0)), said=said)
     report = ask(tmp_path, cluster(sick, plugin(device=crashing(code=128, message=NOT_LOADED)), waits))
     assert codes(report) == ["driver-not-loaded", "node-lock-dangling"]
+
+
+def driver_pod(ready: bool, **fields: object) -> Object:
+    """The pod that loads the driver of gpu-1."""
+    one = pod("driver-abc", {}, namespace="gpu-operator", nodeName="gpu-1", **fields)
+    state = {"running": {"startedAt": ago(600)}} if ready else {"waiting": {"reason": "ImagePullBackOff"}}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    statuses = [{"name": "driver", "ready": ready, "state": state}]
+    return one | {"status": {"phase": "Running", "conditions": conditions, "containerStatuses": statuses}}
+
+
+BY_LABEL = {"labels": {"app": "nvidia-driver-daemonset"}}
+BY_IMAGE = {"containers": [{"name": "driver", "image": "nvcr.io/nvidia/driver:550.144.03-ubuntu22.04"}]}
+
+
+@pytest.mark.parametrize("fields", [BY_LABEL, BY_IMAGE], ids=["label", "image"])
+def test_a_driver_pod_that_is_not_ready_explains_why_the_plugin_ends(tmp_path: Path, fields: Object) -> None:
+    report = why(tmp_path, refused_pod(), plugin(device=crashing()), driver_pod(False, **fields))
+    assert (codes(report)[0], cause(report).confidence) == ("driver-not-loaded", "suspected")
+    assert "gpu-operator/driver-abc (ImagePullBackOff)" in cause(report).claim
+    assert "ImagePullBackOff" in quotes(report)
+
+
+@pytest.mark.parametrize("other", [driver_pod(True, **BY_LABEL), driver_pod(False)], ids=["ready", "another pod"])
+def test_without_a_driver_pod_in_trouble_the_plugin_s_end_is_told_alone(tmp_path: Path, other: Object) -> None:
+    assert codes(why(tmp_path, refused_pod(), plugin(device=crashing()), other))[0] == "device-plugin-crash"

@@ -102,3 +102,46 @@ def test_a_privileged_container_is_only_a_step(tmp_path: Path) -> None:
     report = asked(tmp_path, with_container(securityContext={"privileged": True}))
     assert cause(report).claim == "ml/wl is running on gpu-1."
     assert "Container main is privileged" in cause(report).next_actions[0].label
+
+
+def with_paths(hook: str, read: str) -> Object:
+    """The device plugin with HOOK_PATH, whose monitor reads that directory of the host."""
+    one = plugin()
+    one["spec"]["containers"][0] |= {
+        "env": [{"name": "HOOK_PATH", "value": hook}],
+        "volumeMounts": [{"name": "lib", "mountPath": "/usr/local/vgpu"}],
+    }
+    one["spec"]["volumes"] = [{"name": "ctrs", "hostPath": {"path": read}}]
+    return one
+
+
+def test_a_monitor_that_reads_another_directory_has_no_figures_of_the_pod(tmp_path: Path) -> None:
+    report = asked(tmp_path, with_container(), with_paths("/data/hami", "/usr/local/vgpu/containers"))
+    assert (codes(report), report.severity) == (["running"], "info")
+    assert "reads /usr/local/vgpu/containers, and the device plugin writes to /data/hami/vgpu" in cause(report).claim
+    assert {"/data/hami", "/usr/local/vgpu/containers"} <= set(quotes(report))
+
+
+@pytest.mark.parametrize("read", ["/data/hami/vgpu/containers", "/data/hami/vgpu/containers/", ""])
+def test_a_monitor_that_reads_what_the_plugin_writes_needs_no_word(tmp_path: Path, read: str) -> None:
+    report = asked(tmp_path, with_container(), with_paths("/data/hami/", read))
+    assert cause(report).claim == "ml/wl is running on gpu-1."
+
+
+INIT_FIRST = given("gpu-1", ("GPU-0", 8000, 0)) | {"hami.io/vgpu-devices-allocated": ";GPU-0,NVIDIA,8000,0:;"}
+
+
+@pytest.mark.parametrize(("version", "told"), [("2.9.0", True), ("2.10.0", True), ("2.8.1", False)])
+def test_an_empty_entry_of_an_init_container_is_explained(tmp_path: Path, version: str, told: bool) -> None:
+    one = with_container(INIT_FIRST)
+    one["spec"]["initContainers"] = [container({}, "fetch")]
+    report = ask(tmp_path, cluster(one, gpu_node("gpu-1", card("GPU-0")), plugin(), version=version))
+    assert codes(report) == ["running"]
+    assert ("gives each init container an entry" in cause(report).claim) is told
+
+
+def test_an_init_container_that_has_a_gpu_itself_needs_no_word(tmp_path: Path) -> None:
+    text = "GPU-0,NVIDIA,8000,0:;GPU-0,NVIDIA,8000,0:;"
+    one = with_container(INIT_FIRST | {"hami.io/vgpu-devices-allocated": text})
+    one["spec"]["initContainers"] = [container(one["spec"]["containers"][0]["resources"]["limits"], "warm-up")]
+    assert cause(asked(tmp_path, one, plugin())).claim == "ml/wl is running on gpu-1."

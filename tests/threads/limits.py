@@ -18,6 +18,17 @@ def healthy_pod(limits: Object | None = None, env: Mapping[str, str] | None = No
     return Scene(base(monitored, placed(containers=[one], annotations=share)))
 
 
+def moved_hook() -> Scene:
+    """HOOK_PATH was changed, and the monitor's volume was not."""
+    one = plugin(runs("device-plugin"), runs("vgpu-monitor"), version="2.4.1", ready=True)
+    one["spec"]["containers"][0] |= {
+        "env": [{"name": "HOOK_PATH", "value": "/data"}],
+        "volumeMounts": [{"name": "lib", "mountPath": "/usr/local/vgpu"}],
+    }
+    one["spec"]["volumes"] = [{"name": "ctrs", "hostPath": {"path": "/usr/local/vgpu/containers"}}]
+    return Scene(base(one, placed(), version="2.4.1"))
+
+
 INSIDE_ONLY = "only the driver and HAMi-core in the container know what is used"
 
 THREADS = (
@@ -115,11 +126,11 @@ THREADS = (
     Thread(
         "HAMi#849",
         "part of the metrics is missing",
-        "nodes-healthy",
-        "",
-        "missed",
-        "vGPUmonitor's mounts would show it; the bot does not compare them",
-        Scene(base(), verb="nodes"),
+        "running",
+        "vGPUmonitor has no figures of it",
+        "named",
+        "the monitor's volume against HOOK_PATH, in the spec of the device plugin's pod",
+        moved_hook(),
     ),
     Thread(
         "HAMi#931",

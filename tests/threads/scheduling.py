@@ -55,10 +55,12 @@ def metrics_only() -> Scene:
 def lost_plugin() -> Scene:
     """The driver's DaemonSet is broken, HAMi's device plugin is down, and HAMi asks in vain."""
     status = looping(1, "device-plugin")
+    driver = pod("nvidia-driver-daemonset-x", {}, labels={"app": "nvidia-driver-daemonset"}, nodeName="gpu-1")
+    driver["status"] = {"phase": "Running", "containerStatuses": [looping(1, "nvidia-driver-ctr")]}
     asked = {HANDSHAKE: "Requesting_2026.11.21 04:50:00"}
     gpus = gpu_node(annotations=asked, allocatable={"nvidia.com/gpu": "0"}, text=True)
     return Scene(
-        base(gpus, plugin(status, version="2.3.13"), waiting("1 node unregistered"), version="2.3.13"),
+        base(gpus, driver, plugin(status, version="2.3.13"), waiting("1 node unregistered"), version="2.3.13"),
     )
 
 
@@ -80,11 +82,10 @@ def occupied() -> Scene:
 
 
 def extra_entry() -> Scene:
-    """A running pod of one container whose annotation has two entries."""
-    text = "GPU-gpu-1,NVIDIA,1000,0:;GPU-gpu-1,NVIDIA,1000,0:;"
-    one = running("wl", "gpu-1", ("GPU-gpu-1", 1000, 0))
-    one["metadata"]["annotations"]["hami.io/vgpu-devices-allocated"] = text
-    return Scene(base(one, version="2.8.1"))
+    """A running pod with an init container, whose annotation begins with an empty entry."""
+    one = running("wl", "gpu-1", ("GPU-gpu-1", 6144, 30), initContainers=[container(name="fetch")])
+    one["metadata"]["annotations"]["hami.io/vgpu-devices-allocated"] = ";GPU-gpu-1,NVIDIA,6144,30:;"
+    return Scene(base(one, version="2.9.0"))
 
 
 def no_scheduler() -> Scene:
@@ -197,10 +198,10 @@ THREADS = (
     Thread(
         "HAMi#272",
         "the plugin crashed, the handshake stays at Requesting_",
-        "device-plugin-crash",
-        "",
-        "right way",
-        "the plugin's end is named; the driver's DaemonSet is not HAMi's and is not read",
+        "driver-not-loaded",
+        "loads the NVIDIA driver there is not ready",
+        "named",
+        "the plugin ends, and the driver's pod on that node does not start",
         lost_plugin(),
     ),
     Thread(
@@ -314,9 +315,9 @@ THREADS = (
         "HAMi#1932",
         "devices-allocated has one entry too many",
         "running",
-        "",
-        "not visible",
-        "2.9 writes one entry for each container, init containers too; the pod works, so nothing is reported",
+        "gives each init container an entry",
+        "named",
+        "the annotation, the init container and HAMi's version",
         extra_entry(),
     ),
     Thread(
