@@ -4,11 +4,13 @@ Names and labels per version: HAMi cmd/scheduler/metrics.go at v2.4 to v2.10. 2.
 serve two names for one figure: only the newest name is read.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bot.hami.allocations import is_finished, reserved_node
+from bot.hami.exposition import Sample, read_samples
 from bot.kube.models import Holder, Pod
 
 PORT = 9395
@@ -17,8 +19,7 @@ _GPU_MEMORY = ("hami_gpu_memory_allocated_bytes", "GPUDeviceMemoryAllocated")
 _GPU_LIMIT = ("hami_gpu_memory_limit_bytes", "GPUDeviceMemoryLimit")
 _NODE, _POD = ("node", "nodename", "nodeid"), ("pod", "podname")
 _NAMESPACE, _UUID = ("namespace", "podnamespace"), ("device_uuid", "deviceuuid")
-_SAMPLE = re.compile(r"(?P<name>\w+)\{(?P<labels>.*)\} (?P<value>\S+)")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_NAMES = frozenset((*_POD_MEMORY, *_GPU_MEMORY, *_GPU_LIMIT))
 _MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
 _MIB = 2**20
 
@@ -44,13 +45,14 @@ class Counted(NamedTuple):
 
 def read_counted(text: str) -> Counted | None:
     """The figures of a scrape; None where it has none of a GPU: another program's, or a scheduler that knows no GPU."""
-    samples = [found for line in text.splitlines() if not line.startswith("#") and (found := _SAMPLE.match(line))]
-    names = {sample["name"] for sample in samples}
-    gpus = {(_first(labels, _NODE), _uuid(labels)): mib for labels, mib, _ in _of(samples, names, _GPU_MEMORY)}
-    limits = _of(samples, names, _GPU_LIMIT)
+    by_name: dict[str, list[Sample]] = {}
+    for sample in read_samples(text, _NAMES):
+        by_name.setdefault(sample.name, []).append(sample)
+    gpus = {(_first(labels, _NODE), _uuid(labels)): mib for labels, mib, _ in _of(by_name, _GPU_MEMORY)}
+    limits = _of(by_name, _GPU_LIMIT)
     taken = tuple(
         Taken(_first(labels, _NAMESPACE), _first(labels, _POD), _first(labels, _NODE), _uuid(labels), mib, line)
-        for labels, mib, line in _of(samples, names, _POD_MEMORY)
+        for labels, mib, line in _of(by_name, _POD_MEMORY)
     )
     nodes = frozenset(_first(labels, _NODE) for labels, _, _ in limits) | {node for node, _ in gpus}
     return Counted(taken, gpus, nodes) if nodes else None
@@ -62,23 +64,14 @@ def unheld(counted: Counted, pods: Iterable[Pod | Holder]) -> list[Taken]:
     return [taken for taken in counted.taken if (taken.namespace, taken.pod, taken.node) not in live]
 
 
-def _of(
-    samples: Iterable[re.Match[str]], served: set[str], names: tuple[str, ...]
-) -> list[tuple[dict[str, str], int, str]]:
+def _of(by_name: Mapping[str, list[Sample]], names: tuple[str, ...]) -> list[tuple[Mapping[str, str], int, str]]:
     """The samples of the newest of these names that is served: labels, MiB, line."""
-    name = next((one for one in names if one in served), "")
-    return [
-        (dict(_LABEL.findall(sample["labels"])), _mib(sample["value"]), sample[0])
-        for sample in samples
-        if sample["name"] == name
-    ]
+    newest = next((name for name in names if name in by_name), "")
+    return [(sample.labels, _mib(sample.value), sample.line) for sample in by_name.get(newest, ())]
 
 
-def _mib(value: str) -> int:
-    try:
-        return round(float(value) / _MIB)
-    except (ValueError, OverflowError):
-        return 0
+def _mib(value: float) -> int:
+    return round(value / _MIB) if math.isfinite(value) else 0
 
 
 def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:

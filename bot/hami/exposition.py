@@ -1,0 +1,56 @@
+"""Samples of metrics as Prometheus' text format writes them, of the names that are wanted."""
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": "\n"}
+
+
+class Sample(NamedTuple):
+    """One figure. `line` is what says so, verbatim."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+    line: str
+
+
+def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
+    """The samples of these names, in the text's order.
+
+    The first of several with one name and the same labels counts. What has no number (NaN) is no sample.
+    """
+    read: dict[tuple[str, str], Sample] = {}
+    decoded: dict[str, Mapping[str, str]] = {}
+    for found in _SAMPLE.finditer(text):
+        name, labels, number = found.groups()
+        if name not in wanted or (name, labels) in read:
+            continue
+        value = _number(number)
+        if value is None:
+            continue
+        # An exporter gives the figures of one container the same labels in the same order.
+        if labels not in decoded:
+            decoded[labels] = _labels(labels or "")
+        read[name, labels] = Sample(name, decoded[labels], value, found[0])
+    return list(read.values())
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
+
+
+def _labels(text: str) -> dict[str, str]:
+    labels: list[tuple[str, str]] = _LABEL.findall(text)
+    if "\\" not in text:
+        return dict(labels)
+    return {name: _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value) for name, value in labels}
