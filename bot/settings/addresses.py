@@ -2,9 +2,10 @@
 
 import ipaddress
 import re
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
+from pydantic import AfterValidator, SecretStr
 
 VISIBLE = re.compile(r"[!-~]+")
 """ASCII without spaces: what a header, or an address, may have."""
@@ -26,6 +27,9 @@ def fits_a_header(secret: SecretStr) -> SecretStr:
     if stripped and not VISIBLE.fullmatch(stripped):
         raise ValueError("a key has visible ASCII characters only")
     return SecretStr(stripped)
+
+
+HeaderSecret = Annotated[SecretStr, AfterValidator(fits_a_header)]
 
 
 def _is_loopback(host: str) -> bool:

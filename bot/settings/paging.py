@@ -4,11 +4,10 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
 
-from bot.settings.addresses import fits_a_header, never_in_clear
+from bot.settings.addresses import HeaderSecret, never_in_clear
 
 _NONE = SecretStr("")
 
-HeaderSecret = Annotated[SecretStr, AfterValidator(fits_a_header)]
 Address = Annotated[str, AfterValidator(never_in_clear)]
 BaseAddress = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstrip("/"))]
 

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from bot.settings.addresses import fits_a_header, never_in_clear
 from bot.settings.ids import CHANNEL, PERSON, channel_id
 from bot.settings.paging import PagingSettings
+from bot.settings.prometheus import PrometheusSettings
 from bot.settings.routing import RouteSettings
 from bot.texts import Language
 from bot.triage.hours import read_hours
@@ -41,6 +42,7 @@ class ClusterSettings(BaseModel):
     """The namespace of the Lease `hami-bot` that decides which replica leads. Without it: the bot's own namespace if
     the bot runs in the cluster, else HAMi's.
     """
+    prometheus: PrometheusSettings | None = None
 
 
 class ChannelSettings(BaseModel):

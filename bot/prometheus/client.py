@@ -1,0 +1,138 @@
+"""Prometheus' HTTP API: instant queries, which answer every question that the bot has.
+
+The API: https://prometheus.io/docs/prometheus/latest/querying/api/
+"""
+
+import asyncio
+import math
+import ssl
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import msgspec
+
+from bot.errors import SourceError
+from bot.hami.exposition import Sample
+from bot.kube.podport import CONNECT_S, bounded
+from bot.report import one_line
+
+WITHIN_S = 30.0
+LARGEST_ANSWER = 64 * 1024 * 1024
+"""Bytes: some 200,000 samples."""
+_LONGEST_REASON = 300
+
+
+class Address(NamedTuple):
+    """Where a Prometheus is and how the bot logs in: by a bearer token, by user and password, or not at all.
+
+    `ca_file` holds the certificates that are trusted in place of the system's.
+    """
+
+    url: str
+    token: str = ""
+    user: str = ""
+    password: str = ""
+    ca_file: Path | None = None
+
+
+class _Series(msgspec.Struct):
+    metric: dict[str, str]
+    value: tuple[float, str]
+
+
+class _Data(msgspec.Struct, rename={"kind": "resultType"}):
+    kind: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Answer(msgspec.Struct, rename={"error_type": "errorType"}):
+    status: str = ""
+    data: _Data = msgspec.field(default_factory=_Data)
+    error_type: str = ""
+    error: str = ""
+
+
+class PrometheusClient:
+    """See `bot.prometheus.api.Prometheus`. No secret stands in an error; a redirect is not followed."""
+
+    def __init__(self, address: Address, *, within_s: float = WITHIN_S, limit_bytes: int = LARGEST_ANSWER) -> None:
+        self._address = address
+        self._within_s = within_s
+        self._limit_bytes = limit_bytes
+
+    async def query(self, expression: str, at: datetime) -> list[Sample]:
+        """See `bot.prometheus.api.Prometheus.query`."""
+        try:
+            async with asyncio.timeout(self._within_s):
+                status, body, cut = await self._post(expression, at)
+        except TimeoutError as error:
+            hint = "Ask Prometheus for its load, or set prometheus.url to one that has fewer series."
+            raise self._failed(f"no answer within {self._within_s:g} s", hint) from error
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError) as error:
+            hint = "Check prometheus.url in the settings, and that no NetworkPolicy forbids the way there."
+            raise self._failed(self._without_secrets(str(error) or type(error).__name__), hint) from error
+        if cut:
+            hint = "Set prometheus.url to a Prometheus that has this cluster's series only."
+            raise self._failed(f"the answer has more than {self._limit_bytes:,} bytes", hint)
+        if status in (401, 403):
+            hint = "Check prometheus.token, or prometheus.user and prometheus.password, in the settings."
+            raise self._failed(f"HTTP {status}", hint)
+        return self._samples(status, body)
+
+    async def _post(self, expression: str, at: datetime) -> tuple[int, bytes, bool]:
+        address = self._address
+        verify = ssl.create_default_context(cafile=address.ca_file) if address.ca_file else True
+        auth = httpx.BasicAuth(address.user, address.password) if address.user else None
+        headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
+        timeout = httpx.Timeout(self._within_s, connect=CONNECT_S)
+        async with (
+            httpx.AsyncClient(verify=verify, timeout=timeout, trust_env=False, auth=auth, headers=headers) as client,
+            client.stream(
+                "POST", f"{address.url}/api/v1/query", data={"query": expression, "time": at.timestamp()}
+            ) as answer,
+        ):
+            body, cut = await bounded(answer.aiter_bytes(), self._limit_bytes)
+            return answer.status_code, body, cut
+
+    def _samples(self, status: int, body: bytes) -> list[Sample]:
+        try:
+            answer = msgspec.json.decode(body, type=_Answer)
+            if answer.status == "success" and answer.data.kind == "vector":
+                series = msgspec.json.decode(answer.data.result, type=list[_Series])
+                return [sample for one in series if (sample := _sample(one)) is not None]
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            hint = "Check prometheus.url: it is the address of Prometheus itself, without /api or /graph."
+            raise self._failed(f"HTTP {status}, and the answer is not Prometheus' JSON", hint) from error
+        told = (
+            f"{answer.error_type}: {answer.error}"
+            if answer.error
+            else f"HTTP {status}, {answer.data.kind or 'no data'}"
+        )
+        raise self._failed(self._without_secrets(told), "Ask Prometheus the same query by hand.")
+
+    def _without_secrets(self, text: str) -> str:
+        for secret in (self._address.token, self._address.password):
+            text = text.replace(secret, "…") if secret else text
+        return one_line(text, _LONGEST_REASON)
+
+    def _failed(self, reason: str, hint: str) -> SourceError:
+        return SourceError(f"POST {self._address.url}/api/v1/query: {reason}", hint=hint)
+
+
+def _sample(series: _Series) -> Sample | None:
+    try:
+        value = float(series.value[1])
+    except ValueError:
+        return None
+    if math.isnan(value):
+        return None
+    name = series.metric.pop("__name__", "")
+    return Sample(name, series.metric, value, f"{name}{_shown(series.metric)} {series.value[1]}")
+
+
+def _shown(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
