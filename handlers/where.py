@@ -16,6 +16,7 @@ from playbooks.playbook import Sources
 if TYPE_CHECKING:
     from bot.kube.live import LiveCluster
     from bot.kube.writer import Writer
+    from bot.prometheus.api import Prometheus
     from bot.settings.schema import Settings
 
 
@@ -35,7 +36,8 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
     where, names = _with_settings(where)
     if where.recording is not None:
         recorded = RecordedCluster.open(where.recording, name=where.cluster)
-        yield Sources(recorded, *names, ports=RecordedPorts(recorded), workload_logs=True)
+        asked = _prometheus(where)
+        yield Sources(recorded, *names, ports=RecordedPorts(recorded), workload_logs=True, prometheus=asked)
         return
     # The official client and aiohttp take 0.3 s, which a recording does without.
     from bot.kube.connect import open_cluster  # noqa: PLC0415
@@ -43,7 +45,8 @@ async def open_sources(where: Where) -> AsyncGenerator[Sources]:
     async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
         settings = load_settings(where.config)
         allowed = settings is not None and settings.workload_logs
-        yield Sources(cluster, *names, ports=_ports(settings, cluster), workload_logs=allowed)
+        ports, asked = _ports(settings, cluster), _prometheus(where)
+        yield Sources(cluster, *names, ports=ports, workload_logs=allowed, prometheus=asked)
 
 
 def _ports(settings: "Settings | None", cluster: "LiveCluster") -> PodPorts:
@@ -53,6 +56,19 @@ def _ports(settings: "Settings | None", cluster: "LiveCluster") -> PodPorts:
     from bot.kube.podport import Straight  # noqa: PLC0415  # as below
 
     return Straight(cluster, trust_any=settings.profiles.trust_any_certificate)
+
+
+def _prometheus(where: Where) -> "Prometheus | None":
+    """The one that the settings of the cluster name."""
+    settings = load_settings(where.config)
+    cluster = settings.clusters.get(where.cluster) if settings else None
+    if cluster is None or cluster.prometheus is None:
+        return None
+    from bot.prometheus.client import Address, PrometheusClient  # noqa: PLC0415  # httpx is slow to import
+
+    given = cluster.prometheus
+    token, password = given.token.get_secret_value(), given.password.get_secret_value()
+    return PrometheusClient(Address(given.url.rstrip("/"), token, given.user, password, given.ca_file))
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import click
 import playbooks
 from bot.kube.cluster import Cluster
 from bot.kube.podget import PodPorts
+from bot.prometheus.api import Prometheus
 from bot.report import Report
 from bot.texts import Texts
 
@@ -21,8 +22,8 @@ ALL = click.Option(["--all"], is_flag=True, help="Everything: all rows and colum
 class Sources(NamedTuple):
     """All that a playbook may read from. The names are settings for an install that cannot be found by itself.
 
-    `ports` is the way to ports of the cluster's pods, None where there is none. `workload_logs`: the logs of users' own
-    containers may be read.
+    `ports` is the way to ports of the cluster's pods, None where there is none; `prometheus` the cluster's, None where
+    the settings name none. `workload_logs`: the logs of users' own containers may be read.
     """
 
     cluster: Cluster
@@ -30,6 +31,7 @@ class Sources(NamedTuple):
     scheduler_deployment: str = ""
     ports: PodPorts | None = None
     workload_logs: bool = False
+    prometheus: Prometheus | None = None
 
 
 class Playbook(NamedTuple):

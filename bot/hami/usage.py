@@ -83,7 +83,7 @@ def read_usage(samples: Iterable[Sample]) -> Usage:
     containers: dict[ContainerUse, dict[str, Reading]] = {}
     known: dict[int, ContainerUse] = {}
     for figure, sample in _figures(by_name, CONTAINER_FIGURES):
-        of = known.get(id(sample.labels)) or known.setdefault(id(sample.labels), _container(sample))
+        of = known.get(id(sample.labels)) or known.setdefault(id(sample.labels), container_of(sample))
         if of.pod and of.uuid:
             containers.setdefault(of, {}).setdefault(figure, Reading(sample.value, sample.line))
     gpus: dict[str, tuple[str, dict[str, Reading]]] = {}
@@ -97,8 +97,8 @@ def read_usage(samples: Iterable[Sample]) -> Usage:
     )
 
 
-def _container(sample: Sample) -> ContainerUse:
-    """Whose the figure is."""
+def container_of(sample: Sample) -> ContainerUse:
+    """Whose share of which GPU the sample is about, without figures; names are empty where its labels have none."""
     namespace, pod, container, vdevice = (
         first(sample.labels, keys) for keys in (_NAMESPACE, _POD, _CONTAINER, _VDEVICE)
     )

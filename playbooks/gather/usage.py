@@ -1,0 +1,136 @@
+"""What containers use of their GPUs: asked of Prometheus where the settings name one, else of each node's vGPUmonitor.
+
+Only Prometheus knows a week. A figure that nobody serves is not there: it is no zero.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.errors import SourceError
+from bot.hami.exposition import read_samples
+from bot.hami.usage import CONTAINER_FIGURES, NAMES, PORT, ContainerUse, Reading, Usage, container_of, read_usage
+from bot.kube.models import Pod
+from bot.kube.podget import PodGet, PodPorts
+from bot.prometheus.api import SOURCE, Prometheus
+from bot.report import Gap
+from playbooks.playbook import Sources
+
+MONITOR_SOURCE = "vGPUmonitor metrics"
+WINDOW_DAYS = 7
+WINDOW_HOURS = 24 * WINDOW_DAYS
+_AT_ONCE = 8
+_MOST_MONITORS = 200
+_MOST_BYTES = 8 * 1024 * 1024
+_WITHIN_S = 10.0
+
+
+class Peak(NamedTuple):
+    """The most that a container used of a GPU within the window, in bytes.
+
+    `of` has no figures. `hours` are those of the window's at which the series had a sample.
+    """
+
+    of: ContainerUse
+    used: Reading
+    hours: int
+
+
+class UsageSeen(NamedTuple):
+    """The newest figures, and the peaks where a week could be asked for. `proof` shows the figures again.
+
+    `monitors` are the pods that were asked and answered; empty with Prometheus.
+    """
+
+    usage: Usage
+    peaks: tuple[Peak, ...] = ()
+    proof: str = ""
+    monitors: tuple[Pod, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+
+
+async def gather_usage(sources: Sources, plugin_pods: Sequence[Pod] | Gap) -> UsageSeen:
+    """Never raises: what could not be read is a gap. Where Prometheus does not answer, the monitors are asked."""
+    if sources.prometheus is None:
+        return await _measured(sources, plugin_pods)
+    asked = await _asked(sources.prometheus, sources.cluster.now())
+    if not isinstance(asked, Gap):
+        return asked
+    seen = await _measured(sources, plugin_pods)
+    return seen._replace(gaps=(asked, *seen.gaps))
+
+
+async def _measured(sources: Sources, plugin_pods: Sequence[Pod] | Gap) -> UsageSeen:
+    if isinstance(plugin_pods, Gap):
+        return UsageSeen(Usage(), gaps=(Gap(MONITOR_SOURCE, "the device plugin's pods could not be read"),))
+    if sources.ports is None:
+        return UsageSeen(Usage(), gaps=(Gap(MONITOR_SOURCE, "there is no way to the pods' ports"),))
+    return await _scraped(sources.ports, plugin_pods)
+
+
+async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
+    newest = f'{{__name__=~"{"|".join(sorted(NAMES))}"}}'
+    try:
+        now = await prometheus.query(newest, at)
+        peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at)]
+    except SourceError as error:
+        return Gap(SOURCE, error.message, error.hint)
+    return UsageSeen(read_usage(now), _newest_name(peaks), f"PromQL: {newest}")
+
+
+async def _peaks(prometheus: Prometheus, name: str, at: datetime) -> list[Peak]:
+    peaks, hours = await asyncio.gather(
+        prometheus.query(f"max_over_time({name}[{WINDOW_DAYS}d])", at),
+        prometheus.query(f"count_over_time({name}[{WINDOW_DAYS}d:1h])", at),
+    )
+    counted = {container_of(one): int(one.value) for one in hours}
+    return [
+        Peak(of, Reading(one.value, f"max_over_time({name}[{WINDOW_DAYS}d]) {one.line}"), counted.get(of, 0))
+        for one in peaks
+        if (of := container_of(one)).pod and of.uuid
+    ]
+
+
+def _newest_name(peaks: Sequence[Peak]) -> tuple[Peak, ...]:
+    """One for each container's share of a GPU: what is served under two names is under the newest first."""
+    found: dict[ContainerUse, Peak] = {}
+    for peak in peaks:
+        found.setdefault(peak.of, peak)
+    return tuple(found.values())
+
+
+async def _scraped(ports: PodPorts, plugin_pods: Sequence[Pod]) -> UsageSeen:
+    asked = plugin_pods[:_MOST_MONITORS]
+    turn = asyncio.Semaphore(_AT_ONCE)
+    answers = await asyncio.gather(*(_scrape(ports, pod, turn) for pod in asked))
+    gaps = _unread([answer for answer in answers if isinstance(answer, Gap)], len(asked))
+    if left := len(plugin_pods) - len(asked):
+        gaps.append(Gap(MONITOR_SOURCE, f"{left:,} of {len(plugin_pods):,} were not asked: set prometheus.url"))
+    texts = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if isinstance(answer, str)]
+    samples = [sample for _, text in texts for sample in read_samples(text, NAMES)]
+    return UsageSeen(read_usage(samples), monitors=tuple(pod for pod, _ in texts), gaps=tuple(gaps))
+
+
+def _unread(gaps: Sequence[Gap], asked: int) -> list[Gap]:
+    """One gap for all that failed: of many, the first stands for the others."""
+    if len(gaps) < 2:
+        return list(gaps)
+    first = gaps[0]
+    return [
+        Gap(MONITOR_SOURCE, f"{len(gaps):,} of {asked:,} could not be read; {first.source}: {first.why}", first.hint)
+    ]
+
+
+async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore) -> str | Gap:
+    wanted = PodGet(pod.namespace, pod.name, "http", PORT, "metrics", within_s=_WITHIN_S, limit_bytes=_MOST_BYTES)
+    source = f"{MONITOR_SOURCE} of {pod.namespace}/{pod.name}"
+    try:
+        async with turn:
+            answer = await ports.pod_get(wanted)
+    except SourceError as error:
+        return Gap(source, error.message, error.hint)
+    if answer.status != 200 or answer.cut:
+        why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
+        return Gap(source, f"GET {wanted}: {why}")
+    return answer.body.decode("utf-8", "replace")
