@@ -154,9 +154,10 @@ Code = Literal[
     "profiles-kept",
     "profiling-off",
     "nothing-pending",
+    "tuning-advice",
 ]
 Proof = Literal[
-    "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "words"
+    "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "usage", "words"
 ]
 """How a code is proven; `code-proof.PROOF` says it in words."""
 
@@ -326,6 +327,7 @@ CODES: Mapping[Code, About] = {
     "profiles-kept": About("read"),
     "profiling-off": About("install"),
     "nothing-pending": About("read"),
+    "tuning-advice": About("usage", explains=False),
 }
 _KNOWN: Mapping[str, About] = dict(CODES.items())
 

@@ -1,0 +1,28 @@
+"""The tuning guide's tables, as `guide.toml` has them."""
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+
+class Client(NamedTuple):
+    """What the API client of HAMi's scheduler may do in a cluster of `nodes` nodes or more: requests a second, and so
+    many at once. `timeout_s` bounds one of them.
+    """
+
+    nodes: int
+    qps: int
+    burst: int
+    timeout_s: int
+
+
+def client_for(nodes: int) -> Client:
+    """The row for a cluster of this size."""
+    rows = [Client(**row) for row in _tables()["client"]]
+    return max((row for row in rows if row.nodes <= nodes), key=lambda row: row.nodes)
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(files("playbooks.tune").joinpath("guide.toml").read_text(encoding="utf-8"))

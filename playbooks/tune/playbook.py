@@ -1,0 +1,64 @@
+"""Which of HAMi's settings should be other ones here, by what is measured; and who holds GPUs without using them."""
+
+from collections.abc import Callable, Sequence
+
+from bot.kube.times import format_time
+from bot.report import SCHEMA, SEVERITIES, Finding, Report, Subject, one_line, worst
+from bot.texts import Texts
+from playbooks.playbook import ALL, Playbook
+from playbooks.rules.findings import finding
+from playbooks.tune.facts import Facts, Request, gather_facts
+from playbooks.tune.rate import advise_rate
+from playbooks.tune.rows import ADVICE, Advice
+
+_TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (advise_rate,)
+"""In the order in which advice of the same severity is told."""
+
+
+def request(all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the option's name
+    """The question as typed."""
+    return Request(all)
+
+
+def diagnose(facts: Facts, say: Texts) -> Report:
+    """What should be changed first, the worst first; the table has what should be kept or cannot be told as well."""
+    advice = [one for advise in _TOPICS for one in advise(facts, say)]
+    advice.sort(key=lambda one: (not one.changes, -SEVERITIES.index(one.severity)))
+    found = [_finding(one) for one in advice if one.changes] or [_nothing(advice, say)]
+    changing = [one.row for one in advice if one.changes]
+    rows = [one.row for one in advice]
+    return Report(
+        schema=SCHEMA,
+        playbook="tune",
+        cluster=facts.cluster,
+        taken_at=format_time(facts.taken_at),
+        subject=Subject("Cluster", "", ""),
+        verdict=one_line(found[0].claim),
+        severity=worst(tuple(found)),
+        findings=tuple(found),
+        tables=(ADVICE.table(rows, brief=None if facts.request.all else changing or rows),),
+        gaps=facts.gaps,
+    )
+
+
+def _finding(one: Advice) -> Finding:
+    return finding(
+        "tuning-advice", one.claim, one.confidence, (), one.evidence, severity=one.severity, actions=one.actions
+    )
+
+
+def _nothing(advice: Sequence[Advice], say: Texts) -> Finding:
+    unknown = sum(1 for one in advice if one.row.direction == "cannot-tell")
+    claim = say("tune.nothing", kept=len(advice) - unknown, unknown=unknown)
+    return finding("tuning-advice", claim, "suspected" if unknown else "confirmed", (), (), severity="info")
+
+
+PLAYBOOK = Playbook(
+    verb="tune",
+    summary="Which of HAMi's settings should be changed here, by what is measured.",
+    example="tune",
+    parameters=(ALL,),
+    request=request,
+    gather=gather_facts,
+    diagnose=diagnose,
+)

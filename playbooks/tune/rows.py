@@ -1,0 +1,58 @@
+"""A piece of advice: a row of the table `advice`, and what stands behind it."""
+
+from typing import Literal, NamedTuple
+
+from bot.report import Confidence, Evidence, NextAction, Severity, Sheet
+
+Topic = Literal[
+    "kube-qps",
+    "kube-burst",
+    "kube-timeout",
+    "node-lock-timeout",
+    "scheduler-resources",
+    "memory-scaling",
+    "core-scaling",
+    "split-count",
+    "core-policy",
+    "library-log",
+    "scheduling-policy",
+    "memory-limit-low-use",
+    "memory-limit-high-use",
+    "idle-holder",
+    "monitor-gap",
+]
+Direction = Literal["raise", "lower", "keep", "cannot-tell", "refuse"]
+
+
+class AdviceRow(NamedTuple):
+    """The fields are the table's columns. `object` is empty where the advice is about the whole cluster."""
+
+    topic: Topic
+    direction: Direction
+    object: str
+    current: str
+    recommended: str
+    why: str
+
+
+ADVICE = Sheet("advice", AdviceRow)
+
+
+class Advice(NamedTuple):
+    """A row with its proof. `claim` is the sentence with the arithmetic: every number of it stands in `evidence`.
+
+    `severity` and `confidence` are of the finding that raise, lower and refuse become; `actions` say where in the
+    chart's values it is set, what it risks and how to check it afterwards.
+    """
+
+    row: AdviceRow
+    claim: str
+    severity: Severity = "info"
+    confidence: Confidence = "confirmed"
+    evidence: tuple[Evidence, ...] = ()
+    actions: tuple[NextAction, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether something is to be changed, or must not be."""
+        return self.row.direction in ("raise", "lower", "refuse")
