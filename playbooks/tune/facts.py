@@ -1,10 +1,15 @@
 """What tuning advice is worked out from: read once, for every topic."""
 
 import asyncio
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple
 
+from bot.hami.held import Held, held_by
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.hami.ledger import build_ledger
+from bot.hami.rules import NEWEST_READ
 from bot.hami.throttling import NEEDLE, Wait, read_waits
 from bot.kube.cluster import seen
 from bot.kube.models import DAEMON_SETS, NODES, PODS, Holder, Node, Pod, Workload
@@ -31,7 +36,8 @@ class Throttled(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-class Facts(NamedTuple):
+@dataclass(frozen=True)
+class Facts:
     """The cluster at one moment. Each part says itself what could not be read."""
 
     request: Request
@@ -44,6 +50,15 @@ class Facts(NamedTuple):
     plugin_pods: list[Pod] | Gap
     throttled: Throttled
     usage: UsageSeen
+
+    @cached_property
+    def held(self) -> list[Held]:
+        """Who holds GPUs, with what is measured of it; nobody where the pods could not be read."""
+        if isinstance(self.holders, Gap):
+            return []
+        version = self.install.install.version
+        ledger = build_ledger(self.holders, version.version if version else NEWEST_READ)
+        return held_by((one for some in ledger.by_node.values() for one in some), self.usage.usage)
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

@@ -8,10 +8,18 @@ from bot.texts import Texts
 from playbooks.playbook import ALL, Playbook
 from playbooks.rules.findings import finding
 from playbooks.tune.facts import Facts, Request, gather_facts
+from playbooks.tune.idle import advise_idle
+from playbooks.tune.limits import advise_limits
+from playbooks.tune.monitor import advise_monitor
 from playbooks.tune.rate import advise_rate
 from playbooks.tune.rows import ADVICE, Advice
 
-_TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (advise_rate,)
+_TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (
+    advise_monitor,
+    advise_rate,
+    advise_idle,
+    advise_limits,
+)
 """In the order in which advice of the same severity is told."""
 
 

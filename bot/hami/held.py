@@ -1,0 +1,61 @@
+"""What each pod that holds GPUs uses of them."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from bot.hami.ledger import Holding
+from bot.hami.usage import ContainerUse, Usage
+
+
+class Held(NamedTuple):
+    """What one pod holds, with the figures of its containers. `unmeasured` are its GPUs of which no figure is served.
+
+    That is so before any process of the pod has touched the GPU, where HAMi-core is not loaded, and where vGPUmonitor
+    does not run.
+    """
+
+    holding: Holding
+    uses: tuple[ContainerUse, ...]
+    unmeasured: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Namespace and name."""
+        return f"{self.holding.namespace}/{self.holding.name}"
+
+    @property
+    def last(self) -> ContainerUse | None:
+        """The share on which a kernel ran last; None where that is not known of each GPU that the pod holds."""
+        if self.unmeasured or not self.uses or any(use.last_kernel is None for use in self.uses):
+            return None
+        return min(self.uses, key=_seconds_idle)
+
+    @property
+    def idle_s(self) -> float | None:
+        """Seconds since the pod's last kernel on any of its GPUs; before the first, since its process started."""
+        return _seconds_idle(self.last) if self.last else None
+
+    @property
+    def has_no_process(self) -> bool:
+        """Whether nothing of the pod is on any of its GPUs, though its limits still are."""
+        return bool(self.uses) and all(use.used is not None and use.used.value == 0 for use in self.uses)
+
+
+def _seconds_idle(use: ContainerUse) -> float:
+    return use.last_kernel.value if use.last_kernel else 0.0
+
+
+def held_by(holdings: Iterable[Holding], usage: Usage) -> list[Held]:
+    """Each pod that is bound to a node, with what was measured of it: in the order of the holdings."""
+    measured: dict[tuple[str, str], list[ContainerUse]] = defaultdict(list)
+    for use in usage.containers:
+        measured[use.namespace, use.pod].append(use)
+    held: list[Held] = []
+    for holding in holdings:
+        if not holding.bound:
+            continue
+        uses = tuple(use for use in measured[holding.namespace, holding.name] if use.uuid in holding.shares)
+        seen = {use.uuid for use in uses}
+        held.append(Held(holding, uses, tuple(uuid for uuid in holding.shares if uuid not in seen)))
+    return held

@@ -1,0 +1,37 @@
+"""Pods that hold GPUs and have launched no kernel for hours."""
+
+from bot.hami.held import Held
+from bot.report import Evidence, NextAction
+from bot.texts import Texts
+from playbooks.rules.prose import mib
+from playbooks.tune.facts import Facts
+from playbooks.tune.proof import of_use
+from playbooks.tune.rows import Advice, AdviceRow
+
+IDLE_S = 6 * 3600.0
+
+
+def advise_idle(facts: Facts, say: Texts) -> list[Advice]:
+    """A row for each pod that is idle, or of which that cannot be told: a missing figure is no idle pod."""
+    if not facts.usage.usage.containers:
+        why = say("tune.use-unknown")
+        return [Advice(AdviceRow("idle-holder", "cannot-tell", "", "", "", why), why)]
+    return [advice for held in facts.held if (advice := _judge(held, facts, say)) is not None]
+
+
+def _judge(held: Held, facts: Facts, say: Texts) -> Advice | None:
+    memory, _ = held.holding.amounts
+    if held.idle_s is None or held.last is None or held.last.last_kernel is None:
+        why = say("tune.idle-unknown", count=len(held.unmeasured) or len(held.holding.shares))
+        return Advice(AdviceRow("idle-holder", "cannot-tell", held.name, mib(memory), "", why), why)
+    if held.idle_s < IDLE_S:
+        return None
+    hours = f"{held.idle_s / 3600:.1f}"
+    why = say("tune.idle-gone" if held.has_no_process else "tune.idle", hours=hours)
+    row = AdviceRow("idle-holder", "lower", held.name, mib(memory), "", why)
+    claim = say("tune.idle-claim", pod=held.name, memory=mib(memory), count=len(held.holding.shares), why=why)
+    node = held.holding.node
+    proofs: list[Evidence] = [of_use(held.last, held.last.last_kernel, node, facts)]
+    proofs += [of_use(use, use.used, node, facts) for use in held.uses if held.has_no_process and use.used]
+    action = NextAction(say("tune.idle-do", pod=held.name), "")
+    return Advice(row, claim, severity="warning", evidence=tuple(proofs), actions=(action,))

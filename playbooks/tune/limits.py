@@ -1,0 +1,75 @@
+"""Containers that use far less, or nearly all, of the GPU memory that they may use.
+
+The bounds are the guide's: under 30 % somebody asks for too much, over 90 % the container is about to run out.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bot.hami.held import Held
+from bot.hami.usage import ContainerUse, Reading
+from bot.report import Evidence, NextAction
+from bot.texts import Texts
+from playbooks.rules.prose import mib
+from playbooks.tune.facts import Facts
+from playbooks.tune.proof import of_use
+from playbooks.tune.rows import Advice, AdviceRow, Direction, Topic
+
+LOW, HIGH = 0.3, 0.9
+_MIB = 2**20
+
+
+class _Measured(NamedTuple):
+    """A container's share of a GPU, of which both figures are known and the limit is one."""
+
+    use: ContainerUse
+    used: Reading
+    limit: Reading
+
+    @property
+    def share(self) -> float:
+        return self.used.value / self.limit.value
+
+
+def advise_limits(facts: Facts, say: Texts) -> list[Advice]:
+    """A row for each pod that is outside the bounds: by the share of its GPUs that is used most."""
+    if not facts.usage.usage.containers:
+        return [_unknown(topic, say) for topic in ("memory-limit-low-use", "memory-limit-high-use")]
+    return [advice for held in facts.held if (advice := _judge(held, facts, say)) is not None]
+
+
+def _judge(held: Held, facts: Facts, say: Texts) -> Advice | None:
+    measured = list(_measured(held))
+    if not measured or held.has_no_process:
+        return None
+    most = max(measured, key=lambda one: one.share)
+    if most.share > HIGH:
+        return _advice("memory-limit-high-use", held, most, facts, say)
+    if most.share < LOW and not held.unmeasured and len(measured) == len(held.uses):
+        return _advice("memory-limit-low-use", held, most, facts, say)
+    return None
+
+
+def _measured(held: Held) -> Iterator[_Measured]:
+    for use in held.uses:
+        if use.used is not None and use.limit is not None and use.limit.value > 0:  # 0 is no limit
+            yield _Measured(use, use.used, use.limit)
+
+
+def _advice(topic: Topic, held: Held, one: _Measured, facts: Facts, say: Texts) -> Advice:
+    used, limit = round(one.used.value / _MIB), round(one.limit.value / _MIB)
+    why = say(f"tune.{topic}", used=mib(used), limit=mib(limit), share=f"{one.share:.0%}")
+    claim = say("tune.use-claim", pod=held.name, why=why)
+    node = held.holding.node
+    proofs: tuple[Evidence, ...] = (
+        of_use(one.use, one.used, node, facts),
+        of_use(one.use, one.limit, node, facts),
+    )
+    direction: Direction = "raise" if one.share > HIGH else "lower"
+    row = AdviceRow(topic, direction, held.name, mib(limit), "", why)
+    return Advice(row, claim, evidence=proofs, actions=(NextAction(say(f"tune.{topic}-do", pod=held.name), ""),))
+
+
+def _unknown(topic: Topic, say: Texts) -> Advice:
+    why = say("tune.use-unknown")
+    return Advice(AdviceRow(topic, "cannot-tell", "", "", "", why), why)

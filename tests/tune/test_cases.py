@@ -1,0 +1,14 @@
+"""Every recording with metrics gets the advice that it must get, and none that it must not."""
+
+import pytest
+
+from playbooks.tune.rows import AdviceRow
+from tests.tune.support import Case, cases, rows_of
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_every_recording_gets_its_advice_and_none_that_is_wrong(case: Case) -> None:
+    rows = rows_of(case.ask())
+    missing = [wanted for wanted in case.advice if not any(map(wanted.is_met_by, rows))]
+    wrong = [row for row in rows for never in case.never if never.is_met_by(row)]
+    assert (missing, wrong) == ([], list[AdviceRow]())
