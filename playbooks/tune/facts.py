@@ -46,6 +46,7 @@ class Facts:
     install: InstallSeen
     nodes: list[Node] | Gap
     holders: list[Holder] | Gap
+    waiting: list[Pod] | Gap
     plugin_sets: list[Workload] | Gap
     plugin_pods: list[Pod] | Gap
     throttled: Throttled
@@ -63,7 +64,7 @@ class Facts:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """All that could not be read."""
-        lists = (self.nodes, self.holders, self.plugin_sets, self.plugin_pods)
+        lists = (self.nodes, self.holders, self.waiting, self.plugin_sets, self.plugin_pods)
         unread = [one for one in lists if isinstance(one, Gap)]
         return tuple(dict.fromkeys([*self.install.gaps, *unread, *self.throttled.gaps, *self.usage.gaps]))
 
@@ -72,9 +73,10 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     """Raises Unusable where nothing at all could be read."""
     cluster = sources.cluster
     install = await gather_install(sources)
-    nodes, holders, plugin_sets, plugin_pods, throttled = await asyncio.gather(
+    nodes, holders, waiting, plugin_sets, plugin_pods, throttled = await asyncio.gather(
         seen("nodes", cluster.list(NODES)),
         seen("pods", gather_holders(cluster, install.install.scheduler_name)),
+        seen("pending pods", cluster.list(PODS, fields="status.phase=Pending")),
         seen("daemon sets", cluster.list(DAEMON_SETS, labels=_PLUGIN)),
         seen("device plugin pods", cluster.list(PODS, labels=_PLUGIN)),
         _gather_throttled(sources, install),
@@ -89,6 +91,7 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
         install,
         nodes,
         holders,
+        waiting,
         plugin_sets,
         plugin_pods,
         throttled,

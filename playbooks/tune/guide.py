@@ -23,6 +23,20 @@ def client_for(nodes: int) -> Client:
     return max((row for row in rows if row.nodes <= nodes), key=lambda row: row.nodes)
 
 
+def splits_for(smallest_mib: int) -> int:
+    """Into how many shares a GPU is split whose smallest request is of so much memory."""
+    rows: list[dict[str, int]] = _tables()["split"]
+    return max((row for row in rows if row["smallest_mib"] <= smallest_mib), key=lambda row: row["smallest_mib"])[
+        "splits"
+    ]
+
+
+def scheduler_memory_mib(nodes: int) -> int:
+    """The memory limit of HAMi's scheduler in a cluster of this size."""
+    rows: list[dict[str, int]] = _tables()["scheduler"]
+    return max((row for row in rows if row["nodes"] <= nodes), key=lambda row: row["nodes"])["memory_limit_mib"]
+
+
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads(files("playbooks.tune").joinpath("guide.toml").read_text(encoding="utf-8"))

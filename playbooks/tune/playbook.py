@@ -13,10 +13,16 @@ from playbooks.tune.limits import advise_limits
 from playbooks.tune.monitor import advise_monitor
 from playbooks.tune.rate import advise_rate
 from playbooks.tune.rows import ADVICE, Advice
+from playbooks.tune.scaling import advise_scaling
+from playbooks.tune.scheduler import advise_scheduler
+from playbooks.tune.split import advise_split
 
 _TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (
     advise_monitor,
+    advise_scheduler,
     advise_rate,
+    advise_split,
+    advise_scaling,
     advise_idle,
     advise_limits,
 )

@@ -44,10 +44,10 @@ def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
     flags = facts.install.install.flags
     text = flags.get(limit.topic, "")
     current = _number(text, limit.default)
-    set_to = f"{current:g}" if text else say("tune.rate-default", value=f"{limit.default:g}")
+    set_to = f"{current:g}" if text else say("tune.default", value=f"{limit.default:g}")
     raises = current < limit.wanted
     waits = facts.throttled.waits
-    why = _measured(facts.throttled, say) if waits else say("tune.rate-by-size", nodes=nodes)
+    why = _measured(facts.throttled, say) if waits else say("tune.rate-by-size", nodes=nodes, wanted=limit.wanted)
     if not raises and waits:
         why = say("tune.rate-enough", why=why)
     row = AdviceRow(

@@ -35,7 +35,12 @@ class AdviceRow(NamedTuple):
     why: str
 
 
-ADVICE = Sheet("advice", AdviceRow)
+ADVICE = Sheet(
+    "advice",
+    AdviceRow,
+    brief={"topic": "topic", "direction": "do", "object": "of", "current": "now", "recommended": "then", "why": "why"},
+    tells_findings=True,
+)
 
 
 class Advice(NamedTuple):

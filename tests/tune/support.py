@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
             name for name in self.object.replace(" ", ",").split(",") if "/" in name or name.startswith("gpu-node")
         ]
         same = (row.topic, row.direction) == (self.topic, self.direction)
-        return same and all(name in row.object.replace(" ", "").split(",") for name in named)
+        return same and all(name in row.object.replace(" ", ",").split(",") for name in named)
 
 
 class Case(NamedTuple):

@@ -1,0 +1,102 @@
+"""Nodes that are set up alike: advice about scaling and splitting is given for each such pool."""
+
+from collections import defaultdict
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+from bot.hami.cards import Card, CardState
+from bot.hami.held import Held
+from bot.hami.inventory import take_stock
+from bot.hami.nodestate import read_registrations
+from bot.hami.registration import Registration
+from bot.hami.rules import NEWEST_READ, rules_of
+from bot.hami.scaling import memory_factor, read_memory_scaling
+from bot.kube.models import Node
+from bot.report import Gap
+from playbooks.tune.facts import Facts
+
+_POOL_LABELS = (
+    "karpenter.sh/nodepool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "nodepool",
+    "node-pool",
+    "pool",
+)
+_MOST_NAMED = 20
+
+
+class _Key(NamedTuple):
+    label: str
+    scaling: float | None
+    splits: int
+
+
+class Pool(msgspec.Struct, frozen=True, dict=True):
+    """Nodes with the same label or GPU model, memory scaling and split count; `scaling` is None where it is not known.
+
+    `held` are the pods that hold GPUs of it.
+    """
+
+    label: str
+    scaling: float | None
+    splits: int
+    nodes: tuple[Node, ...]
+    gpus: tuple[CardState, ...]
+    held: tuple[Held, ...]
+
+    @property
+    def object(self) -> str:
+        """As the table names it: what the nodes share, and which they are."""
+        names = [node.name for node in self.nodes]
+        more = f" +{len(names) - _MOST_NAMED}" if len(names) > _MOST_NAMED else ""
+        return f"{self.label} {','.join(names[:_MOST_NAMED])}{more}"
+
+    @cached_property
+    def smallest_mib(self) -> int:
+        """The least memory that a pod was given of one GPU; 0 where none was given any."""
+        given = (share.memory_mib for held in self.held for share in held.holding.shares.values())
+        return min((amount for amount in given if amount), default=0)
+
+    def physical_mib(self, gpu: Card) -> float:
+        """The memory that the GPU really has."""
+        return gpu.memory_mib / (self.scaling or 1)
+
+
+def pools_of(facts: Facts) -> list[Pool]:
+    """The pools in which GPUs are registered, the largest first."""
+    if isinstance(facts.nodes, Gap):
+        return []
+    settings = read_memory_scaling(facts.install.config_maps)
+    version = facts.install.install.version
+    rules = rules_of(version.version if version else NEWEST_READ)
+    by_node: dict[str, list[Held]] = defaultdict(list)
+    for held in facts.held:
+        by_node[held.holding.node].append(held)
+    grouped: dict[_Key, list[tuple[Node, list[CardState]]]] = defaultdict(list)
+    for node in facts.nodes:
+        cards = [card for read in read_registrations(node) if isinstance(read, Registration) for card in read.cards]
+        if cards:
+            key = _Key(_label(node, cards[0]), memory_factor(cards[0], node.name, settings), cards[0].slots)
+            states = take_stock(cards, (held.holding for held in by_node[node.name]), rules)
+            grouped[key].append((node, states))
+    return sorted(
+        (
+            Pool(
+                *key,
+                tuple(node for node, _ in found),
+                tuple(state for _, states in found for state in states),
+                tuple(held for node, _ in found for held in by_node[node.name]),
+            )
+            for key, found in grouped.items()
+        ),
+        key=lambda pool: -len(pool.gpus),
+    )
+
+
+def _label(node: Node, gpu: Card) -> str:
+    key = next((key for key in _POOL_LABELS if node.metadata.label(key)), "")
+    return f"{key}={node.metadata.label(key)}" if key else gpu.type

@@ -1,0 +1,151 @@
+"""`deviceMemoryScaling`: how much more memory a pool may promise than it has, by what its pods really use.
+
+The guide's ratio is all that was requested over all that was used at its peak, times 0.9: over seven days, for each
+pool. A GPU that is full now is enough to refuse more. HAMi-core does not swap: what does not fit ends in an
+out-of-memory error of the program.
+"""
+
+from typing import NamedTuple
+
+from bot.hami.held import Held
+from bot.hami.usage import Reading
+from bot.report import NextAction
+from bot.texts import Texts
+from playbooks.gather.usage import WINDOW_DAYS, WINDOW_HOURS, Peak
+from playbooks.rules.prose import mib
+from playbooks.tune.facts import Facts
+from playbooks.tune.pools import Pool, pools_of
+from playbooks.tune.proof import of_sample
+from playbooks.tune.rows import Advice, AdviceRow, Direction
+
+FULL = 0.95
+"""Of a GPU's own memory."""
+SAFE = 0.9
+_LEAST, _MOST = 1.2, 2.0
+"""The guide's range of over-commit."""
+_COVERED = 0.9
+"""Of the window's hours, that a series has to have samples of; and of the requested memory, whose peaks are known."""
+_SHOWN = 6
+_MIB = 2**20
+
+
+class _Known(NamedTuple):
+    """What a pool's pods with a whole window requested, and used at most; in MiB."""
+
+    requested: int
+    peak: int
+    peaks: tuple[tuple[Held, Peak], ...]
+
+    @property
+    def ratio(self) -> float:
+        return self.requested / self.peak * SAFE
+
+
+def advise_scaling(facts: Facts, say: Texts) -> list[Advice]:
+    """Rows for each pool."""
+    return [advice for pool in pools_of(facts) for advice in _judge(pool, facts, say)]
+
+
+def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
+    if full := _full(pool, facts):
+        return _refuse_full(pool, full, facts, say)
+    known = _known(pool, facts)
+    if known is None:
+        why = say("tune.scaling-unknown", days=WINDOW_DAYS)
+        return [Advice(_row("cannot-tell", pool, "", why), why)]
+    safe, current = round(known.ratio, 2), pool.scaling or 1.0
+    values = {
+        "requested": mib(known.requested),
+        "peak": mib(known.peak),
+        "safe": f"{safe:.2f}",
+        "count": len(known.peaks),
+    }
+    why = say("tune.scaling-ratio", **values)
+    proofs = tuple(
+        of_sample(f"Pod {held.name}", peak.used, held.holding.node, facts, grep=held.holding.name)
+        for held, peak in known.peaks
+    )
+
+    def advised(direction: Direction, to: float) -> Advice:
+        claim = say(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool, say), wanted=f"{to:g}", why=why)
+        actions = () if direction == "refuse" else _actions(f"{to:g}", pool, say)
+        return Advice(_row(direction, pool, f"{to:g}", why, say), claim, evidence=proofs, actions=actions)
+
+    if safe < 1:
+        return [advised("refuse", min(current, 1.0))]
+    wanted = round(min(known.ratio, _MOST) - 0.05, 1)
+    if wanted >= _LEAST and wanted > current:
+        return [advised("raise", wanted)]
+    if safe < current:
+        return [advised("lower", max(wanted, 1.0))]
+    return [Advice(_row("keep", pool, _shown(pool, say), why, say), why)]
+
+
+def _full(pool: Pool, facts: Facts) -> list[tuple[str, Reading, int]]:
+    """The pool's GPUs whose own memory is used up: UUID, figure, MiB that it has."""
+    used = {gpu.uuid: gpu.used for gpu in facts.usage.usage.gpus}
+    found: list[tuple[str, Reading, int]] = []
+    for state in pool.gpus:
+        has = pool.physical_mib(state.card)
+        reading = used.get(state.card.uuid)
+        if reading is not None and has and reading.value / _MIB >= FULL * has:
+            found.append((state.card.uuid, reading, round(has)))
+    return found
+
+
+def _refuse_full(pool: Pool, full: list[tuple[str, Reading, int]], facts: Facts, say: Texts) -> list[Advice]:
+    _, reading, has = full[0]
+    why = say("tune.scaling-full", count=len(full), used=mib(round(reading.value / _MIB)), physical=mib(has))
+    proofs = tuple(
+        of_sample(f"GPU {uuid}", one, _node_of(uuid, pool), facts, grep=uuid) for uuid, one, _ in full[:_SHOWN]
+    )
+    current = pool.scaling or 1.0
+    directions: list[Direction] = ["lower", "refuse"] if current > 1 else ["refuse"]
+    return [
+        Advice(
+            _row(direction, pool, "1" if direction == "lower" else "", why, say),
+            say(f"tune.scaling-{direction}", pool=pool.label, current=f"{current:g}", wanted="1", why=why),
+            severity="warning" if direction == "lower" else "info",
+            evidence=proofs,
+            actions=_actions("1", pool, say) if direction == "lower" else (),
+        )
+        for direction in directions
+    ]
+
+
+def _known(pool: Pool, facts: Facts) -> _Known | None:
+    """None unless a whole window is known of nearly all memory that was requested."""
+    peaks = {(peak.of.namespace, peak.of.pod, peak.of.uuid): peak for peak in facts.usage.peaks}
+    of_pool: list[tuple[Held, Peak]] = []
+    requested = covered = 0
+    for held in pool.held:
+        for uuid, share in held.holding.shares.items():
+            requested += share.memory_mib
+            peak = peaks.get((held.holding.namespace, held.holding.name, uuid))
+            if peak is not None and peak.hours >= _COVERED * WINDOW_HOURS and peak.used.value > 0:
+                covered += share.memory_mib
+                of_pool.append((held, peak))
+    if not of_pool or covered < _COVERED * requested:
+        return None
+    return _Known(covered, round(sum(peak.used.value for _, peak in of_pool) / _MIB), tuple(of_pool))
+
+
+def _row(direction: Direction, pool: Pool, wanted: str, why: str, say: Texts | None = None) -> AdviceRow:
+    current = f"{pool.scaling:g}" if pool.scaling else _shown(pool, say) if say else ""
+    return AdviceRow("memory-scaling", direction, pool.object, current, wanted, why)
+
+
+def _shown(pool: Pool, say: Texts) -> str:
+    return f"{pool.scaling:g}" if pool.scaling else say("tune.default", value="1")
+
+
+def _actions(wanted: str, pool: Pool, say: Texts) -> tuple[NextAction, ...]:
+    value = f"devicePlugin.deviceMemoryScaling={wanted}"
+    return (NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=say("tune.scaling-risk")), ""),)
+
+
+def _node_of(uuid: str, pool: Pool) -> str:
+    for node in pool.nodes:
+        if any(uuid in text for text in (node.metadata.annotations or {}).values()):
+            return node.name
+    return ""

@@ -1,0 +1,63 @@
+"""The memory that HAMi's scheduler pod may use: raised where a container of it was ended for using more.
+
+The guide's table is by the number of nodes. It is no reason to raise what never ran out: an extender of 204 nodes used
+82 MiB.
+"""
+
+from bot.hami.install import EXTENDER_CONTAINER
+from bot.kube.models import ContainerStatus, Pod
+from bot.kube.quantities import whole
+from bot.report import Evidence, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.components import container_of
+from playbooks.tune.facts import Facts
+from playbooks.tune.guide import scheduler_memory_mib
+from playbooks.tune.rows import Advice, AdviceRow
+
+_OOM = "OOMKilled"
+_MIB = 2**20
+
+
+def advise_scheduler(facts: Facts, say: Texts) -> list[Advice]:
+    """A row for each container that ran out of memory, else one that says none did."""
+    pods = facts.install.install.pods
+    if not pods:
+        why = say("tune.scheduler-unknown")
+        return [Advice(AdviceRow("scheduler-resources", "cannot-tell", "", "", "", why), why)]
+    killed = [(pod, status) for pod in pods for status in pod.status.container_statuses or () if _ended(status)]
+    if not killed:
+        why = say("tune.scheduler-kept")
+        return [Advice(AdviceRow("scheduler-resources", "keep", "", _limit(pods[0], EXTENDER_CONTAINER), "", why), why)]
+    found: dict[str, Advice] = {}
+    for pod, status in killed:
+        found.setdefault(status.name, _raise(pod, status, facts, say))
+    return list(found.values())
+
+
+def _ended(status: ContainerStatus) -> bool:
+    ends = (status.state.terminated, status.last_state.terminated)
+    return any(end is not None and end.reason == _OOM for end in ends)
+
+
+def _limit(pod: Pod, name: str) -> str:
+    container = container_of(pod.spec, name)
+    limits = container.resources.limits if container and container.resources else None
+    return str((limits or {}).get("memory", ""))
+
+
+def _raise(pod: Pod, status: ContainerStatus, facts: Facts, say: Texts) -> Advice:
+    nodes = 0 if isinstance(facts.nodes, Gap) else len(facts.nodes)
+    limit = _limit(pod, status.name)
+    current = (whole(limit) or 0) // _MIB
+    wanted = max(scheduler_memory_mib(nodes), 2 * current if current >= scheduler_memory_mib(nodes) else 0)
+    shown = f"{wanted // 1024}Gi" if wanted % 1024 == 0 else f"{wanted}Mi"
+    why = say("tune.scheduler-killed", name=status.name, restarts=status.restart_count, nodes=nodes)
+    claim = say("tune.scheduler-claim", name=status.name, current=limit, wanted=shown, why=why)
+    part = "extender" if status.name == EXTENDER_CONTAINER else "kubeScheduler"
+    value = f"scheduler.{part}.resources.limits.memory={shown}"
+    row = AdviceRow("scheduler-resources", "raise", f"memory limit of {status.name}", limit, shown, why)
+    path = f'{{.status.containerStatuses[?(@.name=="{status.name}")].lastState.terminated.reason}}'
+    proofs: tuple[Evidence, ...] = (quotes.of_pod(pod, _OOM, path),)
+    action = NextAction(say("tune.set", value=value, risk=say("tune.scheduler-risk")), "")
+    return Advice(row, claim, severity="warning", evidence=proofs, actions=(action,))
