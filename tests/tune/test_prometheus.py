@@ -1,0 +1,46 @@
+"""With a week in a real Prometheus, memory scaling is advised by pool; without one it cannot be told."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.prometheus.client import Address, PrometheusClient
+from bot.report import Report
+from tests.prometheus.server import prometheus_of_the_week
+from tests.tune.support import cases, rows_of
+
+(IDLE_MEMORY,) = (case for case in cases() if case.name == "idle-memory")
+
+
+@pytest.fixture(scope="module", params=["range.om.gz", "range-exported-labels.om.gz"])
+def answer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Report]:
+    folder: Path = tmp_path_factory.mktemp("week")
+    with prometheus_of_the_week(request.param, folder) as url:
+        yield IDLE_MEMORY.ask(PrometheusClient(Address(url)))
+
+
+def test_a_pool_that_uses_half_of_what_it_asks_for_may_promise_twice_as_much(answer: Report) -> None:
+    (row,) = (row for row in rows_of(answer) if row.topic == "memory-scaling" and "pool=a100" in row.object)
+    assert (row.direction, row.current) == ("raise", "1")
+    assert float(row.recommended) <= 2.0
+    assert "262,144 MiB" in row.why
+    assert "115,124 MiB" in row.why
+    assert "2.05" in row.why
+
+
+def test_a_pool_that_uses_nearly_all_must_not_promise_more(answer: Report) -> None:
+    (row,) = (row for row in rows_of(answer) if row.topic == "memory-scaling" and "pool=t4" in row.object)
+    assert row.direction == "refuse"
+    assert "25,600 MiB / 24,658 MiB x 0.9 = 0.93" in row.why
+
+
+def test_nothing_is_missing(answer: Report) -> None:
+    assert [gap.source for gap in answer.gaps if gap.source == "Prometheus"] == []
+    assert "monitor-gap" not in [row.topic for row in rows_of(answer)]
+
+
+def test_the_proof_of_a_ratio_is_every_peak(answer: Report) -> None:
+    (found,) = (finding for finding in answer.findings if "2.05" in finding.claim)
+    assert len(found.evidence) == 8
+    assert all(proof.quote.startswith("max_over_time(") for proof in found.evidence)
