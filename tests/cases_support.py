@@ -15,6 +15,7 @@ from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import Language, Texts
 from playbooks.playbook import Sources, find
+from tests.report_schema import validated
 
 CASES = Path(__file__).parent / "cases"
 VERSIONS = sorted(folder.name for folder in CASES.glob("hami-*"))
@@ -217,7 +218,5 @@ def ask_cluster(
     """The same, on an opened recording."""
     playbook = find(verb)
     request = playbook.request(**({"pod": pod} if pod else {}), **values)
-    return playbook.diagnose(
-        asyncio.run(playbook.gather(request, Sources(cluster, ports=RecordedPorts(cluster), workload_logs=True))),
-        Texts(language),
-    )
+    sources = Sources(cluster, ports=RecordedPorts(cluster), workload_logs=True)
+    return validated(playbook.diagnose(asyncio.run(playbook.gather(request, sources)), Texts(language)))

@@ -1,10 +1,13 @@
 import json
 
 import msgspec
+import pytest
+from jsonschema import ValidationError
 
 from bot.render.as_json import as_json
 from bot.report import SCHEMA, Gap, Report, Scope, Subject
 from tests.render import evidence, finding, report, typical
+from tests.report_schema import validated, validator
 
 SMALL = """\
 {
@@ -73,3 +76,10 @@ def test_a_report_without_findings_keeps_every_key():
 
 def test_a_report_from_a_cache_tells_its_age():
     assert json.loads(as_json(msgspec.structs.replace(typical(), cache_age_s=3)))["cache_age_s"] == 3
+
+
+def test_a_report_follows_the_published_schema_and_anything_else_does_not() -> None:
+    written = json.loads(as_json(validated(typical())))
+    validator().validate(written)
+    with pytest.raises(ValidationError, match="'loud' is not one of"):
+        validator().validate(written | {"severity": "loud"})
