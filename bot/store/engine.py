@@ -125,6 +125,13 @@ async def _engine(address: URL, patience: float) -> AsyncEngine:
         # One that reads first and writes later would be refused, not kept waiting, if another wrote meanwhile.
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
+    @event.listens_for(engine.sync_engine, "invalidate")
+    def give_up(connection: Any, _record: Any, _error: Any) -> None:  # pyright: ignore[reportUnusedFunction]  # as above
+        # SQLite closes a connection for good, and drops its lock, only when its last statement is gone. The error of a
+        # task that was cancelled keeps its statement.
+        if connection is not None:
+            connection.rollback()
+
     return engine
 
 
