@@ -19,11 +19,11 @@ MINUTES ?= 60
 demo: $(VENV)/installed
 	@$(BIN)/hami-bot demo
 
-test: lint
+test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n auto
 
-# What `make test` leaves out of long enumerations, after it.
-test-all: test
+# What CI runs: also what `make test` leaves out of long enumerations.
+test-all: lint test
 	$(BIN)/python -m pytest -n auto --enumerations=rest
 
 lint: $(VENV)/installed-dev

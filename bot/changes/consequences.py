@@ -57,6 +57,11 @@ def loudness(setting: Setting, _: Around, tell: Tell) -> None:
         tell("loud", "info")
 
 
+def requests_to_come(_: Setting, __: Around, tell: Tell) -> None:
+    """That the API server gets more requests."""
+    tell("more-requests", "info")
+
+
 def exposure(setting: Setting, around: Around, tell: Tell) -> None:
     """Who can fetch profiles: the extender's own port serves them without authentication."""
     if around.version is not None and PROFILING_SINCE <= around.version < METRICS_CLOSED_SINCE:

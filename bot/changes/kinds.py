@@ -8,10 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bot.changes.consequences import Around, Setting, Tell, exposure, loudness, nothing_more
+from bot.changes.consequences import (
+    Around,
+    Setting,
+    Tell,
+    exposure,
+    loudness,
+    nothing_more,
+    requests_to_come,
+)
 from bot.changes.flags import Flag
 from bot.changes.reasons import Reason
-from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, PROFILING_SINCE
+from bot.hami.install import CLIENT_FLAGS_SINCE, EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, PROFILING_SINCE
 from bot.hami.version import Version
 
 USUAL_S, LONGEST_S = 600, 4 * 3600
@@ -158,7 +166,38 @@ PROFILING = Kind(
     brings=exposure,
 )
 
-KINDS = {kind.verb: kind for kind in (VERBOSITY, PROFILING)}
+# Without these flags client-go's defaults hold: 5 requests a second, 10 at once, no time-out.
+KUBE_QPS = Kind(
+    verb="kube-qps",
+    name="kube-qps",
+    values=Number(1, 200, "high-rate", "high-rate-do", default="5"),
+    containers=(EXTENDER_CONTAINER,),
+    summary="Show how many requests a second the scheduler may send to the API server; raise it for a while.",
+    example="kube-qps 50 for 30m because pods wait for a minute",
+    since=CLIENT_FLAGS_SINCE,
+    brings=requests_to_come,
+)
+KUBE_BURST = Kind(
+    verb="kube-burst",
+    name="kube-burst",
+    values=Number(1, 400, "high-rate", "high-rate-do", default="10"),
+    containers=(EXTENDER_CONTAINER,),
+    summary="Show how many requests the scheduler may send to the API server at once; raise it for a while.",
+    example="kube-burst 100 for 30m because pods wait for a minute",
+    since=CLIENT_FLAGS_SINCE,
+    brings=requests_to_come,
+)
+KUBE_TIMEOUT = Kind(
+    verb="kube-timeout",
+    name="kube-timeout",
+    values=Number(1, 120, "high-timeout", "high-timeout-do", shown="SECONDS"),
+    containers=(EXTENDER_CONTAINER,),
+    summary="Show how long the scheduler waits for the API server's answer; set another time for a while.",
+    example="kube-timeout 30 for 30m because requests are cut off",
+    since=CLIENT_FLAGS_SINCE,
+)
+
+KINDS = {kind.verb: kind for kind in (VERBOSITY, PROFILING, KUBE_QPS, KUBE_BURST, KUBE_TIMEOUT)}
 """By the verb that people type."""
 _OF_FLAG = {kind.name: kind for kind in KINDS.values()}
 

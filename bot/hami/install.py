@@ -19,6 +19,8 @@ EXTENDER_CONTAINER = "vgpu-scheduler-extender"
 KUBE_SCHEDULER_CONTAINER = "kube-scheduler"
 DEFAULT_SCHEDULER_NAME = "hami-scheduler"
 ROLE_LABEL = "hami.io/scheduler-role"
+CLIENT_FLAGS_SINCE = Version(2, 6, 0)
+"""HAMi's extender has --kube-qps, --kube-burst and --kube-timeout (cmd/scheduler/main.go)."""
 PROFILING_SINCE, METRICS_CLOSED_SINCE = Version(2, 6, 0), Version(2, 10, 0)
 """HAMi has --profiling (PR 963), which puts profiles on the extender's own port. Between the two versions the metrics
 port serves them as well, whatever the flag says: importing net/http/pprof puts them on Go's default mux.

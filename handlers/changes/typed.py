@@ -20,7 +20,7 @@ def is_change(words: str) -> bool:
 
 def is_reverting(words: str) -> bool:
     """Whether a change that is asked for in these words is a revert: that is not put off."""
-    return _REVERTING.search(words) is not None
+    return _REVERTING.search(_BECAUSE.split(words, maxsplit=1)[0]) is not None
 
 
 def split_change(text: str) -> list[str]:

@@ -5,8 +5,7 @@ The flags are there since HAMi 2.6 (cmd/scheduler/main.go); before, client-go's 
 
 from typing import NamedTuple
 
-from bot.hami.install import EXTENDER_CONTAINER
-from bot.hami.version import Version
+from bot.hami.install import CLIENT_FLAGS_SINCE, EXTENDER_CONTAINER
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
@@ -14,7 +13,6 @@ from playbooks.tune.facts import Facts, Throttled
 from playbooks.tune.guide import Client, client_for
 from playbooks.tune.rows import Advice, AdviceRow, Topic
 
-FLAGS_SINCE = Version(2, 6, 0)
 _THROTTLED = Client(0, qps=50, burst=100, timeout_s=30)
 """The guide's row for schedulers that are throttled, whatever their size."""
 _SHOWN_WAITS = 3
@@ -97,7 +95,7 @@ def _proof(facts: Facts) -> tuple[Evidence, ...]:
 
 def _actions(limit: Limit, facts: Facts, say: Texts) -> tuple[NextAction, ...]:
     version = facts.install.install.version
-    if version is not None and version.version < FLAGS_SINCE:
+    if version is not None and version.version < CLIENT_FLAGS_SINCE:
         return (NextAction(say("tune.rate-upgrade"), ""),)
     value = f"scheduler.extender.extraArgs: --{limit.topic}={limit.wanted}"
     return (NextAction(say("tune.set", value=value, risk=say("tune.rate-risk")), ""),)

@@ -234,17 +234,17 @@ def test_its_record_and_its_draft_are_read_as_they_were_written(kind: Kind) -> N
 
 def test_a_record_of_an_unknown_kind_is_told_and_left_alone() -> None:
     after = apply_json_patch(recorded("hami-2.10"), the_plan(KINDS["verbosity"]).patch)
-    text = after["metadata"]["annotations"][KEY].replace('"flag":"v"', '"flag":"kube-timeout"')
+    text = after["metadata"]["annotations"][KEY].replace('"flag":"v"', '"flag":"http-timeout"')
     after["metadata"]["annotations"][KEY] = text
     found = decide(after, NOW + 10**6)
     assert isinstance(found, Unreadable)
-    assert found.why.startswith("this version of hami-bot cannot change 'kube-timeout'")
+    assert found.why.startswith("this version of hami-bot cannot change 'http-timeout'")
 
 
 def test_a_record_of_an_unknown_kind_cannot_be_made() -> None:
     record = the_plan(KINDS["verbosity"]).record
-    with pytest.raises(ValueError, match="cannot change 'kube-timeout'"):
-        msgspec.structs.replace(record, flag="kube-timeout")
+    with pytest.raises(ValueError, match="cannot change 'http-timeout'"):
+        msgspec.structs.replace(record, flag="http-timeout")
 
 
 def test_a_draft_of_an_unknown_kind_is_none_of_ours() -> None:
@@ -254,7 +254,7 @@ def test_a_draft_of_an_unknown_kind_is_none_of_ours() -> None:
 
 
 def test_what_waits_for_approval_and_is_of_an_unknown_kind_is_refused_in_words() -> None:
-    record = write_record(the_plan(KINDS["verbosity"]).record).replace('"flag":"v"', '"flag":"kube-timeout"')
+    record = write_record(the_plan(KINDS["verbosity"]).record).replace('"flag":"v"', '"flag":"http-timeout"')
     approval = Approval("c" * 12, "", "a/b", "", "U1", "C1", f'{{"record":{record}}}', "pending", "", "", NOW)
-    with pytest.raises(Refused, match="cannot change 'kube-timeout'"):
+    with pytest.raises(Refused, match="cannot change 'http-timeout'"):
         pending_of(approval)
