@@ -155,6 +155,7 @@ Code = Literal[
     "profiling-off",
     "nothing-pending",
     "tuning-advice",
+    "scheduling-latency",
 ]
 Proof = Literal[
     "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "usage", "words"
@@ -328,6 +329,7 @@ CODES: Mapping[Code, About] = {
     "profiling-off": About("install"),
     "nothing-pending": About("read"),
     "tuning-advice": About("usage", explains=False),
+    "scheduling-latency": About("log", explains=False),
 }
 _KNOWN: Mapping[str, About] = dict(CODES.items())
 

@@ -7,6 +7,7 @@ import msgspec
 from bot.hami.allocations import COUNTED_KEYS, given
 from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import LogLine
+from bot.hami.throttling import Wait
 from bot.hami.vendors import FIRST, vendor_of_register_key
 from bot.kube.models import Condition, Event, Holder, Node, Pod
 from bot.kube.times import format_time, parse_time
@@ -180,6 +181,13 @@ def of_log(line: LogLine, scheduler: Pod, about: Pod) -> Evidence:
         quote=line.raw.rstrip("\n")[:_LONGEST],
         command=extender_log(scheduler.namespace, scheduler.name, about.name),
     )
+
+
+def of_wait(wait: Wait, scheduler: Pod) -> Evidence:
+    """A request that the extender of this pod held back."""
+    command = extender_log(scheduler.namespace, scheduler.name, "client-side throttling")
+    where = f"{scheduler.namespace}/{scheduler.name}/{EXTENDER_CONTAINER}"
+    return Evidence("scheduler-log", where, None, wait.line, command)
 
 
 def extender_log(namespace: str, scheduler: str, about: str) -> str:

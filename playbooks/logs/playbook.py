@@ -13,7 +13,7 @@ from typing import NamedTuple
 import click
 from msgspec import structs
 
-from bot.errors import SourceError, Unusable, UsageError
+from bot.errors import SourceError, Unusable
 from bot.hami.cycles import CARD_CODES
 from bot.hami.logs import read_line
 from bot.hami.reasons import LOG_TEXTS
@@ -27,6 +27,7 @@ from playbooks.gather.scheduler_process import PanicLog, gather_panics
 from playbooks.gather.scheduling import InstallSeen, gather_install, install_unread, nothing_read
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
 from playbooks.logs.tables import LINES, ROUTINE, RUNS, UNSAID, tables_of
+from playbooks.lookback import SINCE, read_since
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose, runs
 from playbooks.rules.absent import no_such_pod
@@ -35,8 +36,6 @@ from playbooks.rules.logged import About, Logged, OneLog, namespaces_named, newe
 from playbooks.rules.panics import panicked_in
 from playbooks.rules.runs import Told
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SINCE = re.compile(r"([1-9]\d{0,5})([smhd])")
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(one)}"' for one in sorted({*CARD_CODES, *LOG_TEXTS})))
 _IN_SECONDS = 120
 """Shorter times are told in seconds."""
@@ -69,12 +68,7 @@ class Snapshot(NamedTuple):
 
 def request(pod: str, namespace: str = "", since: str = "1h") -> Request:
     """The pod as it was typed; raises UsageError for a time that is none."""
-    found = _SINCE.fullmatch(since.strip())
-    if not found:
-        raise UsageError(
-            f"{since[:40]!r} is not a time to look back", hint="Give a number and a unit: 30s, 10m, 1h or 2d."
-        )
-    return Request(parse_subject(pod, namespace), timedelta(seconds=int(found[1]) * _UNITS[found[2]]), since.strip())
+    return Request(parse_subject(pod, namespace), read_since(since), since.strip())
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
@@ -284,7 +278,7 @@ PLAYBOOK = Playbook(
     parameters=(
         click.Argument(["pod"], metavar="POD|KIND/NAME"),
         click.Option(["-n", "--namespace"], default="", metavar="NS", help="The pod's namespace."),
-        click.Option(["--since"], default="1h", metavar="TIME", help="How far back: 30s, 10m, 1h (the default), 2d."),
+        SINCE,
     ),
     request=request,
     gather=gather,

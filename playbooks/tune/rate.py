@@ -5,7 +5,7 @@ The flags are there since HAMi 2.6 (cmd/scheduler/main.go); before, client-go's 
 
 from typing import NamedTuple
 
-from bot.hami.install import CLIENT_FLAGS_SINCE, EXTENDER_CONTAINER
+from bot.hami.install import CLIENT_FLAGS_SINCE
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
@@ -84,13 +84,7 @@ def _proof(facts: Facts) -> tuple[Evidence, ...]:
     if scheduler is None:
         return ()
     longest = sorted(facts.throttled.waits, key=lambda wait: -wait.seconds)[:_SHOWN_WAITS]
-    command = quotes.extender_log(scheduler.namespace, scheduler.name, "client-side throttling")
-    return tuple(
-        Evidence(
-            "scheduler-log", f"{scheduler.namespace}/{scheduler.name}/{EXTENDER_CONTAINER}", None, wait.line, command
-        )
-        for wait in longest
-    )
+    return tuple(quotes.of_wait(wait, scheduler) for wait in longest)
 
 
 def _actions(limit: Limit, facts: Facts, say: Texts) -> tuple[NextAction, ...]:

@@ -1,0 +1,229 @@
+"""Where the time from a pod's creation to its start goes, by the schedulers' logs and the pod's own object.
+
+Moments: kube-scheduler's first attempt (pkg/scheduler/schedule_one.go, V3), the extender's first filter run, its last
+choice of a node, its first try to bind, the binding (HAMi pkg/scheduler/scheduler.go at v2.4 to v2.10, V0), the start
+of the last container. A pod that is tried again is chosen more than once: what its retries take counts until the last
+choice, and from the first try to bind as well.
+
+Where no log shows a moment, the object does in whole seconds: HAMi's annotations `hami.io/vgpu-time` (chosen) and
+`hami.io/bind-time` (first try to bind), and the condition PodScheduled (bound).
+"""
+
+import math
+import re
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
+
+from bot.hami.cycles import BOUND, CHOSEN
+from bot.hami.install import KUBE_SCHEDULER_CONTAINER
+from bot.hami.logs import FILTER_STARTS, LogLine, pod_key_of, read_line
+from bot.kube.models import ContainerStatus, Pod
+from bot.kube.times import parse_time
+
+Moment = Literal["created", "first_attempt", "first_filter", "chosen", "bind_started", "bound", "running_started_at"]
+MOMENTS: tuple[Moment, ...] = get_args(Moment)
+WHOLE: tuple[Moment, Moment] = ("created", "running_started_at")
+NEEDLE = "schedule"
+"""It is in the file name of every line that is read here, of both containers."""
+
+_ATTEMPT = ("Attempting to schedule pod",)
+_BIND = ("Attempting to bind pod to node", "Bind")
+_LOCKED = ("Failed to lock node",)
+_CHOSEN_2_4 = re.compile(r"schedule (\S+/\S+) to node")
+_TELLING = (*_ATTEMPT, *FILTER_STARTS, *CHOSEN, *BOUND, *_LOCKED, _BIND[0], '"Bind"', "] schedule ")
+_WHOLE_SECOND = timedelta(seconds=1)
+_CHOSEN_AT, _BIND_AT = "hami.io/vgpu-time", "hami.io/bind-time"
+
+
+class SchedulerLog(NamedTuple):
+    """What was read of one log of a scheduler pod: its lines that hold `NEEDLE`. `first` is the oldest line of the
+    log, or of these if older ones were left out; `previous`: it is of the container's run before this one.
+    """
+
+    scheduler: Pod
+    container: str
+    first: str
+    lines: Sequence[str]
+    previous: bool = False
+
+
+class Said(NamedTuple):
+    """A line that tells of a pod, its time, and the log that has it."""
+
+    at: datetime
+    line: LogLine
+    log: SchedulerLog
+
+
+class Life(NamedTuple):
+    """What is known of one pod: the moments that a log shows, and those that its object shows in whole seconds.
+
+    `locked` are the tries to bind that a node lock refused. `filters` is how often the extender's filter ran.
+    """
+
+    pod: Pod
+    logged: Mapping[Moment, Said]
+    noted: Mapping[Moment, datetime]
+    locked: tuple[Said, ...] = ()
+    filters: int = 0
+
+
+class Stage(NamedTuple):
+    """The time between two moments over `n` pods, in seconds; None where no pod shows both.
+
+    `p95_s` is by nearest rank: the least figure that 95 % of the pods do not exceed. `exact` is false where a moment
+    is known in whole seconds only. `seconds` and `lives` are of the same pods, the slowest first.
+    """
+
+    start: Moment
+    end: Moment
+    seconds: tuple[float, ...]
+    lives: tuple[Life, ...]
+    exact: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.start} -> {self.end}"
+
+    @property
+    def n(self) -> int:
+        return len(self.seconds)
+
+    @property
+    def median_s(self) -> float | None:
+        return round(statistics.median(self.seconds), 2) if self.seconds else None
+
+    @property
+    def p95_s(self) -> float | None:
+        return round(sorted(self.seconds)[math.ceil(0.95 * self.n) - 1], 2) if self.seconds else None
+
+    @property
+    def max_s(self) -> float | None:
+        return round(max(self.seconds), 2) if self.seconds else None
+
+
+def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime) -> list[Life]:
+    """One for each pod that has a time of creation. A log that begins after a pod's creation shows nothing of it: what
+    looks like the first attempt there may be a later one.
+    """
+    begins = [(log, line.at) for log in logs if (line := read_line(log.first, now)) and line.at]
+    said: dict[str, list[Said]] = {}
+    for log in logs:
+        for line in _lines(log, now):
+            if line.at is not None:
+                said.setdefault(_pod_of(line), []).append(Said(line.at, line, log))
+    lives: list[Life] = []
+    for pod in pods:
+        created = parse_time(pod.metadata.creation_timestamp)
+        if created is None:
+            continue
+        seen = {log.container for log, at in begins if at < created + _WHOLE_SECOND}
+        own = [one for one in said.get(f"{pod.namespace}/{pod.name}", ()) if one.at >= created]
+        lives.append(_life(pod, created, [one for one in own if one.log.container in seen]))
+    return lives
+
+
+def measure(lives: Sequence[Life]) -> list[Stage]:
+    """Each stage in its order, then those that bridge a moment that no pod shows, then creation to start.
+
+    A retried pod was bound for the first time before its node was chosen for the last time: no time lies between.
+    """
+    exact: dict[Moment, bool] = {moment: any(moment in life.logged for life in lives) for moment in MOMENTS}
+    shown: list[Moment] = [moment for moment in MOMENTS if any(_at(life, moment, exact[moment]) for life in lives)]
+    steps: list[tuple[Moment, Moment]] = list(pairwise(MOMENTS))
+    bridges = [pair for pair in pairwise(shown) if pair not in steps]
+    parts: list[tuple[Moment, Moment]] = [pair for pair in (*steps, *bridges) if pair != WHOLE]
+    return [_stage(start, end, lives, exact) for start, end in (*parts, WHOLE)]
+
+
+def _lines(log: SchedulerLog, now: datetime) -> Iterable[LogLine]:
+    telling = (raw for raw in log.lines if any(text in raw for text in _TELLING))
+    return (line for raw in telling if (line := read_line(raw, now)))
+
+
+def _pod_of(line: LogLine) -> str:
+    found = _CHOSEN_2_4.match(line.message)
+    return found[1] if found else pod_key_of(line)
+
+
+def _life(pod: Pod, created: datetime, said: list[Said]) -> Life:
+    said.sort(key=lambda one: one.at)
+    of_kube = [one for one in said if one.log.container == KUBE_SCHEDULER_CONTAINER]
+    of_hami = [one for one in said if one.log.container != KUBE_SCHEDULER_CONTAINER]
+    filters = [one for one in of_hami if one.line.message in FILTER_STARTS]
+    placed = bool(pod.spec.node_name)
+    found: dict[Moment, Said | None] = {
+        "first_attempt": _first(of_kube, _ATTEMPT),
+        "first_filter": filters[0] if filters else None,
+        "chosen": _last_choice(of_hami) if placed else None,
+        "bind_started": _first(of_hami, _BIND),
+        "bound": _first(said, BOUND) if placed else None,
+    }
+    locked = tuple(one for one in of_hami if one.line.message in _LOCKED)
+    logged: dict[Moment, Said] = {moment: one for moment, one in found.items() if one}
+    return Life(pod, logged, _noted(pod, created), locked, len(filters))
+
+
+def _first(said: Iterable[Said], messages: Sequence[str]) -> Said | None:
+    return next((one for one in said if one.line.message in messages), None)
+
+
+def _last_choice(said: Sequence[Said]) -> Said | None:
+    """It is the last one only of a pod that has its node: another may be tried again."""
+    return next(
+        (one for one in reversed(said) if one.line.message in CHOSEN or _CHOSEN_2_4.match(one.line.message)), None
+    )
+
+
+def _noted(pod: Pod, created: datetime) -> Mapping[Moment, datetime]:
+    bound = pod.condition("PodScheduled")
+    times: dict[Moment, datetime | None] = {
+        "created": created,
+        "chosen": _unix(pod.metadata.annotation(_CHOSEN_AT)) if pod.spec.node_name else None,
+        "bind_started": _unix(pod.metadata.annotation(_BIND_AT)) if pod.spec.node_name else None,
+        "bound": parse_time(bound.last_transition_time) if bound and bound.status == "True" else None,
+        "running_started_at": _started(pod),
+    }
+    return {moment: at for moment, at in times.items() if at and at >= created}
+
+
+def _unix(text: str | None) -> datetime | None:
+    if text is None or not text.isdecimal() or len(text) > 11:
+        return None
+    return datetime.fromtimestamp(int(text), UTC)
+
+
+def _started(pod: Pod) -> datetime | None:
+    """When the last of its containers began for the first time; None where one has not, or its first run is lost."""
+    statuses = pod.status.container_statuses or ()
+    starts = [_first_start(status) for status in statuses]
+    known = [start for start in starts if start]
+    return max(known) if known and len(known) == len(pod.spec.containers) else None
+
+
+def _first_start(status: ContainerStatus) -> datetime | None:
+    if status.restart_count > 1:
+        return None
+    state = status.last_state if status.restart_count else status.state
+    run = state.running or state.terminated
+    return parse_time(run.started_at) if run else None
+
+
+def _at(life: Life, moment: Moment, exact: bool) -> datetime | None:  # noqa: FBT001
+    if not exact:
+        return life.noted.get(moment)
+    return life.logged[moment].at if moment in life.logged else None
+
+
+def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Moment, bool]) -> Stage:
+    found: list[tuple[float, Life]] = []
+    for life in lives:
+        begin, done = _at(life, start, exact[start]), _at(life, end, exact[end])
+        if begin and done:
+            found.append((max(0.0, (done - begin).total_seconds()), life))
+    found.sort(key=lambda one: -one[0])
+    known_exactly = (exact[start] or start == "created") and exact[end]
+    return Stage(start, end, tuple(s for s, _ in found), tuple(life for _, life in found), known_exactly)

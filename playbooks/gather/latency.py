@@ -1,0 +1,147 @@
+"""What the latency of scheduling is measured on: the GPU pods that were created of late, and the schedulers' logs."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from bot.hami.allocations import NODE_KEY
+from bot.hami.install import EXTENDER_CONTAINER
+from bot.hami.logs import read_line
+from bot.hami.requests import asked_resources
+from bot.hami.stages import NEEDLE, Life, SchedulerLog, read_lives
+from bot.hami.throttling import NEEDLE as THROTTLED
+from bot.hami.throttling import Wait, read_waits
+from bot.kube.cluster import Cluster, LogLines, seen
+from bot.kube.models import HOLDERS, NODES, PODS, Holder, Pod
+from bot.kube.times import format_time, parse_time
+from bot.report import Gap
+from playbooks.gather.scheduler_logs import LogOf, gather_scheduler_logs
+from playbooks.gather.scheduling import InstallSeen
+
+_MOST_NAMESPACES = 20
+"""Of more, the pods of all namespaces are read at once."""
+
+
+class Counts(NamedTuple):
+    """How many objects the cluster has; None where they could not be read."""
+
+    nodes: int | None
+    pods: int | None
+    gpu_pods: int | None
+
+
+class HeldBack(NamedTuple):
+    """A request that the extender of this pod held back."""
+
+    scheduler: Pod
+    wait: Wait
+
+
+class LatencySeen(NamedTuple):
+    """The GPU pods of HAMi's scheduler that were created since `since`, each with its moments.
+
+    `waits` are the requests that the extenders held back since then; `throttling` is false where none of their logs
+    could be read. `unread`: which pods there are could not be read.
+    """
+
+    since: datetime
+    lives: tuple[Life, ...]
+    counts: Counts
+    waits: tuple[HeldBack, ...] = ()
+    throttling: bool = False
+    unread: bool = False
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def pending(self) -> list[Pod]:
+        """Those of the pods that have no node yet."""
+        return [life.pod for life in self.lives if not life.pod.spec.node_name and life.pod.status.phase == "Pending"]
+
+
+async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime) -> LatencySeen:
+    """Never raises: what cannot be read is a gap."""
+    now = cluster.now()
+    window = max(now - since, timedelta(seconds=1))
+    nodes, pods, logs, throttled = await asyncio.gather(
+        seen("nodes", cluster.list(NODES, metadata_only=True)),
+        seen("pods", cluster.list(HOLDERS, metadata_only=True)),
+        gather_scheduler_logs(cluster, install.install, NEEDLE, window),
+        gather_scheduler_logs(cluster, install.install, THROTTLED.decode(), window),
+    )
+    new = pods if isinstance(pods, Gap) else await _created_since(cluster, install, pods, since)
+    lists = [one for one in (nodes, pods, new) if isinstance(one, Gap)]
+    gaps = dict.fromkeys([*lists, *(gap for log in logs for gap in _gaps_of(log, since, now))])
+    return LatencySeen(
+        since,
+        tuple(read_lives([] if isinstance(new, Gap) else new, [_as_read(log) for log in logs], now)),
+        _count(nodes, pods),
+        _waits(throttled, since, now),
+        throttling=any(log.container == EXTENDER_CONTAINER and not isinstance(log.read, Gap) for log in throttled),
+        unread=isinstance(new, Gap),
+        gaps=tuple(gaps),
+    )
+
+
+async def _created_since(
+    cluster: Cluster, install: InstallSeen, pods: Sequence[Holder], since: datetime
+) -> list[Pod] | Gap:
+    """Read by namespace: of a large cluster's pods few are new, and only of these the status is needed."""
+    new = {pod.namespace for pod in pods if _is_since(pod.metadata.creation_timestamp, since)}
+    own = f"spec.schedulerName={install.install.scheduler_name}"
+    where = sorted(new) if len(new) <= _MOST_NAMESPACES else [""]
+    lists = await asyncio.gather(*(seen("pods", cluster.list(PODS, one, fields=own)) for one in where))
+    found: list[Pod] = []
+    for some in lists:
+        if isinstance(some, Gap):
+            return some
+        found += [pod for pod in some if _is_since(pod.metadata.creation_timestamp, since)]
+    return [pod for pod in found if asked_resources(pod, install.config)]
+
+
+def _is_since(created: str | None, since: datetime) -> bool:
+    at = parse_time(created)
+    return at is not None and at >= since
+
+
+def _count(nodes: Sequence[object] | Gap, pods: Sequence[Holder] | Gap) -> Counts:
+    if isinstance(pods, Gap):
+        return Counts(None if isinstance(nodes, Gap) else len(nodes), None, None)
+    with_gpus = sum(1 for pod in pods if pod.metadata.annotation(NODE_KEY))
+    return Counts(None if isinstance(nodes, Gap) else len(nodes), len(pods), with_gpus)
+
+
+def _as_read(log: LogOf) -> SchedulerLog:
+    read = log.read if not isinstance(log.read, Gap) else LogLines(())
+    older_dropped = read.cut and not read.ends_early
+    first = next(iter(read.lines), "") if older_dropped else read.first
+    return SchedulerLog(log.scheduler, log.container, first, read.lines, log.previous)
+
+
+def _waits(logs: Sequence[LogOf], since: datetime, now: datetime) -> tuple[HeldBack, ...]:
+    found: list[HeldBack] = []
+    for log in logs:
+        if log.container != EXTENDER_CONTAINER or isinstance(log.read, Gap):
+            continue
+        recent = (line for raw in log.read.lines if (line := read_line(raw, now)) and line.at and line.at >= since)
+        found += [HeldBack(log.scheduler, wait) for wait in read_waits(line.raw for line in recent)]
+    return tuple(found)
+
+
+def _gaps_of(log: LogOf, since: datetime, now: datetime) -> list[Gap]:
+    source = f"log of {log.scheduler.namespace}/{log.label}"
+    if isinstance(log.read, Gap):
+        return [log.read]
+    if log.read.cut:
+        return [Gap(source, "the log is too long to be read whole", "ask for a shorter time: latency --since 10m")]
+    first = read_line(log.read.first, now)
+    if first and first.at and first.at > since + timedelta(minutes=1) and not _began(log, first.at):
+        return [Gap(source, f"it begins at {format_time(first.at)} only", "an older log is gone")]
+    return []
+
+
+def _began(log: LogOf, at: datetime) -> bool:
+    """Whether the container itself began then: nothing of its log is missing."""
+    status = next((it for it in log.scheduler.status.container_statuses or () if it.name == log.container), None)
+    started = parse_time(status.state.running.started_at) if status and status.state.running else None
+    return started is not None and abs((at - started).total_seconds()) < 60

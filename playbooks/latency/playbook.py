@@ -1,0 +1,148 @@
+"""Where the time goes between a pod's creation and its start."""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from bot.hami.stages import MOMENTS, Stage, measure
+from bot.kube.cluster import seen
+from bot.kube.models import EVENTS, Event
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, one_line, worst
+from bot.texts import Texts
+from playbooks.gather.latency import LatencySeen, gather_latency
+from playbooks.gather.scheduling import InstallSeen, gather_install, nothing_read
+from playbooks.latency.proof import of_moment
+from playbooks.latency.reasons import longest, reason_of, retried
+from playbooks.latency.rows import COUNTS, LATENCY, PODS, count_rows, pod_rows, stage_rows
+from playbooks.lookback import SINCE, read_since
+from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.rules.findings import finding
+from playbooks.rules.prose import few_actions
+
+_SHOWN_PODS = 5
+
+
+class Request(NamedTuple):
+    """How far back, also as typed. `all`: every pod instead of an overview."""
+
+    since: timedelta
+    words: str
+    all: bool
+
+
+class Snapshot(NamedTuple):
+    """The new pods with their moments, at one moment. `events` are of the pod that was slowest to start."""
+
+    request: Request
+    cluster: str
+    taken_at: datetime
+    install: InstallSeen
+    seen: LatencySeen
+    events: list[Event] | Gap
+
+
+def request(since: str = "1h", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
+    """Raises UsageError for a time that is none."""
+    return Request(read_since(since), since.strip(), all)
+
+
+async def gather(wanted: Request, sources: Sources) -> Snapshot:
+    """The new pods, the schedulers' logs, and the events of the pod that was slowest to start. Raises Unusable."""
+    cluster = sources.cluster
+    install = await gather_install(sources)
+    found = await gather_latency(cluster, install, cluster.now() - wanted.since)
+    if found.unread:
+        raise nothing_read(found.gaps[0])
+    top = longest(measure(found.lives))
+    events: list[Event] | Gap = []
+    if top and top.start == "bound":
+        pod = top.lives[0].pod
+        about = f"involvedObject.name={pod.name}"
+        events = await seen("events", cluster.list(EVENTS, pod.namespace, fields=about))
+    return Snapshot(wanted, cluster.name, cluster.now(), install, found, events)
+
+
+def diagnose(snapshot: Snapshot, say: Texts) -> Report:
+    """The stage that takes the most and why; a row for each stage, then the slowest pods."""
+    stages = measure(snapshot.seen.lives)
+    head, told = _findings(snapshot, stages, say)
+    slowest = pod_rows(stages)
+    brief = None if snapshot.request.all else slowest[:_SHOWN_PODS]
+    counts = count_rows(snapshot.seen.counts, len(snapshot.seen.lives), len(snapshot.seen.pending))
+    rows = stage_rows(stages)
+    tables = [LATENCY.table(rows, brief=rows)] if snapshot.seen.lives else []
+    tables += [PODS.table(slowest, brief=brief)] if slowest else []
+    return Report(
+        schema=SCHEMA,
+        playbook="latency",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Cluster", "", ""),
+        verdict=one_line(head),
+        severity=worst(tuple(told)),
+        findings=tuple(few_actions(told)),
+        tables=(*tables, COUNTS.table(counts, brief=counts)),
+        gaps=tuple(dict.fromkeys(_gaps(snapshot, say))),
+    )
+
+
+def _findings(snapshot: Snapshot, stages: list[Stage], say: Texts) -> tuple[str, list[Finding]]:
+    top = longest(stages)
+    if top is None:
+        pending = snapshot.seen.pending
+        text = "latency.none-yet" if pending else "latency.none"
+        claim = say(text, since=snapshot.request.words, count=len(pending))
+        return claim, [finding("not-enough-evidence", claim, "suspected", (), (), severity="info")]
+    events = [] if isinstance(snapshot.events, Gap) else snapshot.events
+    reason = reason_of(top, stages, snapshot.seen, events, say)
+    head = _head(snapshot, stages[-1], top, say)
+    incomplete = bool(snapshot.seen.gaps or snapshot.install.gaps)
+    found = [
+        finding(
+            "scheduling-latency",
+            f"{head} {reason.text}",
+            "suspected" if incomplete else reason.confidence,
+            (),
+            (*_slowest(top), *reason.evidence),
+            severity="warning" if reason.slow else "info",
+            actions=reason.actions,
+        )
+    ]
+    again = retried(snapshot.seen, say)
+    if again and again.evidence and again.evidence[0] not in reason.evidence:
+        found.append(finding("scheduling-latency", again.text, "confirmed", (), again.evidence, severity="info"))
+    return head, found
+
+
+def _head(snapshot: Snapshot, whole: Stage, top: Stage, say: Texts) -> str:
+    values = {"since": snapshot.request.words, "stage": top.name, "top": top.median_s}
+    if whole.n:
+        return say("latency.claim", **values, count=whole.n, median=whole.median_s, p95=whole.p95_s)
+    return say("latency.claim-unstarted", **values, count=top.n)
+
+
+def _slowest(top: Stage) -> list[Evidence]:
+    life = top.lives[0]
+    ends = (top.start, top.end)
+    return [proof for moment in ends for proof in of_moment(life, moment, exact=moment in life.logged and top.exact)]
+
+
+def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
+    gaps = [*snapshot.install.gaps, *snapshot.seen.gaps]
+    gaps += [snapshot.events] if isinstance(snapshot.events, Gap) else []
+    lives = snapshot.seen.lives
+    unseen = [moment for moment in MOMENTS[1:-2] if not any(moment in life.logged for life in lives)]
+    if lives and unseen:
+        gaps.append(Gap("scheduler log", say("latency.unseen", moments=", ".join(unseen)), say("latency.unseen-hint")))
+    return gaps
+
+
+PLAYBOOK = Playbook(
+    verb="latency",
+    summary="Where does the time go between a GPU pod's creation and its start?",
+    example="latency --since 1h",
+    parameters=(SINCE, ALL),
+    request=request,
+    gather=gather,
+    diagnose=diagnose,
+)

@@ -1,0 +1,91 @@
+"""Why the stage that takes the most takes so long, as far as the logs and events prove it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.hami.stages import MOMENTS, Life, Said, Stage
+from bot.kube.models import Event
+from bot.report import Confidence, Evidence, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.latency import LatencySeen
+from playbooks.latency.proof import of_said
+
+_SHOWN = 3
+_PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreatePodSandBox")
+
+
+class Reason(NamedTuple):
+    """Why, with its proof and what to do; `slow` where something is to be changed."""
+
+    text: str
+    confidence: Confidence
+    evidence: tuple[Evidence, ...] = ()
+    actions: tuple[NextAction, ...] = ()
+    slow: bool = False
+
+
+def longest(stages: Sequence[Stage]) -> Stage | None:
+    """The stage with the greatest median, of those that some pod shows."""
+    parts = [stage for stage in stages[:-1] if stage.n]
+    return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
+
+
+def reason_of(stage: Stage, stages: Sequence[Stage], seen: LatencySeen, events: Sequence[Event], say: Texts) -> Reason:
+    """What is proven about the stage; else what happens in it, as suspected."""
+    if stage.start == "bound":
+        pulls = [quotes.of_event(event) for event in events if event.reason in _PULLS]
+        return Reason(say("latency.start"), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
+    queued = stage.start == "created"
+    if _is_throttled(stages, seen) and (not queued or _holds_up(stage, stages)):
+        return _throttled(seen, say, queued=queued)
+    locked = _locked(stage.lives)
+    if locked and not queued and 2 * len({one.line.values.get("pod") for one in locked}) >= stage.n:
+        return Reason(
+            say("latency.locked", count=len(locked)), "confirmed", _quoted(locked), _see_nodes(say), slow=True
+        )
+    return Reason(say("latency.queue" if queued else "latency.extender"), "suspected")
+
+
+def retried(seen: LatencySeen, say: Texts) -> Reason | None:
+    """The pods that a node lock made wait for another try; None without one."""
+    lives = [life for life in seen.lives if life.locked]
+    if not lives:
+        return None
+    text = say("latency.retried", count=len(lives), total=len(seen.lives))
+    return Reason(text, "confirmed", _quoted(_locked(lives)), _see_nodes(say))
+
+
+def _is_throttled(stages: Sequence[Stage], seen: LatencySeen) -> bool:
+    """Whether requests that were held back are at least half of the time that the pods spent in HAMi's scheduler."""
+    spent = sum(sum(stage.seconds) for stage in stages[:-1] if stage.start in MOMENTS[2:5])
+    return bool(seen.waits) and sum(one.wait.seconds for one in seen.waits) >= spent / 2
+
+
+def _holds_up(queue: Stage, stages: Sequence[Stage]) -> bool:
+    """Whether HAMi's filter accounts for the queue: kube-scheduler tries one pod at a time, so the pods' time between
+    filter and bind adds up to what the last one waits. At least half of it has to be so explained.
+    """
+    filtering = sum(sum(stage.seconds) for stage in stages[:-1] if stage.start in MOMENTS[2:4])
+    return filtering >= (queue.max_s or 0.0) / 2
+
+
+def _throttled(seen: LatencySeen, say: Texts, *, queued: bool) -> Reason:
+    waits = sorted(seen.waits, key=lambda one: -one.wait.seconds)
+    total = sum(one.wait.seconds for one in waits)
+    values = {"count": len(waits), "sum": f"{total:.0f}", "longest": f"{waits[0].wait.seconds:.2f}"}
+    text = say("latency.throttled-queue" if queued else "latency.throttled", **values)
+    proofs = tuple(quotes.of_wait(one.wait, one.scheduler) for one in waits[:_SHOWN])
+    return Reason(text, "confirmed", proofs, (NextAction(say("latency.tune"), "tune"),), slow=True)
+
+
+def _locked(lives: Sequence[Life]) -> list[Said]:
+    return [one for life in lives for one in life.locked]
+
+
+def _quoted(locked: Sequence[Said]) -> tuple[Evidence, ...]:
+    return tuple(of_said(one) for one in locked[:_SHOWN])
+
+
+def _see_nodes(say: Texts) -> tuple[NextAction, ...]:
+    return (NextAction(say("latency.nodes"), "nodes"),)

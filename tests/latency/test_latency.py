@@ -1,0 +1,176 @@
+"""Where the time goes: what a log does not show is unknown and never zero."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.latency.support import at, latency, pods_of, said, stages, started
+from tests.playbooks.world import HAMI, READY, codes, event, gpu, pod
+
+ONE = said(filter=1, chosen=1.5, bind=2, bound=4)
+TRIED = said(attempt=0.5)
+
+
+def test_each_stage_of_a_pod_is_measured(tmp_path: Path) -> None:
+    report = latency(tmp_path, started(), extender=ONE, kube=TRIED)
+    assert stages(report) == {
+        "created -> first_attempt": (1, 0.5),
+        "first_attempt -> first_filter": (1, 0.5),
+        "first_filter -> chosen": (1, 0.5),
+        "chosen -> bind_started": (1, 0.5),
+        "bind_started -> bound": (1, 2.0),
+        "bound -> running_started_at": (1, 6.0),
+        "created -> running_started_at": (1, 10.0),
+    }
+
+
+def test_the_slowest_stage_is_quoted_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+    first = latency(tmp_path, started(after=5), extender=said(filter=1, chosen=1, bind=1, bound=4), kube=TRIED).findings
+    assert ["Attempting to bind" in one.quote or "Successfully bound" in one.quote for one in first[0].evidence] == [
+        True,
+        True,
+    ]
+
+
+def test_the_lines_of_2_4_are_read(tmp_path: Path) -> None:
+    lines = said(filter_2_4=1, chosen_2_4=1.5, bind_2_4=2)
+    kube = TRIED + at(4, 'schedule_one.go:252] "Successfully bound pod to node" pod="ml/wl" node="gpu-1"')
+    found = stages(latency(tmp_path, started(), extender=lines, kube=kube, version="2.4.1"))
+    assert found["first_filter -> chosen"] == (1, 0.5)
+    assert found["chosen -> bind_started"] == (1, 0.5)
+    assert found["bind_started -> bound"] == (1, 2.0)
+
+
+def test_kube_scheduler_may_log_in_json(tmp_path: Path) -> None:
+    kube = (
+        '{"ts":1795236600500.0,"caller":"scheduler/schedule_one.go:94","msg":"Attempting to schedule pod","v":3,'
+        '"pod":{"name":"wl","namespace":"ml"}}\n'
+    )
+    assert stages(latency(tmp_path, started(), extender=ONE, kube=kube))["first_attempt -> first_filter"] == (1, 0.5)
+
+
+def test_a_quiet_kube_scheduler_leaves_its_stage_unknown(tmp_path: Path) -> None:
+    report = latency(tmp_path, started(), extender=ONE)
+    found = stages(report)
+    assert found["created -> first_attempt"] == (0, None)
+    assert found["first_attempt -> first_filter"] == (0, None)
+    assert found["created -> first_filter"] == (1, 1.0)
+    (gap,) = (gap for gap in report.gaps if "first_attempt" in gap.why)
+    assert "verbosity 3" in gap.hint
+
+
+def test_a_missing_log_of_kube_scheduler_is_a_gap_and_leaves_the_rest(tmp_path: Path) -> None:
+    report = latency(tmp_path, started(), extender=ONE, kube=None)
+    assert any("kube-scheduler" in gap.source for gap in report.gaps)
+    assert stages(report)["bind_started -> bound"] == (1, 2.0)
+    assert report.findings[0].confidence == "suspected"
+
+
+def test_without_lines_the_object_shows_whole_seconds(tmp_path: Path) -> None:
+    noted = {"hami.io/vgpu-time": "1795236602", "hami.io/bind-time": "1795236605"}
+    found = stages(latency(tmp_path, started(annotations=noted)))
+    assert found["created -> chosen"] == (1, 2.0)
+    assert found["chosen -> bind_started"] == (1, 3.0)
+    assert found["bind_started -> bound"] == (1, 3.0)
+    assert found["first_filter -> chosen"] == (0, None)
+
+
+def test_a_log_that_begins_after_the_pod_does_not_show_its_first_attempt(tmp_path: Path) -> None:
+    late = at(200, "schedule_one.go:123] other") + said(attempt=300)
+    found = stages(latency(tmp_path, started(after=310), extender=ONE, kube=None, others={_KUBE: late}))
+    assert found["created -> first_attempt"] == (0, None)
+
+
+def test_what_a_retry_takes_counts_until_the_last_choice_and_from_the_first_bind(tmp_path: Path) -> None:
+    lines = said(filter=1, chosen=1, bind=2, locked=2) + said(filter=7, chosen=7.5, bind=8, bound=9)
+    report = latency(tmp_path, started(), extender=lines, kube=TRIED + said(attempt=7))
+    found = stages(report)
+    assert found["created -> first_attempt"] == (1, 0.5)
+    assert found["first_filter -> chosen"] == (1, 6.5)
+    assert found["chosen -> bind_started"] == (1, 0.0)
+    assert found["bind_started -> bound"] == (1, 7.0)
+    assert [row.filters for row in pods_of(report)] == [2]
+
+
+def test_node_locks_are_told_with_their_lines(tmp_path: Path) -> None:
+    lines = said(filter=1, chosen=1, bind=2, locked=2) + said(filter=7, chosen=7.5, bind=8, bound=9)
+    report = latency(tmp_path, started(after=9), extender=lines, kube=TRIED)
+    assert "Node locks refused to bind 1 time." in report.findings[0].claim
+    assert any("Failed to lock node" in proof.quote for proof in report.findings[0].evidence)
+    assert [action.command for action in report.findings[0].next_actions] == ["nodes"]
+
+
+@pytest.mark.parametrize(("restarts", "total"), [(0, 10.0), (1, 10.0), (2, None)])
+def test_a_restarted_pod_counts_from_its_first_start(tmp_path: Path, restarts: int, total: float | None) -> None:
+    found = stages(latency(tmp_path, started(restarts=restarts), extender=ONE, kube=TRIED))
+    assert found["created -> running_started_at"] == (1 if total else 0, total)
+
+
+def test_a_pod_runs_when_its_last_container_does(tmp_path: Path) -> None:
+    two = started()
+    two["spec"]["containers"].append(two["spec"]["containers"][0] | {"name": "side"})
+    assert stages(latency(tmp_path, two, extender=ONE, kube=TRIED))["created -> running_started_at"] == (0, None)
+
+
+def test_pods_without_gpus_and_of_other_schedulers_are_left_out(tmp_path: Path) -> None:
+    others = [started("cpu", limits={"cpu": "1"}), started("volcano", schedulerName="volcano")]
+    report = latency(tmp_path, *others, extender=said("cpu", filter=1), kube=said("volcano", attempt=1))
+    assert codes(report) == ["not-enough-evidence"]
+    assert stages(report) == {}
+
+
+def test_older_pods_and_lines_of_an_earlier_pod_of_that_name_are_left_out(tmp_path: Path) -> None:
+    earlier = said(attempt=-20)
+    report = latency(tmp_path, started(), started("old", age=90_000), extender=ONE, kube=earlier + TRIED)
+    assert stages(report)["created -> first_attempt"] == (1, 0.5)
+    assert stages(report)["created -> running_started_at"] == (1, 10.0)
+
+
+def test_names_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+    pods = (started("wl"), started("wl-1"))
+    lines = ONE + said("wl-1", filter=1, chosen=5, bind=6, bound=7)
+    assert stages(latency(tmp_path, *pods, extender=lines, kube=TRIED))["first_filter -> chosen"] == (2, 2.25)
+
+
+def test_the_log_of_the_replica_that_scheduled_is_found(tmp_path: Path) -> None:
+    begins = at(-60, "flags.go:27] FLAG")
+    others = {
+        f"{HAMI}/hami-scheduler-1/kube-scheduler": begins + TRIED,
+        f"{HAMI}/hami-scheduler-1/vgpu-scheduler-extender": begins,
+    }
+    found = stages(latency(tmp_path, started(), extender=ONE, others=others, replicas=2, statuses=[READY, READY]))
+    assert found["first_attempt -> first_filter"] == (1, 0.5)
+
+
+def test_a_pending_pod_counts_as_far_as_it_came(tmp_path: Path) -> None:
+    waiting = pod("stuck", gpu(memory=1000), age=600)
+    kube, extender = TRIED + said("stuck", attempt=2), ONE + said("stuck", filter=3, chosen=4, bind=5)
+    found = stages(latency(tmp_path, started(), waiting, extender=extender, kube=kube))
+    assert found["created -> first_attempt"] == (2, 1.25)
+    assert found["first_filter -> chosen"] == (1, 0.5)
+    assert found["created -> running_started_at"] == (1, 10.0)
+
+
+def test_only_pending_pods_and_no_lines_are_not_enough(tmp_path: Path) -> None:
+    report = latency(tmp_path, pod("stuck", gpu(memory=1000), age=600))
+    assert codes(report) == ["not-enough-evidence"]
+    assert "1 new GPU pod of the last 1h is pending" in report.verdict
+
+
+def test_a_slow_start_is_shown_by_the_pods_events(tmp_path: Path) -> None:
+    slow = started(after=300)
+    pulled = event(slow, "Pulled", 'Successfully pulled image "example/main" in 4m50s', seconds=301)
+    first = latency(tmp_path, slow, pulled, extender=ONE, kube=TRIED).findings[0]
+    assert "bound -> running_started_at, 296.0 s" in first.claim
+    assert any("in 4m50s" in proof.quote for proof in first.evidence)
+
+
+def test_one_held_back_request_does_not_explain_a_slow_binding(tmp_path: Path) -> None:
+    wait = 'request.go:683] "Waited before sending request" delay="80ms" reason="client-side throttling, not priority'
+    line = at(2, f'{wait} and fairness" verb="PATCH" URL="https://10.0.0.1/x"')
+    lines = said(filter=1, chosen=1, bind=1, bound=60)
+    first = latency(tmp_path, started(after=61), extender=lines + line, kube=TRIED).findings[0]
+    assert "the log shows no reason" in first.claim
+
+
+_KUBE = f"{HAMI}/hami-scheduler-0/kube-scheduler"
