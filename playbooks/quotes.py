@@ -173,19 +173,25 @@ def of_allocatable(node: Node, resource: str) -> Evidence:
 
 
 def of_log(line: LogLine, scheduler: Pod, about: Pod) -> Evidence:
-    """A line of the extender's log."""
+    """A line of the extender's log about a pod."""
+    return of_words(line, scheduler, about.name)
+
+
+def of_words(line: LogLine, scheduler: Pod, words: str) -> Evidence:
+    """A line of the extender's log that has these words."""
     return Evidence(
         source="scheduler log",
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
         at=format_time(line.at) if line.at else None,
         quote=line.raw.rstrip("\n")[:_LONGEST],
-        command=extender_log(scheduler.namespace, scheduler.name, about.name),
+        command=extender_log(scheduler.namespace, scheduler.name, words),
     )
 
 
 def of_wait(wait: Wait, scheduler: Pod) -> Evidence:
     """A request that the extender of this pod held back."""
-    command = extender_log(scheduler.namespace, scheduler.name, "client-side throttling")
+    log = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER)
+    command = f"{log} | grep 'client-side throttling'"
     where = f"{scheduler.namespace}/{scheduler.name}/{EXTENDER_CONTAINER}"
     return Evidence("scheduler-log", where, None, wait.line, command)
 

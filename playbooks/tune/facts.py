@@ -7,18 +7,19 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bot.hami.held import Held, held_by
-from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, Install
 from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
 from bot.hami.throttling import NEEDLE, Wait, read_waits
-from bot.kube.cluster import seen
+from bot.kube.cluster import Cluster, seen
 from bot.kube.models import DAEMON_SETS, NODES, PODS, Holder, Node, Pod, Workload
 from bot.report import Gap
-from playbooks.gather.scheduler_logs import gather_extender_lines
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install, install_unread, nothing_read
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import Sources
 
+_LOCKS = b"lock"
 _PLUGIN = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
 
 
@@ -29,11 +30,14 @@ class Request(NamedTuple):
 
 
 class Throttled(NamedTuple):
-    """The requests that the extender held back within the log that was read; `scheduler` wrote it."""
+    """The requests that the extenders held back within the logs that were read, by the pod that wrote them."""
 
-    waits: tuple[Wait, ...]
-    scheduler: Pod | None
+    by_scheduler: tuple[tuple[Pod, tuple[Wait, ...]], ...] = ()
     gaps: tuple[Gap, ...] = ()
+
+    @property
+    def waits(self) -> tuple[Wait, ...]:
+        return tuple(wait for _, waits in self.by_scheduler for wait in waits)
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Facts:
     plugin_sets: list[Workload] | Gap
     plugin_pods: list[Pod] | Gap
     throttled: Throttled
+    locked: ExtenderLines
     usage: UsageSeen
 
     @cached_property
@@ -61,25 +66,35 @@ class Facts:
         ledger = build_ledger(self.holders, version.version if version else NEWEST_READ)
         return held_by((one for some in ledger.by_node.values() for one in some), self.usage.usage)
 
+    @cached_property
+    def _holders(self) -> dict[tuple[str, str], Holder]:
+        return {} if isinstance(self.holders, Gap) else {(one.namespace, one.name): one for one in self.holders}
+
+    def holder(self, held: Held) -> Holder | None:
+        """The pod that holds this."""
+        return self._holders.get((held.holding.namespace, held.holding.name))
+
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """All that could not be read."""
         lists = (self.nodes, self.holders, self.waiting, self.plugin_sets, self.plugin_pods)
         unread = [one for one in lists if isinstance(one, Gap)]
-        return tuple(dict.fromkeys([*self.install.gaps, *unread, *self.throttled.gaps, *self.usage.gaps]))
+        return tuple(
+            dict.fromkeys([*self.install.gaps, *unread, *self.throttled.gaps, *self.locked.gaps, *self.usage.gaps])
+        )
 
 
 async def gather_facts(wanted: Request, sources: Sources) -> Facts:
     """Raises Unusable where nothing at all could be read."""
     cluster = sources.cluster
     install = await gather_install(sources)
-    nodes, holders, waiting, plugin_sets, plugin_pods, throttled = await asyncio.gather(
+    nodes, holders, waiting, plugin_sets, plugin_pods, (throttled, locked) = await asyncio.gather(
         seen("nodes", cluster.list(NODES)),
         seen("pods", gather_holders(cluster, install.install.scheduler_name)),
         seen("pending pods", cluster.list(PODS, fields="status.phase=Pending")),
         seen("daemon sets", cluster.list(DAEMON_SETS, labels=_PLUGIN)),
         seen("device plugin pods", cluster.list(PODS, labels=_PLUGIN)),
-        _gather_throttled(sources, install),
+        _gather_logs(cluster, install.install),
     )
     if isinstance(nodes, Gap) and install_unread(install):
         raise nothing_read(nodes)
@@ -95,11 +110,15 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
         plugin_sets,
         plugin_pods,
         throttled,
+        locked,
         usage,
     )
 
 
-async def _gather_throttled(sources: Sources, install: InstallSeen) -> Throttled:
-    log = await gather_extender_lines(sources.cluster, install.install, NEEDLE)
-    scheduler = log.lines[0][0] if log.lines else None
-    return Throttled(tuple(read_waits(line for _, line in log.lines)), scheduler, log.gaps)
+async def _gather_logs(cluster: Cluster, install: Install) -> tuple[Throttled, ExtenderLines]:
+    held_back, locked = await asyncio.gather(
+        gather_extender_lines(cluster, install, NEEDLE), gather_extender_lines(cluster, install, _LOCKS)
+    )
+    pods = {pod.name: pod for pod, _ in held_back.lines}
+    lines = {name: [line for pod, line in held_back.lines if pod.name == name] for name in pods}
+    return Throttled(tuple((pod, tuple(read_waits(lines[name]))) for name, pod in pods.items()), held_back.gaps), locked

@@ -37,6 +37,11 @@ def scheduler_memory_mib(nodes: int) -> int:
     return max((row for row in rows if row["nodes"] <= nodes), key=lambda row: row["nodes"])["memory_limit_mib"]
 
 
+def lock_minutes() -> tuple[int, int]:
+    """The shortest and the longest --node-lock-timeout."""
+    return _tables()["lock"]["least_min"], _tables()["lock"]["most_min"]
+
+
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads(files("playbooks.tune").joinpath("guide.toml").read_text(encoding="utf-8"))

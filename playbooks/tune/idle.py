@@ -3,9 +3,9 @@
 from bot.hami.held import Held
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
-from playbooks.rules.prose import mib
+from playbooks.rules.prose import command, mib
 from playbooks.tune.facts import Facts
-from playbooks.tune.proof import of_use
+from playbooks.tune.proof import of_request, of_use
 from playbooks.tune.rows import Advice, AdviceRow
 
 IDLE_S = 6 * 3600.0
@@ -33,5 +33,9 @@ def _judge(held: Held, facts: Facts, say: Texts) -> Advice | None:
     node = held.holding.node
     proofs: list[Evidence] = [of_use(held.last, held.last.last_kernel, node, facts)]
     proofs += [of_use(use, use.used, node, facts) for use in held.uses if held.has_no_process and use.used]
-    action = NextAction(say("tune.idle-do", pod=held.name), "")
-    return Advice(row, claim, severity="warning", evidence=tuple(proofs), actions=(action,))
+    proofs += of_request(held, facts)
+    actions = (
+        NextAction(say("tune.idle-do", pod=held.name), ""),
+        NextAction(say("tune.idle-check", node=node), command("gpus", "--node", node)),
+    )
+    return Advice(row, claim, severity="warning", evidence=tuple(proofs), actions=actions)

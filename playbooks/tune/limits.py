@@ -10,7 +10,7 @@ from bot.hami.held import Held
 from bot.hami.usage import ContainerUse, Reading
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
-from playbooks.rules.prose import mib
+from playbooks.rules.prose import command, mib
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_use
 from playbooks.tune.rows import Advice, AdviceRow, Direction, Topic
@@ -67,7 +67,12 @@ def _advice(topic: Topic, held: Held, one: _Measured, facts: Facts, say: Texts) 
     )
     direction: Direction = "raise" if one.share > HIGH else "lower"
     row = AdviceRow(topic, direction, held.name, mib(limit), "", why)
-    return Advice(row, claim, evidence=proofs, actions=(NextAction(say(f"tune.{topic}-do", pod=held.name), ""),))
+    return Advice(row, claim, evidence=proofs, actions=_actions(topic, held, say))
+
+
+def _actions(topic: Topic, held: Held, say: Texts) -> tuple[NextAction, ...]:
+    ask = NextAction(say(f"tune.{topic}-do", pod=held.name), "")
+    return (ask, NextAction(say("tune.check-again"), command("tune")))
 
 
 def _unknown(topic: Topic, say: Texts) -> Advice:

@@ -7,22 +7,30 @@ from bot.report import SCHEMA, SEVERITIES, Finding, Report, Subject, one_line, w
 from bot.texts import Texts
 from playbooks.playbook import ALL, Playbook
 from playbooks.rules.findings import finding
+from playbooks.tune.cores import advise_core_policy
 from playbooks.tune.facts import Facts, Request, gather_facts
 from playbooks.tune.idle import advise_idle
 from playbooks.tune.limits import advise_limits
+from playbooks.tune.lock import advise_lock
 from playbooks.tune.monitor import advise_monitor
 from playbooks.tune.rate import advise_rate
 from playbooks.tune.rows import ADVICE, Advice
 from playbooks.tune.scaling import advise_scaling
 from playbooks.tune.scheduler import advise_scheduler
+from playbooks.tune.settings import advise_core_scaling, advise_library_log, advise_policies
 from playbooks.tune.split import advise_split
 
 _TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (
     advise_monitor,
     advise_scheduler,
     advise_rate,
+    advise_lock,
     advise_split,
     advise_scaling,
+    advise_core_scaling,
+    advise_core_policy,
+    advise_library_log,
+    advise_policies,
     advise_idle,
     advise_limits,
 )

@@ -1,8 +1,10 @@
 """How figures of use are quoted."""
 
+from bot.hami.held import Held
 from bot.hami.usage import PORT, ContainerUse, Reading
 from bot.kube.times import format_time
 from bot.report import Evidence
+from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.tune.facts import Facts
 
@@ -10,6 +12,12 @@ from playbooks.tune.facts import Facts
 def of_use(use: ContainerUse, reading: Reading, node: str, facts: Facts) -> Evidence:
     """One figure of a container."""
     return of_sample(f"Pod {use.namespace}/{use.pod}", reading, node, facts, grep=f'"{use.pod}"')
+
+
+def of_request(held: Held, facts: Facts) -> tuple[Evidence, ...]:
+    """What HAMi gave the pod, of each GPU."""
+    holder = facts.holder(held)
+    return (quotes.of_holder(holder),) if holder else ()
 
 
 def of_sample(about: str, reading: Reading, node: str, facts: Facts, *, grep: str) -> Evidence:

@@ -1,14 +1,20 @@
-"""`--kube-qps` and `--kube-burst`: what the log shows of throttling counts before the size of the cluster.
+"""`--kube-qps`, `--kube-burst` and `--kube-timeout`: what the log shows of throttling counts before the
+cluster's size.
 
 The flags are there since HAMi 2.6 (cmd/scheduler/main.go); before, client-go's 5 and 10 could not be changed.
+A timeout of 0, the default, is none: it is only judged where one is set.
 """
 
+import shlex
 from typing import NamedTuple
 
 from bot.hami.install import CLIENT_FLAGS_SINCE
+from bot.hami.throttling import NEEDLE, Wait
+from bot.kube.models import Pod
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.tune.deployed import flag, node_count
 from playbooks.tune.facts import Facts, Throttled
 from playbooks.tune.guide import Client, client_for
 from playbooks.tune.rows import Advice, AdviceRow, Topic
@@ -19,7 +25,7 @@ _SHOWN_WAITS = 3
 
 
 class Limit(NamedTuple):
-    """One of the two flags: what client-go takes where it is not set, and what is recommended."""
+    """One of the flags: what client-go takes where it is not set, and what is recommended."""
 
     topic: Topic
     default: float
@@ -31,11 +37,13 @@ def advise_rate(facts: Facts, say: Texts) -> list[Advice]:
     nodes = None if isinstance(facts.nodes, Gap) else len(facts.nodes)
     throttled = bool(facts.throttled.waits)
     if nodes is None and not throttled:
-        return [_unknown(topic, facts, say) for topic in ("kube-qps", "kube-burst")]
+        return [
+            _unknown(topic, facts, say("tune.rate-unknown")) for topic in ("kube-qps", "kube-burst", "kube-timeout")
+        ]
     by_size = client_for(nodes or 0)
     wanted = max(by_size, _THROTTLED, key=lambda row: row.qps) if throttled else by_size
     limits = (Limit("kube-qps", 5, wanted.qps), Limit("kube-burst", 10, wanted.burst))
-    return [_judge(limit, facts, nodes, say) for limit in limits]
+    return [*(_judge(limit, facts, nodes, say) for limit in limits), _timeout(wanted, facts, nodes, say)]
 
 
 def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
@@ -45,7 +53,11 @@ def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
     set_to = f"{current:g}" if text else say("tune.default", value=f"{limit.default:g}")
     raises = current < limit.wanted
     waits = facts.throttled.waits
-    why = _measured(facts.throttled, say) if waits else say("tune.rate-by-size", nodes=nodes, wanted=limit.wanted)
+    unread = bool(facts.throttled.gaps) or not facts.install.install.pods
+    if unread and not raises and not waits:
+        return _unknown(limit.topic, facts, say("tune.log-unread"))
+    by_size = "tune.rate-by-size-alone" if unread else "tune.rate-by-size"
+    why = _measured(facts.throttled, say) if waits else say(by_size, nodes=nodes, wanted=limit.wanted)
     if not raises and waits:
         why = say("tune.rate-enough", why=why)
     row = AdviceRow(
@@ -59,8 +71,8 @@ def _judge(limit: Limit, facts: Facts, nodes: int | None, say: Texts) -> Advice:
         claim,
         severity="warning" if waits else "info",
         confidence="suspected" if facts.throttled.gaps or facts.install.gaps else "confirmed",
-        evidence=_proof(facts),
-        actions=_actions(limit, facts, say),
+        evidence=(*_proof(facts), *flag(facts, limit.topic).proof, *(() if waits else node_count(facts))),
+        actions=_actions(limit.topic, limit.wanted, facts, say),
     )
 
 
@@ -74,28 +86,54 @@ def _number(text: str, default: float) -> float:
 def _measured(throttled: Throttled, say: Texts) -> str:
     waits = throttled.waits
     longest = max(wait.seconds for wait in waits)
-    long = sum(1 for wait in waits if wait.seconds > 1)
-    return say("tune.rate-measured", count=len(waits), long=long, longest=f"{longest:.2f}")
+    return say("tune.rate-measured", count=len(waits), longest=f"{longest:.2f}")
 
 
 def _proof(facts: Facts) -> tuple[Evidence, ...]:
-    """The longest waits, or the flags as they are."""
-    scheduler = facts.throttled.scheduler
-    if scheduler is None:
-        return ()
-    longest = sorted(facts.throttled.waits, key=lambda wait: -wait.seconds)[:_SHOWN_WAITS]
-    return tuple(quotes.of_wait(wait, scheduler) for wait in longest)
+    """How many waited, and the longest waits."""
+    return tuple(proof for pod, waits in facts.throttled.by_scheduler if waits for proof in _of_waits(pod, waits))
 
 
-def _actions(limit: Limit, facts: Facts, say: Texts) -> tuple[NextAction, ...]:
+def _of_waits(scheduler: Pod, waits: tuple[Wait, ...]) -> tuple[Evidence, ...]:
+    once = "delay=.*" if 'delay="' in waits[0].line else "Waited for .*"
+    longest = sorted(waits, key=lambda wait: -wait.seconds)[:_SHOWN_WAITS]
+    proofs = [quotes.of_wait(wait, scheduler) for wait in longest]
+    count = f"{proofs[0].command} | grep -o {shlex.quote(once)} | sort -u | wc -l"
+    return (*proofs, Evidence(proofs[0].source, proofs[0].object, None, str(len(waits)), count))
+
+
+def _actions(topic: Topic, wanted: int, facts: Facts, say: Texts) -> tuple[NextAction, ...]:
     version = facts.install.install.version
     if version is not None and version.version < CLIENT_FLAGS_SINCE:
         return (NextAction(say("tune.rate-upgrade"), ""),)
-    value = f"scheduler.extender.extraArgs: --{limit.topic}={limit.wanted}"
-    return (NextAction(say("tune.set", value=value, risk=say("tune.rate-risk")), ""),)
+    value = f"scheduler.extender.extraArgs: --{topic}={wanted}"
+    risk = "tune.timeout-risk" if topic == "kube-timeout" else "tune.rate-risk"
+    install = facts.install.install
+    name = install.pods[0].name if install.pods else f"deploy/{install.deployment.name}" if install.deployment else ""
+    check = quotes.extender_log(install.namespace, name, NEEDLE.decode()) if name else ""
+    return (
+        NextAction(say("tune.set-list", value=value, risk=say(risk)), ""),
+        NextAction(say("tune.rate-check"), check),
+    )
 
 
-def _unknown(topic: Topic, facts: Facts, say: Texts) -> Advice:
+def _timeout(wanted: Client, facts: Facts, nodes: int | None, say: Texts) -> Advice:
+    """One that is set is raised where the guide has a longer one for this cluster."""
+    text = facts.install.install.flags.get("kube-timeout", "")
+    seconds = _number(text, 0)
+    shown = f"{seconds:g} s" if seconds else say("tune.no-limit")
+    if text and not text.isdecimal():
+        return _unknown("kube-timeout", facts, say("tune.timeout-no-number"))
+    if not seconds or seconds >= wanted.timeout_s or nodes is None:
+        why = say("tune.timeout-kept", wanted=wanted.timeout_s)
+        return Advice(AdviceRow("kube-timeout", "keep", "", shown, shown, why), why)
+    why = say("tune.timeout-short", wanted=wanted.timeout_s, nodes=nodes)
+    claim = say("tune.rate-claim", flag="--kube-timeout", current=shown, wanted=wanted.timeout_s, why=why)
+    row = AdviceRow("kube-timeout", "raise", "", shown, f"{wanted.timeout_s} s", why)
+    proofs = (*flag(facts, "kube-timeout").proof, *node_count(facts))
+    return Advice(row, claim, evidence=proofs, actions=_actions("kube-timeout", wanted.timeout_s, facts, say))
+
+
+def _unknown(topic: Topic, facts: Facts, why: str) -> Advice:
     current = facts.install.install.flags.get(topic, "")
-    why = say("tune.rate-unknown")
     return Advice(AdviceRow(topic, "cannot-tell", "", current, "", why), why)

@@ -11,11 +11,12 @@ from bot.hami.held import Held
 from bot.hami.usage import Reading
 from bot.report import NextAction
 from bot.texts import Texts
+from playbooks import quotes
 from playbooks.gather.usage import WINDOW_DAYS, WINDOW_HOURS, Peak
-from playbooks.rules.prose import mib
+from playbooks.rules.prose import command, mib
 from playbooks.tune.facts import Facts
 from playbooks.tune.pools import Pool, pools_of
-from playbooks.tune.proof import of_sample
+from playbooks.tune.proof import of_request, of_sample
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 
 FULL = 0.95
@@ -25,7 +26,7 @@ _LEAST, _MOST = 1.2, 2.0
 """The guide's range of over-commit."""
 _COVERED = 0.9
 """Of the window's hours, that a series has to have samples of; and of the requested memory, whose peaks are known."""
-_SHOWN = 6
+_SHOWN = 20
 _MIB = 2**20
 
 
@@ -65,6 +66,7 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
         of_sample(f"Pod {held.name}", peak.used, held.holding.node, facts, grep=held.holding.name)
         for held, peak in known.peaks
     )
+    proofs += tuple(dict.fromkeys(proof for held, _ in known.peaks for proof in of_request(held, facts)))
 
     def advised(direction: Direction, to: float) -> Advice:
         claim = say(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool, say), wanted=f"{to:g}", why=why)
@@ -94,11 +96,10 @@ def _full(pool: Pool, facts: Facts) -> list[tuple[str, Reading, int]]:
 
 
 def _refuse_full(pool: Pool, full: list[tuple[str, Reading, int]], facts: Facts, say: Texts) -> list[Advice]:
-    _, reading, has = full[0]
+    uuid, reading, has = full[0]
     why = say("tune.scaling-full", count=len(full), used=mib(round(reading.value / _MIB)), physical=mib(has))
-    proofs = tuple(
-        of_sample(f"GPU {uuid}", one, _node_of(uuid, pool), facts, grep=uuid) for uuid, one, _ in full[:_SHOWN]
-    )
+    proofs = tuple(of_sample(f"GPU {gpu}", one, _node_of(gpu, pool), facts, grep=gpu) for gpu, one, _ in full[:_SHOWN])
+    proofs += tuple(quotes.of_card(node, uuid, whole=True) for node in pool.nodes if node.name == _node_of(uuid, pool))
     current = pool.scaling or 1.0
     directions: list[Direction] = ["lower", "refuse"] if current > 1 else ["refuse"]
     return [
@@ -141,7 +142,10 @@ def _shown(pool: Pool, say: Texts) -> str:
 
 def _actions(wanted: str, pool: Pool, say: Texts) -> tuple[NextAction, ...]:
     value = f"devicePlugin.deviceMemoryScaling={wanted}"
-    return (NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=say("tune.scaling-risk")), ""),)
+    return (
+        NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=say("tune.scaling-risk")), ""),
+        NextAction(say("tune.scaling-check"), command("gpus")),
+    )
 
 
 def _node_of(uuid: str, pool: Pool) -> str:

@@ -11,6 +11,7 @@ from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.components import container_of
+from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import scheduler_memory_mib
 from playbooks.tune.rows import Advice, AdviceRow
@@ -59,5 +60,20 @@ def _raise(pod: Pod, status: ContainerStatus, facts: Facts, say: Texts) -> Advic
     row = AdviceRow("scheduler-resources", "raise", f"memory limit of {status.name}", limit, shown, why)
     path = f'{{.status.containerStatuses[?(@.name=="{status.name}")].lastState.terminated.reason}}'
     proofs: tuple[Evidence, ...] = (quotes.of_pod(pod, _OOM, path),)
-    action = NextAction(say("tune.set", value=value, risk=say("tune.scheduler-risk")), "")
-    return Advice(row, claim, severity="warning", evidence=proofs, actions=(action,))
+    restarts = f'jsonpath={{.status.containerStatuses[?(@.name=="{status.name}")].restartCount}}'
+    actions = (
+        NextAction(say("tune.set", value=value, risk=say("tune.scheduler-risk")), ""),
+        NextAction(say("tune.scheduler-check", name=status.name), quotes.kubectl_pod(pod, "get", "-o", restarts)),
+    )
+    proofs = (
+        *proofs,
+        quotes.of_amount(pod, str(status.restart_count), restarts.removeprefix("jsonpath=")),
+        *_limit_proof(pod, status.name, limit),
+        *node_count(facts),
+    )
+    return Advice(row, claim, severity="warning", evidence=proofs, actions=actions)
+
+
+def _limit_proof(pod: Pod, name: str, limit: str) -> tuple[Evidence, ...]:
+    path = f'{{.spec.containers[?(@.name=="{name}")].resources.limits.memory}}'
+    return (quotes.of_amount(pod, limit, path),) if limit else ()

@@ -7,19 +7,25 @@ count (1,339 bytes at 10 and at 50 for 8 GPUs, seen on 2.10): what grows is kube
 
 from collections.abc import Sequence
 
+from bot.hami.held import Held
 from bot.kube.models import Pod
-from bot.report import Gap, NextAction
+from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
+from playbooks.quotes import kubectl
 from playbooks.rules.prose import mib
+from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import splits_for
 from playbooks.tune.pools import Pool, pools_of
+from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 
 _REASON = "CardTimeSlicingExhausted"
 _MANY_SPLITS, _MANY_NODES = 30, 200
-_SHOWN = 3
+_SHOWN = 20
+_NONE = 2**31
+"""More than any GPU has."""
 
 
 def advise_split(facts: Facts, say: Texts) -> list[Advice]:
@@ -35,11 +41,11 @@ def _judge(pool: Pool, nodes: int, facts: Facts, say: Texts) -> Advice:
     refused = _refused(pool, facts)
     if refused:
         wanted = max(wanted, 2 * pool.splits)
-        why = say("tune.split-exhausted", **values, count=len(refused), free=mib(_free_mib(pool)))
-        return _change(_row("raise", pool, str(wanted), why), pool, refused, say)
+        why = say("tune.split-exhausted", **values, count=len(refused))
+        return _change(_row("raise", pool, str(wanted), why), refused, pool, facts, say)
     if pool.splits > _MANY_SPLITS and nodes > _MANY_NODES and most <= wanted < pool.splits:
         why = say("tune.split-large", **values, nodes=nodes)
-        return _change(_row("lower", pool, str(wanted), why), pool, (), say)
+        return _change(_row("lower", pool, str(wanted), why), (), pool, facts, say)
     why = say("tune.split-fits", **values)
     return Advice(_row("keep", pool, str(pool.splits), why), why)
 
@@ -57,17 +63,41 @@ def _told(pod: Pod) -> str:
     return condition.message if condition is not None and condition.status == "False" else ""
 
 
-def _free_mib(pool: Pool) -> int:
-    return sum(max(0, state.card.memory_mib - state.memory_mib) for state in pool.gpus)
-
-
-def _change(row: AdviceRow, pool: Pool, refused: Sequence[Pod], say: Texts) -> Advice:
+def _change(row: AdviceRow, refused: Sequence[Pod], pool: Pool, facts: Facts, say: Texts) -> Advice:
     claim = say("tune.split-claim", pool=pool.label, splits=pool.splits, wanted=row.recommended, why=row.why)
     value = f"devicePlugin.deviceSplitCount={row.recommended}"
-    action = NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=say("tune.split-risk")), "")
+    node = pool.nodes[0].name
+    offered = kubectl("get", "node", node, "-o", "jsonpath={.status.allocatable.nvidia\\.com/gpu}")
+    actions = (
+        NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=say("tune.split-risk")), ""),
+        NextAction(say("tune.split-check", node=node, count=_offered(pool, node, int(row.recommended))), offered),
+    )
     conditions = [(pod, condition) for pod in refused[:_SHOWN] if (condition := pod.condition("PodScheduled"))]
     proofs = tuple(quotes.of_condition(pod, condition, condition.last_transition_time) for pod, condition in conditions)
-    return Advice(row, claim, severity="warning" if refused else "info", evidence=proofs, actions=(action,))
+    smallest = min(pool.held, key=lambda held: _smallest_mib(held) or _NONE)
+    proofs += (_registered(pool), *of_request(smallest, facts), *node_count(facts))
+    severity = "warning" if refused else "info"
+    return Advice(row, claim, severity=severity, evidence=proofs, actions=actions)
+
+
+def _smallest_mib(held: Held) -> int:
+    return min((share.memory_mib for share in held.holding.shares.values() if share.memory_mib), default=0)
+
+
+def _offered(pool: Pool, node: str, splits: int) -> int:
+    """How many shares kubelet then offers on the node."""
+    text = " ".join((pool.nodes[0].metadata.annotations or {}).values()) if pool.nodes[0].name == node else ""
+    return splits * sum(1 for state in pool.gpus if state.card.uuid in text)
+
+
+def _registered(pool: Pool) -> Evidence:
+    """A GPU of the pool, with the count of shares that is registered."""
+    return quotes.of_card(pool.nodes[0], _first_gpu(pool), whole=True)
+
+
+def _first_gpu(pool: Pool) -> str:
+    text = " ".join((pool.nodes[0].metadata.annotations or {}).values())
+    return next(state.card.uuid for state in pool.gpus if state.card.uuid in text)
 
 
 def _row(direction: Direction, pool: Pool, wanted: str, why: str) -> AdviceRow:

@@ -1,0 +1,101 @@
+"""The values that are deployed, each with the quote that shows it."""
+
+import re
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from bot.hami.install import EXTENDER_CONTAINER, extender_of
+from bot.hami.requests import DEVICE_CONFIG_FILE
+from bot.kube.models import ConfigMap, PodSpec
+from bot.kube.times import format_time
+from bot.report import Evidence, Gap
+from bot.safe_yaml import parse_documents
+from playbooks.quotes import kubectl
+from playbooks.tune.facts import Facts
+
+_GPUS = "nvidia"
+"""The section of the device config that is about the GPUs that the guide tunes."""
+
+
+class Deployed(NamedTuple):
+    """One setting as text; empty where it is not set. `proof` is empty where what would set it could not be read."""
+
+    value: str = ""
+    proof: tuple[Evidence, ...] = ()
+
+
+def flag(facts: Facts, name: str) -> Deployed:
+    """A flag of the extender. Where it is not set, the quote is the whole command line: it is not in there."""
+    install = facts.install.install
+    found = _extender(facts)
+    if found is None:
+        return Deployed()
+    spec, about, command = found
+    container = extender_of(spec)
+    words = [*(container.command or ()), *(container.args or ())] if container else []
+    own = re.compile(rf"--?{re.escape(name)}(?:=|$)")
+    quote = next((word for word in reversed(words) if own.match(word)), msgspec.json.encode(words).decode())
+    return Deployed(install.flags.get(name, ""), (Evidence("flags", about, None, quote, command),))
+
+
+def environment(facts: Facts, name: str) -> str:
+    """A variable of the extender; empty where it is not set."""
+    found = _extender(facts)
+    container = extender_of(found[0]) if found else None
+    return next((one.value for one in (container.env or ()) if one.name == name), "") if container else ""
+
+
+def _extender(facts: Facts) -> tuple[PodSpec, str, str] | None:
+    """The pod that runs, or the Deployment's: its spec, its name, and the command that shows the extender's words."""
+    install = facts.install.install
+    words = f'jsonpath={{%s.containers[?(@.name=="{EXTENDER_CONTAINER}")].command}}'
+    if install.pods:
+        pod = install.pods[0]
+        look = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", words % ".spec")
+        return pod.spec, f"Pod {pod.namespace}/{pod.name} container {EXTENDER_CONTAINER}", look
+    if install.deployment is not None:
+        name = install.deployment.name
+        look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", words % ".spec.template.spec")
+        return install.deployment.spec.template.spec, f"Deployment {install.namespace}/{name}", look
+    return None
+
+
+def gpu_setting(facts: Facts, key: str) -> Deployed:
+    """A key of the NVIDIA section of HAMi's device config."""
+    config_map = next((one for one in facts.install.config_maps if DEVICE_CONFIG_FILE in (one.data or {})), None)
+    if config_map is None:
+        return Deployed()
+    text = (config_map.data or {})[DEVICE_CONFIG_FILE]
+    section = _section(text)
+    if section is None:
+        return Deployed()
+    value = section.get(key)
+    line = next((line.strip() for line in text.splitlines() if line.strip().startswith(f"{key}:")), "")
+    if value is None or not line:
+        return Deployed("", (_of_config(config_map, f"{_GPUS}:", f"grep -A 40 {_GPUS}:"),))
+    return Deployed(str(value), (_of_config(config_map, line, f"grep {key}"),))
+
+
+def _section(text: str) -> dict[str, Any] | None:
+    try:
+        document: Any = next(iter(parse_documents(text)), None)
+        section = document.get(_GPUS)
+    except (ValueError, AttributeError):
+        return None
+    return cast("dict[str, Any]", section) if isinstance(section, dict) else None
+
+
+def _of_config(config_map: ConfigMap, quote: str, search: str) -> Evidence:
+    escaped = DEVICE_CONFIG_FILE.replace(".", "\\.")
+    look = ("get", "configmap", config_map.name, "-o", f"jsonpath={{.data.{escaped}}}")
+    command = f"{kubectl('-n', config_map.namespace, *look)} | {search}"
+    return Evidence("device-config", f"ConfigMap {config_map.namespace}/{config_map.name}", None, quote, command)
+
+
+def node_count(facts: Facts) -> tuple[Evidence, ...]:
+    """How many nodes the cluster has; nothing where they could not be read."""
+    if isinstance(facts.nodes, Gap):
+        return ()
+    at = format_time(facts.taken_at)
+    return (Evidence("nodes", "Nodes", at, str(len(facts.nodes)), "kubectl get nodes -o name | wc -l"),)

@@ -1,0 +1,135 @@
+"""`--node-lock-timeout`: how long HAMi's scheduler keeps a node locked for one pod whose devices are being allocated.
+
+Only the flag acts, since HAMi 2.7 (cmd/scheduler/main.go): the chart's `scheduler.nodeLockExpire` becomes
+HAMI_NODELOCK_EXPIRE, which the flag's default then replaces. The device plugin removes the lock once it has allocated:
+a lock that expired although its pod was allocated was too short. Slow binds of a throttled scheduler are no reason.
+"""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.hami.allocations import was_allocated
+from bot.hami.logs import LogLine, read_line
+from bot.hami.nodelock import DEFAULT_EXPIRY, lock_complaint, read_timeout
+from bot.hami.version import Version
+from bot.kube.models import Holder, Pod
+from bot.report import Evidence, Gap, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.rules.prose import command
+from playbooks.tune.deployed import environment, flag
+from playbooks.tune.facts import Facts
+from playbooks.tune.guide import lock_minutes
+from playbooks.tune.rows import Advice, AdviceRow, Direction
+
+TOPIC = "node-lock-timeout"
+FLAG_SINCE = Version(2, 7, 0)
+_SET, _EXPIRED = "Node lock set", "Node lock expired"
+_INERT = "HAMI_NODELOCK_EXPIRE"
+_USUAL = "5m"
+_SHOWN = 3
+
+
+class _Seen(NamedTuple):
+    """What the log says of node locks: those that expired, and the pods that met a locked node."""
+
+    expired: tuple[tuple[Pod, LogLine], ...]
+    refused: frozenset[str]
+    taken: dict[str, tuple[tuple[datetime, str], ...]]
+    """The pods that locked each node, and when."""
+
+
+def advise_lock(facts: Facts, say: Texts) -> list[Advice]:
+    """One row."""
+    version = facts.install.install.version
+    if version is not None and version.version < FLAG_SINCE:
+        return [_kept("keep", _USUAL, say("tune.lock-fixed"))]
+    set_to = flag(facts, TOPIC)
+    current = set_to.value or say("tune.default", value=_USUAL)
+    minutes = (read_timeout(set_to.value) if set_to.value else DEFAULT_EXPIRY).total_seconds() / 60
+    least, most = lock_minutes()
+    if not least <= minutes <= most:
+        direction: Direction = "raise" if minutes < least else "lower"
+        to = least if minutes < least else most
+        row = _row(direction, current, f"{to:g}m", say("tune.lock-range", least=least, most=most))
+        return [_changed(row, set_to.proof, facts, say)]
+    if facts.throttled.waits:
+        return [_kept("keep", current, say("tune.lock-throttled", count=len(facts.throttled.waits)))]
+    seen = _read(facts)
+    if not seen.expired:
+        return [_nothing_expired(seen, current, facts, say)]
+    slow = [one for one in seen.expired if _was_slow(one[1], seen, facts)]
+    if not slow:
+        return [_kept("cannot-tell", current, say("tune.lock-expired", count=len(seen.expired)))]
+    if minutes >= most:
+        return [_kept("keep", current, say("tune.lock-highest", count=len(slow), most=most))]
+    row = _row("raise", current, f"{min(2 * minutes, most):g}m", say("tune.lock-slow", count=len(slow)))
+    return [_changed(row, (*_proof(slow), *set_to.proof), facts, say)]
+
+
+def _nothing_expired(seen: _Seen, current: str, facts: Facts, say: Texts) -> Advice:
+    if facts.locked.gaps or not facts.install.install.pods:
+        return _kept("cannot-tell", current, say("tune.log-unread"))
+    why = say("tune.lock-met", count=len(seen.refused)) if seen.refused else say("tune.lock-kept")
+    chart = environment(facts, _INERT)
+    inert = chart and read_timeout(chart) != DEFAULT_EXPIRY
+    return _kept("keep", current, say("tune.lock-inert", why=why, value=chart) if inert else why)
+
+
+def _read(facts: Facts) -> _Seen:
+    expired: list[tuple[Pod, LogLine]] = []
+    refused: set[str] = set()
+    taken: dict[str, list[tuple[datetime, str]]] = {}
+    for scheduler, raw in facts.locked.lines:
+        line = read_line(raw, facts.taken_at)
+        if line is None:
+            continue
+        if line.message.startswith(_EXPIRED):
+            expired.append((scheduler, line))
+        elif line.message == _SET and line.at is not None:
+            taken.setdefault(line.values.get("node", ""), []).append((line.at, line.values.get("podName", "")))
+        elif lock_complaint(line.values.get("err", "")) is not None:
+            refused.add(line.values.get("pod", ""))
+    return _Seen(tuple(expired), frozenset(refused), {node: tuple(pods) for node, pods in taken.items()})
+
+
+def _was_slow(line: LogLine, seen: _Seen, facts: Facts) -> bool:
+    """Whether the one pod that had locked the node last got its devices all the same."""
+    node, at = line.values.get("node", ""), line.at
+    before = [pod for since, pod in seen.taken.get(node, ()) if at is not None and since < at]
+    if not before or isinstance(facts.holders, Gap):
+        return False
+    owners = [one for one in facts.holders if one.name == before[-1].rpartition("/")[2] and _is_on(one, node)]
+    return len(owners) == 1 and was_allocated(owners[0])
+
+
+def _is_on(holder: Holder, node: str) -> bool:
+    return holder.spec.node_name == node
+
+
+def _proof(slow: list[tuple[Pod, LogLine]]) -> tuple[Evidence, ...]:
+    return tuple(quotes.of_words(line, scheduler, _EXPIRED) for scheduler, line in slow[:_SHOWN])
+
+
+def _kept(direction: Direction, current: str, why: str) -> Advice:
+    return Advice(_row(direction, current, current if direction == "keep" else "", why), why)
+
+
+def _row(direction: Direction, current: str, wanted: str, why: str) -> AdviceRow:
+    return AdviceRow(TOPIC, direction, "", current, wanted, why)
+
+
+def _changed(row: AdviceRow, proofs: tuple[Evidence, ...], facts: Facts, say: Texts) -> Advice:
+    install = facts.install.install
+    value = f"scheduler.extender.extraArgs: --{TOPIC}={row.recommended}"
+    check = (
+        quotes.extender_log(install.namespace, install.pods[0].name, _EXPIRED)
+        if install.pods
+        else command("tune", "--all")
+    )
+    actions = (
+        NextAction(say("tune.set-list", value=value, risk=say("tune.lock-risk")), ""),
+        NextAction(say("tune.lock-check"), check),
+    )
+    claim = say("tune.rate-claim", flag=f"--{TOPIC}", current=row.current, wanted=row.recommended, why=row.why)
+    return Advice(row, claim, confidence="suspected", evidence=proofs, actions=actions)

@@ -1,0 +1,83 @@
+"""`deviceCoreScaling`, `libCudaLogLevel` and the scheduling policies: judged by what is deployed.
+
+HAMi takes a GPU for exclusive use where its cores are 100 in total (pkg/device/nvidia/device.go): with more than 100
+registered, nobody gets a whole one. HAMi-core writes a line for each CUDA call at high levels.
+"""
+
+from bot.hami.version import Version
+from bot.report import NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.rules.prose import command
+from playbooks.tune.deployed import flag, gpu_setting
+from playbooks.tune.facts import Facts
+from playbooks.tune.pools import Pool, pools_of
+from playbooks.tune.rows import Advice, AdviceRow
+
+_WHOLE = 100
+_LIBRARY_SINCE = Version(2, 6, 0)
+"""libCudaLogLevel and gpuCorePolicy are read since."""
+_WARNINGS, _DEBUG_FROM = "1", 3
+_POLICIES = (("node-scheduler-policy", "binpack"), ("gpu-scheduler-policy", "spread"))
+"""The flags and HAMi's defaults."""
+
+
+def advise_core_scaling(facts: Facts, say: Texts) -> list[Advice]:
+    """A row for each pool that pods hold GPUs of."""
+    return [_core_scaling(pool, say) for pool in pools_of(facts) if pool.held]
+
+
+def _core_scaling(pool: Pool, say: Texts) -> Advice:
+    most = max(pool.gpus, key=lambda state: state.card.cores).card
+    current = f"{most.cores / _WHOLE:g}"
+    if most.cores <= _WHOLE:
+        why = say("tune.core-scaling-kept", cores=most.cores)
+        return Advice(AdviceRow("core-scaling", "keep", pool.object, current, current, why), why)
+    why = say("tune.core-scaling-high", cores=most.cores)
+    node = next(
+        node for node in pool.nodes if any(most.uuid in text for text in (node.metadata.annotations or {}).values())
+    )
+    value = "devicePlugin.deviceCoreScaling=1"
+    actions = (
+        NextAction(say("tune.set", value=value, risk=say("tune.core-scaling-risk")), ""),
+        NextAction(say("tune.core-scaling-check"), command("gpus", "--node", node.name)),
+    )
+    claim = say("tune.core-scaling-claim", pool=pool.label, current=current, why=why)
+    row = AdviceRow("core-scaling", "lower", pool.object, current, "1", why)
+    return Advice(row, claim, evidence=(quotes.of_card(node, most.uuid, whole=True),), actions=actions)
+
+
+def advise_library_log(facts: Facts, say: Texts) -> list[Advice]:
+    """One row; none before HAMi has the setting."""
+    if before_library(facts):
+        return []
+    deployed = gpu_setting(facts, "libCudaLogLevel")
+    if not deployed.proof:
+        why = say("tune.config-unread")
+        return [Advice(AdviceRow("library-log", "cannot-tell", "", "", "", why), why)]
+    current = deployed.value or say("tune.default", value=_WARNINGS)
+    if not deployed.value.isdecimal() or int(deployed.value) < _DEBUG_FROM:
+        why = say("tune.library-log-kept")
+        return [Advice(AdviceRow("library-log", "keep", "", current, current, why), why)]
+    why = say("tune.library-log-high", level=deployed.value)
+    value = f"devices.nvidia.libCudaLogLevel={_WARNINGS}"
+    actions = (
+        NextAction(say("tune.set", value=value, risk=say("tune.library-log-risk")), ""),
+        NextAction(say("tune.check-value"), deployed.proof[0].command),
+    )
+    claim = say("tune.library-log-claim", current=current, wanted=_WARNINGS, why=why)
+    row = AdviceRow("library-log", "lower", "", current, _WARNINGS, why)
+    return [Advice(row, claim, evidence=deployed.proof, actions=actions)]
+
+
+def before_library(facts: Facts) -> bool:
+    """Whether this HAMi has neither libCudaLogLevel nor gpuCorePolicy."""
+    version = facts.install.install.version
+    return version is not None and version.version < _LIBRARY_SINCE
+
+
+def advise_policies(facts: Facts, say: Texts) -> list[Advice]:
+    """One row: which policy is right is no matter of measurement, so the templates' are named."""
+    current = "/".join(flag(facts, name).value or default for name, default in _POLICIES)
+    why = say("tune.policies")
+    return [Advice(AdviceRow("scheduling-policy", "keep", "", current, current, why), why)]
