@@ -24,10 +24,11 @@ CONTAINER_FIGURES = {"used": _USED, "limit": _LIMIT, "core": _CORE, "last_kernel
 GPU_FIGURES = {"used": _GPU_USED, "core": _GPU_CORE}
 NAMES = frozenset(name for names in (*CONTAINER_FIGURES.values(), *GPU_FIGURES.values()) for name in names)
 
-# Prometheus without honorLabels keeps the exporter's labels so, since the scraped pod has some of these names.
-_NAMESPACE = ("exported_namespace", "namespace", "podnamespace")
-_POD = ("exported_pod", "pod", "podname")
-_CONTAINER = ("exported_container", "container", "ctrname")
+# Prometheus without honorLabels keeps the exporter's labels so, since the scraped pod has some of these names. It has
+# them beside the names up to 2.8 as well: then `pod` is vGPUmonitor's own.
+_NAMESPACE = ("exported_namespace", "podnamespace", "namespace")
+_POD = ("exported_pod", "podname", "pod")
+_CONTAINER = ("exported_container", "ctrname", "container")
 _UUID = ("device_uuid", "deviceuuid")
 _VDEVICE = ("vdevice_index", "vdeviceid")
 _NODE = ("exported_node", "node", "nodeid")

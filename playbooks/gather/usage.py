@@ -29,12 +29,13 @@ _WITHIN_S = 10.0
 class Peak(NamedTuple):
     """The most that a container used of a GPU within the window, in bytes.
 
-    `of` has no figures. `hours` are those of the window's at which the series had a sample.
+    `of` has no figures. `hours` are those of the window's at which the series had a sample; `query` shows it again.
     """
 
     of: ContainerUse
     used: Reading
     hours: int
+    query: str
 
 
 class UsageSeen(NamedTuple):
@@ -76,27 +77,39 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
         peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at)]
     except SourceError as error:
         return Gap(SOURCE, error.message, error.hint)
-    return UsageSeen(read_usage(now), _newest_name(peaks), f"PromQL: {newest}")
+    return UsageSeen(read_usage(now), _highest(peaks), f"PromQL: {newest}")
 
 
 async def _peaks(prometheus: Prometheus, name: str, at: datetime) -> list[Peak]:
+    query = f"max_over_time({name}[{WINDOW_DAYS}d])"
     peaks, hours = await asyncio.gather(
-        prometheus.query(f"max_over_time({name}[{WINDOW_DAYS}d])", at),
-        prometheus.query(f"count_over_time({name}[{WINDOW_DAYS}d:1h])", at),
+        prometheus.query(query, at),
+        prometheus.query(f"count_over_time(({_by_share(name)})[{WINDOW_DAYS}d:1h])", at),
     )
     counted = {container_of(one): int(one.value) for one in hours}
     return [
-        Peak(of, Reading(one.value, f"max_over_time({name}[{WINDOW_DAYS}d]) {one.line}"), counted.get(of, 0))
+        Peak(of, Reading(one.value, one.line), counted.get(of, 0), query)
         for one in peaks
         if (of := container_of(one)).pod and of.uuid
     ]
 
 
-def _newest_name(peaks: Sequence[Peak]) -> tuple[Peak, ...]:
-    """One for each container's share of a GPU: what is served under two names is under the newest first."""
+def _by_share(name: str) -> str:
+    """One series for each container's share of a GPU: a vGPUmonitor that restarts scrapes under another instance."""
+    if not name.startswith("hami_"):
+        return f"max by (podnamespace, podname, ctrname, deviceuuid, vdeviceid) ({name})"
+    gpu = "device_uuid, vdevice_index"
+    kept = f'max by (exported_namespace, exported_pod, exported_container, {gpu}) ({name}{{exported_pod!=""}})'
+    return f'{kept} or max by (namespace, pod, container, {gpu}) ({name}{{exported_pod=""}})'
+
+
+def _highest(peaks: Sequence[Peak]) -> tuple[Peak, ...]:
+    """One for each container's share of a GPU: the highest of its series, under whatever name."""
     found: dict[ContainerUse, Peak] = {}
     for peak in peaks:
-        found.setdefault(peak.of, peak)
+        known = found.get(peak.of)
+        if known is None or peak.used.value > known.used.value:
+            found[peak.of] = peak
     return tuple(found.values())
 
 

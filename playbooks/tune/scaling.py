@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from bot.hami.held import Held
 from bot.hami.usage import Reading
-from bot.report import NextAction
+from bot.kube.times import format_time
+from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.usage import WINDOW_DAYS, WINDOW_HOURS, Peak
@@ -63,7 +64,7 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
     }
     why = say("tune.scaling-ratio", **values)
     proofs = tuple(
-        of_sample(f"Pod {held.name}", peak.used, held.holding.node, facts, grep=held.holding.name)
+        Evidence("metrics", f"Pod {held.name}", format_time(facts.taken_at), peak.used.line, f"PromQL: {peak.query}")
         for held, peak in known.peaks
     )
     proofs += tuple(dict.fromkeys(proof for held, _ in known.peaks for proof in of_request(held, facts)))

@@ -78,3 +78,12 @@ def test_quotes_and_newlines_in_labels_are_what_they_stand_for() -> None:
     (use,) = used(text).containers
     assert use.pod == 'a"b\\c\nd'
     assert figures(use)[0] == 5.0
+
+
+def test_a_pod_is_the_one_that_was_measured_although_prometheus_adds_the_monitors_own_labels() -> None:
+    text = (
+        'vGPU_device_memory_usage_in_bytes{podnamespace="ml",podname="a",ctrname="main",deviceuuid="GPU-1",'
+        'namespace="hami-system",pod="hami-device-plugin-x",container="vgpu-monitor"} 1\n'
+    )
+    (use,) = read_usage(read_samples(text, NAMES)).containers
+    assert (use.namespace, use.pod, use.container) == ("ml", "a", "main")

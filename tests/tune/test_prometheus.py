@@ -40,7 +40,10 @@ def test_nothing_is_missing(answer: Report) -> None:
     assert "monitor-gap" not in [row.topic for row in rows_of(answer)]
 
 
-def test_the_proof_of_a_ratio_is_every_peak(answer: Report) -> None:
+def test_the_proof_of_a_ratio_is_every_peak_and_every_request(answer: Report) -> None:
     (found,) = (finding for finding in answer.findings if "2.05" in finding.claim)
-    assert len(found.evidence) == 8
-    assert all(proof.quote.startswith("max_over_time(") for proof in found.evidence)
+    peaks = [proof for proof in found.evidence if proof.source == "metrics"]
+    assert len(peaks) == 8
+    assert {proof.command for proof in peaks} == {"PromQL: max_over_time(hami_vgpu_memory_used_bytes[7d])"}
+    assert {proof.object for proof in found.evidence} == {proof.object for proof in peaks}
+    assert len(found.evidence) == 16

@@ -1,0 +1,87 @@
+"""A small cluster for questions of tuning: vGPUmonitors that answer, and a Prometheus that is as it has to be."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from bot.errors import SourceError
+from bot.hami.exposition import Sample, read_samples
+from bot.hami.usage import NAMES
+from bot.kube.recordedports import RecordedPorts
+from bot.kube.recording import RecordedCluster
+from bot.prometheus.api import Prometheus
+from bot.report import Report
+from bot.texts import Texts
+from playbooks.playbook import Sources
+from playbooks.tune.facts import Request, gather_facts
+from playbooks.tune.playbook import PLAYBOOK
+from playbooks.tune.rows import AdviceRow
+from tests.playbooks.world import HAMI, Object, plugin_pod, record
+from tests.tune.support import rows_of
+
+GIB = 2**30
+USED, LIMIT = "hami_vgpu_memory_used_bytes", "hami_vgpu_memory_limit_bytes"
+CORE, KERNEL = "hami_container_device_utilization_ratio", "hami_container_last_kernel_elapsed_seconds"
+HOURS = 168
+
+
+class FakePrometheus:
+    """Holds the samples of one moment, and of a week the peaks and how many hours each series has."""
+
+    def __init__(self, now: str = "", peaks: str = "", hours: str = "", *, fails: str = "") -> None:
+        self._texts = {"max_over_time": peaks, "count_over_time": hours, "": now}
+        self._fails = fails
+
+    async def query(self, expression: str, at: datetime) -> list[Sample]:
+        del at
+        if self._fails:
+            raise SourceError(f"POST http://prometheus/api/v1/query: {self._fails}", hint="Ask Prometheus.")
+        function = next(name for name in self._texts if expression.startswith(name))
+        samples = read_samples(self._texts[function], NAMES)
+        return [one for one in samples if not function or f"{one.name}[" in expression or f"({one.name}" in expression]
+
+
+def use(name: str, pod: str, uuid: str, value: float | str, **labels: str) -> str:
+    """One sample of a container `main`, as the exporter writes it."""
+    known = {"namespace": "ml", "pod": pod, "container": "main", "vdevice_index": "0", "device_uuid": uuid} | labels
+    pairs = ",".join(f'{key}="{text}"' for key, text in known.items())
+    return f"{name}{{{pairs}}} {value}\n"
+
+
+def tune(
+    folder: Path,
+    objects: Sequence[Object],
+    *,
+    monitors: Mapping[str, str] | None = None,
+    prometheus: Prometheus | None = None,
+    **recorded: Any,
+) -> Report:
+    """The answer of `tune --all`. `monitors` are what vGPUmonitor of each node answers; `recorded` goes to `record`."""
+    nodes = [one["metadata"]["name"] for one in objects if one["kind"] == "Node"]
+    path = record(folder, [*objects, *map(plugin_pod, nodes)], **recorded)
+    for node, text in (monitors or {}).items():
+        served = path / "metrics" / HAMI / f"hami-device-plugin-{node}" / "9394.prom"
+        served.parent.mkdir(parents=True, exist_ok=True)
+        served.write_text(text, encoding="utf-8")
+    opened = RecordedCluster.open(path)
+    sources = Sources(opened, ports=RecordedPorts(opened), prometheus=prometheus)
+    return PLAYBOOK.diagnose(asyncio.run(gather_facts(Request(all=True), sources)), Texts("en"))
+
+
+def row(report: Report, topic: str) -> AdviceRow:
+    """The only row of the topic."""
+    (found,) = (one for one in rows_of(report) if one.topic == topic)
+    return found
+
+
+def advised(report: Report) -> set[tuple[str, str]]:
+    """What is to be changed, or must not be: topic and direction."""
+    return {(one.topic, one.direction) for one in rows_of(report) if one.direction in ("raise", "lower", "refuse")}
+
+
+def told(report: Report, words: str) -> Any:
+    """The only finding with these words."""
+    (found,) = (finding for finding in report.findings if words in finding.claim)
+    return found
