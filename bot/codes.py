@@ -156,6 +156,7 @@ Code = Literal[
     "nothing-pending",
     "tuning-advice",
     "scheduling-latency",
+    "idle-holder",
 ]
 Proof = Literal[
     "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "usage", "words"
@@ -330,6 +331,7 @@ CODES: Mapping[Code, About] = {
     "nothing-pending": About("read"),
     "tuning-advice": About("usage", explains=False),
     "scheduling-latency": About("log", explains=False),
+    "idle-holder": About("usage", explains=False),
 }
 _KNOWN: Mapping[str, About] = dict(CODES.items())
 

@@ -5,22 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from bot.hami.allocations import NODE_KEY
-from bot.kube.models import Holder, ObjectMeta, Pod
+from bot.kube.models import Holder, Pod
 from bot.report import Finding, Gap, Report
 from playbooks.pending.rows import CauseRow, PendingRow
-
-_TEAM_KEYS = ("team", "owner")
-"""As the whole key of a label or annotation, or after its prefix: `example.com/team`."""
-_HASH_LABEL = "pod-template-hash"
-
-
-class Owner(NamedTuple):
-    """A controller, the namespace of a pod that has none, or HAMi itself. `team` is empty where none is named."""
-
-    kind: str
-    namespace: str
-    name: str
-    team: str
+from playbooks.rules.owners import Owner, owner_of
 
 
 class About(NamedTuple):
@@ -35,9 +23,9 @@ def owners_of(about: About, reports: Mapping[str, Report], parts: Mapping[str, A
     """The owners with how many pods of theirs are concerned, most first: pods that wait, or that are on the nodes."""
     match about.verb:
         case "pending":
-            found = map(_owner, _of_cause(about.number, reports["pending"], parts["pending"].waiting.pods))
+            found = map(owner_of, _of_cause(about.number, reports["pending"], parts["pending"].waiting.pods))
         case "nodes" | "gpus":
-            found = map(_owner, _on(about.finding.scope.nodes, parts))
+            found = map(owner_of, _on(about.finding.scope.nodes, parts))
         case "quota":
             quotas = (evidence.name for evidence in about.finding.evidence if evidence.kind == "ResourceQuota")
             found = (Owner("Namespace", "", name.partition("/")[0], "") for name in quotas)
@@ -65,26 +53,3 @@ def _on(nodes: Iterable[str], parts: Mapping[str, Any]) -> Iterator[Holder]:
     for pod in () if isinstance(pods, Gap) else pods:
         if (pod.spec.node_name or pod.metadata.annotation(NODE_KEY)) in named:
             yield pod
-
-
-def _owner(pod: Pod | Holder) -> Owner:
-    """The Deployment behind a ReplicaSet too: its name is the ReplicaSet's without the pods' hash."""
-    metadata = pod.metadata
-    refs = metadata.owner_references or ()
-    ref = next((owner for owner in refs if owner.controller), next(iter(refs), None))
-    if ref is None:
-        return Owner("Namespace", "", metadata.namespace, _team(metadata))
-    kind, name = ref.kind, ref.name
-    ending = f"-{metadata.label(_HASH_LABEL)}"
-    if kind == "ReplicaSet" and name.endswith(ending):
-        kind, name = "Deployment", name.removesuffix(ending)
-    return Owner(kind, metadata.namespace, name, _team(metadata))
-
-
-def _team(metadata: ObjectMeta) -> str:
-    for given in (metadata.labels or {}, metadata.annotations or {}):
-        for wanted in _TEAM_KEYS:
-            found = sorted(key for key in given if key.rpartition("/")[2].casefold() == wanted)
-            if found:
-                return given[found[0]]
-    return ""

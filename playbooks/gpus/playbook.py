@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from bot.errors import SourceError
+from bot.errors import SourceError, UsageError
 from bot.gpu_rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.hami.nodestate import expects_gpus, read_registrations
 from bot.hami.registration import Registration, Unregistered
@@ -38,6 +38,8 @@ from playbooks import quotes
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_memory, with_ghosts
 from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
 from playbooks.gpus import evidence
+from playbooks.gpus.idle import EXAMPLE as IDLE_EXAMPLE
+from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather_idle, read_for
 from playbooks.gpus.inventory import CardSeen, cards_of
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules import prose
@@ -114,13 +116,29 @@ class Snapshot(NamedTuple):
         return confidence_in(self.install, self.capacity, self.undecodable)
 
 
-def request(node: str = "", type: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # options
-    """The cards in the words that were typed."""
-    return Request(node.strip().removeprefix("node/"), type.strip(), all)
+def request(
+    node: str = "",
+    type: str = "",  # noqa: A002  # the option's name
+    all: bool = False,  # noqa: A002, FBT001, FBT002  # the same
+    idle: bool = False,  # noqa: FBT001, FBT002  # the same
+    since: Sequence[str] = (),
+) -> Request | IdleRequest:
+    """The cards in the words that were typed, or who holds them without use. Raises UsageError."""
+    node = node.strip().removeprefix("node/")
+    if idle and type:
+        raise UsageError("--idle and --type do not go together", example="gpus --idle").worded("idle-type")
+    if since and not idle:
+        words = " ".join(since)
+        raise UsageError(f"gpus does not understand {words!r}", example=IDLE_EXAMPLE).worded("idle-words", words=words)
+    return IdleRequest(read_for(since), node, all) if idle else Request(node, type.strip(), all)
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+async def gather(wanted: Request | IdleRequest, sources: Sources) -> Snapshot | IdleSnapshot:
     """Read the install and the cards. Raises SourceError when the nodes cannot be read: there are no cards then."""
+    return await (gather_idle(wanted, sources) if isinstance(wanted, IdleRequest) else _gather(wanted, sources))
+
+
+async def _gather(wanted: Request, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     install = await gather_install(sources)
     capacity, process = await asyncio.gather(
@@ -135,8 +153,10 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, process, tuple(cluster.undecodable))
 
 
-def diagnose(snapshot: Snapshot, say: Texts) -> Report:
-    """Totals and the largest slice first, then what is stranded or not registered."""
+def diagnose(snapshot: Snapshot | IdleSnapshot, say: Texts) -> Report:
+    """Totals and the largest slice first, then what is stranded or not registered; or who holds GPUs without use."""
+    if isinstance(snapshot, IdleSnapshot):
+        return diagnose_idle(snapshot, say)
     wanted, install = snapshot.request, snapshot.install
     world = World(snapshot.capacity, install.install, install.config, snapshot.as_of)
     names = sorted(name for name in world.facts.nodes if wanted.node in ("", name))
@@ -348,6 +368,8 @@ PLAYBOOK = Playbook(
     parameters=(
         click.Option(["--node"], default="", metavar="NODE", help="Only the cards of this node."),
         click.Option(["--type"], default="", metavar="TYPE", help="Only cards whose type contains this, in any case."),
+        click.Option(["--idle"], is_flag=True, help="Who holds GPUs without a kernel for 6h, or for the time given."),
+        click.Argument(["since"], nargs=-1, metavar="[for 2h]"),
         ALL,
     ),
     request=request,

@@ -13,9 +13,9 @@ from bot.hami.usage import ContainerUse, Reading
 from bot.report import NextAction
 from bot.texts import Texts
 from playbooks.rules.prose import command
+from playbooks.rules.usage_quotes import of_use
 from playbooks.tune.deployed import gpu_setting
 from playbooks.tune.facts import Facts
-from playbooks.tune.proof import of_use
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 from playbooks.tune.settings import before_library
 

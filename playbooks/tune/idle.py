@@ -4,8 +4,9 @@ from bot.hami.held import Held
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks.rules.prose import command, mib
+from playbooks.rules.usage_quotes import of_use
 from playbooks.tune.facts import Facts
-from playbooks.tune.proof import of_request, of_use
+from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow
 
 IDLE_S = 6 * 3600.0

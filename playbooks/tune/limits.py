@@ -11,8 +11,8 @@ from bot.hami.usage import ContainerUse, Reading
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks.rules.prose import command, mib
+from playbooks.rules.usage_quotes import of_use
 from playbooks.tune.facts import Facts
-from playbooks.tune.proof import of_use
 from playbooks.tune.rows import Advice, AdviceRow, Direction, Topic
 
 LOW, HIGH = 0.3, 0.9

@@ -15,9 +15,10 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.usage import WINDOW_DAYS, WINDOW_HOURS, Peak
 from playbooks.rules.prose import command, mib
+from playbooks.rules.usage_quotes import of_sample
 from playbooks.tune.facts import Facts
 from playbooks.tune.pools import Pool, pools_of
-from playbooks.tune.proof import of_request, of_sample
+from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 
 FULL = 0.95

@@ -1,0 +1,172 @@
+"""Who holds GPUs and has launched no kernel on them for hours: `gpus --idle`.
+
+Figures are of each container. A GPU whose figures are missing is no idle one: HAMi-core gives them only after a process
+has touched the GPU.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bot.changes.durations import read_duration, roughly
+from bot.errors import SourceError, UsageError
+from bot.hami.held import Held, held_by
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.hami.ledger import build_ledger
+from bot.hami.rules import NEWEST_READ
+from bot.kube.cluster import seen
+from bot.kube.models import PODS, Holder
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Sheet, Subject, one_line, worst
+from bot.texts import Texts
+from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install
+from playbooks.gather.usage import UsageSeen, gather_usage
+from playbooks.playbook import Sources
+from playbooks.rules.findings import finding
+from playbooks.rules.owners import Owner, owner_of
+from playbooks.rules.prose import mib
+from playbooks.rules.usage_quotes import of_use
+
+IDLE_S = 6 * 3600.0
+EXAMPLE = "gpus --idle for 2h"
+_MOST_PROVEN = 10
+
+
+class HolderRow(NamedTuple):
+    """A pod that holds GPUs. `idle` is the time since its last kernel, None where that is not known."""
+
+    pod: str
+    node: str
+    gpus: int
+    memory_mib: int
+    idle: str | None
+    owner: str
+    why: str
+
+
+HOLDERS = Sheet(
+    "holders without use",
+    HolderRow,
+    brief={
+        "pod": "pod",
+        "memory_mib": "MiB",
+        "gpus": "GPUs",
+        "idle": "no kernel for",
+        "owner": "owner",
+        "node": "node",
+        "why": "remark",
+    },
+)
+
+
+class IdleRequest(NamedTuple):
+    """Pods without a kernel for so many seconds, on one node or all. `all`: also those that work."""
+
+    for_s: float
+    node: str
+    all: bool
+
+
+class IdleSnapshot(NamedTuple):
+    """Who holds GPUs, and what was measured of them."""
+
+    request: IdleRequest
+    cluster: str
+    taken_at: datetime
+    install: InstallSeen
+    holders: list[Holder]
+    usage: UsageSeen
+
+    @property
+    def held(self) -> list[Held]:
+        """The holders with their figures, on the node that was asked about."""
+        version = self.install.install.version
+        ledger = build_ledger(self.holders, version.version if version else NEWEST_READ)
+        named = [some for node, some in ledger.by_node.items() if self.request.node in ("", node)]
+        return held_by((holding for some in named for holding in some), self.usage.usage)
+
+
+def read_for(words: Sequence[str]) -> float:
+    """The seconds of `for 2h`; six hours where nothing was typed. Raises UsageError."""
+    if not words:
+        return IDLE_S
+    seconds = read_duration(words[1]) if len(words) == 2 and words[0] == "for" else None
+    if seconds is None:
+        raise UsageError(f"--idle does not understand {' '.join(words)!r}", example=EXAMPLE).worded(
+            "idle-words", words=" ".join(words)
+        )
+    return seconds
+
+
+async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
+    """Raises SourceError when the pods cannot be read: nobody holds anything then."""
+    cluster = sources.cluster
+    install = await gather_install(sources)
+    holders, plugins = await asyncio.gather(
+        seen("pods", gather_holders(cluster, install.install.scheduler_name)),
+        seen("device plugin pods", cluster.list(PODS, labels=f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}")),
+    )
+    if isinstance(holders, Gap):
+        raise SourceError(holders.why, hint=holders.hint)
+    usage = await gather_usage(sources, plugins)
+    return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders, usage)
+
+
+def diagnose_idle(snapshot: IdleSnapshot, say: Texts) -> Report:
+    """The idle ones first, those that hold most before the others; then those of which it cannot be told."""
+    held = snapshot.held
+    idle = [one for one in held if one.idle_s is not None and one.idle_s >= snapshot.request.for_s]
+    idle.sort(key=lambda one: (-one.holding.amounts[0], -(one.idle_s or 0), one.name))
+    unknown = [one for one in held if one.idle_s is None]
+    busy = [one for one in held if one.idle_s is not None and one.idle_s < snapshot.request.for_s]
+    found = _finding(snapshot, idle, unknown, say)
+    owners = {(pod.namespace, pod.name): owner_of(pod) for pod in snapshot.holders}
+    shown = [_row(one, owners, say) for one in (*idle, *unknown)]
+    rows = [*shown, *(_row(one, owners, say) for one in busy)]
+    table = HOLDERS.table(rows, brief=None if snapshot.request.all else shown)
+    return Report(
+        schema=SCHEMA,
+        playbook="gpus",
+        cluster=snapshot.cluster,
+        taken_at=format_time(snapshot.taken_at),
+        subject=Subject("Node", "", snapshot.request.node) if snapshot.request.node else Subject("Cards", "", ""),
+        verdict=one_line(found.claim),
+        severity=worst((found,)),
+        findings=(found,),
+        tables=(table,) if rows else (),
+        gaps=tuple(dict.fromkeys((*snapshot.install.gaps, *snapshot.usage.gaps))),
+    )
+
+
+def _finding(snapshot: IdleSnapshot, idle: Sequence[Held], unknown: Sequence[Held], say: Texts) -> Finding:
+    memory = mib(sum(one.holding.amounts[0] for one in idle))
+    time = roughly(snapshot.request.for_s)
+    if not idle:
+        claim = say("idle.none", time=time, unknown=len(unknown))
+        sure = not unknown and not snapshot.usage.gaps
+        return finding("idle-holder", claim, "confirmed" if sure else "suspected", (), (), severity="info")
+    claim = say("idle.claim", count=len(idle), memory=memory, time=time, unknown=len(unknown))
+    actions = [NextAction(say("idle.ask", pod=one.name), "") for one in idle[:1]]
+    return finding("idle-holder", claim, "confirmed", (), _proofs(snapshot, idle), severity="warning", actions=actions)
+
+
+def _proofs(snapshot: IdleSnapshot, idle: Sequence[Held]) -> list[Evidence]:
+    return [
+        of_use(one.last, one.last.last_kernel, one.holding.node, snapshot)
+        for one in idle[:_MOST_PROVEN]
+        if one.last is not None and one.last.last_kernel is not None
+    ]
+
+
+def _row(one: Held, owners: dict[tuple[str, str], Owner], say: Texts) -> HolderRow:
+    memory, _ = one.holding.amounts
+    owner = owners.get((one.holding.namespace, one.holding.name))
+    whose = (owner.team or f"{owner.kind} {owner.name}") if owner else ""
+    why = ""
+    if one.idle_s is None:
+        why = say("idle.unmeasured", count=len(one.unmeasured) or len(one.holding.shares))
+    elif one.has_no_process:
+        why = say("idle.no-process")
+    idle = None if one.idle_s is None else roughly(one.idle_s)
+    return HolderRow(one.name, one.holding.node, len(one.holding.shares), memory, idle, whose, why)

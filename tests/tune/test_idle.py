@@ -1,0 +1,85 @@
+"""Who holds GPUs without using them: `gpus --idle`, on a recording with vGPUmonitor's figures."""
+
+import asyncio
+
+import pytest
+
+from bot.errors import UsageError
+from bot.kube.recordedports import RecordedPorts
+from bot.report import Report
+from bot.texts import Texts
+from playbooks.gpus.idle import HolderRow
+from playbooks.gpus.playbook import PLAYBOOK, request
+from playbooks.playbook import Sources
+from tests.tune.support import open_case
+
+
+def ask(case: str, *since: str, node: str = "", all_of_them: bool = False) -> Report:
+    cluster = open_case(case)
+    wanted = request(node=node, all=all_of_them, idle=True, since=since)
+    snapshot = asyncio.run(PLAYBOOK.gather(wanted, Sources(cluster, ports=RecordedPorts(cluster))))
+    return PLAYBOOK.diagnose(snapshot, Texts("en"))
+
+
+def rows(report: Report) -> list[HolderRow]:
+    return list(report.typed(HolderRow))
+
+
+def idle(report: Report) -> dict[str, str]:
+    return {row.pod: row.idle for row in rows(report) if row.idle is not None}
+
+
+def test_the_largest_idle_holders_come_first_and_those_not_measured_last() -> None:
+    found = [row.pod for row in rows(ask("idle-holders"))]
+    assert found[:6] == ["labs/ws-3", "labs/ws-1", "labs/ws-7", "labs/ws-6", "labs/ws-0", "labs/ws-4"]
+
+
+def test_a_pod_without_figures_is_not_known_to_be_idle() -> None:
+    (row,) = (row for row in rows(ask("idle-holders")) if row.pod == "labs/ws-4")
+    assert row.idle is None
+    assert "nothing is measured" in row.why
+
+
+def test_a_pod_whose_process_is_gone_still_holds_its_share() -> None:
+    (row,) = (row for row in rows(ask("idle-holders")) if row.pod == "labs/ws-6")
+    assert (row.idle, row.why) == ("26h", "no process of it is on a GPU")
+
+
+def test_the_claim_sums_up_what_its_evidence_shows() -> None:
+    (finding,) = ask("idle-holders").findings
+    assert finding.claim.startswith("5 pods hold 172,032 MiB of GPU memory without a kernel for 6h or longer")
+    assert len(finding.evidence) == 5
+    assert all("last_kernel" in proof.quote for proof in finding.evidence)
+
+
+def test_another_time_may_be_asked_for() -> None:
+    (finding,) = ask("idle-holders", "for", "24h").findings
+    assert finding.claim.startswith("2 pods hold 65,536 MiB")
+
+
+def test_one_node_may_be_asked_for() -> None:
+    assert {row.node for row in rows(ask("idle-holders", node="gpu-node-07", all_of_them=True))} == {"gpu-node-07"}
+
+
+def test_its_owner_is_named() -> None:
+    assert {row.owner for row in rows(ask("idle-holders"))} >= {"user3", "user4"}
+
+
+def test_without_any_figure_nobody_is_called_idle() -> None:
+    report = ask("no-metrics")
+    assert idle(report) == {}
+    assert report.severity == "info"
+    assert report.findings[0].confidence == "suspected"
+    assert any("vGPUmonitor" in gap.source for gap in report.gaps)
+
+
+@pytest.mark.parametrize("words", [("2h",), ("for",), ("for", "soon"), ("for", "2h", "now")])
+def test_words_that_make_no_sense_are_refused_with_an_example(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError) as refused:
+        request(idle=True, since=words)
+    assert refused.value.example == "gpus --idle for 2h"
+
+
+def test_a_time_without_idle_is_refused() -> None:
+    with pytest.raises(UsageError, match="for 2h"):
+        request(since=("for", "2h"))
