@@ -80,7 +80,7 @@ class VirtualClock:
             self._now = max(self._now, due)
             timer.fire()
             await _let_tasks_run()
-        self._now = end
+        self._now = max(self._now, end)  # somebody else may have moved it meanwhile
 
     async def sleep(self, seconds: float) -> None:
         """For the program under test: a sleep that ends when the clock was moved past it."""

@@ -165,11 +165,10 @@ OWN = ROOT / "bot" / "hami" / "vendors"
 NVIDIAS_SOFTWARE = (
     "bot/kube/gpu_conditions.py",
     "bot/kube/models/nodes.py",
-    "bot/kube/models/nodes.py",
     "bot/kube/redact.py",
     "handlers/record_shell.py",
     "playbooks/rules/card_faults.py",
-    "playbooks/rules/limits.py",
+    "playbooks/rules/driver_pods.py",
     "playbooks/rules/limits.py",
     "playbooks/rules/rivals.py",
 )
