@@ -157,6 +157,7 @@ Code = Literal[
     "tuning-advice",
     "scheduling-latency",
     "idle-holder",
+    "tuning-effect",
 ]
 Proof = Literal[
     "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "usage", "words"
@@ -332,6 +333,7 @@ CODES: Mapping[Code, About] = {
     "tuning-advice": About("usage", explains=False),
     "scheduling-latency": About("log", explains=False),
     "idle-holder": About("usage", explains=False),
+    "tuning-effect": About("usage", explains=False),
 }
 _KNOWN: Mapping[str, About] = dict(CODES.items())
 

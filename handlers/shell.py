@@ -29,6 +29,8 @@ from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import ProfileAsked, Study, profile_command
 from handlers.record_shell import RecordAsked, record_command, write_capture, write_recording
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
+from handlers.tune_shell import VERB as TUNE
+from handlers.tune_shell import CompareAsked, compare_recordings, tune_command
 from handlers.where import Where, open_sources, open_writing
 from handlers.where import language as language_of
 from playbooks.profile.request import Request
@@ -98,6 +100,7 @@ def build_grammar() -> Grammar:
     grammar.add_command(_overdue_command())
     grammar.add_command(audit_command(PROGRAM))
     grammar.instead[PROFILE] = _profile_command
+    grammar.instead[TUNE] = lambda: tune_command(PROGRAM, _global_options())
     grammar.add_command(record_command(PROGRAM, _options_but("output", "lang", "recording")))
     grammar.add_command(_serve_command())
     grammar.add_command(_demo_command())
@@ -234,6 +237,8 @@ def _run(processes: Processes, words: Sequence[str]) -> int:
         report = asyncio.run(_answer(where, asked, say))
         output = asked.options["output"] or "text"
         print_out(render(_as_shown(report, asked.options, output, say), output, say))
+    elif isinstance(asked, CompareAsked):
+        _compare(asked)
     elif isinstance(asked, ChangeAsked | _Overdue):
         return _change(asked)
     elif isinstance(asked, AuditAsked):
@@ -249,6 +254,14 @@ def _run(processes: Processes, words: Sequence[str]) -> int:
     elif isinstance(asked, _Demo):
         asyncio.run(processes.demo(asked.port))
     return 0
+
+
+def _compare(asked: CompareAsked) -> None:
+    where = _where(asked.options)
+    say = Texts(asked.options["lang"] or language_of(where))
+    report = asyncio.run(compare_recordings(asked, where, say))
+    output = asked.options["output"] or "text"
+    print_out(render(_as_shown(report, asked.options | {"recording": asked.after}, output, say), output, say))
 
 
 def _change(asked: ChangeAsked | _Overdue) -> int:

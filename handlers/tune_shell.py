@@ -1,0 +1,66 @@
+"""`hami-bot tune compare BEFORE AFTER`: two recordings side by side. Only in a shell: it reads files."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from bot.errors import UsageError
+from bot.report import Report
+from bot.texts import Texts
+from handlers.grammar import Asked
+from handlers.where import Where, open_sources
+from playbooks.playbook import find
+
+VERB = "tune"
+_COMPARE = "compare"
+_EXAMPLE = f"{VERB} {_COMPARE} before.tar.gz after.tar.gz"
+
+
+class CompareAsked(NamedTuple):
+    """Two recordings, folders or archives, with the values of the surface's own options."""
+
+    before: Path
+    after: Path
+    everything: bool
+    options: dict[str, Any]
+
+
+def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Command:
+    """The playbook's verb, and the comparison of two recordings."""
+    playbook = find(VERB)
+
+    def ask(words: Sequence[str], all: bool, **values: Any) -> Asked | CompareAsked:  # noqa: A002, FBT001
+        if not words:
+            return Asked(playbook, playbook.request(all=all), values)
+        if words[0].lower() != _COMPARE or len(words) != 3:
+            raise UsageError(f"{VERB} takes nothing, or {_COMPARE} and two recordings", example=_EXAMPLE)
+        return CompareAsked(Path(words[1]), Path(words[2]), all, values)
+
+    return click.Command(
+        VERB,
+        callback=ask,
+        params=[
+            click.Argument(["words"], nargs=-1, metavar=f"[{_COMPARE} BEFORE AFTER]"),
+            *playbook.parameters,
+            *options,
+        ],
+        help=f"{playbook.summary} {_COMPARE} BEFORE AFTER: what changed between two recordings, and whether it helped.",
+        short_help=playbook.summary,
+        epilog=f"Example: {program} {playbook.example}",
+    )
+
+
+async def compare_recordings(asked: CompareAsked, where: Where, say: Texts) -> Report:
+    """Raises SourceError for a file that is no recording."""
+    from playbooks.tune.compare import compare  # noqa: PLC0415  # only this command needs it
+    from playbooks.tune.side import gather_side  # noqa: PLC0415
+
+    async with (
+        open_sources(where._replace(recording=asked.before)) as before,
+        open_sources(where._replace(recording=asked.after)) as after,
+    ):
+        sides = await asyncio.gather(gather_side(before), gather_side(after))
+    return compare(*sides, say, everything=asked.everything)

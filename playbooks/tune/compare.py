@@ -1,0 +1,177 @@
+"""What changed between two recordings, and whether it helped: `tune compare BEFORE AFTER`."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.hami.stages import Stage
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Evidence, Gap, Report, Sheet, Subject, one_line
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.rules import prose
+from playbooks.rules.findings import finding
+from playbooks.tune.noise import LEAST, Answer, compare_counts, compare_times
+from playbooks.tune.side import DEFAULTS, Side
+
+_EXACT_S, _WHOLE_S = 0.05, 1.0
+_ALL_WAITS_FROM = 3
+"""The level from which requests that waited for less than 1 s are logged as well."""
+_SHOWN_WAITS, _SHOWN_CHANGES = 2, 10
+_TOLD_CHANGES = 3
+_TIMES_THE_LOAD = 2
+_THROTTLED = "throttled requests"
+_UNDECIDED = ("few", "load", "unchanged")
+
+
+class ChangeRow(NamedTuple):
+    """A setting, a version or a count that differs."""
+
+    setting: str
+    before: str
+    after: str
+
+
+class FigureRow(NamedTuple):
+    """A measured figure; the medians of stages in seconds, with the pods that they are of."""
+
+    figure: str
+    pods_before: int
+    before: float | None
+    pods_after: int
+    after: float | None
+    answer: Answer
+
+
+CHANGED = Sheet("changed", ChangeRow, brief={"setting": "setting", "before": "before", "after": "after"})
+MEASURED = Sheet(
+    "measured", FigureRow, brief={"figure": "figure", "before": "before", "after": "after", "answer": "answer"}
+)
+
+
+class Verdict(NamedTuple):
+    """What came of it: `kind` is the end of a text's key."""
+
+    kind: str
+    text: str
+
+
+def compare(before: Side, after: Side, say: Texts, *, everything: bool) -> Report:
+    """The answer by the time from creation to start; a row for each figure says what changed in it. `everything`: no
+    overview.
+    """
+    changes = _changes(before, after, say)
+    figures = _figures(before, after)
+    verdict = _verdict(before, after, figures[0], changes, say)
+    told = finding(
+        "tuning-effect",
+        f"{verdict.text} {_told(changes, figures, say)}",
+        "suspected" if before.gaps or after.gaps or verdict.kind in _UNDECIDED else "confirmed",
+        (),
+        _proof(before, after, changes),
+        severity="warning" if verdict.kind == "worse" else "info",
+    )
+    return Report(
+        schema=SCHEMA,
+        playbook="tune",
+        cluster=after.facts.cluster,
+        taken_at=format_time(after.facts.taken_at),
+        subject=Subject("Cluster", "", ""),
+        verdict=one_line(verdict.text),
+        severity=told.severity,
+        findings=(told,),
+        tables=(
+            CHANGED.table(changes, brief=None if everything else changes[:_SHOWN_CHANGES]),
+            MEASURED.table(figures, brief=None if everything else figures),
+        ),
+        gaps=(*_gaps(before, say("tune.before")), *_gaps(after, say("tune.after"))),
+    )
+
+
+def _changes(before: Side, after: Side, say: Texts) -> list[ChangeRow]:
+    """What tuning changes first, then the rest. What one side could not read is no change."""
+    rows = [ChangeRow("cluster", before.facts.cluster, after.facts.cluster)]
+    for group in before.settings:
+        if group in after.settings:
+            old, new = before.settings[group], after.settings[group]
+            rows += [ChangeRow(name, _value(old, name, say), _value(new, name, say)) for name in {**old, **new}]
+    found = [row for row in rows if row.before != row.after]
+    first = {name: place for place, name in enumerate(DEFAULTS)}
+    return sorted(found, key=lambda row: (first.get(row.setting, len(first)), row.setting))
+
+
+def _value(settings: Mapping[str, str], name: str, say: Texts) -> str:
+    if name in settings:
+        return settings[name]
+    return say("tune.default", value=DEFAULTS[name]) if name in DEFAULTS else say("tune.unset")
+
+
+def _figures(before: Side, after: Side) -> list[FigureRow]:
+    """The whole time first, then its stages in their order, then counts."""
+    old = {stage.name: stage for stage in before.stages}
+    *parts, whole = [_of_stage(old[stage.name], stage) for stage in after.stages if stage.name in old]
+    return [whole, *parts, _of_waits(before, after), _of_pending(before, after)]
+
+
+def _of_stage(old: Stage, new: Stage) -> FigureRow:
+    resolution = _EXACT_S if old.exact and new.exact else _WHOLE_S
+    answer = compare_times(old.seconds, new.seconds, resolution)
+    return FigureRow(new.name, old.n, old.median_s, new.n, new.median_s, answer)
+
+
+def _of_waits(before: Side, after: Side) -> FigureRow:
+    """Comparable only where both logs were read, and both show requests that waited for less than 1 s, or neither."""
+    pods = len(before.latency.lives), len(after.latency.lives)
+    levels = [side.verbosity for side in (before, after)]
+    old, new = (len(side.latency.waits) if side.latency.throttling else None for side in (before, after))
+    alike = None not in levels and len({(level or 0) >= _ALL_WAITS_FROM for level in levels}) == 1
+    answer = compare_counts(old, new, *pods) if alike and old is not None and new is not None else "not enough data"
+    return FigureRow(_THROTTLED, pods[0], old, pods[1], new, answer)
+
+
+def _of_pending(before: Side, after: Side) -> FigureRow:
+    pods = len(before.latency.lives), len(after.latency.lives)
+    old, new = len(before.latency.pending), len(after.latency.pending)
+    return FigureRow("pending pods", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
+
+
+def _verdict(before: Side, after: Side, whole: FigureRow, changes: Sequence[ChangeRow], say: Texts) -> Verdict:
+    """Two rounds of work are comparable where one is at most twice as hard as the other."""
+    values: dict[str, object] = {"before": whole.before, "after": whole.after, "least": LEAST}
+    loads = sorted((before.busiest_minute, after.busiest_minute))
+    if whole.answer == "not enough data":
+        kind = "few"
+        values |= {"before": whole.pods_before, "after": whole.pods_after}
+    elif loads[1] > _TIMES_THE_LOAD * loads[0]:
+        kind = "load"
+        values |= {"before": before.busiest_minute, "after": after.busiest_minute}
+    elif not changes and whole.answer != "no difference":
+        kind = "unchanged"
+    else:
+        kind = "noise" if whole.answer == "no difference" else whole.answer
+    return Verdict(kind, say(f"tune.compare-{kind}", **values))
+
+
+def _told(changes: Sequence[ChangeRow], figures: Sequence[FigureRow], say: Texts) -> str:
+    """What changed, and how many requests were throttled."""
+    told = [say("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
+    changed = say("tune.compare-changed", changes=prose.names(say, told, _TOLD_CHANGES)) if told else ""
+    waits = next(row for row in figures if row.figure == _THROTTLED)
+    known = waits.before is not None and waits.after is not None
+    held = say("tune.compare-waits", old=waits.before, new=waits.after) if known else ""
+    return " ".join(filter(None, (changed or say("tune.compare-same"), held)))
+
+
+def _proof(before: Side, after: Side, changes: Sequence[ChangeRow]) -> list[Evidence]:
+    """The arguments that differ, then the longest waits of each side."""
+    sides = (before, after)
+    proofs = [proof for row in changes for side in sides for proof in side.proof(row.setting)]
+    for side in sides:
+        waits = sorted(side.latency.waits, key=lambda one: -one.wait.seconds)[:_SHOWN_WAITS]
+        proofs += [quotes.of_wait(one.wait, one.scheduler) for one in waits]
+    return proofs
+
+
+def _gaps(side: Side, name: str) -> list[Gap]:
+    return [structs.replace(gap, source=f"{name}: {gap.source}") for gap in side.gaps]

@@ -1,0 +1,163 @@
+"""What changed between two recordings, and whether it helped."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.kube.recording import RecordedCluster
+from bot.report import Report
+from bot.texts import LANGUAGES, Texts
+from handlers.grammar import read
+from handlers.shell import build_grammar
+from handlers.tune_shell import CompareAsked, compare_recordings
+from handlers.where import Where
+from playbooks.playbook import Sources
+from playbooks.tune.compare import ChangeRow, FigureRow, compare
+from playbooks.tune.side import gather_side
+from tests.latency.support import at, said, started
+from tests.playbooks.world import HAMI, READY, ago, check, gpu_node, pod, record, scheduler, text_of
+from tests.tune.support import CASES
+
+_BEGAN = READY | {
+    "containerStatuses": [READY["containerStatuses"][0] | {"state": {"running": {"startedAt": ago(700)}}}]
+}
+
+
+def recorded(name: str) -> Path:
+    return CASES / name / "recording.tar.gz"
+
+
+def compared(before: Path, after: Path) -> Report:
+    async def ask() -> list[Report]:
+        sides = [await gather_side(Sources(RecordedCluster.open(path))) for path in (before, after)]
+        return [compare(sides[0], sides[1], Texts(language), everything=True) for language in LANGUAGES]
+
+    english, chinese = asyncio.run(ask())
+    assert [table.rows[1:] for table in english.tables[1:]] == [table.rows[1:] for table in chinese.tables[1:]]
+    return english
+
+
+def answers(report: Report) -> dict[str, str]:
+    return {row.figure: row.answer for row in report.typed(FigureRow)}
+
+
+def burst(folder: Path, *, count: int = 12, bound: float = 2, log: str = "", pending: int = 0, **fields: Any) -> Path:
+    """So many pods that were created together; each was bound after so many seconds and runs a second later."""
+    folder.mkdir()
+    names = [f"wl-{number}" for number in range(count)]
+    pods = [started(name, after=bound + 1, bound=bound) for name in names]
+    pods += [pod(f"stuck-{number}", age=600) for number in range(pending)]
+    lines = "".join(said(name, filter=1, chosen=1, bind=1, bound=bound) for name in names)
+    kube = {f"{HAMI}/hami-scheduler-0/kube-scheduler": at(-60, "flags.go:27] FLAG")}
+    nodes = [gpu_node(f"gpu-{number}") for number in range(fields.pop("nodes", 1))]
+    objects = [*scheduler(statuses=[_BEGAN], **fields), *nodes, *pods]
+    return record(folder, objects, logs=at(-60, "flags.go:27] FLAG") + lines + log, others=kube)
+
+
+def waits(count: int) -> str:
+    text = 'request.go:683] "Waited before sending request" delay="{}ms" reason="client-side throttling, not priority '
+    text += 'and fairness" verb="PATCH" URL="https://10.0.0.1/{}"'
+    return "".join(at(2, text.format(900 + number, number)) for number in range(count))
+
+
+def test_more_requests_a_second_helped_the_throttled_client() -> None:
+    report = compared(recorded("throttled-client"), recorded("throttled-client-after"))
+    assert report.verdict == "It helped: GPU pods took 50.0 s from created to running before, 2.0 s after (median)."
+    assert report.typed(ChangeRow) == [
+        ChangeRow("--kube-qps", "5 (the default)", "50"),
+        ChangeRow("--kube-burst", "10 (the default)", "100"),
+    ]
+    (throttled,) = (row for row in report.typed(FigureRow) if row.figure == "throttled requests")
+    assert (throttled.before, throttled.after, throttled.answer) == (538, 0, "better")
+    assert "--kube-qps=50" in [proof.quote for proof in report.findings[0].evidence]
+    assert (report.severity, report.findings[0].confidence) == ("info", "confirmed")
+
+
+def test_the_other_way_round_it_got_worse() -> None:
+    report = compared(recorded("throttled-client-after"), recorded("throttled-client"))
+    assert report.verdict.startswith("It got worse: GPU pods took 2.0 s")
+    assert report.severity == "warning"
+    assert "--kube-qps 50 to 5 (the default)" in report.findings[0].claim
+
+
+def test_a_recording_does_not_differ_from_itself() -> None:
+    report = compared(recorded("throttled-client"), recorded("throttled-client"))
+    assert set(answers(report).values()) == {"no difference"}
+    assert report.typed(ChangeRow) == []
+    assert "no more than chance" in report.verdict
+
+
+@pytest.mark.parametrize("name", ["healthy", "no-metrics", "idle-holders"])
+def test_without_new_pods_there_is_not_enough_data(name: str) -> None:
+    report = compared(recorded(name), recorded(name))
+    assert report.verdict.startswith("Not enough data")
+    assert set(answers(report).values()) == {"not enough data"}
+
+
+def test_values_of_the_configuration_and_counts_are_compared(tmp_path: Path) -> None:
+    before = burst(tmp_path / "a", config="nvidia: {deviceSplitCount: 10}\n", flags=["--node-lock-timeout=5m"])
+    after = burst(tmp_path / "b", config="nvidia: {deviceSplitCount: 20}\n", version="2.9.0", nodes=2)
+    changes = {row.setting: (row.before, row.after) for row in compared(before, after).typed(ChangeRow)}
+    assert changes["hami-scheduler-device device-config.yaml nvidia.deviceSplitCount"] == ("10", "20")
+    assert changes["--node-lock-timeout"] == ("5m", "not set")
+    assert changes["HAMi"] == ("2.10.0", "2.9.0")
+    assert changes["nodes"] == ("1", "2")
+
+
+def test_a_change_within_noise_did_not_help(tmp_path: Path) -> None:
+    before = burst(tmp_path / "a", bound=30)
+    after = burst(tmp_path / "b", bound=30.4, flags=["--kube-qps=20"])
+    report = compared(before, after)
+    assert report.verdict.startswith("It did not help")
+    assert answers(report)["bind_started -> bound"] == "no difference"
+
+
+def test_faster_without_a_change_is_not_put_down_to_one(tmp_path: Path) -> None:
+    report = compared(burst(tmp_path / "a", bound=40), burst(tmp_path / "b", bound=4))
+    assert report.verdict.endswith("but no setting that the bot reads changed.")
+    assert report.findings[0].confidence == "suspected"
+
+
+def test_a_much_smaller_load_is_not_compared(tmp_path: Path) -> None:
+    before = burst(tmp_path / "a", count=40, bound=40)
+    after = burst(tmp_path / "b", count=12, bound=4, flags=["--kube-qps=20"])
+    assert "the loads are too different" in compared(before, after).verdict
+
+
+def test_pods_from_before_the_scheduler_started_do_not_count(tmp_path: Path) -> None:
+    before, after = burst(tmp_path / "a", bound=40), burst(tmp_path / "b", bound=4, flags=["--kube-qps=20"])
+    pods = (after / "objects" / "pods.json").read_text().replace(ago(700), ago(500))
+    (after / "objects" / "pods.json").write_text(pods)
+    assert compared(before, after).verdict.startswith("Not enough data: 12 pods ran before, 0 after")
+
+
+def test_a_quieter_log_says_nothing_of_throttling(tmp_path: Path) -> None:
+    before = burst(tmp_path / "a", log=waits(100))
+    after = burst(tmp_path / "b", flags=["-v=0"])
+    assert answers(compared(before, after))["throttled requests"] == "not enough data"
+
+
+def test_more_pending_pods_are_worse(tmp_path: Path) -> None:
+    report = compared(burst(tmp_path / "a", count=20), burst(tmp_path / "b", count=20, pending=25))
+    assert answers(report)["pending pods"] == "worse"
+
+
+def test_every_claim_is_quoted(tmp_path: Path) -> None:
+    before = burst(tmp_path / "a", log=waits(100), flags=["--kube-qps=5"], bound=30)
+    after = burst(tmp_path / "b", log=waits(3), flags=["--kube-qps=50"])
+    check(compared(before, after), text_of(before) + text_of(after))
+
+
+def shell(words: Sequence[str]) -> CompareAsked:
+    asked = read(build_grammar(), words)
+    assert isinstance(asked, CompareAsked)
+    return asked
+
+
+def test_a_shell_compares_two_files() -> None:
+    asked = shell(["tune", "compare", str(recorded("throttled-client")), str(recorded("throttled-client-after"))])
+    report = asyncio.run(compare_recordings(asked, Where(), Texts("zh")))
+    assert report.verdict.startswith("有帮助")
