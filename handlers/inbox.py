@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bot.errors import BotError, UsageError, WhichCluster
+from bot.render.charts import charts
 from bot.render.picture import alt_text, picture
 from bot.report import Report, one_line
 from bot.slack.failures import SlackFailure
@@ -353,10 +354,9 @@ def _words_of(question: Question) -> list[str]:
 
 
 def with_picture(rendered: Callable[[], Message], report: Report) -> Message:
-    """The message with the report's picture, if it has one. Both take a while: not for the event loop."""
+    """The message with the report's pictures, if it has any. All take a while: not for the event loop."""
     message = rendered()
     drawn = picture(report)
-    if drawn is None:
-        return message
-    file = File(f"{report.playbook}.png", drawn, report.verdict, alt_text(report))
-    return message._replace(files=(file, *message.files))
+    files = [File(f"{report.playbook}.png", drawn, report.verdict, alt_text(report))] if drawn else []
+    files += [File(f"{chart.name}.png", chart.png, chart.alt_text, chart.alt_text) for chart in charts(report)]
+    return message._replace(files=(*files, *message.files))

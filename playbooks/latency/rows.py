@@ -2,20 +2,10 @@
 
 from typing import NamedTuple
 
+from bot.chart_rows import StageRow
 from bot.hami.stages import Life, Stage
 from bot.report import Sheet
 from playbooks.gather.latency import Counts
-
-
-class StageRow(NamedTuple):
-    """A stage of scheduling over `n` pods. `known_by`: `log`, or `object` where it is in whole seconds."""
-
-    stage: str
-    n: int
-    median_s: float | None
-    p95_s: float | None
-    max_s: float | None
-    known_by: str
 
 
 class PodRow(NamedTuple):

@@ -1,11 +1,13 @@
 """Nodes that are set up alike: advice about scaling and splitting is given for each such pool."""
 
-from collections import defaultdict
+from bisect import bisect
+from collections import Counter, defaultdict
 from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 
+from bot.chart_rows import PoolRow
 from bot.hami.cards import Card, CardState
 from bot.hami.held import Held
 from bot.hami.inventory import take_stock
@@ -14,7 +16,7 @@ from bot.hami.registration import Registration
 from bot.hami.rules import NEWEST_READ, rules_of
 from bot.hami.scaling import memory_factor, read_memory_scaling
 from bot.kube.models import Node
-from bot.report import Gap
+from bot.report import Gap, Sheet
 from playbooks.tune.facts import Facts
 
 _POOL_LABELS = (
@@ -27,6 +29,8 @@ _POOL_LABELS = (
     "pool",
 )
 _MOST_NAMED = 20
+_SIZES_MIB = (2 * 1024, 8 * 1024, 16 * 1024)
+"""Where the guide's table of split counts has its bounds."""
 
 
 class _Key(NamedTuple):
@@ -64,6 +68,27 @@ class Pool(msgspec.Struct, frozen=True, dict=True):
     def physical_mib(self, gpu: Card) -> float:
         """The memory that the GPU really has."""
         return gpu.memory_mib / (self.scaling or 1)
+
+
+POOLS = Sheet("pools", PoolRow)
+
+
+def pool_row(pool: Pool) -> PoolRow:
+    """What the pool has, what was given of it and what is used; used is not known unless of every share."""
+    shares = [share.memory_mib for held in pool.held for share in held.holding.shares.values()]
+    measured = all(not held.unmeasured and all(use.used for use in held.uses) for held in pool.held)
+    used = sum(use.used.value for held in pool.held for use in held.uses if use.used)
+    sizes = Counter(min(bisect(_SIZES_MIB, amount), len(_SIZES_MIB)) for amount in shares)
+    return PoolRow(
+        pool.label,
+        len(pool.nodes),
+        len(pool.gpus),
+        pool.splits,
+        sum(state.card.memory_mib for state in pool.gpus),
+        sum(shares),
+        round(used / 2**20) if measured else None,
+        *(sizes[number] for number in range(len(_SIZES_MIB) + 1)),
+    )
 
 
 def pools_of(facts: Facts) -> list[Pool]:
