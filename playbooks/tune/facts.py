@@ -24,9 +24,12 @@ _PLUGIN = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
 
 
 class Request(NamedTuple):
-    """`all`: advice to keep a value, and what cannot be told, is shown as well."""
+    """`all`: advice to keep a value, and what cannot be told, is shown as well. `template`: the values of one of the
+    guide's templates instead.
+    """
 
     all: bool
+    template: str = ""
 
 
 class Throttled(NamedTuple):

@@ -3,7 +3,7 @@
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class Client(NamedTuple):
@@ -15,6 +15,58 @@ class Client(NamedTuple):
     qps: int
     burst: int
     timeout_s: int
+
+
+Symptom = Literal[
+    "slow-scheduling",
+    "node-locked",
+    "low-utilisation",
+    "gpu-oom",
+    "scheduler-oom",
+    "no-monitor-data",
+    "slow-cuda",
+    "loose-cores",
+]
+
+
+class Scenario(NamedTuple):
+    """A symptom of the guide's table, and what it recommends. It is seen where advice on `topic` has one of these
+    `directions`.
+    """
+
+    symptom: Symptom
+    parameter: str
+    value: str
+    topic: str
+    directions: tuple[str, ...]
+
+
+class Setting(NamedTuple):
+    """A value of a template. `path` is the chart's; after a blank, a word of the list that is there.
+
+    `read` tells where the deployed value stands: `flag NAME`, `config KEY` or `replicas`.
+    """
+
+    path: str
+    value: str | int | bool
+    read: str
+    default: str
+    topic: str = ""
+    since: str = ""
+
+
+TEMPLATES = ("development", "production")
+
+
+def scenarios() -> list[Scenario]:
+    """The table of symptoms, in the guide's order."""
+    rows: list[dict[str, Any]] = _tables()["scenario"]
+    return [Scenario(**row)._replace(directions=tuple(row["directions"])) for row in rows]
+
+
+def template(name: str) -> list[Setting]:
+    """The values of one of `TEMPLATES`."""
+    return [Setting(**row) for row in _tables()["template"][name]]
 
 
 def client_for(nodes: int) -> Client:

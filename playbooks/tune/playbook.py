@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import click
+
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Finding, Report, Subject, one_line, worst
 from bot.texts import Texts
@@ -9,6 +11,7 @@ from playbooks.playbook import ALL, Playbook
 from playbooks.rules.findings import finding
 from playbooks.tune.cores import advise_core_policy
 from playbooks.tune.facts import Facts, Request, gather_facts
+from playbooks.tune.guide import TEMPLATES
 from playbooks.tune.idle import advise_idle
 from playbooks.tune.limits import advise_limits
 from playbooks.tune.lock import advise_lock
@@ -17,9 +20,11 @@ from playbooks.tune.pools import POOLS, pool_row, pools_of
 from playbooks.tune.rate import advise_rate
 from playbooks.tune.rows import ADVICE, Advice
 from playbooks.tune.scaling import advise_scaling
+from playbooks.tune.scenarios import scenario_table
 from playbooks.tune.scheduler import advise_scheduler
 from playbooks.tune.settings import advise_core_scaling, advise_library_log, advise_policies
 from playbooks.tune.split import advise_split
+from playbooks.tune.templates import compare
 
 _TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (
     advise_monitor,
@@ -38,14 +43,16 @@ _TOPICS: Sequence[Callable[[Facts, Texts], list[Advice]]] = (
 """In the order in which advice of the same severity is told."""
 
 
-def request(all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the option's name
+def request(all: bool = False, template: str | None = None) -> Request:  # noqa: A002, FBT001, FBT002  # options
     """The question as typed."""
-    return Request(all)
+    return Request(all, template or "")
 
 
 def diagnose(facts: Facts, say: Texts) -> Report:
     """What should be changed first, the worst first; the table has what should be kept or cannot be told as well."""
     advice = [one for advise in _TOPICS for one in advise(facts, say)]
+    if facts.request.template:
+        return compare(facts.request.template, facts, advice, say)
     advice.sort(key=lambda one: (not one.changes, -SEVERITIES.index(one.severity)))
     found = [_finding(one) for one in advice if one.changes] or [_nothing(advice, say)]
     changing = [one.row for one in advice if one.changes]
@@ -62,6 +69,7 @@ def diagnose(facts: Facts, say: Texts) -> Report:
         tables=(
             ADVICE.table(rows, brief=None if facts.request.all else changing or rows),
             POOLS.table(map(pool_row, pools_of(facts))),
+            scenario_table(advice, say),
         ),
         gaps=facts.gaps,
     )
@@ -83,7 +91,10 @@ PLAYBOOK = Playbook(
     verb="tune",
     summary="Which of HAMi's settings should be changed here, by what is measured.",
     example="tune",
-    parameters=(ALL,),
+    parameters=(
+        ALL,
+        click.Option(["--template"], type=click.Choice(TEMPLATES), help="Compare with one of the guide's templates."),
+    ),
     request=request,
     gather=gather_facts,
     diagnose=diagnose,

@@ -56,9 +56,13 @@ def tune(
     *,
     monitors: Mapping[str, str] | None = None,
     prometheus: Prometheus | None = None,
+    template: str = "",
     **recorded: Any,
 ) -> Report:
-    """The answer of `tune --all`. `monitors` are what vGPUmonitor of each node answers; `recorded` goes to `record`."""
+    """The answer of `tune --all`, or of `--template`.
+
+    `monitors` are what vGPUmonitor of each node answers; `recorded` goes to `record`.
+    """
     nodes = [one["metadata"]["name"] for one in objects if one["kind"] == "Node"]
     path = record(folder, [*objects, *map(plugin_pod, nodes)], **recorded)
     for node, text in (monitors or {}).items():
@@ -67,7 +71,9 @@ def tune(
         served.write_text(text, encoding="utf-8")
     opened = RecordedCluster.open(path)
     sources = Sources(opened, ports=RecordedPorts(opened), prometheus=prometheus)
-    return PLAYBOOK.diagnose(asyncio.run(gather_facts(Request(all=True), sources)), Texts("en"))
+    return PLAYBOOK.diagnose(
+        asyncio.run(gather_facts(Request(all=not template, template=template), sources)), Texts("en")
+    )
 
 
 def row(report: Report, topic: str) -> AdviceRow:

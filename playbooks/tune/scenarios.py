@@ -1,0 +1,37 @@
+"""The guide's table of symptoms, beside what is seen here."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bot.report import Sheet, Table
+from bot.texts import Texts
+from playbooks.tune.guide import Scenario, scenarios
+from playbooks.tune.rows import Advice
+
+
+class ScenarioRow(NamedTuple):
+    """The fields are the table's columns. `seen`: yes, no, or cannot-tell."""
+
+    symptom: str
+    seen: str
+    parameter: str
+    guide: str
+    topic: str
+    ours: str
+
+
+_SHEET = Sheet("scenarios", ScenarioRow)
+
+
+def scenario_table(advice: Sequence[Advice], say: Texts) -> Table:
+    """A row for each symptom of the guide."""
+    return _SHEET.table([_row(one, advice, say) for one in scenarios()])
+
+
+def _row(one: Scenario, advice: Sequence[Advice], say: Texts) -> ScenarioRow:
+    ours = [each.row for each in advice if each.row.topic == one.topic]
+    seen = "yes" if any(row.direction in one.directions for row in ours) else "no"
+    if all(row.direction == "cannot-tell" for row in ours) and one.topic != "monitor-gap":
+        seen = "cannot-tell"
+    told = sorted({" ".join(filter(None, (row.direction, row.recommended))) for row in ours})
+    return ScenarioRow(say(f"scenario.{one.symptom}"), seen, one.parameter, one.value, one.topic, ", ".join(told))

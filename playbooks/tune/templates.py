@@ -1,0 +1,144 @@
+"""The guide's templates of values for one kind of environment, beside what is deployed."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import yaml
+
+from bot.hami.install import extender_of, verbosity_of
+from bot.hami.version import parse_version
+from bot.kube.times import format_time
+from bot.report import SCHEMA, Evidence, NextAction, Report, Sheet, Subject, one_line
+from bot.texts import Texts
+from playbooks.quotes import kubectl
+from playbooks.rules.findings import finding
+from playbooks.rules.prose import command
+from playbooks.tune.deployed import Deployed, flag, gpu_setting
+from playbooks.tune.facts import Facts
+from playbooks.tune.guide import Setting, template
+from playbooks.tune.rows import Advice
+
+
+class TemplateRow(NamedTuple):
+    """The fields are the table's columns. `use`: yes, same, or why the value is not in the YAML."""
+
+    setting: str
+    deployed: str
+    template: str
+    use: str
+
+
+class LineRow(NamedTuple):
+    """A line of the YAML."""
+
+    line: str
+
+
+_ROWS = Sheet(
+    "template",
+    TemplateRow,
+    brief={"setting": "setting", "deployed": "now", "template": "then", "use": "use"},
+    tells_findings=True,
+)
+_LINES = Sheet("values.yaml", LineRow, brief={"line": "line"})
+_AGAINST = ("keep", "cannot-tell", "refuse", "lower")
+"""Advice on memory scaling that a template's over-commit does not outweigh."""
+
+
+def compare(name: str, facts: Facts, advice: Sequence[Advice], say: Texts) -> Report:
+    """What the template would change here, and the chart's values that do so."""
+    settings = template(name)
+    deployed = [_deployed(setting, facts) for setting in settings]
+    rows = [_row(one, now, facts, advice, say) for one, now in zip(settings, deployed, strict=True)]
+    differing = [one for one, row in zip(settings, rows, strict=True) if row.use == "yes"]
+    text = yaml.safe_dump(_values(differing, facts), sort_keys=False).splitlines() if differing else []
+    lines = [LineRow(line) for line in text]
+    claim = say("tune.template", name=name, count=len(differing), all=len(settings))
+    proofs = [proof for now, row in zip(deployed, rows, strict=True) if row.use == "yes" for proof in now.proof]
+    actions = (
+        NextAction(say("tune.template-save"), ""),
+        NextAction(say("tune.check-again"), command("tune", "--template", name)),
+    )
+    found = finding("tuning-advice", claim, "confirmed", (), proofs, severity="info", actions=actions)
+    return Report(
+        schema=SCHEMA,
+        playbook="tune",
+        cluster=facts.cluster,
+        taken_at=format_time(facts.taken_at),
+        subject=Subject("Cluster", "", ""),
+        verdict=one_line(claim),
+        severity="info",
+        findings=(found,),
+        tables=(_ROWS.table(rows, brief=rows), _LINES.table(lines, brief=lines)),
+        gaps=facts.gaps,
+    )
+
+
+def _deployed(setting: Setting, facts: Facts) -> Deployed:
+    where, _, key = setting.read.partition(" ")
+    if where == "flag":
+        return flag(facts, key)
+    if where == "config":
+        return gpu_setting(facts, key)
+    deployment = facts.install.install.deployment
+    if deployment is None:
+        return Deployed()
+    replicas = str(deployment.spec.replicas)
+    look = ("get", "deployment", deployment.name, "-o", "jsonpath={.spec.replicas}")
+    about = f"Deployment {deployment.namespace}/{deployment.name}"
+    shown = kubectl("-n", deployment.namespace, *look)
+    return Deployed(replicas, (Evidence("deployment", about, None, replicas, shown),))
+
+
+def _row(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice], say: Texts) -> TemplateRow:
+    wanted = _text(setting.value)
+    shown = now.value or say("tune.default", value=setting.default)
+    return TemplateRow(setting.path, shown if now.proof else "?", wanted, _use(setting, now, facts, advice, say))
+
+
+def _use(setting: Setting, now: Deployed, facts: Facts, advice: Sequence[Advice], say: Texts) -> str:
+    version, since = facts.install.install.version, parse_version(setting.since) if setting.since else None
+    if not now.proof:
+        return say("tune.template-unread")
+    if version is not None and since is not None and version.version < since:
+        return say("tune.template-since", since=setting.since)
+    if _same(now.value or setting.default, _text(setting.value)):
+        return "same"
+    ours = {one.row.direction for one in advice if one.row.topic == setting.topic}
+    if setting.topic == "memory-scaling" and float(setting.value) > 1 and ours & {*_AGAINST}:
+        return say("tune.template-unsafe", directions=", ".join(sorted(ours)))
+    return "yes"
+
+
+def _text(value: str | int | bool) -> str:  # noqa: FBT001  # a value of YAML
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return one == other
+
+
+def _values(settings: Sequence[Setting], facts: Facts) -> dict[str, Any]:
+    """The chart's values. A list replaces the chart's own, so what the chart has by default is in it as well."""
+    values: dict[str, Any] = {}
+    for setting in settings:
+        path, _, word = setting.path.partition(" ")
+        *parents, last = path.split(".")
+        inner = values
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        if word:
+            inner.setdefault(last, _usual(facts)).append(f"{word}={_text(setting.value)}")
+        else:
+            inner[last] = setting.value
+    return values
+
+
+def _usual(facts: Facts) -> list[str]:
+    """The chart's default of scheduler.extender.extraArgs, with the log level that is deployed."""
+    pods = facts.install.install.pods
+    container = extender_of(pods[0].spec) if pods else None
+    return ["--debug", f"-v={verbosity_of(container)[0] if container else 4}"]
