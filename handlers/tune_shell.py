@@ -32,10 +32,10 @@ def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Comm
     """The playbook's verb, and the comparison of two recordings."""
     playbook = find(VERB)
 
-    def ask(words: Sequence[str], all: bool, **values: Any) -> Asked | CompareAsked:  # noqa: A002, FBT001
+    def ask(words: Sequence[str], all: bool, template: str | None, **values: Any) -> Asked | CompareAsked:  # noqa: A002, FBT001
         if not words:
-            return Asked(playbook, playbook.request(all=all), values)
-        if words[0].lower() != _COMPARE or len(words) != 3:
+            return Asked(playbook, playbook.request(all=all, template=template), values)
+        if words[0].lower() != _COMPARE or len(words) != 3 or template:
             raise UsageError(f"{VERB} takes nothing, or {_COMPARE} and two recordings", example=_EXAMPLE)
         return CompareAsked(Path(words[1]), Path(words[2]), all, values)
 

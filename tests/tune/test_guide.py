@@ -8,6 +8,8 @@ import yaml
 
 from bot.hami.usage import NAMES
 from bot.texts import LANGUAGES, Texts
+from handlers.grammar import Asked
+from handlers.tune_shell import tune_command
 from playbooks.tune.guide import TEMPLATES, Symptom, client_for, lock_minutes, scenarios, splits_for, template
 from playbooks.tune.rows import Topic
 from tests.playbooks.world import Object, card, gpu_node, running, scheduler
@@ -123,3 +125,9 @@ def test_what_could_not_be_read_is_not_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_symptom_is_told_in_every_language(language: str) -> None:
     assert all(f"scenario.{one.symptom}" in Texts(language) for one in scenarios())  # type: ignore[arg-type]
+
+
+def test_a_template_is_asked_for_in_a_shell() -> None:
+    asked = tune_command("hami-bot", ()).main(["--template", "production"], standalone_mode=False)
+    assert isinstance(asked, Asked)
+    assert asked.request.template == "production"
