@@ -1,5 +1,6 @@
 """Quotes with their object, time and the command that shows them again."""
 
+import re
 import shlex
 
 import msgspec
@@ -10,6 +11,7 @@ from bot.hami.logs import LogLine
 from bot.hami.throttling import Wait
 from bot.hami.vendors import FIRST, vendor_of_register_key
 from bot.kube.models import Condition, Event, Holder, Node, Pod
+from bot.kube.redact import masked
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
 
@@ -26,6 +28,14 @@ REPLICA_FAILURE = "ReplicaFailure"
 """The condition of a ReplicaSet or Deployment that says why no pod is created."""
 _LONGEST = 4000
 """Of a longer text the beginning is quoted: an annotation may have 256 KiB."""
+_ANNOTATIONS = re.compile(r",? annotations?(?: is|:|=)? ?map\[[\s\S]*", re.IGNORECASE)
+"""All annotations of a pod, as HAMi's device plugin logs them when it allocates (HAMi v2.10.0 server.go, `Allocate pod
+name is`). `kubectl apply` keeps the whole manifest in one of them."""
+
+
+def shown(text: str) -> str:
+    """What another program wrote, as a channel may see it: no credentials, no list of a pod's annotations, cut."""
+    return masked(_ANNOTATIONS.sub("", text.rstrip("\n")))[:_LONGEST]
 
 
 def kubectl(*words: str) -> str:
@@ -62,7 +72,7 @@ def of_event(event: Event) -> Evidence:
         source="condition" if standing else "event",
         object=f"{about.kind} {namespace}/{about.name}",
         at=clock(event.seen_at),
-        quote=event.message[:_LONGEST],
+        quote=shown(event.message),
         command=kubectl("-n", namespace, *look),
     )
 
@@ -73,14 +83,14 @@ def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
         source="condition",
         object=pod_name(pod),
         at=at,
-        quote=(condition.message or condition.reason)[:_LONGEST],
+        quote=shown(condition.message or condition.reason),
         command=_pod_path(pod, f'{{.status.conditions[?(@.type=="{condition.type}")].message}}'),
     )
 
 
 def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
     """A value of the pod's own; `path` is the JSONPath that shows it. An empty one is shown by the pod's name."""
-    return _of_pod(PodSays, pod, quote, path) if quote.strip() else of_pod_name(pod)
+    return _of_pod(PodSays, pod, shown(quote), path) if quote.strip() else of_pod_name(pod)
 
 
 def of_pod_name(pod: Pod) -> Evidence:
@@ -110,7 +120,8 @@ def _of_pod(kind: type[Evidence], pod: Pod, quote: str, path: str) -> Evidence:
 
 def of_pod_annotation(pod: Pod, key: str) -> Evidence:
     """An annotation of the pod."""
-    return of_pod(pod, pod.metadata.annotation(key) or "", _annotation_path(key))
+    value = (pod.metadata.annotation(key) or "")[:_LONGEST]
+    return of_pod(pod, value, _annotation_path(key))
 
 
 def of_holder(pod: Pod | Holder) -> Evidence:
@@ -183,7 +194,7 @@ def of_words(line: LogLine, scheduler: Pod, words: str) -> Evidence:
         source="scheduler log",
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
         at=format_time(line.at) if line.at else None,
-        quote=line.raw.rstrip("\n")[:_LONGEST],
+        quote=shown(line.raw),
         command=extender_log(scheduler.namespace, scheduler.name, words),
     )
 

@@ -132,7 +132,7 @@ def _failed(pod: Pod, say: Texts) -> Finding:
             "{.status.containerStatuses[*].state.terminated.reason}",
         )
     else:
-        why = pod.status.message or pod.status.reason or say("image-or-start-failure.no-reason")
+        why = quotes.shown(pod.status.message) or pod.status.reason or say("image-or-start-failure.no-reason")
         quote, path = pod.status.message or pod.status.reason or "Failed", "{.status}"
     return _start_failure(pod, say, say("image-or-start-failure.failed", why=why), [quotes.of_pod(pod, quote, path)])
 
@@ -146,7 +146,7 @@ def _not_started(pod: Pod, events: list[Event], now: datetime, say: Texts) -> Fi
     if halted is not None:
         why, proofs, crashed = _why_stuck(pod, halted, say)
     elif last is not None:
-        why = last.message
+        why = quotes.shown(last.message)
     elif pod.metadata.annotation(BIND_PHASE_KEY) == "allocating":
         why = say("image-or-start-failure.allocating")
         proofs.append(quotes.of_pod_annotation(pod, BIND_PHASE_KEY))
@@ -171,7 +171,7 @@ def _why_stuck(pod: Pod, halted: ContainerStatus, say: Texts) -> tuple[str, list
         path = path_in(pod, halted.name, "state.waiting")
         proofs = [quotes.of_pod(pod, waiting.message if waiting.message.strip() else waiting.reason, path)]
     if ended is None:
-        return f"{waiting.reason} {waiting.message}".strip() if waiting else "", proofs, False
+        return f"{waiting.reason} {quotes.shown(waiting.message)}".strip() if waiting else "", proofs, False
     exited = say("image-or-start-failure.exit", container=halted.name, code=ended.exit_code)
     path = path_in(pod, halted.name, "lastState.terminated")
     proofs.insert(0, quotes.of_pod(pod, ended.reason or str(ended.exit_code), path))

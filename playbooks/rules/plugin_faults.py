@@ -124,7 +124,7 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Fin
     said = [(log, line) for log in logs if (line := last_error(log))]
     kind = say(f"device-plugin-crash.{_kind(end)}", code=end.exit_code)
     key = "said" if said else "claim"
-    line = said[0][1].partition("] ")[2] or said[0][1] if said else ""
+    line = quotes.shown(said[0][1].partition("] ")[2] or said[0][1]) if said else ""
     claim = say(f"device-plugin-crash.{key}", node=side.name, container=status.name, kind=kind, line=line)
     proofs = [log_line(*one) for one in said[:1]] + [_of_status(pod, status)]
     actions = (plugin_log(pod, say),)
@@ -153,7 +153,7 @@ def _waits(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Fin
 def _why(status: ContainerStatus) -> str:
     waiting, end = status.state.waiting, status.state.terminated or status.last_state.terminated
     if waiting and waiting.message and waiting.reason != _BACK_OFF:
-        return f"{waiting.reason}: {waiting.message}"
+        return f"{waiting.reason}: {quotes.shown(waiting.message)}"
     return waiting.reason if waiting else end.reason if end else "not ready"
 
 

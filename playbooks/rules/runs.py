@@ -27,7 +27,6 @@ NODE_VERDICTS, CARD_FIGURES = 4, 5
 """The verbosities from which HAMi logs its verdict on each node, and each card's figures [pkg/scheduler/score.go,
 pkg/device/nvidia/device.go at v2.6 to v2.10]."""
 _MAX_CODES = 4
-_LONGEST = 4000
 
 
 class Told(NamedTuple):
@@ -229,7 +228,7 @@ def of_line(log: LogOf, line: LogLine, told: Told) -> Evidence:
         source="scheduler log",
         object=f"Pod {log.scheduler.namespace}/{log.scheduler.name} container {log.container}",
         at=format_time(line.at) if line.at else None,
-        quote=line.raw[:_LONGEST],
+        quote=quotes.shown(line.raw),
         command=_command(log, told),
     )
 

@@ -11,11 +11,10 @@ from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
 from playbooks.gather.node_side import LogSeen
-from playbooks.quotes import PodSays, clock, kubectl, of_event, pod_name
+from playbooks.quotes import PodSays, clock, kubectl, of_event, pod_name, shown
 from playbooks.rules.containers import path_in
 from playbooks.rules.findings import finding
 
-_LONGEST = 4000
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -62,7 +61,7 @@ def log_line(log: LogSeen, line: str) -> Evidence:
         source="log",
         object=f"{pod_name(log.pod)} container {log.container}",
         at=format_time(parsed.at) if parsed and parsed.at else None,
-        quote=line.rstrip("\n")[:_LONGEST],
+        quote=shown(line),
         command=kubectl(*words, *(["--previous"] if log.previous else [])),
     )
 
@@ -81,6 +80,6 @@ def _of_message(pod: Pod, path: str, quote: str, at: str | None) -> Evidence:
         source="pod",
         object=pod_name(pod),
         at=clock(at),
-        quote=quote[:_LONGEST],
+        quote=shown(quote),
         command=kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", f"jsonpath={path}"),
     )

@@ -176,6 +176,32 @@ def test_a_refusal_by_the_plugin_itself_is_not_blamed_on_the_node(tmp_path: Path
     assert "another number of GPUs" in cause(report).claim
 
 
+APPLIED = """{"env":[{"name":"DB","value":"hunter2"}]}"""
+ALLOCATES = "I1121 04:58:00.000000       1 server.go:762] Allocate pod name is ml/wl"
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        (f"{ALLOCATES}, annotation is map[kubectl.kubernetes.io/last-applied-configuration:{APPLIED}]", ALLOCATES),
+        (f"{ALLOCATES}, annotation is map[note:hunter2 hami.io/vgpu-node:gpu-1]", ALLOCATES),
+        (f"{ALLOCATES} token=hunter2 for", f"{ALLOCATES} token=*** for"),
+    ],
+)
+def test_a_refusal_shows_no_annotations_of_the_pod_and_no_credentials(tmp_path: Path, line: str, left: str) -> None:
+    said = KUBELET.format("rpc error: code = Unknown desc = device number not matched")
+    report = why(tmp_path, refused_pod(said), counted(capacity=2, allocatable=2), plugin(), plugin_log=line)
+    assert left in quotes(report)
+    assert "hunter2" not in str(report)
+
+
+def test_the_plugin_s_last_error_shows_no_credentials(tmp_path: Path) -> None:
+    line = "E1121 04:58:00.000000       1 main.go:201] cannot reach https://admin:hunter2@proxy:3128"
+    report = why(tmp_path, *dead(), plugin_log=line)
+    assert "https://***@proxy:3128" in cause(report).claim
+    assert "hunter2" not in str(report)
+
+
 def test_a_node_that_cannot_be_read_makes_the_answer_weaker(tmp_path: Path) -> None:
     report = why(tmp_path, *dead(code=128, message=NOT_LOADED), missing=["nodes"])
     assert codes(report)[0] == "driver-not-loaded"
