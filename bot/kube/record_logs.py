@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from bot.errors import SourceError
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.models import Pod
+from bot.kube.newest import newest_lines
 from bot.kube.podget import PodGet, PodPorts
 from bot.kube.recording_files import log_name
 from bot.kube.redact import COMPONENT_LABEL, EXTENDER, masked, masked_log
@@ -42,7 +43,7 @@ async def logs_of_hami(
         limit = min(left, _PLUGIN_BYTES) if wanted_log.tail else left
         try:
             name = log_name(wanted_log.namespace, wanted_log.pod, wanted_log.container, previous=wanted_log.previous)
-            lines, cut, *_ = await cluster.log(wanted_log._replace(limit_bytes=limit))
+            lines, cut, *_ = await newest_lines(cluster, wanted_log._replace(limit_bytes=limit))
         except SourceError as error:
             gaps.append(Gap(wanted_log.source, error.message, error.hint))
             continue

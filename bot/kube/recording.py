@@ -12,7 +12,7 @@ import msgspec
 
 from bot.errors import NotFound, SourceError, Unusable
 from bot.kube.cluster import LogLines, LogWanted
-from bot.kube.linefilter import LineFilter
+from bot.kube.linefilter import MOST_BYTES, LineFilter
 from bot.kube.lists import Decoded, NotAListError, decode_list, raw_item
 from bot.kube.models import ALL_KINDS, Kind, Resource
 from bot.kube.recording_files import (
@@ -156,11 +156,22 @@ class RecordedCluster:
 
     async def log(self, wanted: LogWanted) -> LogLines:
         name = log_name(wanted.namespace, wanted.pod, wanted.container, previous=wanted.previous)
+        if wanted.tail:
+            return self._last_lines(name, wanted)
         lines = LineFilter(wanted.needle)
         cut = self._files.tail(name, wanted.limit_bytes, lines.feed)
         found = lines.finish(cut_short=False)
-        kept = found.lines[-wanted.tail :] if wanted.tail else found.lines
-        return found._replace(lines=kept, cut=found.cut or cut or len(kept) < len(found.lines))
+        return found._replace(cut=found.cut or cut)
+
+    def _last_lines(self, name: str, wanted: LogWanted) -> LogLines:
+        """As an API server gives them: from so many lines before the end on, and no further than the limit."""
+        last = LineFilter(b"")
+        self._files.tail(name, MOST_BYTES, last.feed)
+        kept = last.finish(cut_short=False).lines[-wanted.tail :]
+        text = "".join(f"{line}\n" for line in kept).encode()
+        lines = LineFilter(wanted.needle)
+        lines.feed(text[: wanted.limit_bytes])
+        return lines.finish(cut_short=len(text) > wanted.limit_bytes)
 
     def _objects(self, kind: Kind[R]) -> Decoded[R]:
         if (known := self._lists.get((kind.file_name, kind.type))) is not None:

@@ -9,6 +9,7 @@ from bot.errors import NotFound
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, is_ready
 from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.models import DAEMON_SETS, EVENTS, NODES, PODS, Event, Node, Pod, Resource, Workload
+from bot.kube.newest import newest_lines, newest_missing
 from bot.report import Gap
 
 MOST_NODES = 3
@@ -116,7 +117,10 @@ async def _node(cluster: Cluster, name: str) -> Node:
 async def gather_logs(
     cluster: Cluster, pods: Sequence[Pod], *, only: Collection[str] | None = None
 ) -> Sequence[LogSeen | Gap]:
-    """The logs of every container of these pods, or of those named, and of the run before where one was restarted."""
+    """The logs of every container of these pods, or of those named, and of the run before where one was restarted.
+
+    A gap stands for a log that could not be read, and behind one whose newest lines are missing.
+    """
     wanted = [
         LogWanted(pod.namespace, pod.name, status.name, b"", limit_bytes=LOG_BYTES, previous=previous, tail=_LINES)
         for pod in pods
@@ -124,17 +128,15 @@ async def gather_logs(
         if only is None or status.name in only
         for previous in ((False, True) if status.restart_count else (False,))
     ]
-    read = await asyncio.gather(*(seen(wanted_log.source, cluster.log(wanted_log)) for wanted_log in wanted))
+    read = await asyncio.gather(*(seen(one.source, newest_lines(cluster, one)) for one in wanted))
     by_name = {(pod.namespace, pod.name): pod for pod in pods}
-    return [
-        log
-        if isinstance(log, Gap)
-        else LogSeen(
-            by_name[wanted_log.namespace, wanted_log.pod],
-            wanted_log.container,
-            wanted_log.previous,
-            log.lines,
-            cluster.now(),
-        )
-        for wanted_log, log in zip(wanted, read, strict=True)
-    ]
+    found: list[LogSeen | Gap] = []
+    for one, log in zip(wanted, read, strict=True):
+        if isinstance(log, Gap):
+            found.append(log)
+            continue
+        pod = by_name[one.namespace, one.pod]
+        found.append(LogSeen(pod, one.container, one.previous, log.lines, cluster.now()))
+        if log.ends_early:
+            found.append(newest_missing(one))
+    return found

@@ -474,3 +474,18 @@ def test_a_driver_pod_that_is_not_ready_explains_why_the_plugin_ends(tmp_path: P
 @pytest.mark.parametrize("other", [driver_pod(True, **BY_LABEL), driver_pod(False)], ids=["ready", "another pod"])
 def test_without_a_driver_pod_in_trouble_the_plugin_s_end_is_told_alone(tmp_path: Path, other: Object) -> None:
     assert codes(why(tmp_path, refused_pod(), plugin(device=crashing()), other))[0] == "device-plugin-crash"
+
+
+LONG = f"I1121 04:57:00.000000       1 server.go:500] {'annotation ' * 100}\n"
+
+
+def test_a_cause_behind_more_long_lines_than_may_be_read_is_found(tmp_path: Path) -> None:
+    report = why(tmp_path, *dead(), plugin_log=f"{LONG * 4_000}{NO_NVML}\n")
+    assert NO_NVML in quotes(report)
+    assert not [gap for gap in report.gaps if gap.source == NOT_FOUND]
+
+
+def test_newest_lines_that_could_not_be_read_are_a_gap(tmp_path: Path) -> None:
+    report = why(tmp_path, *dead(), plugin_log=f"{'annotation ' * 80_000}\n" * 3 + f"{NO_NVML}\n")
+    whys = [gap.why for gap in report.gaps if gap.source == NOT_FOUND]
+    assert whys == ["its newest lines were not read: the lines before are 2,097,152 bytes"]
