@@ -117,7 +117,7 @@ def test_a_base_that_cannot_be_read_is_named() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["hints", CPU], "80.8% of the CPU time in this capture goes into JSON"),
+        (["hints", CPU], "80.8% of the CPU time in this capture is for JSON"),
         (["compare", CPU, CPU], "no change beyond noise"),
         (["compare", CPU, AFTER], "go tool pprof -top -cum -nodecount=10 -diff_base:"),
         (["list", "^main.burn$", CPU], "ROUTINE ======================== main.burn in /build/svc/main.go"),

@@ -23,7 +23,7 @@ async def looked_at(objects: Objects, record: Record, unknown: OutcomeUnknown) -
     try:
         deployment = await objects.read(*place_of(record))
     except SourceError as error:
-        text = f"whether {target} was changed is not known: {unknown.message}"
+        text = f"the patch got no answer, and {target} could not be read afterwards: {unknown.message}"
         raise ChangeFailed(text, hint=f"if the change was made, the bot reverts it at {record.at}") from error
     found = read_record(annotation(deployment) or "")
     if not isinstance(found, Record) or (found.id, found.at) != (record.id, record.at):

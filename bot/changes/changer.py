@@ -106,7 +106,10 @@ class Changer:
             except OutcomeUnknown as unknown:
                 done = await looked_at(self._objects, again.record, unknown)
             return await self.begin(done, again.record)
-        raise ChangeFailed(f"{namespace}/{name} keeps being edited; nothing was changed", hint="try again")
+        raise ChangeFailed(
+            f"somebody edits {namespace}/{name} repeatedly; nothing was changed",
+            hint="find the editor (a controller?), then try again",
+        )
 
     async def extend(
         self, namespace: str, name: str, until: float, *, by: str, change_id: str = ""

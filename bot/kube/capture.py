@@ -57,7 +57,8 @@ async def capture(
     )
     if pods and not summary.logs:
         why = next((gap.why for gap in summary.gaps if gap.source.startswith("log of")), "they have none")
-        raise SourceError(f"no log of the pods that would end could be read: {why}", hint=f"what there is: {out}")
+        text = f"no log could be read of the pods that the restart would end: {why}"
+        raise SourceError(text, hint=f"the incomplete recording is in {out}")
     return summary
 
 

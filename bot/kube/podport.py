@@ -76,7 +76,7 @@ class Straight:
         pod = await self._objects.raw(PODS, wanted.pod, wanted.namespace)
         address = str(pod.get("status", {}).get("podIP") or "")
         if not address:
-            raise SourceError(f"pod {wanted.namespace}/{wanted.pod} has no address", hint="is it running?")
+            raise SourceError(f"pod {wanted.namespace}/{wanted.pod} has no IP yet", hint="check that the pod runs")
         return await Direct(address, trust_any=self._trust_any).pod_get(wanted)
 
 

@@ -25,7 +25,7 @@ KUBE_SCHEDULER_PORT = 10259
 _NOT_ACCEPTABLE = 406
 _RESOURCE = "deployments.apps"
 _LEASE = "leases.coordination.k8s.io"
-_LOOK = "it may have been done all the same: look at the object"
+_LOOK = "the API server may have applied the call: look at the object"
 
 
 class Conflict(SourceError):  # noqa: N818  # the API's own word

@@ -184,9 +184,9 @@ def _draw_head(image: Image.Image, report: Report, cards: Sequence[GpuRow]) -> N
 def _facts(report: Report, cards: Sequence[GpuRow]) -> str:
     known = [bar for bar in cards if bar.state != UNREGISTERED]
     if all(bar.memory_used is None for bar in cards):
-        return f"{len(known):,} cards are registered; what is given of them was not seen"
+        return f"{len(known):,} GPUs are registered; what pods hold of them could not be read"
     largest = max((row.largest_slice or 0 for row in report.typed(TypeRow)), default=0)
-    facts = f"{sum(bar.state == FREE for bar in known):,} of {len(known):,} cards can still take work"
+    facts = f"{sum(bar.state == FREE for bar in known):,} of {len(known):,} GPUs can still take a pod"
     if unknown := sum(bar.state == UNKNOWN for bar in known):
         facts += f" ({unknown:,} not known)"
     return f"{facts}; the largest free slice is {amount(largest)}" if largest else facts

@@ -38,7 +38,7 @@ PASSING = frozenset({Problem.RATE_LIMITED, Problem.TRANSIENT, Problem.UNKNOWN_OU
 HINTS = {
     Problem.RATE_LIMITED: "Slack limits how often this may be called; the bot tries again later",
     Problem.TRANSIENT: "check that Slack can be reached from here (DNS, proxy, firewall) and https://slack-status.com",
-    Problem.UNKNOWN_OUTCOME: "it may have been done; see https://slack-status.com",
+    Problem.UNKNOWN_OUTCOME: "Slack may have applied the call: look in the channel before you repeat it",
     Problem.BAD_REQUEST: "this is a fault of the bot: install a newer version, or report the message above",
     Problem.TOO_LONG: "ask about less at a time, for example one namespace or one pod",
     Problem.NO_FILE: "ask a workspace admin to allow such files here, or ask again in a direct message",

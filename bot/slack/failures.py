@@ -66,7 +66,7 @@ def answered(
 
 def _told(status: int, word: str, answer: dict[str, Any]) -> str:
     if not word:
-        return f"HTTP {status} with something that is no answer of its API"
+        return f"HTTP {status} with an unexpected body (a proxy?)"
     text = word if status == 200 else f"HTTP {status}, {word}"
     if word == "missing_scope":
         return f"{text}: needs {answer.get('needed')}, has {answer.get('provided')}"
@@ -79,7 +79,7 @@ def broken(method: str, error: Exception, *, repeatable: bool = False) -> SlackF
     """The failure for a call that brought no answer at all: `error` is a ClientError, an OSError or a TimeoutError."""
     what = str(error) or type(error).__name__
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
-        return SlackFailure(f"{method}: {what} is not an address", Problem.BAD_REQUEST)
+        return SlackFailure(f"{method}: {what} is not a valid URL", Problem.BAD_REQUEST)
     # These two are raised before the first byte of the request is written; a reset may come after the last.
     never_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     problem = Problem.TRANSIENT if never_sent or repeatable else Problem.UNKNOWN_OUTCOME

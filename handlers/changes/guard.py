@@ -36,7 +36,7 @@ class Guard:
         if not isinstance(decision, Denied):
             return
         if member.unread:
-            text = f"who may do that is not known now: {member.unread.message}"
+            text = f"permissions could not be checked: {member.unread.message}"
             raise NotKnown(text, hint="nothing was changed; try again in a moment") from member.unread
         raise AccessDenied(decision)
 

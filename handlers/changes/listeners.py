@@ -290,7 +290,10 @@ class _Window:
                 return await self._changes.approving.refuse(who, about.key, about.digest)
 
     async def _forged(self, who: Person, action: str) -> Refused:
-        error = Refused("this button is not one of mine", hint=f"ask again with {COMMAND}")
+        error = Refused(
+            "the bot does not recognise this button; it may belong to an older version",
+            hint=f"ask again with {COMMAND}",
+        )
         await self._changes.guard.note_refusal(who, action, "", {"why": error.message})
         return error
 

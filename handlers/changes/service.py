@@ -86,9 +86,7 @@ class ChangeService:
             site = await self._maker.site(draft.cluster)
             await self._maker.on_time(site)
             if not -OTHER_CLOCK_S <= site.changer.time() - draft.offered_at <= FRESH_S:
-                raise Refused(
-                    "the plan that you confirm was shown too long ago", hint="ask again to see what would be done now"
-                )
+                raise Refused("this plan is too old to confirm", hint="send the command again to see the current plan")
             if not await self._first(draft.id) and not again:
                 raise Refused("you confirmed this before", hint="its card is in the channel")
             await self.guard.count(who, "raise", draft.cluster, draft.id)

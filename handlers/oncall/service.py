@@ -169,7 +169,10 @@ class TriageService:
 
     async def refuse_forged(self, who: Person, name: str) -> BotError:
         """A button or form that is none of ours: written down, and what the person is told."""
-        error = Refused("this button is not one of mine", hint="write in the thread: @hami-bot triage ack")
+        error = Refused(
+            "the bot does not recognise this button; it may belong to an older version",
+            hint="write in the thread: @hami-bot triage ack",
+        )
         await self._deps.store.audit.append(
             actor=who.user, action=f"triage-{name[:20]}", target="", outcome="refused", detail={"why": error.message}
         )

@@ -398,7 +398,7 @@ def test_a_storm_of_edits_elsewhere_is_given_up_without_a_write() -> None:
     async def run() -> None:
         here = Several(2)
         here.cluster.storm = 3
-        with pytest.raises(ChangeFailed, match="keeps being edited"):
+        with pytest.raises(ChangeFailed, match="repeatedly; nothing was changed"):
             await here.raise_(here.replicas[0].changer())
         assert not here.cluster.done
         here.cluster.storm = 2

@@ -64,5 +64,5 @@ def test_metrics_that_may_not_be_fetched_are_a_gap(tmp_path: Path) -> None:
 
 
 def test_without_any_log_it_is_no_capture(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no log of the pods"):
+    with pytest.raises(SourceError, match="no log could be read of the pods"):
         captured(tmp_path, Fault("/log$", "status", status=403))

@@ -107,7 +107,7 @@ def test_what_a_route_ignores_opens_no_thread_and_is_counted_in_the_list(databas
         assert rig.heads() == []
         assert rig.read == 0
         told = text({"blocks": list((await service.listed()).blocks)})
-        assert "Ignored by oncall.routes: 3 alerts, of which 3 are firing: Noise" in told
+        assert "oncall.routes ignores 3 alerts; 3 still firing: Noise" in told
         await keeper.take([bare(0, name="Noise", status="resolved", ends_at="2027-01-15T09:00:00Z")])
         again = {"starts_at": "2027-01-15T09:30:00Z"}
         await keeper.take([bare(0, name="Noise", **again)])
@@ -223,6 +223,6 @@ def test_the_running_bot_sends_alerts_where_its_settings_say(tmp_path: Path) -> 
         head = await world.head("trainer-2")
         assert "trainer-0" not in text(head)
         await world.slack.command("ada", ROOM, "oncall")
-        await world.told("ada", "Ignored by oncall.routes: 1 alert, of which 1 is firing")
+        await world.told("ada", "oncall.routes ignores 1 alert; 1 still firing")
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, given)

@@ -148,7 +148,7 @@ def test_a_mig_card_gives_its_largest_profile_that_has_a_place(tmp_path: Path) -
 def test_mig_before_2_10_is_not_judged_and_that_is_said(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node("gpu-1", card("GPU-0"), card("GPU-1", mode="mig")), version="2.9.0")
     assert states(report) == ["free", "unknown"]
-    assert report.verdict.startswith("1 of 2 GPUs can still take work (1 not judged)")
+    assert report.verdict.startswith("1 of 2 GPUs can still take a pod (1 could not be checked)")
     assert cause(report).confidence == "suspected"
     assert [gap.why for gap in report.gaps] == ["MIG templates of versions before 2.10"]
 
@@ -160,7 +160,7 @@ def test_the_answer_names_the_largest_slice_and_quotes_its_registration(tmp_path
     nodes = [gpu_node("gpu-1"), gpu_node("gpu-2", card("GPU-a", memory=81920, type=A100))]
     report = ask(tmp_path, *nodes, running("holder", "gpu-2", ("GPU-a", 40960, 0)))
     assert report.verdict == (
-        f"2 of 2 GPUs can still take work; the largest free slice is 40,960 MiB ({A100}) on gpu-2."
+        f"2 of 2 GPUs can still take a pod; the largest free slice is 40,960 MiB ({A100}) on gpu-2."
     )
     assert (codes(report), report.severity) == (["capacity"], "info")
     (evidence,) = cause(report).evidence

@@ -73,7 +73,7 @@ def test_the_profile_may_be_used_again() -> None:
 
 def test_json_is_named_with_who_calls_it_and_where_to_look() -> None:
     json = by_code(explain(taken("before.cpu"), SAY))["profile-json"]
-    assert json.claim.startswith("80.8% of the CPU time in this capture goes into JSON. Called most by main.(*Client)")
+    assert json.claim.startswith("80.8% of the CPU time in this capture is for JSON. Called most by main.(*Client)")
     assert (json.severity, json.confidence) == ("warning", "confirmed")
     assert json.evidence[0].at == "2026-11-21T05:37:49Z"
     assert json.evidence[0].quote == "Showing nodes accounting for 10.70s, 80.82% of 13.24s total"

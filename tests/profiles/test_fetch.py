@@ -325,7 +325,7 @@ def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:
             async with await open_cluster(kubeconfig=tmp_path / "kubeconfig") as cluster:
                 await Straight(cluster, trust_any=True).pod_get(WANTED._replace(namespace="ml", pod="api-0"))
 
-    with pytest.raises(SourceError, match="has no address"):
+    with pytest.raises(SourceError, match="has no IP yet"):
         asyncio.run(run())
 
 

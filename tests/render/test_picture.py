@@ -46,7 +46,7 @@ def cards(*nodes: tuple[Cell, ...], name: str = "gpu-node", **fields: object) ->
         "cluster": "lab",
         "taken_at": "2026-11-21T05:00:00Z",
         "subject": Subject("Cards", "", ""),
-        "verdict": "14 of 72 GPUs can still take work",
+        "verdict": "14 of 72 GPUs can still take a pod",
         "severity": "info",
         "findings": (),
         "tables": (Sheet("cards", GpuRow).table(rows),),
@@ -165,7 +165,7 @@ def test_odd_figures_are_drawn_too() -> None:
 
 
 def test_the_alternative_text_is_the_finding_on_one_line() -> None:
-    assert alt_text(many(1)) == "14 of 72 GPUs can still take work"
+    assert alt_text(many(1)) == "14 of 72 GPUs can still take a pod"
     assert alt_text(structs.replace(many(1), verdict="a\nb")) == r"a\nb"
 
 

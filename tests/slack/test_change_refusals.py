@@ -135,7 +135,7 @@ def test_a_forged_button_changes_nothing(tmp_path: Path, action: str) -> None:
         card = await world.raised()
         for times, value in enumerate(FORGED, 1):
             await world.pressed("ada", card, action, value)
-            await world.told("ada", "not one of mine", times)
+            await world.told("ada", "does not recognise this button", times)
             denied = [outcome for _, _, outcome in await world.audit()][-times:]
             assert denied == ["denied"] * times, value
             assert await world.is_open(), value
@@ -212,7 +212,7 @@ def test_what_was_shown_long_ago_is_not_confirmed(tmp_path: Path) -> None:
         await world.offered(ASKED)
         world.ahead_s = 601
         await world.submit("ada", "x")
-        await world.told("ada", "shown too long ago")
+        await world.told("ada", "too old to confirm")
         assert (await world.audit())[-1] == (ADA, "raise", "denied")
         assert not await world.is_open()
 

@@ -338,7 +338,7 @@ def test_one_that_a_process_did_not_live_to_answer_is_not_left_without_a_word(tm
 def test_what_stands_out_comes_with_a_button_that_shows_its_lines_from_the_kept_profile(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         await world.slack.command("ada", ROOM, "profile cpu 5s")
-        answer = await world.answer("goes into JSON")
+        answer = await world.answer("is for JSON")
         name = next(name for name, value in actions(answer).items() if '"profile list' in value)
         await world.slack.click("grace", name, channel=ROOM, message_ts=answer["ts"])
         shown = await world.slack.wait_for(channel=ROOM, containing="ROUTINE ====", user="grace")

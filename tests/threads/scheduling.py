@@ -43,7 +43,7 @@ def two_containers() -> Scene:
 
 
 def cleaned_up(version: str) -> Scene:
-    """The node's registration is sound, and the scheduler drops the node from its memory."""
+    """The node's registration is correct, and the scheduler drops the node from its memory."""
     return Scene(base(*refused_again("1 node unregistered"), version=version), recorded={"logs": CLEANED})
 
 
@@ -192,7 +192,7 @@ THREADS = (
         "registration-ignored",
         "",
         "named",
-        "HAMi refuses the node again and again, though its registration is sound",
+        "HAMi refuses the node again and again, though its registration is correct",
         cleaned_up("2.8.1"),
     ),
     Thread(
@@ -210,7 +210,7 @@ THREADS = (
         "registration-ignored",
         "",
         "named",
-        "HAMi refuses the node again and again, though its registration is sound",
+        "HAMi refuses the node again and again, though its registration is correct",
         cleaned_up("2.9.0"),
     ),
     Thread(
@@ -248,7 +248,7 @@ THREADS = (
         "registration-ignored",
         "",
         "named",
-        "HAMi refuses the node again and again, though its registration is sound",
+        "HAMi refuses the node again and again, though its registration is correct",
         cleaned_up("2.3.9"),
     ),
     Thread(
