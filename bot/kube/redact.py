@@ -31,8 +31,8 @@ _OPEN_VARIABLES = re.compile(
 )
 """Environment variables whose values HAMi, HAMi-core or NVIDIA's runtime read; of all others only the name is kept."""
 
-_NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
-"""What containerd, CRI-O and dockershim give as the reason."""
+NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
+"""What containerd, CRI-O and dockershim give as the reason of an end without a start: its message is the runtime's."""
 
 _KEPT_ANNOTATIONS = (
     "hami.io/",
@@ -178,7 +178,7 @@ def _ended(terminated: dict[str, Any], *, of_hami: bool) -> dict[str, Any]:
 
     Where it was never started they are the container runtime's.
     """
-    if of_hami or terminated.get("reason") in _NEVER_STARTED:
+    if of_hami or terminated.get("reason") in NEVER_STARTED:
         return terminated | ({"message": masked(terminated["message"])} if "message" in terminated else {})
     return {name: told for name, told in terminated.items() if name != "message"}
 

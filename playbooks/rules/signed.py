@@ -7,10 +7,11 @@ from bot.hami.logs import parse_line
 from bot.hami.signatures import Hit, Where, find
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Event, Pod
+from bot.kube.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
-from playbooks.gather.node_side import LogSeen
+from playbooks.gather.node_side import LogSeen, is_plugin
 from playbooks.quotes import PodSays, clock, kubectl, of_event, pod_name, shown
 from playbooks.rules.containers import path_in
 from playbooks.rules.findings import finding
@@ -29,10 +30,11 @@ def in_messages(
     """The signatures in what the runtime says of these containers, with evidence and the container's name.
 
     What a container waits for comes first, then this run's end, then the last one's: a back-off has no such words.
+    Of a pod that is not HAMi's, the last words of a container that was started are its program's own: no proof.
     """
     found: list[tuple[Hit, Evidence, str]] = []
     for status in statuses:
-        for field, message, at in _messages(status):
+        for field, message, at in _messages(status, started=is_plugin(pod)):
             hits = find("container-message", [message], version)
             found += [
                 (hit, _of_message(pod, path_in(pod, status.name, field), hit.quote, at), status.name) for hit in hits
@@ -66,13 +68,14 @@ def log_line(log: LogSeen, line: str) -> Evidence:
     )
 
 
-def _messages(status: ContainerStatus) -> Iterable[tuple[str, str, str | None]]:
-    """Each text with its place in the status and its time."""
+def _messages(status: ContainerStatus, *, started: bool) -> Iterable[tuple[str, str, str | None]]:
+    """Each text with its place in the status and its time; `started`: also what a container that was started left."""
     if status.state.waiting and status.state.waiting.message:
         yield "state.waiting.message", status.state.waiting.message, None
     for name, state in (("state", status.state), ("lastState", status.last_state)):
-        if state.terminated and state.terminated.message:
-            yield f"{name}.terminated.message", state.terminated.message, state.terminated.finished_at
+        end = state.terminated
+        if end and end.message and (started or end.reason in NEVER_STARTED):
+            yield f"{name}.terminated.message", end.message, end.finished_at
 
 
 def _of_message(pod: Pod, path: str, quote: str, at: str | None) -> Evidence:

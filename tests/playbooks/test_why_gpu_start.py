@@ -41,6 +41,25 @@ def test_a_back_off_does_not_hide_how_the_last_start_ended(tmp_path: Path) -> No
     assert "upgraded" in cause(report).claim
 
 
+@pytest.mark.parametrize("place", ["state", "lastState"])
+def test_the_last_words_of_a_program_that_was_started_prove_nothing_and_are_not_shown(
+    tmp_path: Path, place: str
+) -> None:
+    words = "key hunter2 refused\nRuntimeError: could not load NVML library\nKeyError: 'gpu'"
+    end = ended(words, exitCode=1, reason="Error", startedAt=ago(60))
+    states = {"state": end} if place == "state" else {"state": BACK_OFF, "lastState": end}
+    phase = "Failed" if place == "state" else "Running"
+    report = ask(tmp_path, cluster(placed(phase=phase, containerStatuses=container_status(**states))))
+    assert codes(report) == ["image-or-start-failure"]
+    assert "hunter2" not in str(report)
+
+
+def test_the_words_of_a_runtime_that_could_not_start_a_container_count_by_each_reason(tmp_path: Path) -> None:
+    statuses = container_status(state=BACK_OFF, lastState=ended(MISMATCH, reason="ContainerCannotRun"))
+    report = ask(tmp_path, cluster(placed(phase="Running", containerStatuses=statuses)))
+    assert codes(report)[0] == "driver-not-loaded"
+
+
 def test_a_pod_that_is_not_restarted_is_told_by_how_it_ended(tmp_path: Path) -> None:
     statuses = container_status(state=ended(MISMATCH))
     report = ask(tmp_path, cluster(placed(phase="Failed", containerStatuses=statuses)))
