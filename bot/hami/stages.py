@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 from bot.hami.cycles import BOUND, CHOSEN
-from bot.hami.install import KUBE_SCHEDULER_CONTAINER
+from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.hami.logs import FILTER_STARTS, LogLine, pod_key_of, read_line
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
@@ -32,6 +32,8 @@ NEEDLE = "schedule"
 _ATTEMPT = ("Attempting to schedule pod",)
 _BIND = ("Attempting to bind pod to node", "Bind")
 _LOCKED = ("Failed to lock node",)
+_MARKS = {KUBE_SCHEDULER_CONTAINER: _ATTEMPT, EXTENDER_CONTAINER: FILTER_STARTS}
+"""What every try begins with in a container's log."""
 _CHOSEN_2_4 = re.compile(r"schedule (\S+/\S+) to node")
 _TELLING = (*_ATTEMPT, *FILTER_STARTS, *CHOSEN, *BOUND, *_LOCKED, _BIND[0], '"Bind"', "] schedule ")
 _WHOLE_SECOND = timedelta(seconds=1)
@@ -106,24 +108,27 @@ class Stage(NamedTuple):
 
 
 def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime) -> list[Life]:
-    """One for each pod that has a time of creation. A log that begins after a pod's creation shows nothing of it: what
-    looks like the first attempt there may be a later one.
+    """One for each pod that has a time of creation. Of a pod that is older than its log, or than a hole in it, the log
+    shows nothing: what looks like the first attempt there may be a later one.
     """
-    begins = [(log, line.at) for log in logs if (line := read_line(log.first, now)) and line.at]
-    said: dict[str, list[Said]] = {}
-    for log in logs:
-        for line in _lines(log, now):
-            if line.at is not None:
-                said.setdefault(_pod_of(line), []).append(Said(line.at, line, log))
-    lives: list[Life] = []
+    said = _by_pod(logs, now)
+    found: list[_Told] = []
     for pod in pods:
-        created = parse_time(pod.metadata.creation_timestamp)
-        if created is None:
-            continue
-        seen = {log.container for log, at in begins if at < created + _WHOLE_SECOND}
-        own = [one for one in said.get(f"{pod.namespace}/{pod.name}", ()) if one.at >= created]
-        lives.append(_life(pod, created, [one for one in own if one.log.container in seen]))
+        if created := parse_time(pod.metadata.creation_timestamp):
+            own = [one for one in said.get(f"{pod.namespace}/{pod.name}", ()) if one.at >= created]
+            found.append(_Told(pod, created, sorted(own, key=lambda one: one.at)))
+    begins = {container: _whole_from(container, logs, found, now) for container in _MARKS}
+    lives: list[Life] = []
+    for told in found:
+        since = told.created + _WHOLE_SECOND
+        whole = {name for name, begin in begins.items() if begin and begin < since and not told.lacks_first(name)}
+        lives.append(_life(told, [one for one in told.said if one.log.container in whole]))
     return lives
+
+
+def settled(lives: Sequence[Life]) -> list[Life]:
+    """Those that run; all where none does. Figures of both together would be of other pods in each stage."""
+    return [life for life in lives if MOMENTS[-1] in life.noted] or list(lives)
 
 
 def measure(lives: Sequence[Life]) -> list[Stage]:
@@ -139,9 +144,46 @@ def measure(lives: Sequence[Life]) -> list[Stage]:
     return [_stage(start, end, lives, exact) for start, end in (*parts, WHOLE)]
 
 
-def _lines(log: SchedulerLog, now: datetime) -> Iterable[LogLine]:
-    telling = (raw for raw in log.lines if any(text in raw for text in _TELLING))
-    return (line for raw in telling if (line := read_line(raw, now)))
+class _Told(NamedTuple):
+    """A pod with the lines about it since it was created, oldest first."""
+
+    pod: Pod
+    created: datetime
+    said: Sequence[Said]
+
+    def first(self, container: str) -> Said | None:
+        """The first line that every try begins with."""
+        return _first((one for one in self.said if one.log.container == container), _MARKS[container])
+
+    def lacks_first(self, container: str) -> bool:
+        """Whether the pod was refused before the first try that the log shows: an earlier one is missing."""
+        first, refused = self.first(container), self.pod.condition("PodScheduled")
+        at = parse_time(refused.last_transition_time) if refused and refused.status == "False" else None
+        return bool(first and at and at + _WHOLE_SECOND <= first.at)
+
+
+def _by_pod(logs: Sequence[SchedulerLog], now: datetime) -> dict[str, list[Said]]:
+    said: dict[str, list[Said]] = {}
+    for log in logs:
+        telling = (raw for raw in log.lines if any(text in raw for text in _TELLING))
+        for line in (read_line(raw, now) for raw in telling):
+            if line and line.at:
+                said.setdefault(_pod_of(line), []).append(Said(line.at, line, log))
+    return said
+
+
+def _whole_from(container: str, logs: Sequence[SchedulerLog], found: Sequence[_Told], now: datetime) -> datetime | None:
+    """From when on nothing is missing of these containers' logs. A pod that has its node and no line shows a hole:
+    part of the log was cut out, or another replica wrote it and is gone.
+    """
+    own = [log for log in logs if log.container == container]
+    begins = [line.at for log in own if (line := read_line(log.first, now)) and line.at]
+    if not begins:
+        return None
+    begin = min(begins)
+    placed = [told for told in found if told.pod.spec.node_name and told.created + _WHOLE_SECOND > begin]
+    holes = [_noted(told.pod, told.created) for told in placed if not told.first(container)]
+    return max([begin, *(noted.get("bound", noted["created"]) for noted in holes)])
 
 
 def _pod_of(line: LogLine) -> str:
@@ -149,8 +191,8 @@ def _pod_of(line: LogLine) -> str:
     return found[1] if found else pod_key_of(line)
 
 
-def _life(pod: Pod, created: datetime, said: list[Said]) -> Life:
-    said.sort(key=lambda one: one.at)
+def _life(told: _Told, said: Sequence[Said]) -> Life:
+    pod = told.pod
     of_kube = [one for one in said if one.log.container == KUBE_SCHEDULER_CONTAINER]
     of_hami = [one for one in said if one.log.container != KUBE_SCHEDULER_CONTAINER]
     filters = [one for one in of_hami if one.line.message in FILTER_STARTS]
@@ -164,7 +206,7 @@ def _life(pod: Pod, created: datetime, said: list[Said]) -> Life:
     }
     locked = tuple(one for one in of_hami if one.line.message in _LOCKED)
     logged: dict[Moment, Said] = {moment: one for moment, one in found.items() if one}
-    return Life(pod, logged, _noted(pod, created), locked, len(filters))
+    return Life(pod, logged, _noted(pod, told.created), locked, len(filters))
 
 
 def _first(said: Iterable[Said], messages: Sequence[str]) -> Said | None:

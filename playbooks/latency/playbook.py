@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from bot.hami.stages import MOMENTS, Stage, measure
+from bot.hami.stages import MOMENTS, Stage, measure, settled
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS, Event
 from bot.kube.times import format_time
@@ -53,7 +53,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     found = await gather_latency(cluster, install, cluster.now() - wanted.since)
     if found.unread:
         raise nothing_read(found.gaps[0])
-    top = longest(measure(found.lives))
+    top = longest(measure(settled(found.lives)))
     events: list[Event] | Gap = []
     if top and top.start == "bound":
         pod = top.lives[0].pod
@@ -64,7 +64,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The stage that takes the most and why; a row for each stage, then the slowest pods."""
-    stages = measure(snapshot.seen.lives)
+    stages = measure(settled(snapshot.seen.lives))
     head, told = _findings(snapshot, stages, say)
     slowest = pod_rows(stages)
     brief = None if snapshot.request.all else slowest[:_SHOWN_PODS]
@@ -96,11 +96,13 @@ def _findings(snapshot: Snapshot, stages: list[Stage], say: Texts) -> tuple[str,
     events = [] if isinstance(snapshot.events, Gap) else snapshot.events
     reason = reason_of(top, stages, snapshot.seen, events, say)
     head = _head(snapshot, stages[-1], top, say)
+    pending = len(snapshot.seen.pending) if stages[-1].n else 0
+    left = say("latency.pending", count=pending) if pending else ""
     incomplete = bool(snapshot.seen.gaps or snapshot.install.gaps)
     found = [
         finding(
             "scheduling-latency",
-            f"{head} {reason.text}",
+            " ".join(filter(None, (head, reason.text, left))),
             "suspected" if incomplete else reason.confidence,
             (),
             (*_slowest(top), *reason.evidence),
@@ -130,7 +132,7 @@ def _slowest(top: Stage) -> list[Evidence]:
 def _gaps(snapshot: Snapshot, say: Texts) -> list[Gap]:
     gaps = [*snapshot.install.gaps, *snapshot.seen.gaps]
     gaps += [snapshot.events] if isinstance(snapshot.events, Gap) else []
-    lives = snapshot.seen.lives
+    lives = settled(snapshot.seen.lives)
     unseen = [moment for moment in MOMENTS[1:-2] if not any(moment in life.logged for life in lives)]
     if lives and unseen:
         gaps.append(Gap("scheduler log", say("latency.unseen", moments=", ".join(unseen)), say("latency.unseen-hint")))

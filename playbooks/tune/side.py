@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from bot.errors import Unusable
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags, verbosity_of
-from bot.hami.stages import Stage, measure
+from bot.hami.stages import Stage, measure, settled
 from bot.kube.models import ConfigMap, Container, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
@@ -35,7 +35,7 @@ class Side(NamedTuple):
 
     @property
     def stages(self) -> list[Stage]:
-        return measure(self.latency.lives)
+        return measure(settled(self.latency.lives))
 
     @property
     def busiest_minute(self) -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.latency.support import at, latency, pods_of, said, stages, started
-from tests.playbooks.world import HAMI, READY, codes, event, gpu, pod
+from tests.playbooks.world import HAMI, READY, codes, event, gpu, pod, refused
 
 ONE = said(filter=1, chosen=1.5, bind=2, bound=4)
 TRIED = said(attempt=0.5)
@@ -142,13 +142,34 @@ def test_the_log_of_the_replica_that_scheduled_is_found(tmp_path: Path) -> None:
     assert found["first_attempt -> first_filter"] == (1, 0.5)
 
 
-def test_a_pending_pod_counts_as_far_as_it_came(tmp_path: Path) -> None:
+def test_pending_pods_are_told_beside_the_figures_of_those_that_run(tmp_path: Path) -> None:
     waiting = pod("stuck", gpu(memory=1000), age=600)
     kube, extender = TRIED + said("stuck", attempt=2), ONE + said("stuck", filter=3, chosen=4, bind=5)
-    found = stages(latency(tmp_path, started(), waiting, extender=extender, kube=kube))
-    assert found["created -> first_attempt"] == (2, 1.25)
-    assert found["first_filter -> chosen"] == (1, 0.5)
-    assert found["created -> running_started_at"] == (1, 10.0)
+    report = latency(tmp_path, started(), waiting, extender=extender, kube=kube)
+    assert stages(report)["created -> first_attempt"] == (1, 0.5)
+    assert "1 more is still pending and not in the figures." in report.findings[0].claim
+
+
+def test_where_no_pod_runs_pending_pods_count_as_far_as_they_came(tmp_path: Path) -> None:
+    waiting = pod("stuck", gpu(memory=1000), age=600)
+    report = latency(tmp_path, waiting, kube=said("stuck", attempt=2), extender=said("stuck", filter=30, chosen=31))
+    assert stages(report)["first_attempt -> first_filter"] == (1, 28.0)
+    assert stages(report)["first_filter -> chosen"] == (0, None)
+    assert report.verdict.startswith("None of the GPU pods of the last 1h runs yet.")
+
+
+def test_a_refusal_before_the_first_line_shows_that_an_earlier_try_is_missing(tmp_path: Path) -> None:
+    waiting = pod("stuck", gpu(memory=1000), age=600, said=refused("0/1 nodes", seconds=590))
+    report = latency(tmp_path, waiting, extender=said("stuck", filter=80), kube=said("stuck", attempt=80))
+    assert codes(report) == ["not-enough-evidence"]
+
+
+def test_a_pod_that_was_bound_without_a_line_shows_a_hole_in_the_log(tmp_path: Path) -> None:
+    later = said(filter=90, chosen=91, bind=92, bound=93)
+    pods = started(after=95, bound=93), started("lost", after=50, bound=40)
+    found = stages(latency(tmp_path, *pods, extender=later, kube=said(attempt=90)))
+    assert found["created -> first_attempt"] == (0, None)
+    assert found["first_attempt -> first_filter"] == (0, None)
 
 
 def test_only_pending_pods_and_no_lines_are_not_enough(tmp_path: Path) -> None:
