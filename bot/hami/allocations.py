@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
-from bot.hami.vendors import VENDORS, is_allocated_key
+from bot.hami.vendors import VENDORS
 from bot.hami.version import Version
 from bot.kube.models import Holder, ObjectMeta, Pod
 
@@ -109,8 +109,3 @@ def given(metadata: ObjectMeta) -> tuple[str, str] | None:
     """The annotation that holds what HAMi gave the pod, its key and its text; None when it was given nothing."""
     texts = metadata.annotations or {}
     return next(((key, texts[key]) for key in COUNTED_KEYS if key in texts), None)
-
-
-def allocated_annotations(metadata: ObjectMeta) -> dict[str, str]:
-    """Every `…-allocated` annotation of the pod, of whatever vendor."""
-    return {key: text for key, text in (metadata.annotations or {}).items() if is_allocated_key(key)}

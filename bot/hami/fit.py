@@ -29,7 +29,6 @@ NODE_UNREGISTERED = "node unregistered"
 
 EXCLUSIVE_CORES = 100
 DEFAULT_POLICY = "spread"
-MAX_COMBINED_CARDS = 16
 
 
 class QuotaRoom(NamedTuple):

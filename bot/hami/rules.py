@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple
 
 from bot.hami.version import Version
 
-OLDEST_MODELLED = Version(2, 5, 0)
 NEWEST_READ = Version(2, 10, 0)
 
 

@@ -13,6 +13,11 @@ from bot.report import Gap
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
+PLUGIN_LOG_BYTES = 2 * 1024 * 1024
+"""How much of one log of HAMi's device plugin is read."""
+PLUGIN_LOG_LINES = 4000
+"""Of each such log the newest: the plugin prints some ten lines a minute, and hundreds when it starts."""
+
 
 class LogWanted(NamedTuple):
     """Which lines of a container's log are asked for.

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from bot.errors import SourceError
-from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
 from bot.kube.models import Pod
 from bot.kube.newest import newest_lines
 from bot.kube.podget import PodGet, PodPorts
@@ -18,8 +18,6 @@ MOST_PLUGIN_PODS = 20
 METRICS_PORT = 9395
 """The extender's --metrics-bind-address as the chart sets it."""
 _PERIOD_S = 3600
-_PLUGIN_BYTES = 2 * 1024 * 1024
-_PLUGIN_LINES = 4000
 
 
 async def logs_of_hami(
@@ -33,14 +31,14 @@ async def logs_of_hami(
     plugins = sorted((pod for pod in pods if _is_plugin(pod)), key=lambda pod: (pod.spec.node_name != node, _well(pod)))
     chosen = plugins[:MOST_PLUGIN_PODS]
     wanted = [run for pod in filter(is_scheduler, pods) for run in _runs(pod, needle)]
-    wanted += [run._replace(tail=_PLUGIN_LINES) for pod in chosen for run in _runs(pod, b"")]
+    wanted += [run._replace(tail=PLUGIN_LOG_LINES) for pod in chosen for run in _runs(pod, b"")]
     logs: dict[str, bytes] = {}
     gaps: list[Gap] = []
     if rest := len(plugins) - len(chosen):
         gaps.append(Gap("device plugin logs", f"the logs of {rest} more pods were not read"))
     left = MAX_LOGS
     for wanted_log in wanted:
-        limit = min(left, _PLUGIN_BYTES) if wanted_log.tail else left
+        limit = min(left, PLUGIN_LOG_BYTES) if wanted_log.tail else left
         try:
             name = log_name(wanted_log.namespace, wanted_log.pod, wanted_log.container, previous=wanted_log.previous)
             lines, cut, *_ = await newest_lines(cluster, wanted_log._replace(limit_bytes=limit))

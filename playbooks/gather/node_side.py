@@ -7,16 +7,13 @@ from typing import NamedTuple
 
 from bot.errors import NotFound
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT, is_ready
-from bot.kube.cluster import Cluster, LogWanted, seen
+from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
 from bot.kube.models import DAEMON_SETS, EVENTS, NODES, PODS, Event, Node, Pod, Resource, Workload
 from bot.kube.newest import newest_lines, newest_missing
 from bot.report import Gap
 
 MOST_NODES = 3
 """Whose logs one question reads."""
-LOG_BYTES = 2 * 1024 * 1024
-_LINES = 4000
-"""Of each log the newest: the plugin prints some ten lines a minute, and hundreds when it starts."""
 
 
 class LogSeen(NamedTuple):
@@ -122,7 +119,15 @@ async def gather_logs(
     A gap stands for a log that could not be read, and behind one whose newest lines are missing.
     """
     wanted = [
-        LogWanted(pod.namespace, pod.name, status.name, b"", limit_bytes=LOG_BYTES, previous=previous, tail=_LINES)
+        LogWanted(
+            pod.namespace,
+            pod.name,
+            status.name,
+            b"",
+            limit_bytes=PLUGIN_LOG_BYTES,
+            previous=previous,
+            tail=PLUGIN_LOG_LINES,
+        )
         for pod in pods
         for status in (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
         if only is None or status.name in only

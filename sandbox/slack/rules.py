@@ -8,7 +8,6 @@ from typing import NamedTuple, TypeAlias
 
 from bot.slack.render.limits import (
     ACTIONS_ELEMENTS,
-    BLOCKS_OF_MESSAGE,
     BLOCKS_OF_VIEW,
     BUTTON_TEXT,
     BUTTON_VALUE,
@@ -17,19 +16,19 @@ from bot.slack.render.limits import (
     CONFIRM_TITLE,
     CONTEXT_ELEMENTS,
     HEADER,
-    IDENTIFIER,
     LABEL,
-    MARKDOWN_TOTAL,
-    OPTION_TEXT,
-    OPTION_VALUE,
-    OPTIONS,
     PLACEHOLDER,
-    PRIVATE_METADATA,
     SECTION,
     TABLE_COLUMNS,
     TABLE_ROWS,
     VIEW_TITLE,
 )
+
+BLOCKS_OF_MESSAGE = 50
+OPTIONS, OPTION_TEXT, OPTION_VALUE = 100, 75, 150
+IDENTIFIER = 255
+MARKDOWN_TOTAL = 12_000
+PRIVATE_METADATA = 3000
 
 
 class String(NamedTuple):

@@ -30,7 +30,7 @@ from bot.hami.nodelock import lock_complaint, parse_lock
 from bot.hami.reasons import REASONS, finding_code
 from bot.hami.requests import read_device_config
 from bot.hami.rules import rules_of
-from bot.hami.vendors import is_allocated_key, vendor_of_register_key
+from bot.hami.vendors import vendor_of_register_key
 from bot.hami.vendors.nvidia.registration import read_link_scores
 from bot.hami.version import parse_version
 from bot.kube.models import Pod
@@ -123,7 +123,7 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
     ),
     "weights": (read_weights, ("slot=1,core=1,memory=3",)),
     "version": (parse_version, ("projecthami/hami:v2.10.0@sha256:00",)),
-    "keys": (lambda text: (vendor_of_register_key(text), is_allocated_key(text)), ("hami.io/node-register-x",)),
+    "keys": (vendor_of_register_key, ("hami.io/node-register-x",)),
     "device config": (
         read_device_config,
         ("nvidia:\n  memoryFactor: 1\n  resourceCountName: a/b\nvnpus:\n- {resourceName: x}\n", "a: &x [*x]"),

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.hami.allocations import allocated_annotations
 from bot.hami.requests import DeviceConfig
-from bot.hami.vendors import NAMES, VENDORS, is_allocated_key, vendor_of_register_key
-from bot.kube.models import ObjectMeta
+from bot.hami.vendors import NAMES, VENDORS, vendor_of_register_key
 
 
 @pytest.mark.parametrize(
@@ -95,29 +93,6 @@ def test_each_vendor_s_handshake_key(word, handshake):
 def test_each_vendor_s_allocated_keys(word, keys):
     vendor = next(one for one in NAMES if one.word == word)
     assert list(vendor.allocated) == keys
-    assert all(is_allocated_key(key) for key in keys)
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "hami.io/vgpu-devices-to-allocate",
-        "hami.io/vgpu-mig-allocations",
-        "hami.io/vgpu-node",
-        "hami.io/bind-phase",
-        "metax-tech.com/gpu-devices-allocated",
-        "hami.io/vgpu-devices-allocated-old",
-        "",
-    ],
-)
-def test_other_pod_annotations_hold_no_devices(key):
-    assert not is_allocated_key(key)
-
-
-def test_allocated_annotations_of_every_vendor_are_found():
-    given = {"hami.io/Ascend910B3-devices-allocated": "x", "hami.io/kunlun-allocated": "y", "hami.io/vgpu-node": "n"}
-    assert set(allocated_annotations(ObjectMeta(annotations=given))) == set(given) - {"hami.io/vgpu-node"}
-    assert allocated_annotations(ObjectMeta()) == {}
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ _PATTERNS = [
     for names in NAMES
     if "{" in names.register
 ]
-_ALLOCATED = re.compile(r"hami\.io/.+-(?:devices-)?allocated")
 
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
@@ -53,8 +52,3 @@ def vendor_of_resource(resource: str) -> tuple[Names, str] | None:
 def word_of(type_: str) -> str:
     """The word of the vendor that a GPU of that type is of; the first one's where it is of none."""
     return next((word for word in BY_WORD if word.upper() in type_.upper()), FIRST.names.word)
-
-
-def is_allocated_key(key: str) -> bool:
-    """Whether a pod annotation key holds devices that HAMi gave to the pod, of whatever vendor."""
-    return _ALLOCATED.fullmatch(key) is not None

@@ -1,4 +1,4 @@
-"""Slack's limits that the bot keeps to; `sandbox.slack.validate` holds whole messages against all of them.
+"""Slack's limits that the bot keeps to; `sandbox.slack.rules` has the others, against which the tests hold messages.
 
 Numbers are those of docs.slack.dev (block and element pages) and of Slack's own type definitions in November 2026.
 """
@@ -6,7 +6,6 @@ Numbers are those of docs.slack.dev (block and element pages) and of Slack's own
 from collections.abc import Sequence
 from typing import Any, cast
 
-BLOCKS_OF_MESSAGE = 50
 BLOCKS_OF_VIEW = 100
 HEADER = 150
 SECTION = 3000
@@ -15,16 +14,13 @@ ACTIONS_ELEMENTS = 25
 BUTTON_TEXT = 75
 BUTTON_VALUE = 2000
 CONFIRM_TITLE, CONFIRM_TEXT, CONFIRM_BUTTON = 100, 300, 30
-OPTIONS, OPTION_TEXT, OPTION_VALUE, PLACEHOLDER = 100, 75, 150, 150
+PLACEHOLDER = 150
 LABEL = 2000
-IDENTIFIER = 255
 TABLE_ROWS, TABLE_COLUMNS = 100, 20
-MARKDOWN_TOTAL = 12_000
-VIEW_TITLE, PRIVATE_METADATA = 24, 3000
+VIEW_TITLE = 24
 
 # Undocumented: messages of 11,341 to 13,297 characters over all their blocks were refused (bolt-js#2509, #2867).
 TOTAL_BUDGET = 10_000
-TOTAL_REFUSED = 13_000
 
 
 def total_text(value: Any) -> int:

@@ -1,7 +1,7 @@
 import pytest
 
-from bot.slack.render.limits import TOTAL_REFUSED, total_text
-from sandbox.slack.validate import validate_blocks, validate_view
+from bot.slack.render.limits import total_text
+from sandbox.slack.validate import TOTAL_REFUSED, validate_blocks, validate_view
 
 
 def plain(size, text="x"):
