@@ -20,6 +20,7 @@ from bot.slack.message import File, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import gist
 from bot.slack.render.choice import render_choice, render_clusters
+from bot.slack.render.files import yaml_files
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.text import escape
@@ -354,9 +355,10 @@ def _words_of(question: Question) -> list[str]:
 
 
 def with_picture(rendered: Callable[[], Message], report: Report) -> Message:
-    """The message with the report's pictures, if it has any. All take a while: not for the event loop."""
+    """The message with the report's pictures and YAML, if it has any. All take a while: not for the event loop."""
     message = rendered()
     drawn = picture(report)
     files = [File(f"{report.playbook}.png", drawn, report.verdict, alt_text(report))] if drawn else []
     files += [File(f"{chart.name}.png", chart.png, chart.alt_text, chart.alt_text) for chart in charts(report)]
+    files += yaml_files(report)
     return message._replace(files=(*files, *message.files))

@@ -13,7 +13,7 @@ from bot.kube.recordedports import RecordedPorts
 from bot.kube.recording import RecordedCluster
 from bot.prometheus.api import Prometheus
 from bot.report import Report
-from bot.texts import Texts
+from bot.texts import Language, Texts
 from playbooks.playbook import Sources
 from playbooks.tune.facts import Request, gather_facts
 from playbooks.tune.playbook import PLAYBOOK
@@ -45,11 +45,18 @@ class Case(NamedTuple):
     advice: tuple[Wanted, ...]
     never: tuple[Wanted, ...]
 
-    def ask(self, prometheus: Prometheus | None = None) -> Report:
-        """The answer of `tune --all`."""
+    def ask(
+        self,
+        prometheus: Prometheus | None = None,
+        *,
+        everything: bool = True,
+        template: str = "",
+        language: Language = "en",
+    ) -> Report:
+        """The answer of `tune --all`, of `tune` or of `tune --template`."""
         cluster = open_case(self.name)
         sources = Sources(cluster, ports=RecordedPorts(cluster), prometheus=prometheus)
-        return PLAYBOOK.diagnose(asyncio.run(gather_facts(Request(all=True), sources)), Texts("en"))
+        return PLAYBOOK.diagnose(asyncio.run(gather_facts(Request(everything, template), sources)), Texts(language))
 
 
 def cases() -> list[Case]:

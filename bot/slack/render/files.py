@@ -16,6 +16,7 @@ from bot.texts import Texts
 WHOLE_ANSWER = "answer"
 
 _TITLE = 200
+_YAML = ".yaml"
 _NAME = 60
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _NUMBER = re.compile(r"-[\d.,]+%?")
@@ -29,7 +30,11 @@ def whole_answer(report: Report, say: Texts) -> File:
 
 
 def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
-    """Each table with all its rows, for a spreadsheet (RFC 4180, UTF-8); no cell can be taken for a formula there."""
+    """Each table with all its rows, for a spreadsheet (RFC 4180, UTF-8); no cell can be taken for a formula there.
+
+    Tables that are a YAML file are left out: see `yaml_files`.
+    """
+    tables = [table for table in tables if not table.title.endswith(_YAML)]
     stems = [_NOT_IN_NAMES.sub("-", table.title[:_NAME].lower()).strip("-") or "table" for table in tables]
     again = Counter[str]()
     files: list[File] = []
@@ -41,6 +46,12 @@ def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
         title = inert(table_heading(table, say), _TITLE).strip() or name
         files.append(File(f"{name}.csv", text.getvalue().encode("utf-8-sig"), title))
     return files
+
+
+def yaml_files(report: Report) -> list[File]:
+    """Each table that is the lines of a YAML file, as that file."""
+    tables = [table for table in report.tables if table.title.endswith(_YAML) and table.rows]
+    return [File(one.title, "".join(f"{row[0]}\n" for row in one.rows).encode("utf-8"), one.title) for one in tables]
 
 
 def whole_answers(files: Sequence[File]) -> list[File]:
