@@ -9,15 +9,22 @@ _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)", re.MULTILIN
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n"}
+_WRITTEN = re.compile(r'["\\\n]')
 
 
 class Sample(NamedTuple):
-    """One figure. `line` is what says so, verbatim."""
+    """One figure: as a line of the text format, or as `number` stands in JSON beside the labels."""
 
     name: str
     labels: Mapping[str, str]
     value: float
-    line: str
+    text: str = ""
+    number: str = ""
+
+    @property
+    def line(self) -> str:
+        """What says so, verbatim: the line, or what JSON has as the text format writes it."""
+        return self.text or f"{self.name}{_shown(self.labels)} {self.number}"
 
 
 def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
@@ -54,3 +61,12 @@ def _labels(text: str) -> dict[str, str]:
     if "\\" not in text:
         return dict(labels)
     return {name: _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value) for name, value in labels}
+
+
+def _shown(labels: Mapping[str, str]) -> str:
+    pairs = ",".join(f'{name}="{_WRITTEN.sub(_escaped, value)}"' for name, value in labels.items())
+    return f"{{{pairs}}}" if pairs else ""
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "\\n" if found[0] == "\n" else f"\\{found[0]}"

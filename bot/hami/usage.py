@@ -5,7 +5,7 @@ two names: only the newest is read.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bot.hami.exposition import Sample
@@ -22,23 +22,22 @@ _GPU_CORE = ("hami_host_gpu_utilization_ratio", "HostCoreUtilization")
 CONTAINER_FIGURES = {"used": _USED, "limit": _LIMIT, "core": _CORE, "last_kernel": _LAST_KERNEL}
 """Each figure of a container, with its names, the newest first."""
 GPU_FIGURES = {"used": _GPU_USED, "core": _GPU_CORE}
-NAMES = frozenset(name for names in (*CONTAINER_FIGURES.values(), *GPU_FIGURES.values()) for name in names)
-
-# Prometheus without honorLabels keeps the exporter's labels so, since the scraped pod has some of these names. It has
-# them beside the names up to 2.8 as well: then `pod` is vGPUmonitor's own.
-_NAMESPACE = ("exported_namespace", "podnamespace", "namespace")
-_POD = ("exported_pod", "podname", "pod")
-_CONTAINER = ("exported_container", "ctrname", "container")
-_UUID = ("device_uuid", "deviceuuid")
-_VDEVICE = ("vdevice_index", "vdeviceid")
-_NODE = ("exported_node", "node", "nodeid")
+NAMES = tuple(name for names in (*CONTAINER_FIGURES.values(), *GPU_FIGURES.values()) for name in names)
+"""The newest name of a figure before its older ones."""
+_OF_CONTAINERS = {name: figure for figure, names in CONTAINER_FIGURES.items() for name in names}
+_OF_GPUS = {name: figure for figure, names in GPU_FIGURES.items() for name in names}
 
 
 class Reading(NamedTuple):
-    """A figure and the sample that says so, verbatim: bytes, percent or seconds."""
+    """A figure, in bytes, percent or seconds, and the sample that says so."""
 
     value: float
-    line: str
+    sample: Sample
+
+    @property
+    def line(self) -> str:
+        """The sample, verbatim."""
+        return self.sample.line
 
 
 class ContainerUse(NamedTuple):
@@ -81,45 +80,69 @@ def read_usage(samples: Iterable[Sample]) -> Usage:
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample.name, []).append(sample)
-    containers: dict[ContainerUse, dict[str, Reading]] = {}
-    known: dict[int, ContainerUse] = {}
-    for figure, sample in _figures(by_name, CONTAINER_FIGURES):
-        of = known.get(id(sample.labels)) or known.setdefault(id(sample.labels), container_of(sample))
-        if of.pod and of.uuid:
-            containers.setdefault(of, {}).setdefault(figure, Reading(sample.value, sample.line))
-    gpus: dict[str, tuple[str, dict[str, Reading]]] = {}
-    for figure, sample in _figures(by_name, GPU_FIGURES):
+    reader = UsageReader()
+    for name in NAMES:
+        reader.add(by_name.get(name, ()))
+    return reader.usage()
+
+
+class UsageReader:
+    """Takes samples name by name, in the order of `NAMES`: what an older name says as well is left out."""
+
+    def __init__(self) -> None:
+        self._containers: dict[ContainerUse, dict[str, Reading]] = {}
+        self._gpus: dict[str, tuple[str, dict[str, Reading]]] = {}
+        self._labels: dict[ContainerUse, Mapping[str, str]] = {}
+
+    def add(self, samples: Iterable[Sample]) -> None:
+        """The samples of one name. Those of other figures of the container share their labels: there are many."""
+        for sample in samples:
+            figure = _OF_CONTAINERS.get(sample.name)
+            if figure is None:
+                self._add_gpu(_OF_GPUS[sample.name], sample)
+                continue
+            of = container_of(sample)
+            if of.pod and of.uuid:
+                labels = self._labels.setdefault(of, sample.labels)
+                shared = (
+                    sample if labels is sample.labels or labels != sample.labels else sample._replace(labels=labels)
+                )
+                self._containers.setdefault(of, {}).setdefault(figure, Reading(sample.value, shared))
+
+    def _add_gpu(self, figure: str, sample: Sample) -> None:
         if uuid := _uuid(sample):
-            _, figures = gpus.setdefault(uuid, (first(sample.labels, _NODE), {}))
-            figures.setdefault(figure, Reading(sample.value, sample.line))
-    return Usage(
-        tuple(of._replace(**figures) for of, figures in containers.items()),
-        tuple(GpuUse(uuid, node, **figures) for uuid, (node, figures) in gpus.items()),
-    )
+            _, figures = self._gpus.setdefault(uuid, (_node(sample), {}))
+            figures.setdefault(figure, Reading(sample.value, sample))
+
+    def usage(self) -> Usage:
+        """All that was taken."""
+        return Usage(
+            tuple(of._replace(**figures) for of, figures in self._containers.items()),
+            tuple(GpuUse(uuid, node, **figures) for uuid, (node, figures) in self._gpus.items()),
+        )
 
 
 def container_of(sample: Sample) -> ContainerUse:
-    """Whose share of which GPU the sample is about, without figures; names are empty where its labels have none."""
-    namespace, pod, container, vdevice = (
-        first(sample.labels, keys) for keys in (_NAMESPACE, _POD, _CONTAINER, _VDEVICE)
+    """Whose share of which GPU the sample is about, without figures; names are empty where its labels have none.
+
+    Prometheus keeps the exporter's labels as `exported_*` where the monitor's own pod has some of these names. Up to
+    2.8 the exporter's labels have names of their own, beside which those of the monitor's pod stand.
+    """
+    get = sample.labels.get
+    return ContainerUse(
+        get("exported_namespace") or get("podnamespace") or get("namespace") or "",
+        get("exported_pod") or get("podname") or get("pod") or "",
+        get("exported_container") or get("ctrname") or get("container") or "",
+        _uuid(sample),
+        get("vdevice_index") or get("vdeviceid") or "",
     )
-    return ContainerUse(namespace, pod, container, _uuid(sample), vdevice)
-
-
-def first(labels: Mapping[str, str], keys: Sequence[str]) -> str:
-    """The first of these labels that is set."""
-    return next((labels[key] for key in keys if labels.get(key)), "")
-
-
-def _figures(
-    by_name: Mapping[str, list[Sample]], figures: Mapping[str, tuple[str, ...]]
-) -> Iterable[tuple[str, Sample]]:
-    """Each figure with its samples, those of its newest name first."""
-    for figure, names in figures.items():
-        for name in names:
-            for sample in by_name.get(name, ()):
-                yield figure, sample
 
 
 def _uuid(sample: Sample) -> str:
-    return _MIG_SUFFIX.sub("", first(sample.labels, _UUID))
+    uuid = sample.labels.get("device_uuid") or sample.labels.get("deviceuuid") or ""
+    return _MIG_SUFFIX.sub("", uuid) if uuid.endswith("]") else uuid
+
+
+def _node(sample: Sample) -> str:
+    get = sample.labels.get
+    return get("exported_node") or get("node") or get("nodeid") or ""

@@ -6,7 +6,6 @@ The API: https://prometheus.io/docs/prometheus/latest/querying/api/
 import asyncio
 import math
 import ssl
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -129,10 +128,4 @@ def _sample(series: _Series) -> Sample | None:
         return None
     if math.isnan(value):
         return None
-    name = series.metric.pop("__name__", "")
-    return Sample(name, series.metric, value, f"{name}{_shown(series.metric)} {series.value[1]}")
-
-
-def _shown(labels: Mapping[str, str]) -> str:
-    pairs = ",".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in labels.items())
-    return f"{{{pairs}}}" if pairs else ""
+    return Sample(series.metric.pop("__name__", ""), series.metric, value, number=series.value[1])

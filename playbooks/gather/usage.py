@@ -10,7 +10,17 @@ from typing import NamedTuple
 
 from bot.errors import SourceError
 from bot.hami.exposition import read_samples
-from bot.hami.usage import CONTAINER_FIGURES, NAMES, PORT, ContainerUse, Reading, Usage, container_of, read_usage
+from bot.hami.usage import (
+    CONTAINER_FIGURES,
+    NAMES,
+    PORT,
+    ContainerUse,
+    Reading,
+    Usage,
+    UsageReader,
+    container_of,
+    read_usage,
+)
 from bot.kube.models import Pod
 from bot.kube.podget import PodGet, PodPorts
 from bot.prometheus.api import SOURCE, Prometheus
@@ -71,13 +81,14 @@ async def _measured(sources: Sources, plugin_pods: Sequence[Pod] | Gap) -> Usage
 
 
 async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
-    newest = f'{{__name__=~"{"|".join(sorted(NAMES))}"}}'
+    reader = UsageReader()
     try:
-        now = await prometheus.query(newest, at)
+        for name in NAMES:  # one after another: what a large cluster answers takes much memory while it is read
+            reader.add(await prometheus.query(name, at))
         peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at)]
     except SourceError as error:
         return Gap(SOURCE, error.message, error.hint)
-    return UsageSeen(read_usage(now), _highest(peaks), f"PromQL: {newest}")
+    return UsageSeen(reader.usage(), _highest(peaks), f'PromQL: {{__name__=~"{"|".join(NAMES)}"}}')
 
 
 async def _peaks(prometheus: Prometheus, name: str, at: datetime) -> list[Peak]:
@@ -88,7 +99,7 @@ async def _peaks(prometheus: Prometheus, name: str, at: datetime) -> list[Peak]:
     )
     counted = {container_of(one): int(one.value) for one in hours}
     return [
-        Peak(of, Reading(one.value, one.line), counted.get(of, 0), query)
+        Peak(of, Reading(one.value, one), counted.get(of, 0), query)
         for one in peaks
         if (of := container_of(one)).pod and of.uuid
     ]

@@ -18,6 +18,7 @@ from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install, install_unread, nothing_read
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import Sources
+from playbooks.tune.pools import Pool, pools_of
 
 _LOCKS = b"lock"
 _PLUGIN = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
@@ -68,6 +69,11 @@ class Facts:
         version = self.install.install.version
         ledger = build_ledger(self.holders, version.version if version else NEWEST_READ)
         return held_by((one for some in ledger.by_node.values() for one in some), self.usage.usage)
+
+    @cached_property
+    def pools(self) -> list[Pool]:
+        """The pools of GPU nodes, the largest first; none where the nodes could not be read."""
+        return [] if isinstance(self.nodes, Gap) else pools_of(self.nodes, self.held, self.install)
 
     @cached_property
     def _holders(self) -> dict[tuple[str, str], Holder]:

@@ -16,7 +16,7 @@ from playbooks.tune.idle import advise_idle
 from playbooks.tune.limits import advise_limits
 from playbooks.tune.lock import advise_lock
 from playbooks.tune.monitor import advise_monitor
-from playbooks.tune.pools import POOLS, pool_row, pools_of
+from playbooks.tune.pools import POOLS, pool_row
 from playbooks.tune.rate import advise_rate
 from playbooks.tune.rows import ADVICE, Advice
 from playbooks.tune.scaling import advise_scaling
@@ -68,7 +68,7 @@ def diagnose(facts: Facts, say: Texts) -> Report:
         findings=tuple(found),
         tables=(
             ADVICE.table(rows, brief=None if facts.request.all else changing or rows),
-            POOLS.table(map(pool_row, pools_of(facts))),
+            POOLS.table(map(pool_row, facts.pools)),
             scenario_table(advice, say),
         ),
         gaps=facts.gaps,

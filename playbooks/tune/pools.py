@@ -2,6 +2,7 @@
 
 from bisect import bisect
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,8 +17,8 @@ from bot.hami.registration import Registration
 from bot.hami.rules import NEWEST_READ, rules_of
 from bot.hami.scaling import memory_factor, read_memory_scaling
 from bot.kube.models import Node
-from bot.report import Gap, Sheet
-from playbooks.tune.facts import Facts
+from bot.report import Sheet
+from playbooks.gather.scheduling import InstallSeen
 
 _POOL_LABELS = (
     "karpenter.sh/nodepool",
@@ -91,18 +92,16 @@ def pool_row(pool: Pool) -> PoolRow:
     )
 
 
-def pools_of(facts: Facts) -> list[Pool]:
-    """The pools in which GPUs are registered, the largest first."""
-    if isinstance(facts.nodes, Gap):
-        return []
-    settings = read_memory_scaling(facts.install.config_maps)
-    version = facts.install.install.version
+def pools_of(nodes: Iterable[Node], everyone: Iterable[Held], seen: InstallSeen) -> list[Pool]:
+    """The pools in which GPUs are registered, the largest first; `everyone` are the pods that hold some."""
+    settings = read_memory_scaling(seen.config_maps)
+    version = seen.install.version
     rules = rules_of(version.version if version else NEWEST_READ)
     by_node: dict[str, list[Held]] = defaultdict(list)
-    for held in facts.held:
+    for held in everyone:
         by_node[held.holding.node].append(held)
     grouped: dict[_Key, list[tuple[Node, list[CardState]]]] = defaultdict(list)
-    for node in facts.nodes:
+    for node in nodes:
         cards = [card for read in read_registrations(node) if isinstance(read, Registration) for card in read.cards]
         if cards:
             key = _Key(_label(node, cards[0]), memory_factor(cards[0], node.name, settings), cards[0].slots)

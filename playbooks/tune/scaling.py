@@ -17,7 +17,7 @@ from playbooks.gather.usage import WINDOW_DAYS, WINDOW_HOURS, Peak
 from playbooks.rules.prose import command, mib
 from playbooks.rules.usage_quotes import of_sample
 from playbooks.tune.facts import Facts
-from playbooks.tune.pools import Pool, pools_of
+from playbooks.tune.pools import Pool
 from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 
@@ -46,7 +46,7 @@ class _Known(NamedTuple):
 
 def advise_scaling(facts: Facts, say: Texts) -> list[Advice]:
     """Rows for each pool."""
-    return [advice for pool in pools_of(facts) for advice in _judge(pool, facts, say)]
+    return [advice for pool in facts.pools for advice in _judge(pool, facts, say)]
 
 
 def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:

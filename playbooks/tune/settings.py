@@ -11,7 +11,7 @@ from playbooks import quotes
 from playbooks.rules.prose import command
 from playbooks.tune.deployed import flag, gpu_setting
 from playbooks.tune.facts import Facts
-from playbooks.tune.pools import Pool, pools_of
+from playbooks.tune.pools import Pool
 from playbooks.tune.rows import Advice, AdviceRow
 
 _WHOLE = 100
@@ -24,7 +24,7 @@ _POLICIES = (("node-scheduler-policy", "binpack"), ("gpu-scheduler-policy", "spr
 
 def advise_core_scaling(facts: Facts, say: Texts) -> list[Advice]:
     """A row for each pool that pods hold GPUs of."""
-    return [_core_scaling(pool, say) for pool in pools_of(facts) if pool.held]
+    return [_core_scaling(pool, say) for pool in facts.pools if pool.held]
 
 
 def _core_scaling(pool: Pool, say: Texts) -> Advice:

@@ -17,7 +17,6 @@ from playbooks import quotes
 from playbooks.gather.latency import LatencySeen, gather_latency
 from playbooks.playbook import Sources
 from playbooks.tune.facts import Facts, Request, gather_facts
-from playbooks.tune.pools import pools_of
 
 _LONGEST = timedelta(hours=24)
 DEFAULTS = {"--kube-qps": "5", "--kube-burst": "10"}
@@ -109,7 +108,7 @@ def _configured(config_maps: Iterable[ConfigMap]) -> Iterator[tuple[str, str]]:
 
 
 def _counted(facts: Facts) -> Iterator[tuple[str, str]]:
-    pools = pools_of(facts)
+    pools = facts.pools
     splits: Counter[str] = Counter()
     scalings: Counter[str] = Counter()
     for pool in pools:

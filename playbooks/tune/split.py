@@ -17,7 +17,7 @@ from playbooks.rules.prose import mib
 from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
 from playbooks.tune.guide import splits_for
-from playbooks.tune.pools import Pool, pools_of
+from playbooks.tune.pools import Pool
 from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow, Direction
 
@@ -31,7 +31,7 @@ _NONE = 2**31
 def advise_split(facts: Facts, say: Texts) -> list[Advice]:
     """A row for each pool that pods hold GPUs of, or wait for."""
     nodes = 0 if isinstance(facts.nodes, Gap) else len(facts.nodes)
-    return [_judge(pool, nodes, facts, say) for pool in pools_of(facts) if pool.held]
+    return [_judge(pool, nodes, facts, say) for pool in facts.pools if pool.held]
 
 
 def _judge(pool: Pool, nodes: int, facts: Facts, say: Texts) -> Advice:
