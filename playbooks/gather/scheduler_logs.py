@@ -144,7 +144,7 @@ async def gather_extender_lines(
             continue
         lines += [(scheduler, line) for line in log.lines]
         if log.cut:
-            gaps.append(_left_out(_source_of(scheduler), log))
+            gaps.append(left_out(_source_of(scheduler), log))
     if rest := len(extenders) - len(read):
         gaps.append(Gap("scheduler pods", f"the logs of {rest} more were not read"))
     return ExtenderLines(tuple(lines), tuple(gaps))
@@ -154,7 +154,8 @@ def _source_of(scheduler: Pod) -> str:
     return f"log of {scheduler.namespace}/{scheduler.name}"
 
 
-def _left_out(source: str, log: LogLines) -> Gap:
+def left_out(source: str, log: LogLines) -> Gap:
+    """What is to be told of a log that was not read whole."""
     if log.ends_early:
         return Gap(
             source, _TOO_LONG.format(missing="its newest"), "a shorter time is read to its end: logs POD --since 10m"

@@ -19,6 +19,7 @@ from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.models import EVENTS, PODS, Holder, Node, Pod
 from bot.kube.podget import PodGet, PodPorts
 from bot.report import Gap
+from playbooks.gather.scheduler_logs import left_out
 from playbooks.playbook import Sources
 
 METRICS_SOURCE = "scheduler metrics"
@@ -61,7 +62,7 @@ class SchedulerProcess(NamedTuple):
     """What was read of the process that decides. `counted` is None where it was not asked for.
 
     `scheduler` is the pod whose metrics they are; `released` are its lines about pods whose GPUs it took back, `ended`
-    the times at which containers of finished pods ended, where the cluster has few nodes.
+    the times at which containers of finished pods ended, and `unread` why there may be more of either.
     """
 
     panics: tuple[PanicLog, ...] = ()
@@ -69,6 +70,7 @@ class SchedulerProcess(NamedTuple):
     scheduler: Pod | None = None
     released: tuple[LogLine, ...] = ()
     ended: tuple[str, ...] = ()
+    unread: tuple[Gap, ...] = ()
     ghosts: tuple[Ghost, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -117,12 +119,16 @@ async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
 
 async def _memory_and_releases(sources: Sources, install: Install) -> SchedulerProcess:
     """The same, with what it says it took back: that is newer than a refusal before it."""
+    deciding = _deciding(install)
+    if not deciding:
+        return SchedulerProcess(unread=(Gap("scheduler log", "no scheduler pod that decides was seen"),))
     memory, logs = await asyncio.gather(
         gather_memory(sources, install),
-        asyncio.gather(*(_released(sources.cluster, pod) for pod in _deciding(install))),
+        asyncio.gather(*(_released(sources.cluster, pod) for pod in deciding)),
     )
     released = tuple(line for lines, _ in logs for line in lines)
-    return memory._replace(released=released, gaps=tuple(gap for _, some in logs for gap in some))
+    gaps = tuple(gap for _, some in logs for gap in some)
+    return memory._replace(released=released, unread=gaps, gaps=gaps)
 
 
 def _deciding(install: Install) -> Sequence[Pod]:
@@ -154,7 +160,8 @@ async def _released(cluster: Cluster, scheduler: Pod) -> tuple[tuple[LogLine, ..
     if isinstance(log, Gap):
         return (), (log,)
     lines = (parse_line(raw, cluster.now()) for raw in log.lines)
-    return tuple(line for line in lines if line is not None and line.message in RELEASED), ()
+    found = tuple(line for line in lines if line is not None and line.message in RELEASED)
+    return found, (left_out(_log_of(scheduler), log),) if log.cut else ()
 
 
 def unread(process: SchedulerProcess) -> list[Gap]:
@@ -164,8 +171,11 @@ def unread(process: SchedulerProcess) -> list[Gap]:
 
 async def with_ended(cluster: Cluster, process: SchedulerProcess, nodes: Sequence[Node] | Gap) -> SchedulerProcess:
     """The same, with when finished pods ended: what they held is free, and the log may not reach back to that."""
-    if process.scheduler is None or isinstance(nodes, Gap) or len(nodes) > _FEW_NODES:
+    if process.scheduler is None:
         return process
+    if isinstance(nodes, Gap) or len(nodes) > _FEW_NODES:
+        why = nodes.why if isinstance(nodes, Gap) else f"not listed: the cluster has more than {_FEW_NODES} nodes"
+        return process._replace(unread=(*process.unread, Gap("finished pods", why)))
     found = await asyncio.gather(
         *(
             seen("pods", cluster.list(PODS, labels=NODE_KEY, fields=f"status.phase={phase}"))
@@ -174,9 +184,11 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess, nodes: Sequenc
     )
     pods = [pod for some in found if not isinstance(some, Gap) for pod in some]
     ends = (status.state.terminated for pod in pods for status in pod.status.container_statuses or ())
-    gaps = dict.fromkeys(gap for gap in found if isinstance(gap, Gap))
+    gaps = tuple(dict.fromkeys(gap for gap in found if isinstance(gap, Gap)))
     return process._replace(
-        ended=tuple(state.finished_at for state in ends if state and state.finished_at), gaps=(*process.gaps, *gaps)
+        ended=tuple(state.finished_at for state in ends if state and state.finished_at),
+        unread=(*process.unread, *gaps),
+        gaps=(*process.gaps, *gaps),
     )
 
 

@@ -277,8 +277,9 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
         scene.install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook, group
     )
     judged = judge(Case(pod, world), last_own_attempt(pod, events, lines), around, say)
-    if isinstance(scene.process.counted, Gap) and judged.findings[0].code in _OF_MEMORY:
-        gaps.append(scene.process.counted)
+    if judged.findings[0].code in _OF_MEMORY:
+        counted = [scene.process.counted] if isinstance(scene.process.counted, Gap) else []
+        gaps += [gap for gap in (*scene.process.unread, *counted) if gap not in gaps]
     if judged.case is None:
         return judged.findings, [], gaps
     return judged.findings, _tables(judged.case), gaps + fit_gaps(judged.case, say)

@@ -183,6 +183,34 @@ def test_the_log_tells_of_repeated_refusals_where_the_events_are_gone(tmp_path: 
     assert "last at 2026-11-21T04:59:00Z" in report.verdict
 
 
+UNREAD = "Whether GPUs became free since could not be read"
+
+
+def test_where_releases_could_not_be_read_nothing_is_said_to_need_a_restart(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again()), missing=["logs"])
+    assert (codes(report)[0], cause(report).confidence) == ("scheduler-ledger-stale", "suspected")
+    assert UNREAD in cause(report).claim
+    assert not any("rollout restart" in command for command in commands(report))
+    assert any(gap.source.startswith("log of") for gap in report.gaps)
+
+
+def test_where_the_log_tells_of_no_release_a_restart_is_proposed(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again()))
+    assert UNREAD not in cause(report).claim
+    assert any("rollout restart" in command for command in commands(report))
+
+
+def test_finished_pods_of_a_large_cluster_are_a_gap_where_they_would_tell(tmp_path: Path) -> None:
+    others = [gpu_node(f"full-{one:02}", allocatable={"nvidia.com/gpu": "0"}) for one in range(70)]
+    waiting, told = refused_again()
+    named = event(waiting, "FilteringFailed", "1 nodes CardInsufficientMemory(gpu-1)", 30)
+    report = ask(tmp_path, cluster(gpu_node(), *others, waiting, told, named))
+    assert UNREAD in cause(report).claim
+    assert ("finished pods", "not listed: the cluster has more than 64 nodes") in [
+        (gap.source, gap.why) for gap in report.gaps
+    ]
+
+
 @pytest.mark.parametrize("missing", ["nodes", "resourcequotas"])
 def test_a_ghost_is_told_also_where_our_own_fit_is_not_known(tmp_path: Path, missing: str) -> None:
     waiting, told = refused_again()
