@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import quantiles
 
 import bot.main  # noqa: F401  # as large as the bot is
-from bot.collector import COLLECT_EVERY
+from bot.gc_tuning import COLLECT_EVERY
 from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.connect import open_cluster
 from bot.texts import Texts

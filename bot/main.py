@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from bot.background import in_background
 from bot.clock import Clock
-from bot.collector import keep_what_is_loaded
 from bot.errors import UsageError
 from bot.front import Front
+from bot.gc_tuning import keep_what_is_loaded
 from bot.http import Slack, serve_http
 from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.live import LiveCluster
