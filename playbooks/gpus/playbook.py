@@ -48,7 +48,7 @@ from playbooks.rules.findings import finding
 from playbooks.rules.gaps import capacity_gaps, confidence_in
 from playbooks.rules.ledger import differing, ledger_table
 from playbooks.rules.nodes_named import near_names, see_all_nodes
-from playbooks.rules.stale import ghosts_told
+from playbooks.rules.stale_scheduler import ghosts_told
 
 CARDS = Sheet(
     "cards",

@@ -29,7 +29,7 @@ from playbooks.rules.gaps import fit_gaps, other_vendors
 from playbooks.rules.locks import Owners
 from playbooks.rules.nodes_at_fault import nodes_at_fault, nodes_behind
 from playbooks.rules.request_bugs import told_by_bug
-from playbooks.rules.stale import disagrees, ghosts_suspected
+from playbooks.rules.stale_scheduler import disagrees, ghosts_suspected
 
 _MOST_VERDICTS = 300_000
 """Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""

@@ -19,7 +19,7 @@ from playbooks.playbook import Sources
 from playbooks.rules.ledger import ledger_table
 from playbooks.rules.panics import panics_told
 from playbooks.rules.parts import Parts
-from playbooks.rules.stale import ghosts_told
+from playbooks.rules.stale_scheduler import ghosts_told
 
 
 class ProcessSeen(NamedTuple):
