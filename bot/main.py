@@ -36,7 +36,7 @@ from bot.start import Reached, Start, opened, reached
 from bot.store import StoreError, open_store
 from bot.texts import Texts
 from bot.troubles import Facts
-from handlers import buttons, command, diagnose, fit_form, home, mention, unheard
+from handlers import buttons, command, diagnose, fit_form, home, mention, unhandled_events
 from handlers.changes import listeners
 from handlers.changes.lead import Pace
 from handlers.changes.request import Seen
@@ -313,7 +313,7 @@ def listen(app: App, inbox: Inbox, change: ChangeService, oncall: Oncall) -> Non
     for feature in (command, mention, buttons, diagnose, fit_form):
         feature.register(features, inbox)
     home.register(features, inbox, change.access, oncall.triage)
-    unheard.register(features)
+    unhandled_events.register(features)
     features.register(app)
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from bot.slack.app import App
-from handlers.heard import edited_ts, heard, is_direct, key_of
 from handlers.inbox import Inbox
+from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.question import Question
 from handlers.words import mentioned_words
 

@@ -40,8 +40,8 @@ from handlers.changes.terms import AccessDenied, Over, Person, Refused
 from handlers.changes.typed import as_typed, draft_words, is_change, is_reverting, split_change
 from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, NotDone, Nothing, Taken
-from handlers.heard import edited_ts, heard, is_direct, key_of
 from handlers.inbox import DONE, Inbox
+from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.question import Question
 from handlers.typed import without_invisible
 from handlers.understand import COMMAND, Help, example, understand

@@ -20,8 +20,8 @@ from bot.store.incidents import Row, head_key
 from bot.triage.state import Deed
 from handlers.changes.terms import AccessDenied, Person
 from handlers.deeds import NOTHING, TOO_LATE_S, Kind, Nothing, Taken
-from handlers.heard import edited_ts, heard, is_direct, key_of
 from handlers.inbox import DONE, Inbox
+from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.oncall.digests import Add, Digests, StopReport, read_digest
 from handlers.oncall.service import Once, TriageService, Wanted
 from handlers.oncall.words import DEEDS, Asked, read_mute, read_words

@@ -8,8 +8,8 @@ from bot.slack.message import Message
 from bot.slack.render.buttons import ASK, read_value
 from bot.slack.render.profile import CANCEL
 from handlers.deeds import NOTHING, Kind, Nothing, Taken
-from handlers.heard import edited_ts, heard, is_direct, key_of
 from handlers.inbox import DONE, Inbox
+from handlers.message_events import edited_ts, heard, is_direct, key_of
 from handlers.profiles.service import ProfileService
 from handlers.question import Question
 from handlers.understand import COMMAND
