@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from bot.changes.byhand import by_hand
 from bot.changes.decide import Blocked, Forget, Restore, Retime, decide
 from bot.changes.journal import Event
+from bot.changes.manual_revert import by_hand
 from bot.changes.record import Record, Unreadable
 from bot.changes.running import level_now, set_running
 from bot.kube.writer import Writer

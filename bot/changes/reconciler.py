@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from bot.bugs import Bug, bugs_as_errors
 from bot.changes.begin import set_in_all
-from bot.changes.byhand import by_hand
 from bot.changes.decide import Wait, decide
 from bot.changes.ended import carries, how_it_ended, is_hidden
 from bot.changes.journal import ENDS, Event, Open
+from bot.changes.manual_revert import by_hand
 from bot.changes.objects import FOREVER, Object, Objects, place_of
 from bot.changes.plan import unfinished_rollout
 from bot.changes.record import KEY, Record, Unreadable

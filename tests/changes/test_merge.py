@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bot.changes.byhand import by_hand
 from bot.changes.decide import Blocked, Forget, Restore, Wait, decide
 from bot.changes.kinds import VERBOSITY
+from bot.changes.manual_revert import by_hand
 from bot.changes.plan import Plan, Wanted, annotation, plan_raise
 from bot.changes.record import KEY, Record, read_record
 from bot.hami.version import Version
