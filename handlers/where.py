@@ -53,9 +53,9 @@ def _ports(settings: "Settings | None", cluster: "LiveCluster") -> PodPorts:
     """Through the API server, or straight where the settings say so."""
     if settings is None or not settings.profiles.direct:
         return cluster
-    from bot.kube.podport import Straight  # noqa: PLC0415  # as below
+    from bot.kube.podport import DirectPodPorts  # noqa: PLC0415  # as below
 
-    return Straight(cluster, trust_any=settings.profiles.trust_any_certificate)
+    return DirectPodPorts(cluster, trust_any=settings.profiles.trust_any_certificate)
 
 
 def _prometheus(where: Where) -> "Prometheus | None":

@@ -64,7 +64,7 @@ class Objects(Protocol):
     async def raw(self, kind: Kind[Any], name: str, namespace: str = "") -> dict[str, Any]: ...
 
 
-class Straight:
+class DirectPodPorts:
     """`PodPorts` straight to the address that each pod has now; for `trust_any` see `Direct`."""
 
     def __init__(self, objects: Objects, *, trust_any: bool) -> None:

@@ -17,7 +17,7 @@ from yarl import URL
 from bot.errors import BotError, NotAllowed, NotFound, SourceError
 from bot.kube.connect import open_cluster
 from bot.kube.podget import PodAnswer, PodGet
-from bot.kube.podport import Straight
+from bot.kube.podport import DirectPodPorts
 from bot.kube.recordedports import RecordedPorts
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
@@ -323,7 +323,7 @@ def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:
         async with ApiServer({"pods": [pod_at("")]}) as server:
             (tmp_path / "kubeconfig").write_text(server.kubeconfig())
             async with await open_cluster(kubeconfig=tmp_path / "kubeconfig") as cluster:
-                await Straight(cluster, trust_any=True).pod_get(WANTED._replace(namespace="ml", pod="api-0"))
+                await DirectPodPorts(cluster, trust_any=True).pod_get(WANTED._replace(namespace="ml", pod="api-0"))
 
     with pytest.raises(SourceError, match="has no IP yet"):
         asyncio.run(run())
