@@ -12,7 +12,8 @@ from bot.hami.allocations import was_allocated
 from bot.hami.logs import LogLine, read_line
 from bot.hami.nodelock import DEFAULT_EXPIRY, lock_complaint, read_timeout
 from bot.hami.version import Version
-from bot.kube.models import Holder, Pod
+from bot.kube.models import Pod
+from bot.kube.times import parse_time
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
@@ -58,7 +59,8 @@ def advise_lock(facts: Facts, say: Texts) -> list[Advice]:
     seen = _read(facts)
     if not seen.expired:
         return [_nothing_expired(seen, current, facts, say)]
-    slow = [one for one in seen.expired if _was_slow(one[1], seen, facts)]
+    allocated = _allocated(facts)
+    slow = [one for one in seen.expired if _was_slow(one[1], seen, allocated)]
     if not slow:
         return [_kept("cannot-tell", current, say("tune.lock-expired", count=len(seen.expired)))]
     if minutes >= most:
@@ -93,18 +95,25 @@ def _read(facts: Facts) -> _Seen:
     return _Seen(tuple(expired), frozenset(refused), {node: tuple(pods) for node, pods in taken.items()})
 
 
-def _was_slow(line: LogLine, seen: _Seen, facts: Facts) -> bool:
-    """Whether the one pod that had locked the node last got its devices all the same."""
+def _allocated(facts: Facts) -> dict[tuple[str, str], list[datetime]]:
+    """When the pods were created that got their devices, by node and name."""
+    found: dict[tuple[str, str], list[datetime]] = {}
+    for one in () if isinstance(facts.holders, Gap) else facts.holders:
+        created = parse_time(one.metadata.creation_timestamp)
+        if created is not None and was_allocated(one):
+            found.setdefault((one.spec.node_name, one.name), []).append(created)
+    return found
+
+
+def _was_slow(line: LogLine, seen: _Seen, allocated: dict[tuple[str, str], list[datetime]]) -> bool:
+    """Whether the pod that had locked the node last got its devices all the same: no later pod of its name."""
     node, at = line.values.get("node", ""), line.at
-    before = [pod for since, pod in seen.taken.get(node, ()) if at is not None and since < at]
-    if not before or isinstance(facts.holders, Gap):
+    before = [one for one in seen.taken.get(node, ()) if at is not None and one[0] < at]
+    if not before:
         return False
-    owners = [one for one in facts.holders if one.name == before[-1].rpartition("/")[2] and _is_on(one, node)]
-    return len(owners) == 1 and was_allocated(owners[0])
-
-
-def _is_on(holder: Holder, node: str) -> bool:
-    return holder.spec.node_name == node
+    since, pod = before[-1]
+    created = allocated.get((node, pod.rpartition("/")[2]), [])
+    return len(created) == 1 and created[0] <= since
 
 
 def _proof(slow: list[tuple[Pod, LogLine]]) -> tuple[Evidence, ...]:

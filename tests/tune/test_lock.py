@@ -21,7 +21,8 @@ THROTTLED = (
     ' reason="client-side throttling, not priority and fairness" verb="PATCH" URL="https://10.0.0.1/a"'
 )
 ALLOCATED = {"hami.io/bind-phase": "success"}
-SLOW = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations=ALLOCATED)
+SLOW = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations=ALLOCATED, age=1800)
+LATER = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations=ALLOCATED, age=300)
 
 
 def cluster(*flags: str, owner: Object = SLOW, version: str = "2.10.0") -> list[Object]:
@@ -40,6 +41,11 @@ def test_a_lock_that_expired_before_its_pod_was_allocated_was_too_short(tmp_path
 def test_a_lock_whose_pod_never_got_its_gpus_tells_nothing_of_the_timeout(tmp_path: Path) -> None:
     failed = running("slow-0", "gpu-1", ("GPU-gpu-1", 4096, 0), annotations={"hami.io/bind-phase": "allocating"})
     report = tune(tmp_path, cluster(owner=failed), logs=f"{SET}\n{EXPIRED}\n")
+    assert row(report, "node-lock-timeout").direction == "cannot-tell"
+
+
+def test_a_later_pod_of_the_same_name_tells_nothing_of_the_one_that_held_the_lock(tmp_path: Path) -> None:
+    report = tune(tmp_path, cluster(owner=LATER), logs=f"{SET}\n{EXPIRED}\n")
     assert row(report, "node-lock-timeout").direction == "cannot-tell"
 
 
