@@ -20,7 +20,7 @@ _INITIALIZED = re.compile(CORE_HEADER + r"Initialized")
 _AMOUNTS = re.compile(r"OOM (\d+) / (\d+)")
 _MIB = 1024 * 1024
 _AFTER = 5
-"""Other threads may print this much behind the last words of a process that waits."""
+"""Other threads may print this much behind the last words of a process that waits or fails."""
 _SURE = 3
 """A wait that is told once or twice is how processes start beside each other."""
 
@@ -51,16 +51,25 @@ def own_log_faults(pod: Pod, logs: Sequence[LogSeen], now: datetime, say: Texts,
 def _means_it(word: _Word, now: datetime) -> bool:
     """Whether the words say what is wrong now: most are harmless in a container that goes on."""
     after = word.log.lines[word.hit.line + 1 :]
-    match word.hit.signature.code:
+    last = sum(1 for one in after if one.strip() and not _CORE_LINE.search(one)) <= _AFTER
+    signature = word.hit.signature
+    match signature.code:
         case "hami-core-crash":
             return in_trouble(word.status, now)
         case "hami-core-hang":
-            others = [one for one in after if one.strip() and not _CORE_LINE.search(one)]
-            return len(others) <= _AFTER and not any(map(_INITIALIZED.search, after))
+            return last and not any(map(_INITIALIZED.search, after))
         case "hami-core-missing":
             return not any(map(_CORE_LINE.search, after))
         case _:
-            return word.hit.signature.id != "core-no-gpu-seen" or in_trouble(word.status, now)
+            return signature.core or in_trouble(word.status, now) or (last and signature.id != "core-no-gpu-seen")
+
+
+def _is_sure(word: _Word, now: datetime) -> bool:
+    """Whether the words prove it. In the log of a program that runs, others than HAMi-core's may be anybody's."""
+    signature = word.hit.signature
+    if signature.code == "hami-core-hang":
+        return _count(word) >= _SURE
+    return signature.core or signature.code == "hami-core-missing" or in_trouble(word.status, now)
 
 
 def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Finding:
@@ -80,11 +89,10 @@ def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Fin
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(first.hit.quote)):
         needed, limit = (int(amount) // _MIB for amount in amounts.groups())
         means = say("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
-    waits = _count(first) if signature.code == "hami-core-hang" else _SURE
     return finding(
         signature.code,
         say("in-container.claim", container=first.log.container, node=node or "?", means=means),
-        "confirmed" if waits >= _SURE else "suspected",
+        "confirmed" if _is_sure(first, now) else "suspected",
         (node,) if node else (),
         proofs,
         severity="warning",

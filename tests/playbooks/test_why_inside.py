@@ -157,6 +157,50 @@ def test_gpu_devices_that_a_running_container_lost_are_told(tmp_path: Path) -> N
     assert "daemon-reload" in cause(report).claim
 
 
+LIBCUDA = "{}libcuda.so{}: cannot open shared object file: No such file or directory"
+MISSING = LIBCUDA.format("ImportError: ", ".1")
+LOST = "pynvml.NVMLError_GpuIsLost: GPU is lost"
+HARMLESS = [
+    LIBCUDA.format("", "") + "; trying libcuda.so.1",
+    "prompt: 'my dmesg says NVRM and that the GPU is lost, what now?'",
+    "prompt: 'what is an uncorrectable ECC error?'",
+]
+
+
+@pytest.mark.parametrize("line", HARMLESS)
+@pytest.mark.parametrize("status", [runs(), looping(1)], ids=["runs", "ends"])
+def test_words_without_those_that_introduce_an_error_prove_nothing(tmp_path: Path, line: str, status: Object) -> None:
+    report = asked(tmp_path, placed(status), log=f"{line}\n")
+    assert codes(report)[0] in ("running", "image-or-start-failure")
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (MISSING, "gpu-runtime-missing"),
+        (LIBCUDA.format("serve: error while loading shared libraries: ", ".1"), "gpu-runtime-missing"),
+        (LIBCUDA.format("Could not load dynamic library; dlerror: ", ".1"), "gpu-runtime-missing"),
+        (LOST, "card-fault"),
+        ("Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.  Reboot the system", "card-fault"),
+        ("torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered", "card-fault"),
+        ("worker-3: NCCL WARN Cuda failure 214 'uncorrectable NVLink error detected'", "card-fault"),
+        ("failed call to cuInit: CUDA_ERROR_ECC_UNCORRECTABLE: ecc", "card-fault"),
+    ],
+)
+def test_a_program_s_error_is_confirmed_where_it_ends_and_suspected_where_it_runs(
+    tmp_path: Path, line: str, code: str
+) -> None:
+    ends, runs_on = asked(tmp_path, placed(looping(1)), log=line), asked(tmp_path, placed(), log=f"start\n{line}\n")
+    assert (codes(ends)[0], cause(ends).confidence) == (code, "confirmed")
+    assert (codes(runs_on), cause(runs_on).confidence) == ([code], "suspected")
+
+
+@pytest.mark.parametrize("line", [MISSING, LOST, "Failed to initialize NVML: Unknown Error"])
+def test_an_error_that_a_running_program_has_left_behind_is_none(tmp_path: Path, line: str) -> None:
+    after = "\n".join(f"step {step}" for step in range(20))
+    assert codes(asked(tmp_path, placed(), log=f"{line}\n{after}\n")) == ["running"]
+
+
 def test_only_the_log_of_the_container_with_the_gpu_is_read(tmp_path: Path) -> None:
     containers = [container(gpu(memory=8000)), container({}, "sidecar")]
     one = placed(runs(), looping(1, name="sidecar"), containers=containers)
