@@ -39,7 +39,9 @@ def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) ->
             return []  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
         if told is None and sick:
             ended = _ended(side, pod, sick[0], say)
-            told = without_driver(side, ended, say) if ended else _waits(side, pod, sick[0], say)
+            told = ended or _waits(side, pod, sick[0], say)
+            if ended and _by_itself(sick[0]):
+                told = without_driver(side, ended, say)
         if told is not None:
             return [told]
     return []
@@ -129,6 +131,12 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Fin
     proofs = [log_line(*one) for one in said[:1]] + [_of_status(pod, status)]
     actions = (plugin_log(pod, say),)
     return finding("device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions)
+
+
+def _by_itself(status: ContainerStatus) -> bool:
+    """Whether it ended by an error of its own: nobody stopped it, and it was not out of memory."""
+    end = status.state.terminated or status.last_state.terminated
+    return end is not None and end.exit_code not in _TOLD_TO_END and end.reason != "OOMKilled"
 
 
 def _kind(end: StateTerminated) -> str:

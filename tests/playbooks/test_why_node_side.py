@@ -476,6 +476,14 @@ def test_without_a_driver_pod_in_trouble_the_plugin_s_end_is_told_alone(tmp_path
     assert codes(why(tmp_path, refused_pod(), plugin(device=crashing()), other))[0] == "device-plugin-crash"
 
 
+@pytest.mark.parametrize(("code", "reason"), [(137, "OOMKilled"), (137, "Error"), (143, "Error"), (0, "Completed")])
+def test_a_plugin_that_was_ended_by_others_is_not_put_down_to_the_driver_pod(
+    tmp_path: Path, code: int, reason: str
+) -> None:
+    ended = plugin(device=crashing(code=code, reason=reason))
+    assert codes(why(tmp_path, refused_pod(), ended, driver_pod(False, **BY_LABEL)))[0] == "device-plugin-crash"
+
+
 LONG = f"I1121 04:57:00.000000       1 server.go:500] {'annotation ' * 100}\n"
 
 
