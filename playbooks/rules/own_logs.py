@@ -21,6 +21,8 @@ _AMOUNTS = re.compile(r"OOM (\d+) / (\d+)")
 _MIB = 1024 * 1024
 _AFTER = 5
 """Other threads may print this much behind the last words of a process that waits or fails."""
+_ELF_CLASS = "core-preload-class"
+"""The loader says this also in a 32-bit helper beside a program that loads HAMi-core."""
 _SURE = 3
 """A wait that is told once or twice is how processes start beside each other."""
 
@@ -69,7 +71,9 @@ def _is_sure(word: _Word, now: datetime) -> bool:
     signature = word.hit.signature
     if signature.code == "hami-core-hang":
         return _count(word) >= _SURE
-    return signature.core or signature.code == "hami-core-missing" or in_trouble(word.status, now)
+    if signature.code == "hami-core-missing":
+        return signature.id != _ELF_CLASS
+    return signature.core or in_trouble(word.status, now)
 
 
 def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Finding:

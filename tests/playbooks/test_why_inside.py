@@ -125,6 +125,17 @@ def test_a_library_that_is_not_loaded_is_missing(tmp_path: Path, line: str) -> N
     assert line in quotes(report)
 
 
+def test_a_library_of_another_class_is_only_suspected_as_a_helper_prints_it_too(tmp_path: Path) -> None:
+    line = PRELOAD.format("wrong ELF class: ELFCLASS64")
+    found = asked(tmp_path, placed(), log=f"{line}\nserving on :9000\n")
+    assert (codes(found), cause(found).confidence) == (["hami-core-missing"], "suspected")
+    assert "32-bit helper" in cause(found).claim
+
+
+def test_a_reason_of_the_loader_that_is_not_known_proves_nothing(tmp_path: Path) -> None:
+    assert codes(asked(tmp_path, placed(), log=f"{PRELOAD.format('cannot allocate memory')}\n")) == ["running"]
+
+
 @pytest.mark.parametrize(("hook", "told"), [("/usr/local", False), ("/opt/hami", True)])
 def test_a_missing_library_is_traced_to_paths_that_differ(tmp_path: Path, hook: str, told: bool) -> None:
     daemon = plugin(5000)
