@@ -18,7 +18,7 @@ from bot.kube.cluster import Cluster, seen
 from bot.kube.lists import encode_list
 from bot.kube.models import ALL_KINDS, PODS, Event, Kind, Lease, Node, Pod, Resource
 from bot.kube.podget import PodPorts
-from bot.kube.record_logs import logs_of_hami, metrics_of_scheduler
+from bot.kube.record_logs import logs_of_hami, metrics_of_hami
 from bot.kube.recording import Meta
 from bot.kube.recording_files import FORMAT, META, archive_stem
 from bot.kube.redact import COMPONENT_LABEL, redacted
@@ -98,7 +98,7 @@ async def write_recording(
             pods = [item for item in items if isinstance(item, Pod)]
     if not objects:
         raise SourceError(f"nothing could be read from {cluster.name}: {gaps[0].why}", hint=gaps[0].hint)
-    metrics, metrics_gaps = await metrics_of_scheduler(ports, pods) if ports else ({}, [])
+    metrics, metrics_gaps = await metrics_of_hami(ports, pods) if ports else ({}, [])
     node = next((one.spec.node_name for one in pods if (one.namespace, one.name) == pod), "")
     logs, log_gaps = await logs_of_hami(cluster, pods, pod[1].encode() if pod else b"", node)
     taken_at = cluster.as_of(shown)  # the replay has to judge ages as the cluster's own clock does

@@ -17,6 +17,11 @@ MAX_LOGS = 32 * 1024 * 1024
 MOST_PLUGIN_PODS = 20
 METRICS_PORT = 9395
 """The extender's --metrics-bind-address as the chart sets it."""
+MONITOR_PORT = 9394
+"""vGPUmonitor's, in the device plugin's pod."""
+MOST_MONITORS = 200
+_AT_ONCE = 8
+_METRICS_WITHIN_S = 10.0
 _PERIOD_S = 3600
 
 
@@ -55,21 +60,46 @@ async def logs_of_hami(
     return logs, gaps
 
 
-async def metrics_of_scheduler(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[str, bytes], list[Gap]]:
-    """What the scheduler pods among these tell on their metrics port, by file name; what may not be read is a gap."""
+async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[str, bytes], list[Gap]]:
+    """What the scheduler pods and each node's vGPUmonitor tell on their metrics ports, by file name.
+
+    At most `MOST_MONITORS` monitors are asked. What may not be read is a gap, for all monitors one.
+    """
+    of_hami = list(pods)
+    monitors = [pod for pod in of_hami if _is_plugin(pod)]
+    asked = monitors[:MOST_MONITORS]
+    turn = asyncio.Semaphore(_AT_ONCE)
+    wanted = [(pod, METRICS_PORT) for pod in filter(is_scheduler, of_hami)] + [(pod, MONITOR_PORT) for pod in asked]
+    answers = await asyncio.gather(*(_metrics(ports, pod, port, turn) for pod, port in wanted))
     found: dict[str, bytes] = {}
     gaps: list[Gap] = []
-    for pod in filter(is_scheduler, pods):
-        at = f"metrics of {pod.namespace}/{pod.name}"
-        answer = await seen(at, ports.pod_get(PodGet(pod.namespace, pod.name, "http", METRICS_PORT, "metrics")))
+    for (pod, port), answer in zip(wanted, answers, strict=True):
         if isinstance(answer, Gap):
             gaps.append(answer)
-        elif answer.status != 200:
-            gaps.append(Gap(at, f"port {METRICS_PORT} answered HTTP {answer.status}"))
         else:
-            text = masked(answer.body.decode("utf-8", "replace"))
-            found[f"metrics/{pod.namespace}/{pod.name}/{METRICS_PORT}.prom"] = text.encode()
+            found[f"metrics/{pod.namespace}/{pod.name}/{port}.prom"] = answer
+    unread = [
+        gap for gap, (_, port) in zip(answers, wanted, strict=True) if isinstance(gap, Gap) and port == MONITOR_PORT
+    ]
+    if len(unread) > 1:
+        why = f"{len(unread):,} of {len(asked):,} could not be read; {unread[0].source}: {unread[0].why}"
+        gaps = [gap for gap in gaps if gap not in unread] + [Gap("metrics of vGPUmonitor", why, unread[0].hint)]
+    if rest := len(monitors) - len(asked):
+        gaps.append(Gap("metrics of vGPUmonitor", f"{rest:,} more monitors were not asked"))
     return found, gaps
+
+
+async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore) -> bytes | Gap:
+    at = f"metrics of {pod.namespace}/{pod.name}"
+    wanted = PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=_METRICS_WITHIN_S)
+    async with turn:
+        answer = await seen(at, ports.pod_get(wanted))
+    if isinstance(answer, Gap):
+        return answer
+    if answer.status != 200:
+        return Gap(at, f"port {port} answered HTTP {answer.status}")
+    # In a thread: a bot that records meanwhile answers others.
+    return (await asyncio.to_thread(masked, answer.body.decode("utf-8", "replace"))).encode()
 
 
 def is_scheduler(pod: Pod) -> bool:

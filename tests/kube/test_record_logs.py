@@ -99,6 +99,19 @@ def test_what_the_scheduler_counts_is_recorded(tmp_path):
     assert {name: again.read(name)} == metrics
 
 
+def test_what_each_monitor_measures_is_recorded(tmp_path):
+    name = f"{PLUGIN.format(1)}/9394.prom".replace("logs/", "metrics/")
+    metrics = {name: b'hami_vgpu_memory_used_bytes{pod="trainer-0"} 1024\n'}
+    again, _ = recorded(tmp_path, [plugin(1)], metrics)
+    assert {name: again.read(name)} == metrics
+
+
+def test_many_monitors_that_cannot_be_read_are_one_gap(tmp_path):
+    _, summary = recorded(tmp_path, [plugin(1), plugin(2), plugin(3)], {})
+    (gap,) = (gap for gap in summary.gaps if gap.source == "metrics of vGPUmonitor")
+    assert gap.why.startswith("3 of 3 could not be read")
+
+
 def test_metrics_that_could_not_be_read_are_a_gap(tmp_path):
     _, summary = recorded(tmp_path, [of_hami("hami-scheduler-0", "hami-scheduler", EXTENDER)], {})
     assert "metrics of hami-system/hami-scheduler-0" in [gap.source for gap in summary.gaps]
