@@ -14,7 +14,8 @@ _ENDED = re.compile(r"(?:panic|fatal error): .+")
 EXIT_CODE = 2
 """Of a Go program that a panic ended."""
 _BROKE_OFF = re.compile(r"INTERNAL_ERROR|\bEOF\b")
-_UNANSWERED = re.compile(r"connection refused|\bcode 5\d\d\b")
+_NOBODY = re.compile(r"connection refused")
+_FAILED = re.compile(r"\bcode 5\d\d\b")
 
 
 class Panic(NamedTuple):
@@ -30,9 +31,14 @@ def broke_off(message: str) -> bool:
     return bool(_BROKE_OFF.search(message))
 
 
+def found_nobody(message: str) -> bool:
+    """Whether kube-scheduler prints that no process listened: one that a panic ended, not one that runs on."""
+    return bool(_NOBODY.search(message))
+
+
 def may_be_panic(message: str) -> bool:
     """Whether kube-scheduler prints of a call what a panic, or the end of a process by one, can be the cause of."""
-    return broke_off(message) or bool(_UNANSWERED.search(message))
+    return broke_off(message) or found_nobody(message) or bool(_FAILED.search(message))
 
 
 def read_panics(lines: Iterable[str]) -> list[Panic]:

@@ -128,7 +128,7 @@ def _why_waiting(case: Case, attempt: Attempt, around: Surroundings, say: Texts,
     if (broken := panics.panicked(attempt, around.process.panics, say)) is not None:
         return [broken]
     if (silent := binding.extender_silent(case, attempt, say)) is not None:
-        return [silent]
+        return [silent, *panics.panicked_elsewhen(case.install, attempt, around.process.panics, say)]
     if not case.nodes_seen or _words_know_better(case, attempt):
         return _from_words(case, attempt, around, say)
     if other_vendors(case):

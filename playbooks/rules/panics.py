@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.hami.install import EXTENDER_CONTAINER, Install
-from bot.hami.panics import Panic, broke_off, may_be_panic, read_panics
+from bot.hami.panics import Panic, broke_off, found_nobody, may_be_panic, read_panics
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, one_line
@@ -21,6 +21,10 @@ from playbooks.rules.logged import Run
 _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
 """A panic's time has no fraction of a second; a filter run takes milliseconds."""
+_WROTE = timedelta(seconds=10)
+"""Within this kube-scheduler writes down how a call ended."""
+_BACK_OFF = timedelta(minutes=6)
+"""Kubelet starts an ended container again after 5 min at most; until then nobody answers."""
 _RECENT = timedelta(minutes=10)
 _LONGEST = 300
 
@@ -29,21 +33,46 @@ class _Found(NamedTuple):
     log: PanicLog
     panic: Panic
 
+    @property
+    def at(self) -> datetime | None:
+        """When it was; the panic that ends a process is only as late as that end."""
+        return self.panic.at or parse_time(self.log.ended_at)
+
+    def explains(self, attempt: Attempt) -> bool:
+        """Whether the call broke within seconds of it, or found nobody while its process was started again."""
+        if self.at is None or attempt.at is None or attempt.evidence is None:
+            return False
+        refused = found_nobody(attempt.evidence.quote)
+        if refused and not self.log.previous:
+            return False
+        return -_ROUNDED <= attempt.at - self.at <= (_BACK_OFF if refused else _WROTE)
+
 
 def panicked(attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> Finding | None:
     """The extender panicked when kube-scheduler asked it about the pod: by its log, else by how the answer ended."""
-    if (
-        attempt.evidence is None
-        or attempt.stage not in ("extender", "bind")
-        or not may_be_panic(attempt.evidence.quote)
-    ):
+    if not _may_be_panic(attempt) or attempt.evidence is None:
         return None
-    if found := _found(logs):
-        return _told(found, [attempt.evidence], say("scheduler-panic.claim", what=_what(found)), say)
-    if attempt.stage == "bind" or not broke_off(attempt.evidence.quote):
+    found = _found(logs)
+    if near := [one for one in found if one.explains(attempt)]:
+        return _told(near, [attempt.evidence], say("scheduler-panic.claim", what=_what(near)), say)
+    if not broke_off(attempt.evidence.quote) or (attempt.stage == "bind" and not found):
         return None
     claim = say("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
-    return finding("scheduler-panic", claim, "suspected", (), [attempt.evidence], severity="critical")
+    proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
+    return finding("scheduler-panic", claim, "suspected", (), proofs, severity="critical")
+
+
+def panicked_elsewhen(install: Install, attempt: Attempt, logs: tuple[PanicLog, ...], say: Texts) -> list[Finding]:
+    """Panics of a process that runs on and that do not explain why a call about the pod got no answer."""
+    found = [one for one in _found(logs) if not one.log.previous]
+    if not _may_be_panic(attempt) or not found or not install.seen:
+        return []
+    return [structs.replace(_recovered(found, say), severity="info", confidence="suspected")]
+
+
+def _may_be_panic(attempt: Attempt) -> bool:
+    asked = attempt.evidence is not None and attempt.stage in ("extender", "bind")
+    return asked and attempt.evidence is not None and may_be_panic(attempt.evidence.quote)
 
 
 def ended(install: Install, logs: tuple[PanicLog, ...], now: datetime, say: Texts) -> list[Finding]:
@@ -81,9 +110,12 @@ def panics_told(install: Install, logs: tuple[PanicLog, ...], now: datetime, say
     recovered = [found for found in _found(logs) if not found.log.previous]
     if not install.seen or not recovered:
         return ended(install, logs, now, say)
-    name = recovered[-1].log.scheduler.name
-    claim = say("scheduler-panic.recovered", what=_what(recovered), pod=name, count=len(recovered))
-    return [structs.replace(_told(recovered, [], claim, say), severity="warning")]
+    return [structs.replace(_recovered(recovered, say), severity="warning")]
+
+
+def _recovered(found: list[_Found], say: Texts) -> Finding:
+    name = found[-1].log.scheduler.name
+    return _told(found, [], say("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found)), say)
 
 
 def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:

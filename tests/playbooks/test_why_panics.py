@@ -28,12 +28,23 @@ EOF = 'Post "https://127.0.0.1:443/filter": EOF'
 BAD_STATUS = "failed filter with extender at URL https://127.0.0.1:443/filter, code 500"
 BIND = 'Post "https://127.0.0.1:443/bind": EOF'
 PANIC = "2026/11/21 04:59:40 http2: panic serving 127.0.0.1:49194: runtime error: index out of range [1] with length 1"
+FATAL = "fatal error: concurrent map read and map write"
+BEFORE = {f"{HAMI}/hami-scheduler-0/{EXTENDER}.previous": f"{FATAL}\n\ngoroutine 88 [running]:\n"}
+REFUSED = 'Post "https://127.0.0.1:443/filter": dial tcp 127.0.0.1:443: connect: connection refused'
 STACK = f"{PANIC}\ngoroutine 5398 [running]:\npanic({{0x1902880?, 0xc000ec17b8?}})\n\truntime/panic.go:914 +0x21f\n"
+
+
+def ended(seconds: float, *, ready: bool) -> Object:
+    """The status of a scheduler pod whose extender a panic ended."""
+    last = {"terminated": {"exitCode": 2, "reason": "Error", "finishedAt": ago(seconds)}}
+    state = {"running": {"startedAt": ago(seconds - 1)}} if ready else {"waiting": {"reason": "CrashLoopBackOff"}}
+    container = {"name": EXTENDER, "ready": ready, "restartCount": 3, "state": state, "lastState": last}
+    return (READY if ready else {"phase": "Running"}) | {"containerStatuses": [container]}
 
 
 @pytest.mark.parametrize("message", [RESET, EOF, BAD_STATUS, BIND], ids=["reset", "eof", "500", "bind"])
 def test_a_call_that_broke_is_told_with_the_panic_in_the_log(tmp_path: Path, message: str) -> None:
-    found = cause(report := ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(message))), logs=STACK))
+    found = cause(report := ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(message, 18))), logs=STACK))
     assert (found.code, found.severity, found.confidence) == ("scheduler-panic", "critical", "confirmed")
     assert "index out of range [1] with length 1" in report.verdict
     assert quotes(report) == [message, PANIC]
@@ -43,6 +54,38 @@ def test_a_call_that_broke_is_told_with_the_panic_in_the_log(tmp_path: Path, mes
 def test_an_answer_that_broke_off_is_a_suspected_panic_without_the_log(tmp_path: Path, message: str) -> None:
     found = cause(ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(message))), missing=["logs"]))
     assert (found.code, found.confidence) == ("scheduler-panic", "suspected")
+
+
+@pytest.mark.parametrize("seconds", [300, 5], ids=["before it", "35 s after it"])
+def test_a_panic_of_another_moment_is_only_suspected_of_an_answer_that_broke_off(
+    tmp_path: Path, seconds: float
+) -> None:
+    found = cause(report := ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(EOF, seconds))), logs=STACK))
+    assert (found.code, found.confidence) == ("scheduler-panic", "suspected")
+    assert "index out of range" not in report.verdict
+    assert PANIC in quotes(report)
+
+
+@pytest.mark.parametrize("message", [BAD_STATUS, REFUSED], ids=["500", "refused"])
+def test_a_panic_of_another_moment_stays_behind_a_call_that_got_no_answer(tmp_path: Path, message: str) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(message, 300))), logs=STACK)
+    assert [(one.code, one.severity) for one in report.findings] == [
+        ("scheduler-degraded", "critical"),
+        ("scheduler-panic", "info"),
+    ]
+
+
+def test_a_panic_that_the_process_survived_is_not_why_nobody_listened(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(said=bind_error(REFUSED, 19))), logs=STACK)
+    assert codes(report)[0] == "scheduler-degraded"
+
+
+@pytest.mark.parametrize(("seconds", "code"), [(90, "scheduler-panic"), (172_800, "scheduler-degraded")])
+def test_nobody_listens_because_of_a_panic_only_until_the_process_is_started_again(
+    tmp_path: Path, seconds: float, code: str
+) -> None:
+    objects = [*scheduler(statuses=[ended(seconds, ready=True)]), gpu_node(), pod(said=bind_error(REFUSED, 60))]
+    assert codes(ask(tmp_path, objects, others=BEFORE))[0] == code
 
 
 def test_a_call_that_nobody_answered_in_time_is_no_panic(tmp_path: Path) -> None:
@@ -56,18 +99,6 @@ def test_a_panic_about_another_pod_is_not_told_of_one_that_was_answered(tmp_path
 
 
 # ------------------------------------------------------------------------------------- a process that it ended
-
-FATAL = "fatal error: concurrent map read and map write"
-BEFORE = {f"{HAMI}/hami-scheduler-0/{EXTENDER}.previous": f"{FATAL}\n\ngoroutine 88 [running]:\n"}
-REFUSED = 'Post "https://127.0.0.1:443/filter": dial tcp 127.0.0.1:443: connect: connection refused'
-
-
-def ended(seconds: float, *, ready: bool) -> Object:
-    """The status of a scheduler pod whose extender a panic ended."""
-    last = {"terminated": {"exitCode": 2, "reason": "Error", "finishedAt": ago(seconds)}}
-    state = {"running": {"startedAt": ago(seconds - 1)}} if ready else {"waiting": {"reason": "CrashLoopBackOff"}}
-    container = {"name": EXTENDER, "ready": ready, "restartCount": 3, "state": state, "lastState": last}
-    return (READY if ready else {"phase": "Running"}) | {"containerStatuses": [container]}
 
 
 def test_a_panic_that_ended_the_extender_comes_before_the_scheduler_that_is_down(tmp_path: Path) -> None:
