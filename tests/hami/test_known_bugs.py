@@ -47,6 +47,14 @@ def test_a_bug_that_says_something_is_not_behind_a_finding_that_quotes_something
     assert bug_behind("scheduler-panic", ["runtime error: index out of range"], Version(2, 7, 0)) is None
 
 
+def test_nvml_that_supports_something_else_not_is_no_unified_memory():
+    version = Version(2, 7, 1)
+    assert bug_behind("device-plugin-crash", ["nvml init failed: Not Supported"], version) is None
+    bug = bug_behind("device-plugin-crash", ["nvml get memory error ret=3"], version)
+    assert bug is not None
+    assert bug.id == "unified-memory"
+
+
 def test_a_version_without_a_patch_stands_for_all_of_them():
     assert is_among(Version(2, 9, 3), ">=2.5 <=2.9")
     assert not is_among(Version(2, 8, 3), "<=2.8.2")

@@ -294,6 +294,35 @@ def test_a_version_that_is_known_to_crash_is_named(
     assert codes(report)[0] == code
 
 
+DISK_FULL = CORE.format("ERROR") + "Fail to open shrreg /usr/local/vgpu/3f6d.cache: errno=28"
+NO_SYMBOL = "python: symbol lookup error: /usr/local/vgpu/libvgpu.so: undefined symbol: _dl_sym, version GLIBC_PRIVATE"
+
+
+@pytest.mark.parametrize(
+    ("log", "code", "version", "thread"),
+    [
+        (DISK_FULL, 1, "2.7.1", ""),
+        (DISK_FULL, 1, "2.4.1", ""),
+        (NO_SYMBOL, 127, "2.7.1", "HAMi#20"),
+        ("", 139, "2.7.1", "HAMi#1191"),
+    ],
+    ids=["disk full", "disk full with an old version", "private symbol", "several GPUs"],
+)
+def test_an_upgrade_is_a_step_only_against_the_bug_that_the_crash_shows(
+    tmp_path: Path, log: str, code: int, version: str, thread: str
+) -> None:
+    one, daemon = placed(looping(code), annotations=TWO_WHOLE), plugin(90000, f"projecthami/hami:v{version}")
+    node = gpu_node("gpu-1", card("GPU-0"), card("GPU-1"))
+    logs = {"ml/wl/main": log} if log else {}
+    report = ask(
+        tmp_path, cluster(one, node, daemon, version=version), others=logs, settings={"workload_logs": bool(log)}
+    )
+    assert codes(report)[0] == "hami-core-crash"
+    upgrades = [action.label for action in cause(report).next_actions if "HAMi#" in action.label]
+    assert len(upgrades) == bool(thread)
+    assert thread in "".join(upgrades)
+
+
 # ---------------------------------------------------------------------------------------- limits that cannot hold
 
 
