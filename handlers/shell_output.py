@@ -20,8 +20,8 @@ from bot.slack.render.as_json import slack_json
 from bot.texts import Texts
 
 _PATIENCE_S = 1.0
-_OF_FILES = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep ")
-"""Commands that read a profile or a manifest, and no cluster."""
+_AS_IT_IS = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep |PromQL: ")
+"""Commands that read a profile or a manifest, and no cluster; and queries for Prometheus."""
 
 
 @asynccontextmanager
@@ -74,7 +74,7 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
     def there(command: str) -> str:
         if command.startswith("kubectl "):
             return shlex.join(["kubectl", *kubectl]) + command.removeprefix("kubectl")
-        if not command or _OF_FILES.match(command):
+        if not command or _AS_IT_IS.match(command):
             return command
         return f"{command} {shlex.join(ours)}".rstrip()
 

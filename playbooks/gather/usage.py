@@ -49,14 +49,14 @@ class Peak(NamedTuple):
 
 
 class UsageSeen(NamedTuple):
-    """The newest figures, and the peaks where a week could be asked for. `proof` shows the figures again.
+    """The newest figures, and the peaks where a week could be asked for. `of_prometheus`: it gave them all.
 
     `monitors` are the pods that were asked and answered; empty with Prometheus.
     """
 
     usage: Usage
     peaks: tuple[Peak, ...] = ()
-    proof: str = ""
+    of_prometheus: bool = False
     monitors: tuple[Pod, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
@@ -88,7 +88,7 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
         peaks = [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at)]
     except SourceError as error:
         return Gap(SOURCE, error.message, error.hint)
-    return UsageSeen(reader.usage(), _highest(peaks), f'PromQL: {{__name__=~"{"|".join(NAMES)}"}}')
+    return UsageSeen(reader.usage(), _highest(peaks), of_prometheus=True)
 
 
 async def _peaks(prometheus: Prometheus, name: str, at: datetime) -> list[Peak]:

@@ -27,13 +27,15 @@ def of_use(use: ContainerUse, reading: Reading, node: str, measured: Measured) -
 
 def of_sample(about: str, reading: Reading, node: str, measured: Measured, *, grep: str) -> Evidence:
     """One sample, as the monitor of the node or Prometheus gave it."""
-    return Evidence("metrics", about, format_time(measured.taken_at), reading.line, _command(node, measured, grep))
+    return Evidence(
+        "metrics", about, format_time(measured.taken_at), reading.line, _command(reading, node, measured, grep)
+    )
 
 
-def _command(node: str, measured: Measured, grep: str) -> str:
+def _command(reading: Reading, node: str, measured: Measured, grep: str) -> str:
     seen = measured.usage
-    if seen.proof:
-        return seen.proof
+    if seen.of_prometheus:
+        return f"PromQL: {reading.line.rpartition(' ')[0]}"
     monitor = next((pod for pod in seen.monitors if pod.spec.node_name == node), None)
     if monitor is None:
         return ""

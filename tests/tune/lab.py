@@ -1,6 +1,7 @@
 """A small cluster for questions of tuning: vGPUmonitors that answer, and a Prometheus that is as it has to be."""
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -40,7 +41,8 @@ class FakePrometheus:
             raise SourceError(f"POST http://prometheus/api/v1/query: {self._fails}", hint="Ask Prometheus.")
         function = next(name for name in self._texts if expression.startswith(name))
         samples = read_samples(self._texts[function], NAMES)
-        return [one for one in samples if not function or f"{one.name}[" in expression or f"({one.name}" in expression]
+        asked = re.split(r"[^\w:]+", expression)
+        return [one for one in samples if one.name in asked]
 
 
 def use(name: str, pod: str, uuid: str, value: float | str, **labels: str) -> str:

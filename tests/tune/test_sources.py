@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.report import Report
+from handlers.shell_output import asked_there
 from tests.playbooks.world import Object, card, gpu_node, running, scheduler
 from tests.tune.lab import GIB, HOURS, KERNEL, LIMIT, USED, FakePrometheus, advised, row, tune, use
 from tests.tune.support import rows_of
@@ -177,3 +178,12 @@ def test_without_one_input_there_is_less_advice_and_none_that_is_new(tmp_path: P
 
 def _rows(report: Report) -> Sequence[tuple[str, str, str]]:
     return [(one.topic, one.object, one.direction) for one in rows_of(report) if one.direction in ("raise", "lower")]
+
+
+def test_a_figure_of_prometheus_is_shown_again_by_its_own_query(tmp_path: Path) -> None:
+    low = measured("a", "GPU-a", used=GIB) + measured("b", "GPU-b")
+    report = tune(tmp_path, cluster(), prometheus=FakePrometheus(low, PEAKS, WEEK))
+    shown = asked_there(report, (), ("--cluster", "prod"))
+    (finding,) = (finding for finding in shown.findings if "ml/a:" in finding.claim)
+    series = low.splitlines()[0].rpartition(" ")[0]
+    assert finding.evidence[0].command == f"PromQL: {series}"
