@@ -203,8 +203,8 @@ def of_wait(wait: Wait, scheduler: Pod) -> Evidence:
     """A request that the extender of this pod held back."""
     log = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER)
     command = f"{log} | grep 'client-side throttling'"
-    where = f"{scheduler.namespace}/{scheduler.name}/{EXTENDER_CONTAINER}"
-    return Evidence("scheduler-log", where, None, wait.line, command)
+    where = f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}"
+    return Evidence("scheduler log", where, None, wait.line, command)
 
 
 def extender_log(namespace: str, scheduler: str, about: str) -> str:

@@ -66,12 +66,11 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """The stage that takes the most and why; a row for each stage, then the slowest pods."""
     stages = measure(settled(snapshot.seen.lives))
     head, told = _findings(snapshot, stages, say)
-    slowest = pod_rows(stages)
-    brief = None if snapshot.request.all else slowest[:_SHOWN_PODS]
+    overview = not snapshot.request.all
+    rows, slowest = stage_rows(stages), pod_rows(stages)
     counts = count_rows(snapshot.seen.counts, len(snapshot.seen.lives), len(snapshot.seen.pending))
-    rows = stage_rows(stages)
-    tables = [LATENCY.table(rows, brief=rows)] if snapshot.seen.lives else []
-    tables += [PODS.table(slowest, brief=brief)] if slowest else []
+    tables = [LATENCY.table(rows, brief=rows if overview else None)] if snapshot.seen.lives else []
+    tables += [PODS.table(slowest, brief=slowest[:_SHOWN_PODS] if overview else None)] if slowest else []
     return Report(
         schema=SCHEMA,
         playbook="latency",
@@ -81,7 +80,7 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         verdict=one_line(head),
         severity=worst(tuple(told)),
         findings=tuple(few_actions(told)),
-        tables=(*tables, COUNTS.table(counts, brief=counts)),
+        tables=(*tables, COUNTS.table(counts, brief=counts if overview else None)),
         gaps=tuple(dict.fromkeys(_gaps(snapshot, say))),
     )
 

@@ -44,7 +44,16 @@ def reason_of(stage: Stage, stages: Sequence[Stage], seen: LatencySeen, events: 
         return Reason(
             say("latency.locked", count=len(locked)), "confirmed", _quoted(locked), _see_nodes(say), slow=True
         )
-    return Reason(say("latency.queue" if queued else "latency.extender"), "suspected")
+    return Reason(say(_unproven(stage)), "suspected")
+
+
+def _unproven(stage: Stage) -> str:
+    """The text that says what happens in the stage."""
+    if stage.start == "created":
+        return "latency.queue" if stage.end in ("first_attempt", "first_filter") else "latency.unknown"
+    if stage.start == "first_attempt":
+        return "latency.filters" if stage.end == "first_filter" else "latency.unknown"
+    return "latency.extender"
 
 
 def retried(seen: LatencySeen, say: Texts) -> Reason | None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from bot.errors import Unusable
 from bot.hami.install import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags, verbosity_of
+from bot.hami.requests import DEVICE_CONFIG_FILE
 from bot.hami.stages import Stage, measure, settled
 from bot.kube.models import ConfigMap, Container, Pod
 from bot.kube.times import parse_time
@@ -21,6 +22,7 @@ from playbooks.tune.facts import Facts, Request, gather_facts
 _LONGEST = timedelta(hours=24)
 DEFAULTS = {"--kube-qps": "5", "--kube-burst": "10"}
 """client-go's."""
+_CONFIG_FILES = (DEVICE_CONFIG_FILE, "config.yaml", "config.json")
 _LONGEST_VALUE = 60
 _COUNTED = ("nodes", "GPUs", "split count", "memory scaling")
 
@@ -101,8 +103,11 @@ def _settings(facts: Facts) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
 
 
 def _configured(config_maps: Iterable[ConfigMap]) -> Iterator[tuple[str, str]]:
+    """HAMi's own: its namespace may have others."""
     for config_map in config_maps:
         for key, text in (config_map.data or {}).items():
+            if key not in _CONFIG_FILES:
+                continue
             for path, value in _values(text):
                 yield " ".join(filter(None, (config_map.name, key, path))), value
 

@@ -186,6 +186,20 @@ def test_a_slow_start_is_shown_by_the_pods_events(tmp_path: Path) -> None:
     assert any("in 4m50s" in proof.quote for proof in first.evidence)
 
 
+def test_time_that_no_line_shows_is_not_put_down_to_anyone(tmp_path: Path) -> None:
+    noted = {"hami.io/vgpu-time": "1795236640", "hami.io/bind-time": "1795236641"}
+    first = latency(tmp_path, started(annotations=noted, bound=42, after=43)).findings[0]
+    assert "created -> chosen, 40.0 s" in first.claim
+    assert "The log shows nothing of it." in first.claim
+    assert first.confidence == "suspected"
+
+
+def test_a_pod_that_is_slow_in_other_filters_is_not_put_down_to_hami(tmp_path: Path) -> None:
+    lines = said(filter=9, chosen=9.5, bind=9.5, bound=9.5)
+    first = latency(tmp_path, started(), extender=lines, kube=TRIED).findings[0]
+    assert "kube-scheduler's own filters" in first.claim
+
+
 def test_one_held_back_request_does_not_explain_a_slow_binding(tmp_path: Path) -> None:
     wait = 'request.go:683] "Waited before sending request" delay="80ms" reason="client-side throttling, not priority'
     line = at(2, f'{wait} and fairness" verb="PATCH" URL="https://10.0.0.1/x"')

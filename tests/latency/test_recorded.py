@@ -15,8 +15,8 @@ from playbooks.playbook import Sources
 from tests.tune.support import CASES, open_case
 
 
-def ask(name: str) -> Report:
-    return diagnose(asyncio.run(gather(request(), Sources(open_case(name)))), Texts("en"))
+def ask(name: str, *, everything: bool = False) -> Report:
+    return diagnose(asyncio.run(gather(request(all=everything), Sources(open_case(name)))), Texts("en"))
 
 
 @pytest.mark.parametrize("name", ["throttled-client", "throttled-client-after"])
@@ -54,3 +54,10 @@ def test_without_new_pods_there_is_nothing_to_measure(name: str) -> None:
 
 def test_the_overview_fits_on_a_screen() -> None:
     assert len(terminal(ask("throttled-client"), Texts("en"), width=110, colour=False).splitlines()) <= 45
+
+
+def test_all_has_every_pod_and_the_lines() -> None:
+    text = terminal(ask("throttled-client", everything=True), Texts("en"), width=160, colour=False)
+    assert text.count("burst/job-") >= 60
+    assert "Waited before sending request" in text
+    assert '"Attempting to schedule pod" pod="burst/job-59"' in text

@@ -46,11 +46,11 @@ class Shown(NamedTuple):
 
 
 def _rate(one: Shown) -> list[str]:
-    waits = [quote for quote in one.quotes("scheduler-log") if not quote.isdecimal()]
+    waits = [quote for quote in one.quotes("scheduler log") if not quote.isdecimal()]
     if not waits:
         return [one.row.recommended, str(one.count("nodes"))]
     delays = [float(found[1]) for wait in waits if (found := re.search(r'delay="(\d+\.\d+)s"', wait))]
-    return [str(one.count("scheduler-log")), f"{max(delays):.2f}"]
+    return [str(one.count("scheduler log")), f"{max(delays):.2f}"]
 
 
 def _limit(one: Shown) -> list[str]:

@@ -1,12 +1,14 @@
 """What changed between two recordings, and whether it helped."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bot.errors import UsageError
 from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
@@ -14,15 +16,16 @@ from handlers.grammar import read
 from handlers.shell import build_grammar
 from handlers.tune_shell import CompareAsked, compare_recordings
 from handlers.where import Where
-from playbooks.playbook import Sources
+from playbooks.playbook import Sources, find
 from playbooks.tune.compare import ChangeRow, FigureRow, compare
 from playbooks.tune.side import gather_side
 from tests.latency.support import at, said, started
-from tests.playbooks.world import HAMI, READY, ago, check, gpu_node, pod, record, scheduler, text_of
+from tests.playbooks.world import EXTENDER, HAMI, READY, Object, ago, check, gpu_node, pod, record, scheduler, text_of
 from tests.tune.support import CASES
 
-_BEGAN = READY | {
-    "containerStatuses": [READY["containerStatuses"][0] | {"state": {"running": {"startedAt": ago(700)}}}]
+_BEGAN: Object = {
+    **READY,
+    "containerStatuses": [{"name": EXTENDER, "ready": True, "state": {"running": {"startedAt": ago(700)}}}],
 }
 
 
@@ -107,6 +110,25 @@ def test_values_of_the_configuration_and_counts_are_compared(tmp_path: Path) -> 
     assert changes["nodes"] == ("1", "2")
 
 
+def test_what_one_recording_lacks_is_no_change(tmp_path: Path) -> None:
+    before = burst(tmp_path / "a", bound=40, config="nvidia: {deviceSplitCount: 10}\n")
+    after = burst(tmp_path / "b", bound=4, flags=["--kube-qps=20"])
+    for file in ("configmaps.json", "nodes.json"):
+        (after / "objects" / file).unlink()
+    report = compared(before, after)
+    assert [row.setting for row in report.typed(ChangeRow)] == ["--kube-qps"]
+    assert report.findings[0].confidence == "suspected"
+    assert any(gap.source.startswith("after: ") for gap in report.gaps)
+
+
+def test_other_config_maps_of_the_namespace_are_no_settings(tmp_path: Path) -> None:
+    paths = [burst(tmp_path / name) for name in ("a", "b")]
+    other = {"kind": "ConfigMap", "metadata": {"name": "app", "namespace": HAMI}, "data": {"app.properties": "x=1"}}
+    maps = json.loads((paths[1] / "objects" / "configmaps.json").read_text())
+    (paths[1] / "objects" / "configmaps.json").write_text(json.dumps(maps | {"items": [*maps["items"], other]}))
+    assert compared(*paths).typed(ChangeRow) == []
+
+
 def test_a_change_within_noise_did_not_help(tmp_path: Path) -> None:
     before = burst(tmp_path / "a", bound=30)
     after = burst(tmp_path / "b", bound=30.4, flags=["--kube-qps=20"])
@@ -161,3 +183,15 @@ def test_a_shell_compares_two_files() -> None:
     asked = shell(["tune", "compare", str(recorded("throttled-client")), str(recorded("throttled-client-after"))])
     report = asyncio.run(compare_recordings(asked, Where(), Texts("zh")))
     assert report.verdict.startswith("有帮助")
+
+
+def test_tune_keeps_its_own_options_beside_the_comparison() -> None:
+    asked = read(build_grammar(), ["tune", "--template", "production"])
+    assert asked.request == find("tune").request(template="production")
+
+
+@pytest.mark.parametrize("words", [["compare"], ["compare", "a"], ["compare", "a", "b", "c"], ["contrast", "a", "b"]])
+def test_a_comparison_takes_two_recordings(words: list[str]) -> None:
+    with pytest.raises(UsageError, match="two recordings") as told:
+        read(build_grammar(), ["tune", *words])
+    assert told.value.example == "tune compare before.tar.gz after.tar.gz"
