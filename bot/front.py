@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from slack_bolt.app.async_app import AsyncApp
 
+from bot.alerts_endpoint import Take
 from bot.errors import SourceError
-from bot.intake import Take
 from bot.pager.inbound import Heard
-from bot.pagerhooks import Hear
+from bot.pager_endpoints import Hear
 from bot.triage.webhook import Alert
 
 

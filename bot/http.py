@@ -14,10 +14,10 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.signature import SignatureVerifier
 
+from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
+from bot.endpoint import Handler, read_body
 from bot.errors import SourceError
 from bot.http_clients import Clients, Terms
-from bot.intake import ALERTS_PATH, Intake, alerts_route
-from bot.posts import Handler, read_body
 
 SLACK_PATH = "/slack/events"
 _LARGEST_BODY = 1024 * 1024
@@ -46,16 +46,16 @@ async def serve_http(
     bind: str,
     ready: Callable[[], str],
     slack: Slack | None,
-    intake: Intake | None = None,
+    alerts_endpoint: AlertsEndpoint | None = None,
     *,
     notes: Callable[[], str] = str,
     terms: Terms | None = None,
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
 
-    `ready` says why the bot is not ready, or nothing; `slack` takes what Slack sends, in HTTP mode; `intake` alerts and
-    what pagers post. `notes` are lines that /readyz shows besides, whether it is ready or not. `terms` are those of
-    this process unless others are given. Raises SourceError when the port cannot be had.
+    `ready` says why the bot is not ready, or nothing; `slack` takes what Slack sends, in HTTP mode; `alerts_endpoint`
+    takes alerts and what pagers post. `notes` are lines that /readyz shows besides, whether it is ready or not. `terms`
+    are those of this process unless others are given. Raises SourceError when the port cannot be had.
     """
     host, _, port = bind.rpartition(":")
     clients = Clients(terms or Terms.of_this_process())
@@ -64,9 +64,9 @@ async def serve_http(
     application.router.add_get("/readyz", _readiness(ready, notes))
     if slack is not None:
         application.router.add_post(SLACK_PATH, _slack_events(slack, clients.terms.body_s))
-    if intake is not None:
-        application.router.add_post(ALERTS_PATH, alerts_route(intake))
-        for path, answers in intake.hooks.items():
+    if alerts_endpoint is not None:
+        application.router.add_post(ALERTS_PATH, alerts_route(alerts_endpoint))
+        for path, answers in alerts_endpoint.pager_routes.items():
             application.router.add_post(path, answers)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=3, lingering_time=_LINGERING_S)
     await runner.setup()

@@ -48,7 +48,7 @@ from handlers.kept_open import KeptOpen, Opener
 from handlers.leftovers import Leftovers
 from handlers.oncall import digest_form
 from handlers.oncall import listeners as triage
-from handlers.oncall.setup import Oncall, incidents_kept, intake_of, oncall_desk
+from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
 from handlers.profiles import listeners as profiling
 from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture
@@ -299,7 +299,7 @@ def _port(
         settings.http.bind,
         front.readiness,
         taking if slack.mode == "http" else None,
-        settings.oncall and intake_of(settings.oncall, front.take, stopping, front.hear),
+        settings.oncall and alerts_endpoint_of(settings.oncall, front.take, stopping, front.hear),
         notes=lambda: front.notes() + looked_after.trouble(),
     )
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from bot.alerts_endpoint import Take
 from bot.clock import Clock
-from bot.intake import Take
 from bot.settings.schema import Settings, channels_of
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import Message

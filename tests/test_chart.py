@@ -9,7 +9,7 @@ import helm_python as helm
 import pytest
 import yaml
 
-from bot.intake import ALERTS_PATH
+from bot.alerts_endpoint import ALERTS_PATH
 from bot.settings import load_settings
 from tests.chart import BOT, CHANGING, CHART, PROXYING, Manifest, granted, manifests, of_kind, rendered
 

@@ -11,9 +11,9 @@ from typing import cast
 import pytest
 from slack_bolt.app.async_app import AsyncApp
 
+from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint
 from bot.http import SLACK_PATH, Slack, serve_http
 from bot.http_clients import Clients, Terms
-from bot.intake import ALERTS_PATH, Intake
 from bot.triage.webhook import Alert
 from sandbox.slack import SlackServer
 from tests.slack.bot import a_process, environment
@@ -75,14 +75,16 @@ async def guests(port: int) -> AsyncGenerator[Guests]:
         those.leave()
 
 
-def played(scene: Callable[[Guests], Awaitable[None]], terms: Terms = TERMS, intake: Intake | None = None) -> None:
+def played(
+    scene: Callable[[Guests], Awaitable[None]], terms: Terms = TERMS, alerts_endpoint: AlertsEndpoint | None = None
+) -> None:
     """At a port with these terms, where Slack may post."""
 
     async def play() -> None:
         slack = Slack(lambda: cast("AsyncApp", "nothing gets so far"), "secret", lambda: False)
         async with (
             asyncio.timeout(180),
-            serve_http("127.0.0.1:0", str, slack, intake, terms=terms) as address,
+            serve_http("127.0.0.1:0", str, slack, alerts_endpoint, terms=terms) as address,
             guests(int(address.rpartition(":")[2])) as those,
         ):
             await scene(those)
@@ -228,7 +230,7 @@ def test_a_request_that_is_being_worked_on_makes_room_for_nobody() -> None:
         go_on.set()
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
-    played(scene, intake=Intake(take, lambda: False, token="t"))
+    played(scene, alerts_endpoint=AlertsEndpoint(take, lambda: False, token="t"))
 
 
 def test_of_half_sent_bodies_that_are_too_much_together_the_one_that_has_waited_longest_goes() -> None:

@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from bot.alerts_endpoint import AlertsEndpoint, Take
 from bot.background import in_background
 from bot.clock import Clock
 from bot.front import Ears
-from bot.intake import Intake, Take
 from bot.pager.wire import services_of
-from bot.pagerhooks import Hear, hooks_of
+from bot.pager_endpoints import Hear, pager_routes
 from bot.settings.schema import OncallSettings, Settings
 from bot.triage.hours import read_hours
 from bot.triage.state import Terms
@@ -77,10 +77,10 @@ async def incidents_kept(
         yield Kept(keeper, Ears(take, paging.hear))
 
 
-def intake_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> Intake:
+def alerts_endpoint_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> AlertsEndpoint:
     """Where alerts go that come with the credentials of the settings, and what pagers post."""
     token, password = given.token.get_secret_value(), given.password.get_secret_value()
-    return Intake(take, stopping, token, given.user, password, hooks_of(given.paging, hear, stopping))
+    return AlertsEndpoint(take, stopping, token, given.user, password, pager_routes(given.paging, hear, stopping))
 
 
 def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> Plan:

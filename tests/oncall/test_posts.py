@@ -9,10 +9,10 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
+from bot.endpoint import QUIET_S, Refusals
 from bot.errors import SourceError
 from bot.pager.inbound import LARGEST_BODY, Heard
-from bot.pagerhooks import OPSGENIE_PATH, PAGERDUTY_PATH, hooks_of
-from bot.posts import QUIET_S, Refusals
+from bot.pager_endpoints import OPSGENIE_PATH, PAGERDUTY_PATH, pager_routes
 from bot.settings.paging import OpsgeniePaging, PagerDutyPaging, PagingSettings
 from sandbox.serving import Served
 from tests.oncall.pagers import API_KEY, BEARER, ROUTING_KEY, SIGNING, opsgenie_posts, pagerduty_posts, signed
@@ -33,7 +33,7 @@ def answers(path: str, body: object, headers: dict[str, str], *, stopping: bool 
 
     async def main() -> int:
         application = web.Application()
-        for where, answer in hooks_of(PAGING, refuse, lambda: stopping).items():
+        for where, answer in pager_routes(PAGING, refuse, lambda: stopping).items():
             application.router.add_post(where, answer)
         async with asyncio.timeout(180), Served(application) as served, aiohttp.ClientSession() as session:
             status = 0
@@ -67,7 +67,7 @@ def test_a_pager_is_refused_for_what_alerts_are_refused_for(path: str) -> None:
 
 def test_a_pager_that_posts_again_and_again_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert answers(OPSGENIE_PATH, opsgenie_posts("3fa29c1b"), RIGHT, times=20) == 503
-    [line] = [one.getMessage() for one in caplog.records if one.name == "bot.posts"]
+    [line] = [one.getMessage() for one in caplog.records if one.name == "bot.endpoint"]
     assert "refused with 503" in line
     assert "the disk is full" in line
 

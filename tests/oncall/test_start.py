@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 from pydantic import SecretStr
 
-from bot.intake import ALERTS_PATH
+from bot.alerts_endpoint import ALERTS_PATH
 from bot.main import running
-from bot.pagerhooks import PAGERDUTY_PATH
+from bot.pager_endpoints import PAGERDUTY_PATH
 from bot.settings.paging import PagerDutyPaging, PagingSettings
 from bot.settings.schema import HttpSettings, OncallSettings
 from bot.slack.app import WrongInstall

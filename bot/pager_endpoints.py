@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from bot.endpoint import Endpoint, Handler, Refusal, endpoint_route
 from bot.pager.inbound import LARGEST_BODY, Heard, NoWebhookError, is_signed, read_opsgenie, read_pagerduty
-from bot.posts import Handler, Refusal, Taking, posts_route
 from bot.settings.paging import PagingSettings
 
 PAGERDUTY_PATH, OPSGENIE_PATH = "/pager/pagerduty", "/pager/opsgenie"
@@ -18,7 +18,7 @@ Hear = Callable[[Heard], Awaitable[None]]
 _UNPROVEN = "the proof is missing or wrong"
 
 
-def hooks_of(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -> dict[str, Handler]:
+def pager_routes(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -> dict[str, Handler]:
     """What answers each path; none for a pager without a secret. `hear` raises BotError if it could not be kept."""
     found: dict[str, Handler] = {}
     signing = paging.pagerduty.webhook_secret.get_secret_value() if paging.pagerduty else ""
@@ -30,7 +30,7 @@ def hooks_of(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -
                 raise Refusal(401, _UNPROVEN)
             await _heard(read_pagerduty, body, hear)
 
-        found[PAGERDUTY_PATH] = posts_route(Taking("what PagerDuty posted", LARGEST_BODY, stopping, signed))
+        found[PAGERDUTY_PATH] = endpoint_route(Endpoint("what PagerDuty posted", LARGEST_BODY, stopping, signed))
     if token:
         bearer = f"Bearer {token}".encode()
 
@@ -42,7 +42,7 @@ def hooks_of(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -
         async def named(_: web.Request, body: bytes) -> None:
             await _heard(read_opsgenie, body, hear)
 
-        found[OPSGENIE_PATH] = posts_route(Taking("what Opsgenie posted", LARGEST_BODY, stopping, named, check))
+        found[OPSGENIE_PATH] = endpoint_route(Endpoint("what Opsgenie posted", LARGEST_BODY, stopping, named, check))
     return found
 
 

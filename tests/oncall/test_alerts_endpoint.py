@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from bot.alerts_endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.errors import BotError
-from bot.intake import ALERTS_PATH, Intake, alerts_route
 from bot.triage.webhook import LARGEST_BODY, Alert
 from sandbox.serving import Served
 from tests.oncall.bot import webhook
@@ -40,10 +40,10 @@ def posted(
 ) -> int:
     async def main() -> int:
         application = web.Application(client_max_size=1024)
-        intake = Intake(
+        endpoint = AlertsEndpoint(
             taken.take, lambda: taken.stopping, token="" if user else SECRET, user=user, password=SECRET if user else ""
         )
-        application.router.add_post(ALERTS_PATH, alerts_route(intake))
+        application.router.add_post(ALERTS_PATH, alerts_route(endpoint))
         async with Served(application) as served, aiohttp.ClientSession() as session:
             given = {"Authorization": f"Bearer {SECRET}"} if headers is None else headers
             async with session.request(method, f"{served.url}{ALERTS_PATH}", data=body, headers=given) as answer:

@@ -1,4 +1,4 @@
-"""What every address that others post to has in common: who may, how much, how long, and what the log says of refusals.
+"""What the HTTP endpoints that others post to have in common: who may, how much, how long, what is logged.
 
 Nothing of a request is logged.
 """
@@ -30,7 +30,7 @@ class Refusal(Exception):  # noqa: N818  # an answer
         self.status, self.why, self.headers = status, why, headers
 
 
-class Taking(NamedTuple):
+class Endpoint(NamedTuple):
     """What is posted to one address, in the words of the log, and what happens to it.
 
     `take` gets the body, of at most `largest` bytes, and returns once it is kept. `check`, where the headers prove
@@ -45,13 +45,13 @@ class Taking(NamedTuple):
     check: Callable[[web.Request], None] | None = None
 
 
-def posts_route(taking: Taking) -> Handler:
+def endpoint_route(endpoint: Endpoint) -> Handler:
     """What answers that address: 200 once it is kept, 503 when it is to be sent again."""
-    refusals = Refusals(taking.what)
+    refusals = Refusals(endpoint.what)
 
     async def posted(request: web.Request) -> web.StreamResponse:
         try:
-            await taking.take(request, await _checked(request, taking))
+            await endpoint.take(request, await _checked(request, endpoint))
         except Refusal as refusal:
             refusals.tell(refusal.status, refusal.why)
             return web.Response(status=refusal.status, text=f"{refusal.why}\n", headers=refusal.headers)
@@ -63,20 +63,20 @@ def posts_route(taking: Taking) -> Handler:
     return posted
 
 
-async def _checked(request: web.Request, taking: Taking) -> bytes:
-    if taking.check:
-        taking.check(request)
-    if taking.stopping():
+async def _checked(request: web.Request, endpoint: Endpoint) -> bytes:
+    if endpoint.check:
+        endpoint.check(request)
+    if endpoint.stopping():
         raise Refusal(503, "stopping")
     if request.headers.get("Content-Encoding", "identity") != "identity":
         raise Refusal(415, "a compressed body is not taken")
     try:
         async with asyncio.timeout(BODY_S):
-            body = await read_body(request, taking.largest)
+            body = await read_body(request, endpoint.largest)
     except TimeoutError as error:
         raise Refusal(408, "the body did not come in time") from error
     if body is None:
-        raise Refusal(413, f"more than {taking.largest:,} bytes")
+        raise Refusal(413, f"more than {endpoint.largest:,} bytes")
     return body
 
 

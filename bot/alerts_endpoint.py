@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from bot.posts import Handler, Refusal, Taking, posts_route
+from bot.endpoint import Endpoint, Handler, Refusal, endpoint_route
 from bot.triage.webhook import LARGEST_BODY, Alert, WrongBody, read_alerts
 
 ALERTS_PATH = "/alerts/alertmanager"
@@ -23,10 +23,11 @@ _ASKED_FOR = {"WWW-Authenticate": 'Bearer realm="alerts"'}
 Take = Callable[[list[Alert]], Awaitable[None]]
 
 
-class Intake(NamedTuple):
+class AlertsEndpoint(NamedTuple):
     """Where alerts go. `take` returns once they are kept and raises BotError if they could not be.
 
-    Credentials that are empty open nothing. `stopping`: no more is taken. `hooks` answer what pagers post, by path.
+    Credentials that are empty open nothing. `stopping`: no more is taken. `pager_routes` answer what pagers
+    post, by path.
     """
 
     take: Take
@@ -34,14 +35,14 @@ class Intake(NamedTuple):
     token: str = ""
     user: str = ""
     password: str = ""
-    hooks: Mapping[str, Handler] = {}
+    pager_routes: Mapping[str, Handler] = {}
 
 
-def alerts_route(intake: Intake) -> Handler:
+def alerts_route(endpoint: AlertsEndpoint) -> Handler:
     """What answers `ALERTS_PATH`."""
 
     def check(request: web.Request) -> None:
-        if not is_known(request.headers.get("Authorization", ""), intake):
+        if not is_known(request.headers.get("Authorization", ""), endpoint):
             raise Refusal(401, "the credentials are missing or wrong", _ASKED_FOR)
 
     async def take(_: web.Request, body: bytes) -> None:
@@ -49,23 +50,23 @@ def alerts_route(intake: Intake) -> Handler:
             alerts = await asyncio.to_thread(read_alerts, body)
         except WrongBody as error:
             raise Refusal(400, str(error)) from error
-        await intake.take(alerts)
+        await endpoint.take(alerts)
 
-    return posts_route(Taking("alerts", LARGEST_BODY, intake.stopping, take, check))
+    return endpoint_route(Endpoint("alerts", LARGEST_BODY, endpoint.stopping, take, check))
 
 
-def is_known(authorization: str, intake: Intake) -> bool:
+def is_known(authorization: str, endpoint: AlertsEndpoint) -> bool:
     """Whether the header proves who sends it; compared in constant time."""
     scheme, _, given = authorization.partition(" ")
     match scheme.casefold():
-        case "bearer" if intake.token:
-            return _same(given.strip().encode(errors="replace"), intake.token)
-        case "basic" if intake.user:
+        case "bearer" if endpoint.token:
+            return _same(given.strip().encode(errors="replace"), endpoint.token)
+        case "basic" if endpoint.user:
             try:
                 decoded = base64.b64decode(given.strip(), validate=True)
             except (binascii.Error, ValueError):
                 return False
-            return _same(decoded, f"{intake.user}:{intake.password}")
+            return _same(decoded, f"{endpoint.user}:{endpoint.password}")
         case _:
             return False
 
