@@ -20,6 +20,7 @@ from bot.clock import Clock
 from bot.errors import UsageError
 from bot.front import Front
 from bot.gc_tuning import keep_what_is_loaded
+from bot.health import Facts
 from bot.http import Slack, serve_http
 from bot.kube.cache import CachedCluster, WatchCache
 from bot.kube.live import LiveCluster
@@ -35,7 +36,6 @@ from bot.slack.work import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.start import Reached, Start, opened, reached
 from bot.store import StoreError, open_store
 from bot.texts import Texts
-from bot.troubles import Facts
 from handlers import buttons, command, diagnose, fit_form, home, mention, unhandled_events
 from handlers.changes import listeners
 from handlers.changes.lead import Pace
@@ -43,6 +43,7 @@ from handlers.changes.request import Seen
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
 from handlers.deps import Deps
+from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
 from handlers.kept_open import KeptOpen, Opener
 from handlers.leftovers import Leftovers
@@ -52,7 +53,6 @@ from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, on
 from handlers.profiles import listeners as profiling
 from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture
-from handlers.troubles import PACE_S, Lookout, watched
 from handlers.where import Where, open_sources, open_writing
 from playbooks.playbook import Sources, find, load
 
@@ -259,16 +259,16 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
                 clock=limits.clock,
             )
             stack.push_async_callback(sockets.close)
-        lookout = Lookout(
+        health_monitor = HealthMonitor(
             deps,
             watched(settings, who.identity.scopes),
             partial(_live, sockets, deps.outbox, sending),
             owner=uuid.uuid4().hex,
             pace_s=limits.look_s,
         )
-        front.why_not_ready, front.notes = lookout.why_not_ready, lookout.notes
+        front.why_not_ready, front.notes = health_monitor.why_not_ready, health_monitor.notes
         front.app = app
-        async with lookout.looking(clock), in_background(Leftovers(inbox).run(clock)) as (resuming,):
+        async with health_monitor.looking(clock), in_background(Leftovers(inbox).run(clock)) as (resuming,):
             try:
                 if sockets:
                     await sockets.connected()

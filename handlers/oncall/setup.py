@@ -14,13 +14,13 @@ from bot.settings.schema import OncallSettings, Settings
 from bot.triage.hours import read_hours
 from bot.triage.state import Terms
 from handlers.deps import Deps
+from handlers.health_monitor import hearing
 from handlers.inbox import Inbox
 from handlers.oncall.digests import Digests
 from handlers.oncall.paging import Paging
 from handlers.oncall.passes import Keeper, Plan
 from handlers.oncall.service import TriageService
 from handlers.oncall.watcher import Patience, Watcher
-from handlers.troubles import hearing
 
 
 class Oncall(NamedTuple):

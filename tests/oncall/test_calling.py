@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bot.settings.schema import Settings
+from handlers.health_monitor import watched
 from handlers.oncall.passes import Keeper
-from handlers.troubles import watched
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.bot import GIVEN
 from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig

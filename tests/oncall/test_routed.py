@@ -12,10 +12,10 @@ from bot.triage.cause import Cause
 from bot.triage.routes import Ignored, Route, read_route
 from bot.triage.webhook import Alert
 from handlers.changes.terms import AccessDenied, Person
+from handlers.health_monitor import watched
 from handlers.oncall.routing import routed
 from handlers.oncall.service import TriageService, Wanted
 from handlers.oncall.watcher import Patience, Watcher
-from handlers.troubles import watched
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook
 from tests.oncall.rig import Rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster

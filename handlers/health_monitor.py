@@ -1,4 +1,4 @@
-"""Looks now and then whether the bot can still hear and tell, and tells whoever is left when it cannot."""
+"""Checks now and then whether the bot can still hear and tell, and tells whoever is left when it cannot."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from bot.alerts_endpoint import Take
 from bot.clock import Clock
+from bot.health import Facts, Trouble, judge
 from bot.settings.schema import Settings, channels_of
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import Message
@@ -18,7 +19,6 @@ from bot.store import StoreError
 from bot.store.marks import Mark, MarkRows
 from bot.texts import Texts
 from bot.triage.webhook import Alert
-from bot.troubles import Facts, Trouble, judge
 from handlers.deps import Deps
 
 WATCHDOG = "Watchdog"
@@ -69,7 +69,7 @@ def hearing(take: Take, marks: MarkRows) -> Take:
     return taken
 
 
-class Lookout:
+class HealthMonitor:
     """What is wrong, as of the last look. `live` is what needs no look. `owner` is this process's name alone."""
 
     def __init__(

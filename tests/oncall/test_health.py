@@ -13,10 +13,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from bot.health import Facts, judge
 from bot.main import running
 from bot.settings.schema import AccessSettings, OncallSettings
 from bot.texts import Texts
-from bot.troubles import Facts, judge
 from sandbox.slack import Fault, Seed, SlackServer
 from tests.oncall.bot import BEARER, CHANNEL, GIVEN, ROOM, webhook
 from tests.slack.bot import PATIENT, recorded, settings
