@@ -30,7 +30,7 @@ _MOST_PEOPLE = 5
 _ENDING_S = 3.0
 _TOLD_S = 900.0
 """What another replica, or this one before it was started again, told of the store so long ago is not told again."""
-_DUTY, _HEARD, _PROBE, _OPEN = "troubles", "watchdog", "probe", "trouble:"
+_LEASE, _HEARD, _PROBE, _OPEN = "troubles", "watchdog", "probe", "trouble:"
 
 log = logging.getLogger(__name__)
 
@@ -223,7 +223,7 @@ class HealthMonitor:
     async def _tell(self, found: Sequence[Trouble]) -> None:
         """Each is told once, and its end, by one replica: what was told stands in the store until it is over."""
         marks = self._deps.store.marks
-        if not await self._deps.store.incidents.on_duty(_DUTY, self._owner, 3 * self._pace_s):
+        if not await self._deps.store.incidents.hold_lease(_LEASE, self._owner, 3 * self._pace_s):
             return
         open_ = {one.name: one for one in await marks.all(_OPEN)}
         for trouble in found:

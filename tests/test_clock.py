@@ -9,7 +9,7 @@ import pytest
 
 from bot.clock import Clock
 from bot.errors import BotError
-from handlers.duty import Duty
+from handlers.task_lease import TaskLease
 
 OFTEN_S, NEVER_S = 0.01, 3600.0
 
@@ -105,13 +105,13 @@ def test_a_wall_clock_that_is_set_back_holds_nothing_up() -> None:
 
 
 class _Rows:
-    """Counts how often the store was asked; gives the duty to nobody but `mine`."""
+    """Counts how often the store was asked; gives the lease to nobody but `mine`."""
 
     def __init__(self) -> None:
         self.asked = 0
         self.mine = "one"
 
-    async def on_duty(self, _: str, owner: str, __: float) -> bool:
+    async def hold_lease(self, _: str, owner: str, __: float) -> bool:
         self.asked += 1
         return owner == self.mine
 
@@ -129,7 +129,7 @@ class _Lent:
 def test_a_duty_is_asked_for_again_before_it_may_pass_to_another_and_each_time_while_another_has_it() -> None:
     async def run() -> None:
         deps = _Lent()
-        one, two = (Duty(cast(Any, deps), "triage", name, 30.0) for name in ("one", "two"))
+        one, two = (TaskLease(cast(Any, deps), "triage", name, 30.0) for name in ("one", "two"))
         assert [await one.is_mine() for _ in range(5)] == [True] * 5
         assert [await two.is_mine() for _ in range(2)] == [False] * 2
         assert deps.incidents.asked == 3

@@ -1,4 +1,4 @@
-"""The time of day that all processes of one store share: claims, leases and duties are compared with it."""
+"""The time of day that all processes of one store share: claims and leases are compared with it."""
 
 import time
 

@@ -395,10 +395,13 @@ class IncidentRows:
             async with self._engine.begin() as connection:
                 await connection.execute(update(incident_events).where(here).values(told=1))
 
-    # ---------------------------------------------------------------------------------------------------- duty
+    # ---------------------------------------------------------------------------------------------------- leases
 
-    async def on_duty(self, name: str, owner: str, seconds: float) -> bool:
-        """Whether that owner has the duty for so long from now. It saves work: nothing rests on its being one alone."""
+    async def hold_lease(self, name: str, owner: str, seconds: float) -> bool:
+        """Whether that owner holds the lease of a task for so long from now.
+
+        It saves work: nothing rests on its being one alone.
+        """
         now = self._now()
 
         async def taken(connection: AsyncConnection) -> bool:
@@ -411,7 +414,7 @@ class IncidentRows:
             await connection.execute(insert(duties).values(name=name, owner=owner, until=now + seconds))
             return True
 
-        return await self._again("taking a duty", taken)
+        return await self._again("taking a lease", taken)
 
     async def sweep(self, now: float) -> None:
         """Forgets incidents that ended long ago, and alerts of none."""

@@ -19,14 +19,14 @@ from bot.store.page_rows import PageRow
 from bot.triage.pages import incident_of, key_of
 from bot.triage.state import Act, Incident, Step, act
 from handlers.deps import Deps
-from handlers.duty import Duty
 from handlers.oncall.calling import extent_of
+from handlers.task_lease import TaskLease
 
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 LASTING_S = 300.0
 """So long a pager may fail before the thread is told."""
-DUTY = "pages"
-DUTY_S = 30.0
+LEASE = "pages"
+LEASE_S = 30.0
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Paging:
     ) -> None:
         self._deps = deps
         self._settings = settings
-        self._duties = {one: Duty(deps, f"{DUTY}:{one}", owner, DUTY_S) for one in services_of(settings)}
+        self._leases = {one: TaskLease(deps, f"{LEASE}:{one}", owner, LEASE_S) for one in services_of(settings)}
         self._pace_s = pace_s
         self._soon = soon
         self._failing: set[str] = set()
@@ -47,7 +47,7 @@ class Paging:
     async def run(self, clock: Clock) -> None:
         """Until it is cancelled; in one replica at a time. A pager that fails holds up no other."""
         async with asyncio.TaskGroup() as group:
-            for service in self._duties:
+            for service in self._leases:
                 work = partial(self._tell_all, service)
                 group.create_task(clock.repeat(self._pace_s, f"{service} is told nothing for now", work))
 
@@ -58,16 +58,16 @@ class Paging:
     async def step(self, service: str) -> float | None:
         """Tells the pager the next thing. Seconds until it may be told more; None: nothing waits, or another does it.
 
-        The duty is asked for only then: that writes, and every few seconds would wear a disk out.
+        The lease is asked for only then: that writes, and every few seconds would wear a disk out.
         """
         page = await self._deps.store.pages.next(service)
         if page is None:
             return None
         if (wait := page.next_try_at - self._deps.now()) > 0:
             return min(wait, self._pace_s)
-        if not await self._duties[service].is_mine():
+        if not await self._leases[service].is_mine():
             return None
-        page = await self._deps.store.pages.next(service)  # whoever had the duty may have told the first
+        page = await self._deps.store.pages.next(service)  # whoever had the lease may have told the first
         return await self._tell(page) if page else None
 
     async def _tell(self, page: PageRow) -> float:

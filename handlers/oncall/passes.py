@@ -36,13 +36,13 @@ from bot.triage.routes import Route
 from bot.triage.state import CALLS, Terms, passed
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.deps import Deps
-from handlers.duty import Duty
 from handlers.oncall.afterwards import reply_of
 from handlers.oncall.calling import call_to_come, extent_of, is_asked_for, terms_now, told_elsewhere
 from handlers.oncall.causes import Found, Sorted, find_causes, registration_state, told_alone
 from handlers.oncall.evidence import Asked, evidence
 from handlers.oncall.pagerduty import Rota
 from handlers.oncall.routing import routed, without_ignored
+from handlers.task_lease import TaskLease
 
 DEBOUNCE_S = 45.0
 """Seconds between two edits of a head in which nothing but counts changed."""
@@ -58,8 +58,8 @@ LOOKED_S = 60.0
 """Between two looks at a node whose registration ends a mute."""
 SORTED_AT_ONCE = 2000
 """Alerts of one cluster."""
-DUTY = "triage"
-DUTY_S = 30.0
+LEASE = "triage"
+LEASE_S = 30.0
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class Keeper:
         self._wake = asyncio.Event()
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self._unread_since: dict[str, float] = {}
-        self._duty = Duty(deps, DUTY, plan.owner, DUTY_S)
+        self._lease = TaskLease(deps, LEASE, plan.owner, LEASE_S)
         self._began = plan.clock()
         self._has_reconsidered = False
 
@@ -131,7 +131,7 @@ class Keeper:
             await asyncio.gather(*self._asking.values(), return_exceptions=True)
 
     async def _pass(self) -> None:
-        if await self._duty.is_mine():
+        if await self._lease.is_mine():
             await self.look(0)
 
     async def look(self, patience_s: float | None = None) -> None:

@@ -18,16 +18,16 @@ from bot.kube.times import parse_time
 from bot.report import Finding, Gap
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
-from handlers.duty import Duty
 from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.passes import Keeper
+from handlers.task_lease import TaskLease
 from playbooks.gather.waiting import gather_waiting
 from playbooks.playbook import Sources
 
 WATCHED = {verb: watched_in(verb) for verb in ("status", "nodes")}
 """By question, the findings that somebody has to look at."""
 SOURCE = "watch"
-DUTY = "watch"
+LEASE = "watch"
 _READING_S = 120.0
 _UNSEEN = "unseen"
 
@@ -53,7 +53,7 @@ class Watcher:
         self._keeper = keeper
         self._clusters = clusters
         self._patience = patience
-        self._duty = Duty(deps, DUTY, owner, patience.look_s * 2.5)
+        self._lease = TaskLease(deps, LEASE, owner, patience.look_s * 2.5)
         self._seen_before: dict[str, set[str]] = {}
 
     async def run(self, clock: Clock) -> None:
@@ -61,7 +61,7 @@ class Watcher:
         await clock.repeat(self._patience.look_s, "a look at the clusters ended early", self._watch, asyncio.Event())
 
     async def _watch(self) -> None:
-        if await self._duty.is_mine():
+        if await self._lease.is_mine():
             await self.look()
 
     async def look(self) -> None:

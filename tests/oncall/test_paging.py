@@ -297,7 +297,7 @@ def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idl
             assert await other.step("PagerDuty") is None
             await one.keeper.take([pending(0)])
             await rig.passes(950, one.keeper, step_s=190)
-            assert await rig.store.incidents.on_duty("pages:PagerDuty", "three", 60.0)  # nobody had it before
+            assert await rig.store.incidents.hold_lease("pages:PagerDuty", "three", 60.0)  # nobody had it before
             assert await other.step("PagerDuty") is None
             assert pagers.asked == []
             await rig.bot.clock.advance(60)

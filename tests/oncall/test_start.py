@@ -19,7 +19,7 @@ from bot.settings.paging import PagerDutyPaging, PagingSettings
 from bot.settings.schema import HttpSettings, OncallSettings
 from bot.slack.app import WrongInstall
 from handlers.changes.lead import Pace
-from handlers.oncall.passes import DUTY_S
+from handlers.oncall.passes import LEASE_S
 from sandbox.slack import Fault, SlackServer
 from tests.chart import manifests, of_kind
 from tests.oncall.bot import BEARER, GIVEN, ROOM, webhook
@@ -108,7 +108,7 @@ def test_an_alert_that_was_kept_outlives_a_bot_that_never_reached_slack(tmp_path
             async with starting(slack, tmp_path) as bot:
                 assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
             slack.faults.remove(fault)
-            async with starting(slack, tmp_path, ahead_s=DUTY_S):
+            async with starting(slack, tmp_path, ahead_s=LEASE_S):
                 await shown(slack)
 
     asyncio.run(run())

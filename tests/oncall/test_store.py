@@ -107,15 +107,15 @@ def test_an_incident_does_not_end_while_something_fires_that_came_just_now(datab
 
 def test_a_duty_passes_to_another_when_it_was_not_renewed(new_database: NewDatabase) -> None:
     async def talk(clock: Clock, one: Store, two: Store) -> None:
-        both = asyncio.gather(one.incidents.on_duty("t", "a", 30), two.incidents.on_duty("t", "b", 30))
+        both = asyncio.gather(one.incidents.hold_lease("t", "a", 30), two.incidents.hold_lease("t", "b", 30))
         assert sorted(await both) == [False, True]
-        holder, other = ("a", "b") if await one.incidents.on_duty("t", "a", 30) else ("b", "a")
+        holder, other = ("a", "b") if await one.incidents.hold_lease("t", "a", 30) else ("b", "a")
         clock.now += 29
-        assert not await two.incidents.on_duty("t", other, 30)
-        assert await one.incidents.on_duty("t", holder, 30)
+        assert not await two.incidents.hold_lease("t", other, 30)
+        assert await one.incidents.hold_lease("t", holder, 30)
         clock.now += 31
-        assert await two.incidents.on_duty("t", other, 30)
-        assert not await one.incidents.on_duty("t", holder, 30)
+        assert await two.incidents.hold_lease("t", other, 30)
+        assert not await one.incidents.hold_lease("t", holder, 30)
 
     with_stores(new_database(), talk)
 

@@ -3,14 +3,16 @@
 One scope is the cluster: its open changes are reverted by whoever holds its Lease (`bot.kube.leader`), because the
 record of a change stands on the cluster's objects, and bots with different databases, or none, may look after them.
 The other scope is the database: incidents, pages, digests and messages stand there and are nobody's who cannot reach
-it. A duty is a row of it. Digests and messages are claimed one by one, so that replicas share them.
+it. A lease is a row of it. Digests and messages are claimed one by one, so that replicas share them.
 """
 
 from handlers.deps import Deps
 
 
-class Duty:
-    """A work that one process of those that share a database does. `owner` is this process's name alone.
+class TaskLease:
+    """A lease in the store: one process of those that share it does a periodic task.
+
+    `owner` is this process's name alone.
 
     It lasts `lasts_s` seconds from the last time that `is_mine` asked for it; then another may take it.
     """
@@ -27,6 +29,6 @@ class Duty:
         now = self._deps.now()
         if now < self._ask_again_at:
             return True
-        mine = await self._deps.store.incidents.on_duty(self._name, self._owner, self._lasts_s)
+        mine = await self._deps.store.incidents.hold_lease(self._name, self._owner, self._lasts_s)
         self._ask_again_at = now + self._lasts_s / 3 if mine else 0.0
         return mine
