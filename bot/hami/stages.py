@@ -34,7 +34,7 @@ _BIND = ("Attempting to bind pod to node", "Bind")
 _LOCKED = ("Failed to lock node",)
 _MARKS = {KUBE_SCHEDULER_CONTAINER: _ATTEMPT, EXTENDER_CONTAINER: FILTER_STARTS}
 """What every try begins with in a container's log."""
-_CHOSEN_2_4 = re.compile(r"schedule (\S+/\S+) to node")
+_CHOSEN_2_4 = re.compile(r"schedule (\S+/\S+) to \S")
 _TELLING = (*_ATTEMPT, *FILTER_STARTS, *CHOSEN, *BOUND, *_LOCKED, _BIND[0], '"Bind"', "] schedule ")
 _WHOLE_SECOND = timedelta(seconds=1)
 _CHOSEN_AT, _BIND_AT = "hami.io/vgpu-time", "hami.io/bind-time"

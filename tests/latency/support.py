@@ -22,7 +22,7 @@ FILES = {
         '"Failed to lock node" err="node gpu-1 has been locked within 5m0s" node="gpu-1" pod="ml/{name}"',
     ),
     "filter 2.4": ("scheduler.go:429]", '"begin schedule filter" pod="{name}" uuid="u" namespaces="ml"'),
-    "chosen 2.4": ("scheduler.go:489]", "schedule ml/{name} to node gpu-1 map[NVIDIA:[]]"),
+    "chosen 2.4": ("scheduler.go:489]", "schedule ml/{name} to gpu-1 map[NVIDIA:[]]"),
     "bind 2.4": ("scheduler.go:336]", '"Bind" pod="{name}" namespace="ml" podUID="u" node="gpu-1"'),
 }
 
