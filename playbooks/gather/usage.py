@@ -22,7 +22,7 @@ from bot.hami.usage import (
     read_usage,
 )
 from bot.kube.models import Pod
-from bot.kube.podget import PodGet, PodPorts
+from bot.kube.podget import PodAnswer, PodGet, PodPorts
 from bot.prometheus.api import SOURCE, Prometheus
 from bot.report import Gap
 from playbooks.playbook import Sources
@@ -33,7 +33,7 @@ WINDOW_HOURS = 24 * WINDOW_DAYS
 _AT_ONCE = 8
 _MOST_MONITORS = 200
 _MOST_BYTES = 8 * 1024 * 1024
-_WITHIN_S = 10.0
+_WITHIN_S, _ALL_WITHIN_S = 10.0, 20.0
 
 
 class Peak(NamedTuple):
@@ -127,7 +127,8 @@ def _highest(peaks: Sequence[Peak]) -> tuple[Peak, ...]:
 async def _scraped(ports: PodPorts, plugin_pods: Sequence[Pod]) -> UsageSeen:
     asked = plugin_pods[:_MOST_MONITORS]
     turn = asyncio.Semaphore(_AT_ONCE)
-    answers = await asyncio.gather(*(_scrape(ports, pod, turn) for pod in asked))
+    until = asyncio.get_running_loop().time() + _ALL_WITHIN_S
+    answers = await asyncio.gather(*(_scrape(ports, pod, turn, until) for pod in asked))
     gaps = _unread([answer for answer in answers if isinstance(answer, Gap)], len(asked))
     if left := len(plugin_pods) - len(asked):
         gaps.append(Gap(MONITOR_SOURCE, f"{left:,} of {len(plugin_pods):,} were not asked: set prometheus.url"))
@@ -146,15 +147,26 @@ def _unread(gaps: Sequence[Gap], asked: int) -> list[Gap]:
     ]
 
 
-async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore) -> str | Gap:
-    wanted = PodGet(pod.namespace, pod.name, "http", PORT, "metrics", within_s=_WITHIN_S, limit_bytes=_MOST_BYTES)
+async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: float) -> str | Gap:
     source = f"{MONITOR_SOURCE} of {pod.namespace}/{pod.name}"
-    try:
-        async with turn:
-            answer = await ports.pod_get(wanted)
-    except SourceError as error:
-        return Gap(source, error.message, error.hint)
+    async with turn:
+        left = until - asyncio.get_running_loop().time()
+        if left <= 0:
+            return Gap(source, f"not read within {_ALL_WITHIN_S:g} s, in which the others were asked")
+        wanted = PodGet(
+            pod.namespace, pod.name, "http", PORT, "metrics", within_s=min(_WITHIN_S, left), limit_bytes=_MOST_BYTES
+        )
+        answer = await _got(ports, wanted, source)
+    if isinstance(answer, Gap):
+        return answer
     if answer.status != 200 or answer.cut:
         why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
         return Gap(source, f"GET {wanted}: {why}")
     return answer.body.decode("utf-8", "replace")
+
+
+async def _got(ports: PodPorts, wanted: PodGet, source: str) -> PodAnswer | Gap:
+    try:
+        return await ports.pod_get(wanted)
+    except SourceError as error:
+        return Gap(source, error.message, error.hint)

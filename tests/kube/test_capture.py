@@ -59,7 +59,10 @@ def test_no_pod_outside_of_hami_is_read(tmp_path: Path) -> None:
 
 def test_metrics_that_may_not_be_fetched_are_a_gap(tmp_path: Path) -> None:
     summary, _ = captured(tmp_path, Fault("/proxy/metrics$", "status", status=403))
-    assert [one.source.partition(" of ")[0] for one in summary.gaps] == ["metrics"]
+    assert [gap.source.partition("/")[0] for gap in summary.gaps] == [
+        "metrics of hami-system",
+        "metrics of vGPUmonitor",
+    ]
     assert summary.logs
 
 
