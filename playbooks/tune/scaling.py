@@ -72,7 +72,7 @@ def _judge(pool: Pool, facts: Facts, say: Texts) -> list[Advice]:
 
     def advised(direction: Direction, to: float) -> Advice:
         claim = say(f"tune.scaling-{direction}", pool=pool.label, current=_shown(pool, say), wanted=f"{to:g}", why=why)
-        actions = () if direction == "refuse" else _actions(f"{to:g}", pool, say)
+        actions = () if direction == "refuse" else _actions(direction, f"{to:g}", pool, say)
         return Advice(_row(direction, pool, f"{to:g}", why, say), claim, evidence=proofs, actions=actions)
 
     if safe < 1:
@@ -110,7 +110,7 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Reading, int]], facts: Facts,
             say(f"tune.scaling-{direction}", pool=pool.label, current=f"{current:g}", wanted="1", why=why),
             severity="warning" if direction == "lower" else "info",
             evidence=proofs,
-            actions=_actions("1", pool, say) if direction == "lower" else (),
+            actions=_actions(direction, "1", pool, say) if direction == "lower" else (),
         )
         for direction in directions
     ]
@@ -142,10 +142,11 @@ def _shown(pool: Pool, say: Texts) -> str:
     return f"{pool.scaling:g}" if pool.scaling else say("tune.default", value="1")
 
 
-def _actions(wanted: str, pool: Pool, say: Texts) -> tuple[NextAction, ...]:
+def _actions(direction: Direction, wanted: str, pool: Pool, say: Texts) -> tuple[NextAction, ...]:
     value = f"devicePlugin.deviceMemoryScaling={wanted}"
+    risk = say("tune.scaling-less-risk" if direction == "lower" else "tune.scaling-risk")
     return (
-        NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=say("tune.scaling-risk")), ""),
+        NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=risk), ""),
         NextAction(say("tune.scaling-check"), command("gpus")),
     )
 
