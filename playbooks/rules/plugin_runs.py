@@ -20,11 +20,15 @@ _BETWEEN_CRASHES = timedelta(minutes=10)
 """Kubelet waits at most 5 minutes between two starts of a container that keeps ending."""
 _STARTED = "Starting Plugins."
 _REGISTERED = "Registered device plugin for"
-_AFTER = (
+_WRITTEN = (
     "Successfully updated node annotation",
     "Successfully registered annotation",
-    "Updating node annotations with",
+    "Device info unchanged, skipping annotation update",
+    "No device changes detected",
 )
+_UNTIL_WRITTEN = ("plugin-register-annotation", "plugin-rbac")
+"""Signatures of a loop that tries again: one success, and they are over."""
+_AFTER = (*_WRITTEN, "Updating node annotations with")
 """The plugin writes the annotation only once kubelet took its registration; these lines come every 30 s."""
 _ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: ")
 
@@ -44,13 +48,16 @@ def ails(status: ContainerStatus, now: datetime, *, silent: bool = False) -> boo
 def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evidence]]:
     """The signatures in what one run printed since it last started its plugins.
 
-    Of a run that goes on, what came before kubelet took its registration is over.
+    Of a run that goes on, what came before kubelet took its registration is over; so is a node annotation that could
+    not be written once it was.
     """
     where = "monitor-log" if is_monitor(log.container) else "plugin-log"
     lines = _since(log.lines, _STARTED)
     if status.state.running and not log.previous:
         lines = _since(lines, _REGISTERED)
-    return in_log(where, log._replace(lines=tuple(lines)), version_of(log.pod, log.container))
+    found = in_log(where, log._replace(lines=tuple(lines)), version_of(log.pod, log.container))
+    written = max((at for at, line in enumerate(lines) if any(marker in line for marker in _WRITTEN)), default=-1)
+    return [one for one in found if one[0].signature.id not in _UNTIL_WRITTEN or one[0].line > written]
 
 
 def has_registered(log: LogSeen) -> bool:

@@ -269,6 +269,31 @@ def test_a_second_plugin_that_lost_the_socket_is_not_the_cause(tmp_path: Path) -
     assert codes(report) == ["allocate-failed"]
 
 
+# -------------------------------------------------------------------------------------------- the register loop
+
+NOT_WRITTEN = "E1121 03:00:03.000000       1 register.go:240] Failed to register annotation: connection refused"
+NOT_ALLOWED = "E1121 03:00:03.000000       1 register.go:233] unauthorized to access node gpu-1"
+WRITTEN = "I1121 03:00:08.000000       1 register.go:251] Successfully updated node annotation. Next check in 30s"
+TRIES = "I1121 03:00:08.000000       1 register.go:230] Updating node annotations with 2 device(s)"
+UNCHANGED = "I1121 03:00:38.000000       1 register.go:221] No device changes detected"
+
+
+@pytest.mark.parametrize("line", [NOT_WRITTEN, NOT_ALLOWED])
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [((WRITTEN,), False), ((UNCHANGED,), False), ((WRITTEN, XID), False), ((TRIES,), True), ((), True)],
+    ids=["written", "unchanged", "written, then a fault", "tried", "nothing"],
+)
+def test_a_node_annotation_that_was_written_in_the_end_is_no_fault(
+    tmp_path: Path, line: str, after: tuple[str, ...], told: bool
+) -> None:
+    log = "\n".join((REGISTERED, WRITTEN, line, *after))
+    report = why(tmp_path, refused_pod(), counted(capacity=20, allocatable=0), plugin(), plugin_log=log)
+    assert ("device-plugin-crash" in codes(report)) == told
+    assert (line in quotes(report)) == told
+    assert XID not in after or codes(report)[0] == "card-fault"
+
+
 # ------------------------------------------------------------------------------------------------ faulty GPUs
 
 
