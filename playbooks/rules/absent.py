@@ -15,7 +15,7 @@ from playbooks.rules.admission import denied
 from playbooks.rules.findings import finding
 from playbooks.rules.signed import in_events, signed
 from playbooks.rules.webhook import faults
-from playbooks.rules.webhook_calls import refused_call
+from playbooks.rules.webhook_calls import Asked, refused_call
 
 _MAX_CANDIDATES = 3
 
@@ -30,7 +30,7 @@ def never_created(absent: Absent, name: str, by: WebhookOf | None, now: datetime
     call = refused_call(absent.refusals, by.webhook.hook if by else None, say)
     if refusal is None or call is None:
         return [refusal] if refusal else []
-    broken = faults(by.webhook, by.install.install, now, say) if by else []
+    broken = faults(Asked(by.webhook, by.install.install, now), say) if by else []
     same = [one for one in broken if one.code == call.code]
     if same:
         proofs = tuple(dict.fromkeys((*call.evidence, *same[0].evidence)))

@@ -21,7 +21,7 @@ from playbooks.rules.findings import finding
 from playbooks.rules.hook import KIND
 from playbooks.rules.parts import of_object
 from playbooks.rules.webhook import faults
-from playbooks.rules.webhook_calls import Rejection, of_rejection, rejections
+from playbooks.rules.webhook_calls import Asked, Rejection, of_rejection, rejections
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _RESPECTS_FOREIGN = Version(2, 7, 0)
@@ -70,7 +70,9 @@ def missed(one: Missed, say: Texts) -> list[Finding]:
     if _left_in_place(one):
         return [_wrong_scheduler(one, say)]
     reason = one.reason
-    broken = faults(one.webhook, one.install, one.now, say) if one.webhook and one.install.seen else []
+    created = parse_time(one.pod.metadata.creation_timestamp)
+    asked = Asked(one.webhook, one.install, one.now, created) if one.webhook and one.install.seen else None
+    broken = faults(asked, say) if asked else []
     if one.owner is not None and one.owner.spec.template.spec.node_name:
         return [_bypassed(one, "node", _own_node(one.pod, one.owner), None, say), *broken]
     if reason is not None:

@@ -1,20 +1,28 @@
 """What is said of calls to HAMi's webhook that fail: by the API server, and by the extender about its caller."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.install import EXTENDER_CONTAINER
+from bot.hami.install import EXTENDER_CONTAINER, Install
 from bot.hami.logs import parse_line
 from bot.kube.models import Event, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, one_line
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.webhook import API_CONTAINER, API_NAMESPACE, FAILED_CALL, WEBHOOK_NAME, Hook, WebhookSeen
+from playbooks.gather.webhook import (
+    API_CONTAINER,
+    API_NAMESPACE,
+    FAILED_CALL,
+    WEBHOOK_NAME,
+    FailedCall,
+    Hook,
+    WebhookSeen,
+)
 from playbooks.quotes import kubectl
 from playbooks.rules.findings import finding
 from playbooks.rules.hook import KIND, certificates, of_policy, result, where_it_answers
@@ -23,6 +31,8 @@ from playbooks.rules.parts import of_object
 _OWN_HOSTS = ("127.0.0.1", "::1")
 """kube-scheduler asks the extender from the same pod."""
 _RECENT = timedelta(minutes=15)
+_OF_CREATION = timedelta(seconds=35)
+"""The API server waits for a webhook for 30 s at most (timeoutSeconds)."""
 _STAMP = re.compile(r"(\d{4}/\d\d/\d\d) (\d\d:\d\d:\d\d) ")
 _REJECTED = re.compile(
     r"TLS handshake error from (?P<host>\S+):\d+: remote error: tls: "
@@ -33,6 +43,15 @@ _CALL = re.compile(
     r'^.*failed calling webhook "[^"]*": (?:failed to call webhook: )?(?:Post "?[^\s"]+"?: )?', re.DOTALL
 )
 _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
+
+
+class Asked(NamedTuple):
+    """What was read of the webhook, and of whom: of a pod that was `created` then, or of the whole cluster."""
+
+    seen: WebhookSeen
+    install: Install
+    now: datetime
+    created: datetime | None = None
 
 
 class Rejection(NamedTuple):
@@ -65,19 +84,41 @@ def rejected(hook: Hook, lines: Sequence[Rejection], say: Texts) -> Finding:
     return structs.replace(told, next_actions=certificates(hook, say))
 
 
-def uncalled(seen: WebhookSeen, hook: Hook, lines: Sequence[Rejection], now: datetime, say: Texts) -> Finding | None:
-    """What the API server last said of its calls, where it said so within the last minutes."""
-    for call in reversed(seen.calls):
-        parsed = parse_line(call.line, now)
-        if parsed is None or parsed.at is None or now - parsed.at > _RECENT:
-            continue
-        log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
-        name, at = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}", format_time(parsed.at)
-        proof = Evidence("API server log", name, at, call.line.rstrip("\n"), f"{log} | grep {WEBHOOK_NAME}")
-        told = _said(call.line, hook, say)
-        more = map(of_rejection, lines[-1:]) if told.code == "webhook-untrusted" else ()
-        return structs.replace(told, evidence=(proof, *more, *of_policy(hook)))
-    return None
+class _Call(NamedTuple):
+    at: datetime
+    call: FailedCall
+
+
+def uncalled(asked: Asked, hook: Hook, lines: Sequence[Rejection], say: Texts) -> Finding | None:
+    """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
+
+    While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
+    failed when it was created.
+    """
+    calls = list(_failed(asked))
+    if not calls:
+        return None
+    near = [call for call in calls if asked.created and abs(call.at - asked.created) <= _OF_CREATION]
+    at, call = (near or calls)[-1]
+    log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
+    name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
+    proof = Evidence("API server log", name, format_time(at), call.line.rstrip("\n"), f"{log} | grep {WEBHOOK_NAME}")
+    told = _said(call.line, hook, say)
+    more = map(of_rejection, lines[-1:]) if told.code == "webhook-untrusted" else ()
+    confidence = "suspected" if asked.created and not near else "confirmed"
+    return structs.replace(told, confidence=confidence, evidence=(proof, *more, *of_policy(hook)))
+
+
+def _failed(asked: Asked) -> Iterator[_Call]:
+    """The failed calls that still tell something, the newest last."""
+    conditions = (pod.condition("Ready") for pod in asked.install.ready_pods)
+    turns = (parse_time(condition.last_transition_time) for condition in conditions if condition)
+    ready = max((turn for turn in turns if turn), default=None)
+    lines = ((parse_line(call.line, asked.now), call) for call in asked.seen.calls)
+    calls = [_Call(line.at, call) for line, call in lines if line and line.at]
+    for call in sorted(calls, key=lambda call: call.at):
+        if asked.now - call.at <= _RECENT and (ready is None or call.at > ready):
+            yield call
 
 
 def of_rejection(rejection: Rejection) -> Evidence:

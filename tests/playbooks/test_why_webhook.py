@@ -173,17 +173,31 @@ def test_a_scheduler_that_is_down_comes_before_its_webhook(tmp_path: Path) -> No
     assert codes(report) == ["scheduler-down", "webhook-unreachable", "webhook-bypassed"]
 
 
-def logged_by_the_api_server(folder: Path, why: str, at: str = "04:58:00", policy: str = "Ignore") -> Report:
-    """A pod that went past HAMi, and what the API server of control plane node cp-1 logged of the webhook."""
-    control = node("cp-1", labels={"node-role.kubernetes.io/control-plane": ""})
-    path = record(folder, [*hooked(healthy(), policy), control, namespace(), bypassed()])
-    log = path / "logs" / "kube-system" / "kube-apiserver-cp-1" / "kube-apiserver.log"
-    log.parent.mkdir(parents=True)
+def api_server_log(why: str, at: str) -> str:
     call = f'failed calling webhook "vgpu.hami.io": {POST}{why}'
-    log.write_text(
-        f"W1121 {at}.000000       1 dispatcher.go:210] Failed calling webhook, failing open vgpu.hami.io: {call}\n"
-    )
-    return answer("why", path, {}, pod="ml/wl")
+    return f"W1121 {at}.000000       1 dispatcher.go:210] Failed calling webhook, failing open vgpu.hami.io: {call}\n"
+
+
+def logged_by_api_servers(
+    folder: Path, *logs: str, policy: str = "Ignore", ready: float = 9000, verb: str = ""
+) -> Report:
+    """What is said of a pod that went past HAMi, created at 04:58, or by `verb`. The scheduler is ready so long."""
+    names = [f"cp-{number}" for number, _ in enumerate(logs, 1)]
+    nodes = [node(name, labels={"node-role.kubernetes.io/control-plane": ""}) for name in names]
+    objects = changed(hooked(healthy(), policy), "Pod", lambda one: became_ready(one, ready))
+    log = "kube-system/kube-apiserver-{}/kube-apiserver"
+    others = {log.format(name): text for name, text in zip(names, logs, strict=True)}
+    path = record(folder, [*objects, *nodes, namespace(), bypassed()], others=others)
+    return answer(verb, path, {}) if verb else answer("why", path, {}, pod="ml/wl")
+
+
+def became_ready(one: Object, seconds: float) -> None:
+    for condition in one["status"].get("conditions", ()):
+        condition["lastTransitionTime"] = ago(seconds)
+
+
+def logged_by_the_api_server(folder: Path, why: str, at: str = "04:58:00", **fields: Any) -> Report:
+    return logged_by_api_servers(folder, api_server_log(why, at), **fields)
 
 
 @pytest.mark.parametrize(
@@ -199,6 +213,31 @@ def test_the_api_server_s_log_tells_what_no_object_shows(tmp_path: Path, why: st
     assert codes(report) == [code, "webhook-bypassed"]
     assert why in cause(report).claim
     assert "failurePolicy Ignore" in cause(report).claim
+
+
+@pytest.mark.parametrize("verb", ["why", "status"])
+def test_calls_that_failed_before_the_scheduler_was_ready_are_over(tmp_path: Path, verb: str) -> None:
+    refusal = "dial tcp 10.96.0.12:443: connect: connection refused"
+    report = logged_by_the_api_server(tmp_path, refusal, ready=100, verb=verb.replace("why", ""))
+    assert "webhook-unreachable" not in codes(report)
+
+
+def test_calls_that_fail_since_the_scheduler_is_ready_are_told_by_status(tmp_path: Path) -> None:
+    report = logged_by_the_api_server(tmp_path, "context deadline exceeded", verb="status")
+    assert (codes(report)[0], cause(report).confidence) == ("webhook-unreachable", "confirmed")
+
+
+@pytest.mark.parametrize(("at", "confidence"), [("04:57:50", "confirmed"), ("04:59:50", "suspected")])
+def test_a_failed_call_is_proven_to_be_why_only_when_the_pod_was_created(
+    tmp_path: Path, at: str, confidence: str
+) -> None:
+    found = cause(logged_by_the_api_server(tmp_path, "context deadline exceeded", at))
+    assert (found.code, found.confidence) == ("webhook-unreachable", confidence)
+
+
+def test_of_several_api_servers_the_last_words_are_told(tmp_path: Path) -> None:
+    logs = [api_server_log("context deadline exceeded", "04:58:10"), api_server_log("EOF", "04:57:50")]
+    assert "context deadline exceeded" in cause(logged_by_api_servers(tmp_path, *logs)).claim
 
 
 def test_an_old_line_of_the_api_server_s_log_is_history(tmp_path: Path) -> None:
