@@ -12,9 +12,8 @@ from handlers.deps import Deps
 class TaskLease:
     """A lease in the store: one process of those that share it does a periodic task.
 
-    `owner` is this process's name alone.
-
-    It lasts `lasts_s` seconds from the last time that `is_mine` asked for it; then another may take it.
+    `owner` is this process's name alone. The lease lasts `lasts_s` seconds from the last time that `is_mine` asked for
+    it; then another may take it.
     """
 
     def __init__(self, deps: Deps, name: str, owner: str, lasts_s: float) -> None:
