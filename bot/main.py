@@ -41,7 +41,7 @@ from handlers.changes import listeners
 from handlers.changes.lead import Pace
 from handlers.changes.request import Seen
 from handlers.changes.service import ChangeService
-from handlers.changes.setup import READ_ONLY, Changing, LookedAfter
+from handlers.changes.setup import READ_ONLY, ChangeSupervisor, Changing
 from handlers.deps import Deps
 from handlers.health_monitor import PACE_S, HealthMonitor, watched
 from handlers.inbox import Inbox
@@ -181,17 +181,17 @@ async def running(
         meant = usual or _only(settings)
         names = tuple(settings.clusters) if not meant else tuple({**dict.fromkeys(settings.clusters), meant: None})
         clusters = await stack.enter_async_context(KeptOpen(open_sources, names, meant))
-        looked_after = LookedAfter(settings, names, clusters.get, changing, limits.now or time.time)
+        change_supervisor = ChangeSupervisor(settings, names, clusters.get, changing, limits.now or time.time)
         clock = await stack.enter_async_context(Clock())
         identity = f"{sending_as.name}-{uuid.uuid4().hex[:8]}"
-        await stack.enter_async_context(looked_after.leading(identity, limits.pace, clock))
+        await stack.enter_async_context(change_supervisor.leading(identity, limits.pace, clock))
         front = Front()
-        port = await stack.enter_async_context(_port(settings, slack, front, looked_after))
+        port = await stack.enter_async_context(_port(settings, slack, front, change_supervisor))
         client, session = await stack.enter_async_context(
             open_client(slack.api_url, slack.bot_token.get_secret_value())
         )
         gateway = Gateway(client, session)
-        start = Start(front, limits.pace.pass_s, looked_after.are_possible, looked_after.without_store)
+        start = Start(front, limits.pace.pass_s, change_supervisor.are_possible, change_supervisor.without_store)
         opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now)
         store = await stack.enter_async_context(opened(opening, gateway, start))
         stack.callback(front.stopping.set)  # before the store is closed
@@ -215,7 +215,7 @@ async def running(
             front.ears = kept and kept.ears
             who = await reached(gateway, slack, settings, start)
         deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
-        parts = _Parts(settings, slack, limits, clock, front, looked_after, deps, who, oncall_id)
+        parts = _Parts(settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id)
         async with _answering(parts):
             yield port
 
@@ -226,7 +226,7 @@ class _Parts(NamedTuple):
     limits: Limits
     clock: Clock
     front: Front
-    looked_after: LookedAfter
+    change_supervisor: ChangeSupervisor
     deps: Deps
     who: Reached
     oncall_id: str
@@ -235,11 +235,11 @@ class _Parts(NamedTuple):
 @asynccontextmanager
 async def _answering(parts: _Parts) -> AsyncGenerator[None]:
     """The bot once Slack and the store are reached; what it had taken is done, or kept, when it returns."""
-    settings, slack, limits, clock, front, looked_after, deps, who, oncall_id = parts
+    settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id = parts
     async with AsyncExitStack() as stack:
         inbox = Inbox(deps)
-        change = looked_after.begin(deps)
-        stack.push_async_callback(looked_after.stop)  # before its dependencies are closed
+        change = change_supervisor.begin(deps)
+        stack.push_async_callback(change_supervisor.stop)  # before its dependencies are closed
         keeping = oncall_desk(settings, inbox, clock, identity=oncall_id, pace=limits.oncall)
         oncall = await stack.enter_async_context(keeping)
         front.ears = oncall.ears
@@ -290,7 +290,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
 
 
 def _port(
-    settings: Settings, slack: SlackSettings, front: Front, looked_after: LookedAfter
+    settings: Settings, slack: SlackSettings, front: Front, change_supervisor: ChangeSupervisor
 ) -> AbstractAsyncContextManager[str]:
     """The bot's own port, from the start to the end."""
     stopping = front.stopping.is_set
@@ -300,7 +300,7 @@ def _port(
         front.readiness,
         taking if slack.mode == "http" else None,
         settings.oncall and alerts_endpoint_of(settings.oncall, front.take, stopping, front.hear),
-        notes=lambda: front.notes() + looked_after.trouble(),
+        notes=lambda: front.notes() + change_supervisor.trouble(),
     )
 
 

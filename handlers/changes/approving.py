@@ -20,7 +20,7 @@ from bot.store.audit import Line
 from handlers.changes.draft import seal
 from handlers.changes.guard import Guard
 from handlers.changes.journal import ITSELF, about, place
-from handlers.changes.making import CHANGED, Maker
+from handlers.changes.making import CHANGED, ChangeMaker
 from handlers.changes.sites import Site
 from handlers.changes.terms import NotNow, Over, Pending, Person, Refused, pending_of, seal_longer
 from handlers.deps import Deps
@@ -41,7 +41,7 @@ Make = Callable[[], Awaitable[None]]
 class Approving:
     """Every method raises BotError with what to tell; it is in the audit log by then."""
 
-    def __init__(self, deps: Deps, guard: Guard, maker: Maker) -> None:
+    def __init__(self, deps: Deps, guard: Guard, maker: ChangeMaker) -> None:
         self._deps = deps
         self._guard = guard
         self._maker = maker

@@ -33,8 +33,11 @@ Raises BotError when it cannot be had: then nothing is changed.
 """
 
 
-class Maker:
-    """`exact`: a change is made only if nothing of the Deployment that it rests on was edited since it was planned."""
+class ChangeMaker:
+    """Plans, makes and extends changes.
+
+    `exact`: a change is made only if nothing of the Deployment that it rests on was edited since it was planned.
+    """
 
     def __init__(self, deps: Deps, sites: Sites, capture: Capture, *, exact: bool) -> None:
         self._deps = deps

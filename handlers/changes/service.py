@@ -22,7 +22,7 @@ from handlers.changes.approving import Approving
 from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
 from handlers.changes.guard import Guard
 from handlers.changes.journal import key_of, place
-from handlers.changes.making import Capture, Maker, time_of
+from handlers.changes.making import Capture, ChangeMaker, time_of
 from handlers.changes.sites import Sites
 from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
 from handlers.changes.typed import draft_words
@@ -48,7 +48,7 @@ class ChangeService:
         self.deps = deps
         self.access = access
         self.guard = Guard(deps, access, groups)
-        self._maker = Maker(deps, sites, capture, exact=access.two_person)
+        self._maker = ChangeMaker(deps, sites, capture, exact=access.two_person)
         self.approving = Approving(deps, self.guard, self._maker)
 
     # ------------------------------------------------------------------------------------------------- raising

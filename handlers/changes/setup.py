@@ -56,8 +56,8 @@ READ_ONLY = Changing(_no_writer, _no_capture)
 """Of a bot that changes nothing."""
 
 
-class LookedAfter:
-    """The open changes of every cluster (of the one without a name, if none has one), undone when they are due.
+class ChangeSupervisor:
+    """The open changes of every cluster (of the one without a name, if none has one), reverted when they are due.
 
     Neither Slack nor the database has to be there for that: after `begin` the next pass tells what happened meanwhile.
     """

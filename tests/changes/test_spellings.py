@@ -29,7 +29,7 @@ from bot.kube.failures import Request
 from bot.kube.serverclock import ServerClock
 from bot.kube.writer import Writer
 from bot.store import open_store
-from handlers.changes.making import Maker
+from handlers.changes.making import ChangeMaker
 from handlers.changes.sites import Site
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.controllers import Timing
@@ -311,7 +311,7 @@ def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_is_tol
             assert set(here.cluster.levels.values()) == {"3", "6"}
             deps: Any = SimpleNamespace(store=store)
             unused: Any = None
-            maker = Maker(deps, unused, unused, exact=False)
+            maker = ChangeMaker(deps, unused, unused, exact=False)
             site = Site("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
             assert await maker.became(site, "c1") == "raised"
             assert set(here.cluster.levels.values()) == {"6"}

@@ -35,7 +35,7 @@ from bot.triage.state import Terms
 from handlers import fit_form, home
 from handlers.changes import listeners as changes
 from handlers.changes.service import ChangeService
-from handlers.changes.setup import Changing, LookedAfter
+from handlers.changes.setup import ChangeSupervisor, Changing
 from handlers.deeds import Deed
 from handlers.deps import Deps
 from handlers.inbox import Inbox
@@ -124,7 +124,7 @@ class Bot(NamedTuple):
     inbox: Inbox
     leftovers: Leftovers
     change: ChangeService
-    here: LookedAfter
+    here: ChangeSupervisor
     deps: Deps
     life: Life
 
@@ -213,7 +213,7 @@ class Place:
                 bot_user="",
                 now=self.now,
             )
-            here = LookedAfter(settings, (), sources, Changing(writing, capture), self.now)
+            here = ChangeSupervisor(settings, (), sources, Changing(writing, capture), self.now)
             change, inbox = here.begin(deps), Inbox(deps)
             digests, listening = Digests(deps), Grouped()
             profiling.register(listening, inbox, ProfileService(inbox, ProfileSettings()))
