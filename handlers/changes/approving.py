@@ -21,8 +21,8 @@ from handlers.changes.draft import seal
 from handlers.changes.guard import Guard
 from handlers.changes.journal import ITSELF, about, place
 from handlers.changes.making import CHANGED, ChangeMaker
-from handlers.changes.sites import Site
 from handlers.changes.terms import NotNow, Over, Pending, Person, Refused, pending_of, seal_longer
+from handlers.changes.writable_clusters import WritableCluster
 from handlers.deps import Deps
 from playbooks.playbook import Sources
 
@@ -49,7 +49,9 @@ class Approving:
         self._failed: dict[str, str] = {}
         self._told_again: set[str] = set()
 
-    async def ask(self, who: Person, site: Site, pending: Pending, digest: str, *, key: str = "") -> None:
+    async def ask(
+        self, who: Person, writable: WritableCluster, pending: Pending, digest: str, *, key: str = ""
+    ) -> None:
         """Shows the card that waits; `digest` is of exactly what is to be approved.
 
         `key` is that of the deed that asks for an extension: done again after a crash, it is asked once.
@@ -57,34 +59,34 @@ class Approving:
         record = pending.record
         change_id = pending.draft.id if pending.draft else f"{record.id}-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
         if asked := await self._deps.store.approvals.get(change_id):
-            await site.journal.show_waiting(asked, record, asked.at(site.changer.time()).state)
+            await writable.journal.show_waiting(asked, record, asked.at(writable.changer.time()).state)
             return
         approval = await self._deps.store.approvals.ask(
             change_id=change_id,
-            cluster=site.cluster,
+            cluster=writable.cluster,
             target=record.target,
             digest=digest,
             requester=who.user,
             channel=who.channel,
             request=msgspec.json.encode(pending).decode(),
-            now=site.changer.time(),
+            now=writable.changer.time(),
         )
-        await site.journal.show_waiting(approval, record, "pending")
+        await writable.journal.show_waiting(approval, record, "pending")
 
     async def approve(self, who: Person, key: str, digest: str) -> str:
         """Makes the change that was asked for, if nothing has changed since."""
         async with self._guard.refusals(who, "approve", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._guard.allowed(who, "approve", requester=approval.requester)
-            site = await self._maker.timed(approval.cluster)
-            await self._still_pending(site, approval)
+            writable = await self._maker.timed(approval.cluster)
+            await self._still_pending(writable, approval)
             async with self._deps.open_sources(approval.cluster) as sources:
-                make = await self._unless_void(sources, site, approval, pending)
+                make = await self._unless_void(sources, writable, approval, pending)
                 line = _line(who.user, approval, "approved")
-                now = site.changer.time()
+                now = writable.changer.time()
                 if not await self._deps.store.approvals.decide(key, "approved", now=now, by=who.user, line=line):
-                    raise await self._decided(site, key)
-                await self._made(site, approval._replace(decided_by=who.user), pending, make)
+                    raise await self._decided(writable, key)
+                await self._made(writable, approval._replace(decided_by=who.user), pending, make)
         return self._deps.say("card.made")
 
     async def refuse(self, who: Person, key: str, digest: str) -> str:
@@ -92,12 +94,12 @@ class Approving:
         async with self._guard.refusals(who, "refuse", "", {"id": key}):
             approval, _ = await self._waiting(key, digest)
             await self._guard.allowed(who, "refuse", requester=approval.requester)
-            site = await self._maker.timed(approval.cluster)
-            await self._still_pending(site, approval)
-            line, now = _line(who.user, approval, "refused-by-approver"), site.changer.time()
+            writable = await self._maker.timed(approval.cluster)
+            await self._still_pending(writable, approval)
+            line, now = _line(who.user, approval, "refused-by-approver"), writable.changer.time()
             if not await self._deps.store.approvals.decide(key, "refused", now=now, by=who.user, line=line):
-                raise await self._decided(site, key)
-            await self._tell_no(site, approval._replace(state="refused", decided_by=who.user))
+                raise await self._decided(writable, key)
+            await self._tell_no(writable, approval._replace(state="refused", decided_by=who.user))
         return self._deps.say("card.cancelled")
 
     async def look_after(self) -> None:
@@ -111,11 +113,11 @@ class Approving:
 
     async def _look_after_in(self, cluster: str) -> None:
         with self._found_again(cluster, f"approvals in {cluster or 'this cluster'}"):
-            site = await self._maker.timed(cluster)
-            for approval in await self._deps.store.approvals.left(cluster, _CUT_S, now=site.changer.time()):
+            writable = await self._maker.timed(cluster)
+            for approval in await self._deps.store.approvals.left(cluster, _CUT_S, now=writable.changer.time()):
                 if approval.id not in self._told_again:
                     with self._found_again(approval.id, f"the approval {approval.id} of {approval.target}"):
-                        await self._look_after(site, approval)
+                        await self._look_after(writable, approval)
 
     @contextmanager
     def _found_again(self, key: str, what: str) -> Generator[None]:
@@ -127,59 +129,59 @@ class Approving:
                 log.warning("%s: %s", what, error)
             self._failed[key] = error.message
 
-    async def _look_after(self, site: Site, approval: Approval) -> None:
+    async def _look_after(self, writable: WritableCluster, approval: Approval) -> None:
         match approval.state:
             case "expired":
-                await self._expire(site, approval)
+                await self._expire(writable, approval)
             case "approved":
-                await self._finish(site, approval)
+                await self._finish(writable, approval)
             case _:
-                await self._tell_no(site, approval)
+                await self._tell_no(writable, approval)
                 self._told_again.add(approval.id)
 
-    async def _tell_no(self, site: Site, approval: Approval) -> None:
+    async def _tell_no(self, writable: WritableCluster, approval: Approval) -> None:
         """That it was refused or is void; told again it is the same."""
         record, by = pending_of(approval).record, approval.decided_by
-        await site.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
+        await writable.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
 
     # What is shown can be shown twice; a row that has moved on is never found again. Hence the card first.
 
-    async def _expire(self, site: Site, approval: Approval) -> None:
-        await site.journal.show_waiting(approval, pending_of(approval).record, "expired")
-        line, now = _line(ITSELF, approval, "expired"), site.changer.time()
+    async def _expire(self, writable: WritableCluster, approval: Approval) -> None:
+        await writable.journal.show_waiting(approval, pending_of(approval).record, "expired")
+        line, now = _line(ITSELF, approval, "expired"), writable.changer.time()
         await self._deps.store.approvals.expire(approval.id, line, now=now)
 
-    async def _finish(self, site: Site, approval: Approval) -> None:
+    async def _finish(self, writable: WritableCluster, approval: Approval) -> None:
         pending = pending_of(approval)
-        if await self._was_begun(site, pending):
-            await self._done(site, approval, pending)
+        if await self._was_begun(writable, pending):
+            await self._done(writable, approval, pending)
         else:
-            await self._not_done(site, approval, pending, _CUT, audited=True)
+            await self._not_done(writable, approval, pending, _CUT, audited=True)
 
-    async def _was_begun(self, site: Site, pending: Pending) -> bool:
+    async def _was_begun(self, writable: WritableCluster, pending: Pending) -> bool:
         """From its own row, which comes before anything is written to the cluster; an extension has none."""
         if pending.draft is not None:
-            return bool(await self._maker.became(site, pending.record.id))
-        known = await self._deps.store.changes(site.cluster).known(pending.record.id)
+            return bool(await self._maker.became(writable, pending.record.id))
+        known = await self._deps.store.changes(writable.cluster).known(pending.record.id)
         if known is None:
             return False
         try:
-            record = (await self._maker.open(site, pending.record.target, pending.record.id)).record
+            record = (await self._maker.open(writable, pending.record.target, pending.record.id)).record
         except Refused:  # it has ended since: then its row says until when it would have lasted
             record = known.record
         return record.deadline > pending.until - _ROUNDED_S
 
     # ------------------------------------------------------------------------------------------------------ making
 
-    async def _made(self, site: Site, approval: Approval, pending: Pending, make: Make) -> None:
+    async def _made(self, writable: WritableCluster, approval: Approval, pending: Pending, make: Make) -> None:
         by = approval.decided_by
-        await self._told(site.journal.show_waiting(approval, pending.record, "approved", by=by))
+        await self._told(writable.journal.show_waiting(approval, pending.record, "approved", by=by))
         try:
             await make()
         except BotError as error:
-            await self._told(self._not_done(site, approval, pending, error.message))
+            await self._told(self._not_done(writable, approval, pending, error.message))
             raise
-        await self._told(self._done(site, approval, pending))
+        await self._told(self._done(writable, approval, pending))
 
     async def _told(self, telling: Awaitable[None]) -> None:
         """What was done stays done: what became of it, if it cannot be told now, `look_after` tells."""
@@ -188,24 +190,24 @@ class Approving:
         except BotError as error:
             log.warning("the result of an approved change could not be posted: %s", error)
 
-    async def _done(self, site: Site, approval: Approval, pending: Pending) -> None:
+    async def _done(self, writable: WritableCluster, approval: Approval, pending: Pending) -> None:
         """A raise has the change's own card; that of an extension is told."""
         if pending.draft is None:
-            await site.journal.show_waiting(approval, pending.record, "done", by=approval.decided_by)
+            await writable.journal.show_waiting(approval, pending.record, "done", by=approval.decided_by)
         await self._deps.store.approvals.finish(approval.id, "done")
 
     async def _not_done(
-        self, site: Site, approval: Approval, pending: Pending, why: str, *, audited: bool = False
+        self, writable: WritableCluster, approval: Approval, pending: Pending, why: str, *, audited: bool = False
     ) -> None:
         """Unless a pass has seen by now that it was done after all, which is on the card then."""
         told = approval._replace(state="not-done", reason=why)
         line = _line(ITSELF, told, "not-done") if audited else None
-        async with site.busy:
-            known = await self._deps.store.changes(site.cluster).known(pending.record.id)
+        async with writable.busy:
+            known = await self._deps.store.changes(writable.cluster).known(pending.record.id)
             if pending.draft is not None and known is not None and known.state != "planned":
                 await self._deps.store.approvals.finish(approval.id, "done")
                 return
-            await site.journal.show_waiting(told, pending.record, "not-done", by=approval.decided_by)
+            await writable.journal.show_waiting(told, pending.record, "not-done", by=approval.decided_by)
             await self._deps.store.approvals.finish(approval.id, "not-done", reason=why, line=line)
 
     # ---------------------------------------------------------------------------------------------------- deciding
@@ -219,51 +221,55 @@ class Approving:
             raise Refused(unknown, hint="the button is not one of this bot's")
         return approval, pending_of(approval)
 
-    async def _still_pending(self, site: Site, approval: Approval) -> None:
-        state = approval.at(site.changer.time()).state
+    async def _still_pending(self, writable: WritableCluster, approval: Approval) -> None:
+        state = approval.at(writable.changer.time()).state
         if state == "expired":
-            await self._expire(site, approval)
+            await self._expire(writable, approval)
         if state != "pending":
-            raise await self._decided(site, approval.id)
+            raise await self._decided(writable, approval.id)
 
-    async def _decided(self, site: Site, key: str) -> Refused:
+    async def _decided(self, writable: WritableCluster, key: str) -> Refused:
         approval = await self._deps.store.approvals.get(key)
-        state = approval.at(site.changer.time()).decision if approval else "gone"
+        state = approval.at(writable.changer.time()).decision if approval else "gone"
         return Refused(self._deps.say("card.decided", state=state), hint="make a new request")
 
-    async def _unless_void(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:
+    async def _unless_void(
+        self, sources: Sources, writable: WritableCluster, approval: Approval, pending: Pending
+    ) -> Make:
         """What is to be done; the approval is void if that is not exactly what was asked for, or may not be asked."""
         asker = Person(approval.requester, approval.channel)
         try:
             await self._guard.allowed(asker, "extend" if pending.draft is None else "raise")
-            return await self._as_asked(sources, site, approval, pending)
+            return await self._as_asked(sources, writable, approval, pending)
         except NotNow as error:
             raise NotNow(f"nothing was changed: {error.message}", hint=self._deps.say("card.still-waits")) from error
         except (NotAllowed, Refused) as error:
             voided = approval._replace(state="void", decided_by=ITSELF, reason=error.message)
-            line, now, why = _line(ITSELF, voided, "void"), site.changer.time(), error.message
+            line, now, why = _line(ITSELF, voided, "void"), writable.changer.time(), error.message
             if await self._deps.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
-                await self._tell_no(site, voided)
+                await self._tell_no(writable, voided)
             raise Refused(f"nothing was changed: {error.message}", hint="ask for the change again") from error
 
-    async def _as_asked(self, sources: Sources, site: Site, approval: Approval, pending: Pending) -> Make:
+    async def _as_asked(
+        self, sources: Sources, writable: WritableCluster, approval: Approval, pending: Pending
+    ) -> Make:
         asker, draft = Person(approval.requester, approval.channel), pending.draft
         if not pending.basis:
             raise Refused(_OLDER)
         if draft is None:
-            now = await self._maker.open(site, pending.record.target, pending.record.id)
+            now = await self._maker.open(writable, pending.record.target, pending.record.id)
             if seal_longer(now, pending.until, asker.user) != approval.digest:
                 raise Refused(CHANGED)
-            return partial(self._maker.longer, site, now.record, pending.until, asker.user)
-        await self._maker.on_time(site)
+            return partial(self._maker.longer, writable, now.record, pending.until, asker.user)
+        await self._maker.on_time(writable)
         found, planned, plan = await self._maker.planned(
-            sources, site, asker, draft.request, draft.id, basis=pending.basis
+            sources, writable, asker, draft.request, draft.id, basis=pending.basis
         )
         if pending.record.means == "debug-flags" != plan.record.means:
             raise NotNow(self._deps.say("card.no-process"))
         if seal(plan, basis=plan.basis) != approval.digest:
             raise Refused(CHANGED)
-        return partial(self._maker.make, site, found, planned, plan)
+        return partial(self._maker.make, writable, found, planned, plan)
 
 
 def _line(actor: str, approval: Approval, outcome: str) -> Line:

@@ -13,7 +13,7 @@ from bot.clock import Clock
 from bot.errors import BotError, NotFound, UsageError
 from bot.kube.failures import ForbiddenError
 from bot.kube.leader import Leader
-from handlers.changes.sites import NothingToChange, Site, Sites
+from handlers.changes.writable_clusters import NothingToChange, WritableCluster, WritableClusters
 
 LEASE = "hami-bot"
 CLOCK_DO = "set this machine's clock (NTP)"
@@ -38,7 +38,7 @@ class Leadership:
         self.cluster = cluster
         self.passes = 0
         self.leader: Leader | None = None
-        self.site: Site | None = None
+        self.writable: WritableCluster | None = None
         self._trouble = ""
         self._possible: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -50,7 +50,7 @@ class Leadership:
     @property
     def wrong_clock(self) -> str:
         """That this process's clock is too far from the API server's to raise anything, or empty; whoever leads."""
-        why = skewed(self.site.changer.skew_s()) if self.site else None
+        why = skewed(self.writable.changer.skew_s()) if self.writable else None
         return f"{why}: nothing is raised from here; {CLOCK_DO}" if why else ""
 
     def passed(self, trouble: str) -> None:
@@ -76,8 +76,8 @@ class Watch(NamedTuple):
     """What leading one cluster needs. `lease_namespace` finds where the Lease is; `beside` is done after each pass."""
 
     cluster: str
-    sites: Sites
-    lease_namespace: Callable[[Site], Awaitable[str]]
+    clusters: WritableClusters
+    lease_namespace: Callable[[WritableCluster], Awaitable[str]]
     beside: Callable[[], Awaitable[None]]
     identity: str
     pace: Pace
@@ -115,25 +115,25 @@ async def lead(watch: Watch, leadership: Leadership) -> None:
 
 
 async def _candidate(watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
-    site = leadership.site = await watch.sites.of(watch.cluster)
-    namespace = await watch.lease_namespace(site)
+    writable = leadership.writable = await watch.clusters.of(watch.cluster)
+    namespace = await watch.lease_namespace(writable)
     with contextlib.suppress(NotFound):  # whoever leads first makes it
-        await site.writer.lease(namespace, LEASE)
+        await writable.writer.lease(namespace, LEASE)
     leadership.tried(possible=True)
-    leadership.leader = Leader(site.writer, namespace, LEASE, watch.identity)
-    await leadership.leader.run(partial(_passes, site, watch, leadership, bugs))
+    leadership.leader = Leader(writable.writer, namespace, LEASE, watch.identity)
+    await leadership.leader.run(partial(_passes, writable, watch, leadership, bugs))
 
 
-async def _passes(site: Site, watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
+async def _passes(writable: WritableCluster, watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
     due = asyncio.Event()
     due.set()
     clock_told = False
     with watch.clock.ticks(watch.pace.pass_s, due) as next_time:
         while True:
             await next_time()
-            async with site.busy:
-                await site.changer.passes.reconcile()
-            leadership.passed(site.changer.passes.trouble)
+            async with writable.busy:
+                await writable.changer.passes.reconcile()
+            leadership.passed(writable.changer.passes.trouble)
             if leadership.wrong_clock and not clock_told:
                 log.warning("cluster %s: %s", watch.cluster or "here", leadership.wrong_clock)
             clock_told = bool(leadership.wrong_clock)

@@ -18,9 +18,9 @@ from bot.kube.times import format_time
 from bot.slack.message import File
 from handlers.changes.report import planned_report
 from handlers.changes.request import Asker, Planned, Seen, look, prepare, restarts
-from handlers.changes.sites import Site, Sites
 from handlers.changes.terms import NotNow, OpenChange, Over, Person, Refused
 from handlers.changes.words import Raise
+from handlers.changes.writable_clusters import WritableCluster, WritableClusters
 from handlers.deps import Deps
 from playbooks.playbook import Sources
 
@@ -39,36 +39,43 @@ class ChangeMaker:
     `exact`: a change is made only if nothing of the Deployment that it rests on was edited since it was planned.
     """
 
-    def __init__(self, deps: Deps, sites: Sites, capture: Capture, *, exact: bool) -> None:
+    def __init__(self, deps: Deps, clusters: WritableClusters, capture: Capture, *, exact: bool) -> None:
         self._deps = deps
-        self._sites = sites
+        self._clusters = clusters
         self._capture = capture
         self._exact = exact
 
-    async def site(self, cluster: str) -> Site:
+    async def writable(self, cluster: str) -> WritableCluster:
         """Raises NoSuchCluster, and BotError for one that cannot be written to."""
         self._deps.check_cluster(cluster)
-        return await self._sites.of(cluster)
+        return await self._clusters.of(cluster)
 
-    async def timed(self, cluster: str) -> Site:
+    async def timed(self, cluster: str) -> WritableCluster:
         """The same, once its API server has told its time, which `time` is from then on. Raises SourceError too."""
-        site = await self.site(cluster)
-        await site.writer.ask_time()
-        return site
+        writable = await self.writable(cluster)
+        await writable.writer.ask_time()
+        return writable
 
-    async def on_time(self, site: Site) -> None:
+    async def on_time(self, writable: WritableCluster) -> None:
         """Asks the API server for its time. Raises NotNow where this bot's clock is too wrong to raise anything."""
-        if refusal := await site.changer.wrong_clock():
+        if refusal := await writable.changer.wrong_clock():
             raise NotNow(refusal.why.told(self._deps.say), hint=refusal.hint.told(self._deps.say))
 
     async def planned(
-        self, sources: Sources, site: Site, who: Person, request: Raise, change_id: str = "", *, basis: str = ""
+        self,
+        sources: Sources,
+        writable: WritableCluster,
+        who: Person,
+        request: Raise,
+        change_id: str = "",
+        *,
+        basis: str = "",
     ) -> tuple[Seen, Planned, Plan]:
         """What would be done now. Raises Refused, NotNow where that may change by itself.
 
         With `basis` only on that of the Deployment: else it is Refused.
         """
-        found = (await look(sources, request, site.writer))._replace(skew_s=site.changer.skew_s())
+        found = (await look(sources, request, writable.writer))._replace(skew_s=writable.changer.skew_s())
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
         asker = Asker(who.user, who.channel)
@@ -79,34 +86,34 @@ class ChangeMaker:
         passes = isinstance(planned.outcome, Refusal) and planned.outcome.code == "rollout"
         raise NotNow(told) if passes else Refused(told)
 
-    async def make(self, site: Site, found: Seen, planned: Planned, plan: Plan) -> None:
+    async def make(self, writable: WritableCluster, found: Seen, planned: Planned, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""
         if restarts(plan):
-            site.journal.attach(plan.record.id, await self._captured(site.cluster, found))
-        async with site.busy:
-            await site.changer.raise_(
+            writable.journal.attach(plan.record.id, await self._captured(writable.cluster, found))
+        async with writable.busy:
+            await writable.changer.raise_(
                 found.namespace, found.name, planned.wanted, found.version, plan, exact=self._exact
             )
 
-    async def became(self, site: Site, change_id: str) -> str:
+    async def became(self, writable: WritableCluster, change_id: str) -> str:
         """The state of a change that an earlier process was asked for; empty where it was not begun.
 
         One that is on the object is begun again: its level may not be set in every running process yet. One that was
         planned and is not on the object was never made: that is noted, and its card says so, before anybody is told.
         Raises ChangeFailed and SourceError.
         """
-        rows = self._deps.store.changes(site.cluster)
+        rows = self._deps.store.changes(writable.cluster)
         known = await rows.known(change_id)
         if known is None or known.state != "planned":
             return known.state if known else ""
         record = known.record
-        async with site.busy:
-            deployment = await site.writer.deployment(*place_of(record))
+        async with writable.busy:
+            deployment = await writable.writer.deployment(*place_of(record))
             if carries(deployment, record):
-                await site.changer.begin(deployment, record)
+                await writable.changer.begin(deployment, record)
                 return "raised"
             event = how_it_ended(deployment, Open(record, "", "planned"))
-            await site.journal.note(event._replace(at=site.changer.time()))
+            await writable.journal.note(event._replace(at=writable.changer.time()))
         return event.kind
 
     async def _captured(self, cluster: str, found: Seen) -> File:
@@ -120,27 +127,27 @@ class ChangeMaker:
             content = await asyncio.to_thread(archive.read_bytes)
         return File("before.tar.gz", content, "what the restart destroyed, recorded before it")
 
-    async def open(self, site: Site, target: str, change_id: str) -> OpenChange:
+    async def open(self, writable: WritableCluster, target: str, change_id: str) -> OpenChange:
         """Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is."""
         namespace, _, name = target.partition("/")
-        deployment = await site.writer.deployment(namespace, name)
+        deployment = await writable.writer.deployment(namespace, name)
         text = annotation(deployment)
         record = read_record(text) if text is not None else None
         if not isinstance(record, Record) or change_id not in ("", record.id):
             raise Over(self._deps.say("card.ended"), hint="see its card for the result")
         return OpenChange(record, basis_of(deployment))
 
-    async def longer(self, site: Site, record: Record, until: float, user: str) -> None:
+    async def longer(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
         """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it is not done."""
         namespace, _, name = record.target.partition("/")
-        async with site.busy:
-            done = await site.changer.extend(namespace, name, until, by=user, change_id=record.id)
+        async with writable.busy:
+            done = await writable.changer.extend(namespace, name, until, by=user, change_id=record.id)
         if isinstance(done, Refusal):
             raise self._refused(done)
 
-    def can_be_longer(self, site: Site, record: Record, until: float) -> None:
+    def can_be_longer(self, writable: WritableCluster, record: Record, until: float) -> None:
         """Raises Refused where `longer` would, so that nobody is asked to approve that."""
-        if refusal := no_extension(record, until, now=site.changer.time()):
+        if refusal := no_extension(record, until, now=writable.changer.time()):
             raise self._refused(refusal)
 
     def _refused(self, refusal: Refusal) -> Refused:

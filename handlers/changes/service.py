@@ -23,10 +23,10 @@ from handlers.changes.draft import FRESH_S, OTHER_CLOCK_S, Draft, draft_of, seal
 from handlers.changes.guard import Guard
 from handlers.changes.journal import key_of, place
 from handlers.changes.making import Capture, ChangeMaker, time_of
-from handlers.changes.sites import Sites
 from handlers.changes.terms import Pending, Person, Refused, pending_of, seal_longer
 from handlers.changes.typed import draft_words
 from handlers.changes.words import Raise
+from handlers.changes.writable_clusters import WritableClusters
 from handlers.deeds import NotDone, Taken
 from handlers.deps import Deps
 from handlers.threads import note_done
@@ -44,11 +44,13 @@ class ChangeService:
     `guard` knows who may; `approving` is for what somebody else has to approve.
     """
 
-    def __init__(self, deps: Deps, access: Access, groups: Groups, sites: Sites, capture: Capture) -> None:
+    def __init__(
+        self, deps: Deps, access: Access, groups: Groups, clusters: WritableClusters, capture: Capture
+    ) -> None:
         self.deps = deps
         self.access = access
         self.guard = Guard(deps, access, groups)
-        self._maker = ChangeMaker(deps, sites, capture, exact=access.two_person)
+        self._maker = ChangeMaker(deps, clusters, capture, exact=access.two_person)
         self.approving = Approving(deps, self.guard, self._maker)
 
     # ------------------------------------------------------------------------------------------------- raising
@@ -57,14 +59,14 @@ class ChangeService:
         """What would be done now, to be shown; nothing is changed, and the API server has said that it could be."""
         async with self.guard.refusals(who, "raise", cluster, {"asked": f"{request.verb} {request.value}"}):
             await self.guard.allowed(who, "raise")
-            site = await self._maker.site(cluster)
-            await self._maker.on_time(site)
+            writable = await self._maker.writable(cluster)
+            await self._maker.on_time(writable)
             await self._can_be_told(who)
             async with self.deps.open_sources(cluster) as sources:
-                found, planned, plan = await self._maker.planned(sources, site, who, request)
-            await site.writer.patch_deployment(found.namespace, found.name, plan.patch, dry_run=True)
+                found, planned, plan = await self._maker.planned(sources, writable, who, request)
+            await writable.writer.patch_deployment(found.namespace, found.name, plan.patch, dry_run=True)
         offer = Offer(plan.record, planned.impacts, cluster, self.access.two_person)
-        return offer, draft_of(request, plan, cluster, site.changer.time(), who.thread_ts)
+        return offer, draft_of(request, plan, cluster, writable.changer.time(), who.thread_ts)
 
     async def confirm(self, who: Person, draft: Draft, *, again: bool = False) -> str:
         """Does what was shown, or asks for its approval; what to tell. The same draft is done once.
@@ -83,22 +85,22 @@ class ChangeService:
             return told
         async with self.guard.refusals(who, "raise", draft.cluster, {"id": draft.id, "because": draft.because}):
             await self.guard.allowed(who, "raise")
-            site = await self._maker.site(draft.cluster)
-            await self._maker.on_time(site)
-            if not -OTHER_CLOCK_S <= site.changer.time() - draft.offered_at <= FRESH_S:
+            writable = await self._maker.writable(draft.cluster)
+            await self._maker.on_time(writable)
+            if not -OTHER_CLOCK_S <= writable.changer.time() - draft.offered_at <= FRESH_S:
                 raise Refused("this plan is too old to confirm", hint="send the command again to see the current plan")
             if not await self._first(draft.id) and not again:
                 raise Refused("you confirmed this before", hint="its card is in the channel")
             await self.guard.count(who, "raise", draft.cluster, draft.id)
             async with deps.open_sources(draft.cluster) as sources:
-                found, planned, plan = await self._maker.planned(sources, site, who, draft.request, draft.id)
+                found, planned, plan = await self._maker.planned(sources, writable, who, draft.request, draft.id)
                 if seal(plan) != draft.shown:
                     raise Refused("the Deployment changed since the plan was shown", hint="ask again")
                 if self.access.two_person:
                     asked = Pending(plan.record, draft, basis=plan.basis)
-                    await self.approving.ask(who, site, asked, seal(plan, basis=plan.basis))
+                    await self.approving.ask(who, writable, asked, seal(plan, basis=plan.basis))
                     return say("card.asked")
-                await self._maker.make(site, found, planned, plan)
+                await self._maker.make(writable, found, planned, plan)
         return say("card.made")
 
     async def _begun_before(self, draft: Draft) -> str:
@@ -106,13 +108,13 @@ class ChangeService:
         that was planned and not made.
         """
         if asked := await self.deps.store.approvals.get(draft.id):
-            site = await self._maker.timed(asked.cluster)
-            approval = asked.at(site.changer.time())
+            writable = await self._maker.timed(asked.cluster)
+            approval = asked.at(writable.changer.time())
             if approval.state != "pending":
                 return self.deps.say("card.asked-decided", state=approval.decision)
-            await site.journal.show_waiting(approval, pending_of(approval).record, "pending")
+            await writable.journal.show_waiting(approval, pending_of(approval).record, "pending")
             return self.deps.say("card.asked")
-        match await self._maker.became(await self._maker.site(draft.cluster), draft.id):
+        match await self._maker.became(await self._maker.writable(draft.cluster), draft.id):
             case "":
                 return ""
             case "never-raised":
@@ -155,21 +157,21 @@ class ChangeService:
         deps = self.deps
         async with self.guard.refusals(who, "extend", place(cluster, target), {"id": change_id}):
             await self.guard.allowed(who, "extend")
-            site = await self._maker.site(cluster)
-            now = await self._maker.open(site, target, change_id)
-            first = later(now.record, seconds, now=site.changer.time())
+            writable = await self._maker.writable(cluster)
+            now = await self._maker.open(writable, target, change_id)
+            first = later(now.record, seconds, now=writable.changer.time())
             until = float(await deps.store.facts.first(f"{key}/until", str(first)))
             told = deps.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
             if now.record.deadline >= until:
                 return told
-            self._maker.can_be_longer(site, now.record, until)
+            self._maker.can_be_longer(writable, now.record, until)
             await self.guard.count(who, "extend", cluster, now.record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(now.record, at=time_of(until), by=who.user, channel=who.channel)
                 asked = Pending(longer, until=until, basis=now.basis)
-                await self.approving.ask(who, site, asked, seal_longer(now, until, who.user), key=key)
+                await self.approving.ask(who, writable, asked, seal_longer(now, until, who.user), key=key)
                 return deps.say("card.asked")
-            await self._maker.longer(site, now.record, until, who.user)
+            await self._maker.longer(writable, now.record, until, who.user)
         return told
 
     async def revert(self, who: Person, cluster: str, target: str, change_id: str, *, again: bool = False) -> str:
@@ -180,12 +182,12 @@ class ChangeService:
         if again and not await self._is_open(cluster, target, change_id):
             return self.deps.say("card.ended-since")
         async with self.guard.refusals(who, "revert", place(cluster, target), {"id": change_id}):
-            site = await self._maker.site(cluster)
-            record = (await self._maker.open(site, target, change_id)).record
+            writable = await self._maker.writable(cluster)
+            record = (await self._maker.open(writable, target, change_id)).record
             await self.guard.allowed(who, "revert", requester=record.by)
             namespace, _, name = record.target.partition("/")
-            async with site.busy:
-                event = await site.changer.revert(namespace, name, by=who.user)
+            async with writable.busy:
+                event = await writable.changer.revert(namespace, name, by=who.user)
         return self.deps.say("card.reverted-now", kind=event.kind)
 
     async def is_meant(self, taken: Taken[Any], cluster: str, record: Record) -> bool:
@@ -201,13 +203,13 @@ class ChangeService:
             return True
         if (kept := await facts.get(key)) is not None:
             return kept == record.id
-        site = await self._maker.timed(cluster)
-        age_s = site.changer.time() - record.since
+        writable = await self._maker.timed(cluster)
+        age_s = writable.changer.time() - record.since
         return age_s >= self.deps.now() - taken.asked.asked_at - _ROUNDED_S
 
     async def _is_open(self, cluster: str, target: str, change_id: str) -> bool:
         try:
-            await self._maker.open(await self._maker.site(cluster), target, change_id)
+            await self._maker.open(await self._maker.writable(cluster), target, change_id)
         except Refused:
             return False
         return True

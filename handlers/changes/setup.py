@@ -25,9 +25,9 @@ from handlers.changes.lead import Leadership, Pace, Watch, lead
 from handlers.changes.making import Capture
 from handlers.changes.request import Seen
 from handlers.changes.service import ChangeService
-from handlers.changes.sites import NothingToChange, OpenWriter, Site, Sites
 from handlers.changes.stale import StaleCards
 from handlers.changes.storeless import Storeless
+from handlers.changes.writable_clusters import NothingToChange, OpenWriter, WritableCluster, WritableClusters
 from handlers.deps import Deps
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
@@ -78,7 +78,7 @@ class ChangeSupervisor:
         self._deps: Deps | None = None
         self._service: ChangeService | None = None
         self._leaderships = [Leadership(cluster) for cluster in (clusters or ("",))]
-        self._sites = Sites(changing.open_writer, self._site)
+        self._clusters = WritableClusters(changing.open_writer, self._writable)
         self._looking: asyncio.Task[list[str]] | None = None
         self._leads: list[asyncio.Task[None]] = []
         self._storeless = Storeless(Texts(settings.language))
@@ -86,10 +86,10 @@ class ChangeSupervisor:
     @asynccontextmanager
     async def leading(self, identity: str, pace: Pace, clock: Clock) -> AsyncGenerator[None]:
         """Looks after them while it lasts. `identity` is this process's alone."""
-        async with self._sites:
+        async with self._clusters:
             for leadership in self._leaderships:
                 watch = Watch(
-                    leadership.cluster, self._sites, self._lease_namespace, self._beside, identity, pace, clock
+                    leadership.cluster, self._clusters, self._lease_namespace, self._beside, identity, pace, clock
                 )
                 self._leads.append(asyncio.create_task(lead(watch, leadership)))
             try:
@@ -104,15 +104,15 @@ class ChangeSupervisor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def site(self, cluster: str) -> Site:
+    async def writable(self, cluster: str) -> WritableCluster:
         """Where changes of the cluster are made. Raises BotError when it cannot be written to."""
-        return await self._sites.of(cluster)
+        return await self._clusters.of(cluster)
 
     def begin(self, deps: Deps) -> ChangeService:
         """Slack and the database have answered: what happens is told from now on, and changes are taken."""
         groups = Groups(deps.gateway, groups_in(self._access))
         self._deps = deps
-        self._service = ChangeService(deps, self._access, groups, self._sites, self._changing.capture)
+        self._service = ChangeService(deps, self._access, groups, self._clusters, self._changing.capture)
         return self._service
 
     def trouble(self) -> str:
@@ -139,14 +139,14 @@ class ChangeSupervisor:
             if not await leadership.is_possible() or (leadership.leader and leadership.leader.taken):
                 continue
             namespace = _settings_of(self._settings, leadership.cluster).hami_namespace
-            await self._storeless.tell(gateway, await self.site(leadership.cluster), namespace, why)
+            await self._storeless.tell(gateway, await self.writable(leadership.cluster), namespace, why)
 
     async def _beside(self) -> None:
         if self._service and self._deps:
             if self._looking is None:  # once in every channel, and not within the time of a pass
                 self._looking = asyncio.create_task(self._look_for_cards(self._deps))
             elif self._looking.done() and (missed := self._looking.result()):
-                self._looking = asyncio.create_task(StaleCards(self._deps, self._sites, missed).look())
+                self._looking = asyncio.create_task(StaleCards(self._deps, self._clusters, missed).look())
             await self._service.approving.look_after()
 
     async def _look_for_cards(self, deps: Deps) -> list[str]:
@@ -155,15 +155,17 @@ class ChangeSupervisor:
             channels += [*self._storeless.told_in, *(await self._told_in(deps))]
         except StoreError as error:
             log.warning("where open changes are told is not known: %s", error)
-        return await StaleCards(deps, self._sites, channels).look()
+        return await StaleCards(deps, self._clusters, channels).look()
 
     async def _told_in(self, deps: Deps) -> list[str]:
         """The channels of the changes that the store has as open."""
         found: list[str] = []
         for leadership in self._leaderships:
-            if leadership.site:
+            if leadership.writable:
                 opened = await deps.store.changes(leadership.cluster).opened()
-                found += [channel for change in opened for channel in leadership.site.journal.told_in(change.record)]
+                found += [
+                    channel for change in opened for channel in leadership.writable.journal.told_in(change.record)
+                ]
         return found
 
     def _telling(self) -> Deps:
@@ -171,19 +173,19 @@ class ChangeSupervisor:
             raise NotYet("this waits until both Slack and the database have answered")
         return self._deps
 
-    def _site(self, cluster: str, writer: Writer) -> Site:
+    def _writable(self, cluster: str, writer: Writer) -> WritableCluster:
         journal = ChangeJournal(cluster, self._telling, self._settings.access)
         endings = Endings(partial(self._open_sources, cluster))
         namespace = _settings_of(self._settings, cluster).hami_namespace
         changer = Changer(writer, journal, namespace=namespace, now=self._now, endings=endings)
-        return Site(cluster, writer, changer, journal, asyncio.Lock())
+        return WritableCluster(cluster, writer, changer, journal, asyncio.Lock())
 
-    async def _lease_namespace(self, site: Site) -> str:
+    async def _lease_namespace(self, writable: WritableCluster) -> str:
         """As set, else the bot's own, else HAMi's."""
-        known = _settings_of(self._settings, site.cluster)
-        if namespace := known.lease_namespace or site.writer.home or known.hami_namespace:
+        known = _settings_of(self._settings, writable.cluster)
+        if namespace := known.lease_namespace or writable.writer.home or known.hami_namespace:
             return namespace
-        async with self._open_sources(site.cluster) as sources:
+        async with self._open_sources(writable.cluster) as sources:
             found = await gather_install(sources)
         if not found.install.namespace:
             raise SourceError("HAMi was not found, so nothing says where the Lease is", hint="set lease_namespace")

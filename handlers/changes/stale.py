@@ -15,8 +15,8 @@ from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, Pressed, re
 from bot.store import StoreError
 from bot.store.outbox_rows import DONE_KEPT
 from handlers.changes.journal import key_of
-from handlers.changes.sites import Site, Sites
 from handlers.changes.storeless import NO_STORE, is_edited, render_again
+from handlers.changes.writable_clusters import WritableCluster, WritableClusters
 from handlers.deps import Deps
 
 _OFFERS = frozenset({REVERT, EXTEND, APPROVE, REFUSE})
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 class StaleCards:
     """Finds them in these channels by the keys in Slack's metadata, as far back as the outbox remembers."""
 
-    def __init__(self, deps: Deps, sites: Sites, channels: Iterable[str]) -> None:
+    def __init__(self, deps: Deps, clusters: WritableClusters, channels: Iterable[str]) -> None:
         self._deps = deps
-        self._sites = sites
+        self._clusters = clusters
         self._channels = tuple(dict.fromkeys(channels))
 
     async def look(self) -> list[str]:
@@ -62,19 +62,19 @@ class StaleCards:
 
     async def _edit(self, about: Pressed, channel: str, ts: str) -> None:
         self._deps.check_cluster(about.cluster)
-        site = await self._sites.of(about.cluster)
-        async with site.busy:  # what a pass ends is noted when it is over
-            if not await self._is_known(site, about):
+        writable = await self._clusters.of(about.cluster)
+        async with writable.busy:  # what a pass ends is noted when it is over
+            if not await self._is_known(writable, about):
                 await edit_stale(self._deps, about, channel, ts)
 
-    async def _is_known(self, site: Site, about: Pressed) -> bool:
+    async def _is_known(self, writable: WritableCluster, about: Pressed) -> bool:
         """Whether the store has it, or the Deployment carries it: then the next pass finds its card."""
         store = self._deps.store
-        if await store.approvals.get(about.key) or await store.changes(site.cluster).known(about.key):
+        if await store.approvals.get(about.key) or await store.changes(writable.cluster).known(about.key):
             return True
         namespace, _, name = about.target.partition("/")
         try:
-            record = read_record(annotation(await site.writer.deployment(namespace, name)) or "")
+            record = read_record(annotation(await writable.writer.deployment(namespace, name)) or "")
         except NotFound:
             return False
         return isinstance(record, Record) and record.id == about.key

@@ -11,7 +11,7 @@ from bot.slack.render.change import DETAIL, what
 from bot.slack.render.text import escape, inert
 from bot.texts import Texts
 from handlers.changes.journal import key_of
-from handlers.changes.sites import Site
+from handlers.changes.writable_clusters import WritableCluster
 
 NO_STORE = ":no-store"
 """Ends the key of what is told."""
@@ -28,21 +28,21 @@ class Storeless:
         self.told_in: set[str] = set()
         """Where it was told by this process, or another one that this process found."""
 
-    async def tell(self, gateway: Gateway, site: Site, namespace: str, why: BotError) -> None:
+    async def tell(self, gateway: Gateway, writable: WritableCluster, namespace: str, why: BotError) -> None:
         """In the channel that each record on a Deployment names. What cannot be told now is, when this is called again.
 
         An empty `namespace` means all.
         """
         try:
-            for place in await site.writer.annotated(KEY, namespace):
-                record = read_record(annotation(await site.writer.deployment(*place)) or "")
+            for place in await writable.writer.annotated(KEY, namespace):
+                record = read_record(annotation(await writable.writer.deployment(*place)) or "")
                 if isinstance(record, Record) and record.id not in self._told:
-                    await self._tell(gateway, site, record, why)
+                    await self._tell(gateway, writable, record, why)
                     self._told.add(record.id)
         except BotError as error:
-            log.warning("that the store cannot be opened is not told in %s: %s", site.cluster or "Slack", error)
+            log.warning("that the store cannot be opened is not told in %s: %s", writable.cluster or "Slack", error)
 
-    async def _tell(self, gateway: Gateway, site: Site, record: Record, why: BotError) -> None:
+    async def _tell(self, gateway: Gateway, writable: WritableCluster, record: Record, why: BotError) -> None:
         trouble = self._say("changing.no-store", why=inert(f"{why.message}. {why.hint}", DETAIL))
         still_open = self._say(
             "changing.no-store-open",
@@ -52,7 +52,7 @@ class Storeless:
             command=record.kind.reverting,
         )
         key = f"{key_of(record.id)}{NO_STORE}"
-        for channel in site.journal.told_in(record):
+        for channel in writable.journal.told_in(record):
             self.told_in.add(channel)
             found = await gateway.keyed(channel, key, oldest=record.since)
             if all(is_edited(one.text, self._say) for one in found):

@@ -21,8 +21,8 @@ from bot.texts import Texts
 from handlers.changes.journal import ChangeJournal
 from handlers.changes.making import Capture
 from handlers.changes.service import ChangeService
-from handlers.changes.sites import Site, Sites
 from handlers.changes.terms import Pending, Person
+from handlers.changes.writable_clusters import WritableCluster, WritableClusters
 from handlers.deps import Deps
 from tests.changes.deployments import NOW
 from tests.changes.memory import Cluster, Replica
@@ -66,13 +66,13 @@ class Clusters:
                 await asyncio.Event().wait()
             yield self.replicas[name].writer()
 
-        def site(name: str, writer: Any) -> Site:
+        def writable(name: str, writer: Any) -> WritableCluster:
             journal = ChangeJournal(name, lambda: deps, AccessSettings())
             changer = Changer(writer, journal, now=self.replicas[name].now)
-            return Site(name, writer, changer, journal, asyncio.Lock())
+            return WritableCluster(name, writer, changer, journal, asyncio.Lock())
 
         access = Access(frozenset({"U1"}), frozenset({"U2"}), two_person=True)
-        self.service = ChangeService(deps, access, Groups(UNUSED, ()), Sites(opened, site), capture)
+        self.service = ChangeService(deps, access, Groups(UNUSED, ()), WritableClusters(opened, writable), capture)
 
     async def asked(self, change_id: str, cluster: str, *, ago_s: float) -> None:
         """Ada asked for it so long ago."""

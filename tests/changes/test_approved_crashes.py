@@ -195,10 +195,10 @@ async def _approve(place: Place, key: str, steps: Steps | None = None) -> None:
 async def _goes_on(place: Place, *at: float) -> None:
     """Another process makes its passes so many seconds after the beginning."""
     async with place.process(BY_TWO) as (service, here):
-        site = await here.site("")
+        writable = await here.writable("")
         for moment in at:
             place.ahead_s = moment
-            await site.changer.passes.reconcile()
+            await writable.changer.passes.reconcile()
             await service.approving.look_after()
 
 

@@ -15,7 +15,7 @@ from bot.kube.leader import Leader
 from bot.kube.writer import Writer
 from bot.store import StoreError
 from handlers.changes.lead import Leadership, Pace, Watch, lead
-from handlers.changes.sites import Site, Sites
+from handlers.changes.writable_clusters import WritableCluster, WritableClusters
 from tests.changes.rig import NAME, NAMESPACE, Rig, rig
 
 QUICK = Pace(pass_s=0.05, again_s=0.05, beside_s=0.05)
@@ -72,14 +72,14 @@ def watched(here: Rig, beside: Callable[[], Awaitable[None]] = nothing, *, recor
     async def opened(_: str) -> AsyncIterator[Writer | None]:
         yield None if recording else cast(Writer, here.writer)
 
-    def site(cluster: str, writer: Writer) -> Site:
+    def writable(cluster: str, writer: Writer) -> WritableCluster:
         unused: Any = None  # a pass tells through its changer's own journal
-        return Site(cluster, writer, here.bot(), unused, asyncio.Lock())
+        return WritableCluster(cluster, writer, here.bot(), unused, asyncio.Lock())
 
-    async def namespace(_: Site) -> str:
+    async def namespace(_: WritableCluster) -> str:
         return "kube-system"
 
-    return Watch("lab", Sites(opened, site), namespace, beside, "me", QUICK, Clock())
+    return Watch("lab", WritableClusters(opened, writable), namespace, beside, "me", QUICK, Clock())
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ from bot.kube.serverclock import ServerClock
 from bot.kube.writer import Writer
 from bot.store import open_store
 from handlers.changes.making import ChangeMaker
-from handlers.changes.sites import Site
+from handlers.changes.writable_clusters import WritableCluster
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.apiserver.controllers import Timing
 from tests.cases_support import VERSIONS, files_of
@@ -312,8 +312,8 @@ def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_is_tol
             deps: Any = SimpleNamespace(store=store)
             unused: Any = None
             maker = ChangeMaker(deps, unused, unused, exact=False)
-            site = Site("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
-            assert await maker.became(site, "c1") == "raised"
+            writable = WritableCluster("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
+            assert await maker.became(writable, "c1") == "raised"
             assert set(here.cluster.levels.values()) == {"6"}
 
     asyncio.run(run())

@@ -250,10 +250,10 @@ class Place:
     async def goes_on(self, *at: float) -> None:
         """Another process makes its passes so many seconds after the beginning."""
         async with self.bot(BY_TWO) as bot:
-            site = await bot.here.site("")
+            writable = await bot.here.writable("")
             for moment in at:
                 self.ahead_s = moment
-                await site.changer.passes.reconcile()
+                await writable.changer.passes.reconcile()
                 await bot.change.approving.look_after()
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ class NothingToChange(UsageError):  # noqa: N818  # what the person is told
     """The cluster is none that could ever be changed from here."""
 
 
-class Site(NamedTuple):
+class WritableCluster(NamedTuple):
     """One cluster's changes. A pass and what a person asks for take turns (`busy`), so that each is told as theirs."""
 
     cluster: str
@@ -29,14 +29,14 @@ class Site(NamedTuple):
     busy: asyncio.Lock
 
 
-class Sites:
+class WritableClusters:
     """Use as an async context manager."""
 
-    def __init__(self, open_writer: OpenWriter, build: Callable[[str, Writer], Site]) -> None:
+    def __init__(self, open_writer: OpenWriter, build: Callable[[str, Writer], WritableCluster]) -> None:
         self._open = open_writer
         self._build = build
         self._stack = AsyncExitStack()
-        self._sites: dict[str, Site] = {}
+        self._clusters: dict[str, WritableCluster] = {}
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def __aenter__(self) -> Self:
@@ -45,12 +45,12 @@ class Sites:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def of(self, cluster: str) -> Site:
+    async def of(self, cluster: str) -> WritableCluster:
         """Raises BotError when the cluster cannot be written to, NothingToChange when it never can."""
         async with self._opening[cluster]:
-            if cluster not in self._sites:
+            if cluster not in self._clusters:
                 writer = await self._stack.enter_async_context(self._open(cluster))
                 if writer is None:
                     raise NothingToChange(f"{cluster or 'this cluster'} is a recording: nothing of it can be changed")
-                self._sites[cluster] = self._build(cluster, writer)
-        return self._sites[cluster]
+                self._clusters[cluster] = self._build(cluster, writer)
+        return self._clusters[cluster]
