@@ -129,12 +129,14 @@ async def _read(cluster: Cluster, logs: Iterable[tuple[str, LogWanted]]) -> list
 
 
 async def gather_extender_lines(
-    cluster: Cluster, install: Install, needle: bytes, limit_bytes: int = 32 * 1024 * 1024
+    cluster: Cluster, install: Install, needle: bytes, limit_bytes: int = 32 * 1024 * 1024, since_s: int = 600
 ) -> ExtenderLines:
-    """The extender's lines that hold the needle, of at most three replicas; reading them never raises."""
+    """The extender's lines of the last `since_s` that hold the needle, of at most three replicas; never raises."""
     extenders = [pod for pod in install.pods if extender_of(pod.spec)]
     read = extenders[:_MOST_EXTENDERS]
-    wanted = (LogWanted(pod.namespace, pod.name, EXTENDER_CONTAINER, needle, limit_bytes=limit_bytes) for pod in read)
+    wanted = (
+        LogWanted(pod.namespace, pod.name, EXTENDER_CONTAINER, needle, since_s, limit_bytes=limit_bytes) for pod in read
+    )
     logs = await _read(cluster, zip(map(_source_of, read), wanted, strict=True))
     lines: list[tuple[Pod, str]] = []
     gaps: list[Gap] = []
