@@ -38,9 +38,15 @@ EMITTERS = (
     ),
     Emitter(
         "AKS node-problem-detector",
-        "GPUMissing|XIDErrors|NVLinkStatusInactive",
+        "GPUMissing|(GPU)?XIDErrors|NVLinkStatusInactive",
         "True",
         "learn.microsoft.com/azure/aks/gpu-health-monitoring, node-problem-detector",
+    ),
+    Emitter(
+        "GKE device plugin",
+        "XidCriticalError",  # its reason lists the Xids, its message is the node's boot id
+        "True",
+        "GoogleCloudPlatform/container-engine-accelerators: pkg/gpu/nvidia/health_check/health_checker.go",
     ),
     Emitter("Nebius node-problem-detector", "NebiusGPUError", "True", "docs.nebius.com/kubernetes/maintenance"),
     Emitter(
