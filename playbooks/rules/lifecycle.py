@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from bot.codes import Code
 from bot.hami.allocations import BIND_PHASE_KEY, reserved_node
 from bot.kube.models import ContainerStatus, Event, Pod
+from bot.kube.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, NextAction, Severity
 from bot.texts import Texts
@@ -127,10 +128,11 @@ def _failed(pod: Pod, say: Texts) -> Finding:
     )
     if ended and ended.state.terminated:
         why = say("image-or-start-failure.exit", container=ended.name, code=ended.state.terminated.exit_code)
-        quote, path = (
-            ended.state.terminated.reason or ended.name,
-            "{.status.containerStatuses[*].state.terminated.reason}",
-        )
+        end, field = ended.state.terminated, "reason"
+        if end.reason in NEVER_STARTED and end.message.strip():
+            field, why = "message", f"{why} {end.reason} ({quotes.shown(end.message)})"
+        quote = end.message if field == "message" else end.reason or ended.name
+        path = f"{{.status.containerStatuses[*].state.terminated.{field}}}"
     else:
         why = quotes.shown(pod.status.message) or pod.status.reason or say("image-or-start-failure.no-reason")
         quote, path = pod.status.message or pod.status.reason or "Failed", "{.status}"
@@ -173,6 +175,10 @@ def _why_stuck(pod: Pod, halted: ContainerStatus, say: Texts) -> tuple[str, list
     if ended is None:
         return f"{waiting.reason} {quotes.shown(waiting.message)}".strip() if waiting else "", proofs, False
     exited = say("image-or-start-failure.exit", container=halted.name, code=ended.exit_code)
+    if ended.reason in NEVER_STARTED and ended.message.strip():
+        path = path_in(pod, halted.name, "lastState.terminated.message")
+        proofs.insert(0, quotes.of_pod(pod, ended.message, path))
+        return f"{exited} {ended.reason} ({quotes.shown(ended.message)})", proofs, True
     path = path_in(pod, halted.name, "lastState.terminated")
     proofs.insert(0, quotes.of_pod(pod, ended.reason or str(ended.exit_code), path))
     why = waiting.reason if waiting else say("image-or-start-failure.restarted", count=halted.restart_count)

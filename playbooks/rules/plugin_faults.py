@@ -7,6 +7,7 @@ from msgspec import structs
 
 from bot.hami.signatures import Hit
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
+from bot.kube.redact import NEVER_STARTED
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction
 from bot.texts import Texts
@@ -119,7 +120,7 @@ def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> l
 def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Finding | None:
     """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log."""
     end = status.state.terminated or status.last_state.terminated
-    if end is None or end.message:
+    if end is None or end.reason in NEVER_STARTED:
         return None
     logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     logs.sort(key=lambda log: log.previous)
@@ -146,9 +147,8 @@ def _kind(end: StateTerminated) -> str:
 
 
 def _waits(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Finding | None:
-    """It does not start: no image, no ConfigMap, a hook that fails."""
-    waiting = status.state.waiting
-    if waiting is None:
+    """It does not start: no image, no ConfigMap, a hook that fails, a runtime that refuses."""
+    if status.state.waiting is None and not (status.state.terminated and _start_error(status)):
         return None
     claim = say("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
     proofs = [_of_status(pod, status)]
@@ -162,6 +162,8 @@ def _why(status: ContainerStatus) -> str:
     waiting, end = status.state.waiting, status.state.terminated or status.last_state.terminated
     if waiting and waiting.message and waiting.reason != _BACK_OFF:
         return f"{waiting.reason}: {quotes.shown(waiting.message)}"
+    if refused := _start_error(status):
+        return f"{refused.reason}: {quotes.shown(refused.message)}"
     return waiting.reason if waiting else end.reason if end else "not ready"
 
 
@@ -173,4 +175,11 @@ def _of_status(pod: Pod, status: ContainerStatus) -> Evidence:
         field, quote = ("message", waiting.message) if waiting.message else ("reason", waiting.reason)
         return quotes.of_pod(pod, quote, f"{{.status.{place}[*].state.waiting.{field}}}")
     state = "state" if status.state.terminated else "lastState"
-    return quotes.of_pod(pod, end.reason if end else "", f"{{.status.{place}[*].{state}.terminated.reason}}")
+    field, quote = ("message", end.message) if _start_error(status) and end else ("reason", end.reason if end else "")
+    return quotes.of_pod(pod, quote, f"{{.status.{place}[*].{state}.terminated.{field}}}")
+
+
+def _start_error(status: ContainerStatus) -> StateTerminated | None:
+    """The last end where it was none: the runtime did not start the container, and says why."""
+    end = status.state.terminated or status.last_state.terminated
+    return end if end and end.message and end.reason in NEVER_STARTED else None

@@ -41,6 +41,25 @@ def test_a_back_off_does_not_hide_how_the_last_start_ended(tmp_path: Path) -> No
     assert "upgraded" in cause(report).claim
 
 
+NO_SHELL = 'failed to create containerd task: exec: "/bin/bash": stat /bin/bash: no such file or directory: unknown'
+
+
+@pytest.mark.parametrize(
+    ("phase", "states"),
+    [
+        ("Running", {"state": BACK_OFF, "lastState": ended(NO_SHELL)}),
+        ("Failed", {"state": ended(NO_SHELL)}),
+    ],
+)
+def test_why_a_container_was_not_started_is_told_in_the_runtime_s_words(
+    tmp_path: Path, phase: str, states: Object
+) -> None:
+    report = ask(tmp_path, cluster(placed(phase=phase, containerStatuses=container_status(**states))))
+    assert codes(report) == ["image-or-start-failure"]
+    assert NO_SHELL in quotes(report)
+    assert NO_SHELL in cause(report).claim
+
+
 @pytest.mark.parametrize("place", ["state", "lastState"])
 def test_the_last_words_of_a_program_that_was_started_prove_nothing_and_are_not_shown(
     tmp_path: Path, place: str

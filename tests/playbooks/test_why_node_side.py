@@ -208,6 +208,22 @@ def test_a_node_that_cannot_be_read_makes_the_answer_weaker(tmp_path: Path) -> N
     assert "node gpu-1" in [gap.source for gap in report.gaps]
 
 
+NO_SHELL = 'failed to create containerd task: exec: "nvidia-device-plugin": no such file or directory: unknown'
+
+
+def test_why_the_plugin_was_not_started_is_told_in_the_runtime_s_words(tmp_path: Path) -> None:
+    report = why(tmp_path, *dead(code=128, message=NO_SHELL, reason="StartError"))
+    assert codes(report)[0] == "device-plugin-not-ready"
+    assert f"StartError: {NO_SHELL}" in cause(report).claim
+    assert NO_SHELL in quotes(report)
+
+
+def test_a_plugin_that_left_last_words_of_its_own_is_told_by_its_end(tmp_path: Path) -> None:
+    report = why(tmp_path, *dead(code=1, message="E1121 04:58:00 main.go:1] no idea"), plugin_log="")
+    assert codes(report)[0] == "device-plugin-crash"
+    assert "exit code 1" in cause(report).claim
+
+
 def test_an_init_container_of_the_plugin_counts_as_the_plugin(tmp_path: Path) -> None:
     one = plugin(device=waiting("PodInitializing", ""))
     one["status"]["initContainerStatuses"] = [{"name": "toolkit-validation"} | crashing(message=NOT_LOADED, code=128)]
