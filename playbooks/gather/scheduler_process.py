@@ -1,7 +1,7 @@
 """What HAMi's scheduler process tells of itself: what it counts, by its metrics; what it gave back, and its panics.
 
-A pod of its memory that no pod of the API accounts for is read by its name, so that no list that is a moment older
-makes a ghost.
+A pod of its memory that no pod of the API accounts for is read by its name, and its memory once more after that, so
+that no list or figure that is a moment older makes a ghost.
 """
 
 import asyncio
@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bot.errors import NotFound, SourceError
-from bot.hami import counted, panics
+from bot.hami import panics
 from bot.hami.allocations import FINISHED_PHASES, NODE_KEY
-from bot.hami.counted import Counted, Taken, read_counted, unheld
+from bot.hami.counted import PORT, Counted, Taken, read_counted, unheld
 from bot.hami.install import EXTENDER_CONTAINER, Install, extender_of
 from bot.hami.logs import RELEASED, LogLine, parse_line
 from bot.hami.messages import parse_unschedulable, strip_combined
@@ -61,13 +61,14 @@ class Ghost(NamedTuple):
 class SchedulerProcess(NamedTuple):
     """What was read of the process that decides. `counted` is None where it was not asked for.
 
-    `scheduler` is the pod whose metrics they are; `released` are its lines about pods whose GPUs it took back, `ended`
-    the times at which containers of finished pods ended, and `unread` why there may be more of either.
+    `scheduler` is the pod whose metrics they are, on `port`; `released` are its lines about pods whose GPUs it took
+    back, `ended` the times at which containers of finished pods ended, and `unread` why there may be more of either.
     """
 
     panics: tuple[PanicLog, ...] = ()
     counted: Counted | Gap | None = None
     scheduler: Pod | None = None
+    port: int = PORT
     released: tuple[LogLine, ...] = ()
     ended: tuple[str, ...] = ()
     unread: tuple[Gap, ...] = ()
@@ -111,10 +112,12 @@ async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
     asked = _deciding(install)
     if not asked:
         return SchedulerProcess()
-    counts = await asyncio.gather(*(_counted(sources.ports, install, pod) for pod in asked))
+    text = install.flags.get("metrics-bind-address", "").rpartition(":")[2]
+    port = int(text) if text.isdecimal() else PORT
+    counts = await asyncio.gather(*(_counted(sources.ports, pod, port) for pod in asked))
     # Without a lease nothing tells which replica decides; since 2.8 the others count nothing.
     at = next((number for number, count in enumerate(counts) if isinstance(count, Counted)), 0)
-    return SchedulerProcess(counted=counts[at], scheduler=asked[at])
+    return SchedulerProcess(counted=counts[at], scheduler=asked[at], port=port)
 
 
 async def _memory_and_releases(sources: Sources, install: Install) -> SchedulerProcess:
@@ -136,11 +139,9 @@ def _deciding(install: Install) -> Sequence[Pod]:
     return [install.leader] if install.leader else install.ready_pods[:_MOST_EXTENDERS]
 
 
-async def _counted(ports: PodPorts | None, install: Install, scheduler: Pod) -> Counted | Gap | None:
+async def _counted(ports: PodPorts | None, scheduler: Pod, port: int) -> Counted | Gap | None:
     if ports is None:
         return None
-    text = install.flags.get("metrics-bind-address", "").rpartition(":")[2]
-    port = int(text) if text.isdecimal() else counted.PORT
     wanted = PodGet(
         scheduler.namespace, scheduler.name, "http", port, "metrics", within_s=_WITHIN_S, limit_bytes=_MOST_BYTES
     )
@@ -192,15 +193,18 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess, nodes: Sequenc
     )
 
 
-async def with_ghosts(cluster: Cluster, process: SchedulerProcess, pods: Sequence[Holder] | Gap) -> SchedulerProcess:
-    """The same, with the pods of its memory that none of `pods` accounts for, each looked up by its name."""
+async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequence[Holder] | Gap) -> SchedulerProcess:
+    """The same, with the pods of its memory that none of `pods` accounts for, each looked up by its name.
+
+    Only what is still counted after that: a pod may have ended meanwhile.
+    """
     if isinstance(pods, Gap) or not isinstance(process.counted, Counted):
         return process
     missing: dict[Named, list[Taken]] = {}
     for taken in unheld(process.counted, pods):
         missing.setdefault((taken.namespace, taken.pod), []).append(taken)
     named = list(missing)[:_MOST_GHOSTS]
-    found = await asyncio.gather(*(seen(_GHOST_SOURCE, _look_up(cluster, *name)) for name in named))
+    found = await asyncio.gather(*(seen(_GHOST_SOURCE, _look_up(sources.cluster, *name)) for name in named))
     gaps = [gap for gap in found if isinstance(gap, Gap)]
     if rest := len(missing) - len(named):
         gaps.append(Gap(_GHOST_SOURCE, f"{rest:,} more were not looked up"))
@@ -210,7 +214,20 @@ async def with_ghosts(cluster: Cluster, process: SchedulerProcess, pods: Sequenc
         if not isinstance(ghost, Gap)
     ]
     ghosts = tuple(ghost for ghost in looked_up if not _accounts(ghost))
-    return process._replace(ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
+    process = process._replace(ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
+    return await _still_counted(sources, process) if ghosts else process
+
+
+async def _still_counted(sources: Sources, process: SchedulerProcess) -> SchedulerProcess:
+    """The ghosts that the scheduler counts now; where it does not tell, its figures prove nothing."""
+    if process.scheduler is None:
+        return process
+    again = await _counted(sources.ports, process.scheduler, process.port)
+    if not isinstance(again, Counted):
+        return process._replace(counted=again, ghosts=())
+    now = {one[:4] for one in again.taken}
+    kept = (ghost._replace(taken=tuple(one for one in ghost.taken if one[:4] in now)) for ghost in process.ghosts)
+    return process._replace(ghosts=tuple(ghost for ghost in kept if ghost.taken))
 
 
 def _accounts(ghost: Ghost) -> bool:

@@ -147,7 +147,7 @@ async def _gather(wanted: Request, sources: Sources) -> Snapshot:
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.why, hint=capacity.nodes.hint)
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
-    process = await with_ghosts(cluster, process, capacity.pods)
+    process = await with_ghosts(sources, process, capacity.pods)
     # A card is no less free for a namespace's quota, so that none was read is no gap in this answer.
     capacity = capacity._replace(quotas=[])
     return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, process, tuple(cluster.undecodable))

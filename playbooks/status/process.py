@@ -41,7 +41,7 @@ async def gather_process(sources: Sources, install: Install) -> ProcessSeen:
     held: Sequence[Holder] | Gap = ()
     if isinstance(memory.counted, Counted):
         held = await seen("pods", gather_holders(cluster, install.scheduler_name))
-    process = await with_ghosts(cluster, memory._replace(panics=panicked.panics, gaps=panicked.gaps), held)
+    process = await with_ghosts(sources, memory._replace(panics=panicked.panics, gaps=panicked.gaps), held)
     return ProcessSeen(process, held)
 
 

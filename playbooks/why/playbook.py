@@ -162,7 +162,7 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
     owners, questioned, process = await asyncio.gather(
         gather_owners(cluster, nodes, [pod]),
         gather_nodes_in_question(cluster, pod, nodes),
-        with_ghosts(cluster, process, capacity.pods),
+        with_ghosts(sources, process, capacity.pods),
     )
     process = await with_ended(cluster, process, capacity.nodes)
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.kube.podget import PodAnswer, PodGet
 from bot.report import Report
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
 from tests.playbooks.world import (
@@ -70,6 +71,33 @@ def test_metrics_that_agree_with_the_pods_prove_that_the_next_attempt_succeeds(t
     objects = cluster(gpu_node(), holder, *refused_again())
     report = by_metrics(tmp_path, objects, counted("holder", GIB))
     assert codes(report) == ["waiting-for-retry"]
+
+
+class Ports:
+    """A metrics port that serves one of these texts after the other; an empty one is refused."""
+
+    def __init__(self, *served: str) -> None:
+        self._served = list(served)
+
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        text = self._served.pop(0)
+        return PodAnswer(200 if text else 503, {}, text.encode(), cut=False)
+
+
+@pytest.mark.parametrize("left", [[], [counted("other", GIB)]], ids=["of all", "of one"])
+def test_a_pod_that_ended_while_its_gpu_was_looked_up_is_no_ghost(tmp_path: Path, left: list[str]) -> None:
+    first = scrape(counted("gone", GIB), *left)
+    ports = Ports(first, scrape(*left))
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again()), metrics=first, settings={"ports": ports})
+    assert "ml/gone" not in report.verdict
+    assert codes(report)[0] == ("scheduler-ledger-stale" if left else "waiting-for-retry")
+
+
+def test_figures_that_cannot_be_read_again_prove_no_ghost(tmp_path: Path) -> None:
+    ports = Ports(scrape(counted("gone", GIB)), "")
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again()), settings={"ports": ports})
+    assert (cause(report).code, cause(report).confidence) == ("scheduler-ledger-stale", "suspected")
+    assert any("HTTP 503" in gap.why for gap in report.gaps)
 
 
 def test_a_reservation_is_no_ghost(tmp_path: Path) -> None:
