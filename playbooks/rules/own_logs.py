@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
 from bot.kube.models import ContainerStatus, Pod
-from bot.report import Evidence, Finding, NextAction
+from bot.report import Evidence, Finding
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.rules.containers import in_trouble, path_in, statuses
 from playbooks.rules.findings import finding
-from playbooks.rules.signed import log_line
+from playbooks.rules.signed import fix_of, log_line
 
 _CORE_LINE = re.compile(CORE_HEADER)
 _INITIALIZED = re.compile(CORE_HEADER + r"Initialized")
@@ -87,9 +87,8 @@ def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Fin
         proofs.append(
             quotes.of_pod(pod, str(ended.exit_code), path_in(pod, first.log.container, f"{place}.terminated.exitCode"))
         )
-    words_for = signature.words(say.language)
     node = pod.spec.node_name
-    means = words_for.means
+    means = signature.words(say.language).means
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(first.hit.quote)):
         needed, limit = (int(amount) // _MIB for amount in amounts.groups())
         means = say("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
@@ -100,7 +99,7 @@ def _finding(pod: Pod, words: Sequence[_Word], now: datetime, say: Texts) -> Fin
         (node,) if node else (),
         proofs,
         severity="warning",
-        actions=(NextAction(words_for.fix, proofs[0].command),),
+        actions=(fix_of(first.hit, say),),
     )
 
 

@@ -16,7 +16,7 @@ from playbooks.gather.node_side import NodeSide
 from playbooks.rules.driver_pods import without_driver
 from playbooks.rules.findings import finding
 from playbooks.rules.plugin_runs import ails, in_plugin_log, last_error, plugin_statuses
-from playbooks.rules.signed import in_events, in_messages, log_line, signed
+from playbooks.rules.signed import fix_of, in_events, in_messages, log_line, signed
 from playbooks.rules.unregistered import plugin_log
 
 Proven = tuple[Hit, Evidence]
@@ -72,7 +72,7 @@ def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[Finding]:
             means = found[0][0].signature.words(say.language).means if found else ""
             claim = say("device-plugin-not-ready.monitor", nodes=side.name, why=_why(down[0]))
             told = f"{claim} {means}".rstrip()
-            fix = [NextAction(found[0][0].signature.words(say.language).fix, proofs[0].command)] if found else []
+            fix = [fix_of(found[0][0], say)] if found else []
             actions = (*fix, plugin_log(pod, say))
             return [
                 finding(

@@ -8,13 +8,13 @@ from msgspec import structs
 from bot.hami.signatures import find
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, NextAction
+from bot.report import Evidence, Finding
 from bot.texts import Texts
 from playbooks.gather.node_side import NodeSide, is_monitor
 from playbooks.gather.placed import Placed
 from playbooks.rules.node_causes import node_causes
 from playbooks.rules.plugin_faults import crash_near
-from playbooks.rules.signed import log_line
+from playbooks.rules.signed import fix_of, log_line
 
 _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Canceled)\w+ desc = ")
 """gRPC's codes for a plugin that was not there; any other one is the plugin's own answer."""
@@ -38,8 +38,8 @@ def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts) -> Find
         return structs.replace(refused, evidence=tuple(proofs))
     words = hits[0].signature.words(say.language)
     claim = say("allocate-failed.means", claim=refused.claim.rstrip(".。 "), means=words.means)
-    fix = NextAction(words.fix, refused.evidence[0].command)
-    return structs.replace(refused, claim=claim, evidence=tuple(proofs), next_actions=(fix, *refused.next_actions))
+    actions = (fix_of(hits[0], say), *refused.next_actions)
+    return structs.replace(refused, claim=claim, evidence=tuple(proofs), next_actions=actions)
 
 
 def _logged(pod: Pod, side: NodeSide) -> list[Evidence]:

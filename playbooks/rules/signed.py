@@ -50,9 +50,13 @@ def in_events(events: Iterable[Event], version: Version | None) -> list[tuple[Hi
 
 def signed(hit: Hit, proofs: Sequence[Evidence], claim: str, nodes: Sequence[str], say: Texts) -> Finding:
     """The finding that a signature proves, with its fix as the next step."""
-    action = NextAction(hit.signature.words(say.language).fix, proofs[0].command)
-    code = hit.signature.code
-    return finding(code, claim, "confirmed", nodes, proofs, severity="warning", actions=(action,))
+    code, fix = hit.signature.code, fix_of(hit, say)
+    return finding(code, claim, "confirmed", nodes, proofs, severity="warning", actions=(fix,))
+
+
+def fix_of(hit: Hit, say: Texts) -> NextAction:
+    """What to do, in words: no one command does it, and the evidence has the one that shows the fault."""
+    return NextAction(hit.signature.words(say.language).fix, "")
 
 
 def log_line(log: LogSeen, line: str) -> Evidence:

@@ -218,6 +218,18 @@ def test_why_the_plugin_was_not_started_is_told_in_the_runtime_s_words(tmp_path:
     assert NO_SHELL in quotes(report)
 
 
+@pytest.mark.parametrize(
+    "message", [TOO_FEW, KUBELET.format("rpc error: code = Unknown desc = pod annotation format error")]
+)
+def test_a_fix_stands_over_no_command_that_only_shows_the_fault(tmp_path: Path, message: str) -> None:
+    crashed = plugin(device=crashing(code=128, message=NOT_LOADED))
+    report = why(tmp_path, refused_pod(message), counted(capacity=20, allocatable=0), crashed)
+    shown = {evidence.command for finding in report.findings for evidence in finding.evidence}
+    actions = [action for finding in report.findings for action in finding.next_actions]
+    assert not cause(report).next_actions[0].command
+    assert shown.isdisjoint(action.command for action in actions)
+
+
 def test_a_plugin_that_left_last_words_of_its_own_is_told_by_its_end(tmp_path: Path) -> None:
     report = why(tmp_path, *dead(code=1, message="E1121 04:58:00 main.go:1] no idea"), plugin_log="")
     assert codes(report)[0] == "device-plugin-crash"
