@@ -12,7 +12,6 @@ from bot.kube.models import Pod
 from bot.report import Evidence, Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.quotes import kubectl
 from playbooks.rules.prose import mib
 from playbooks.tune.deployed import node_count
 from playbooks.tune.facts import Facts
@@ -67,7 +66,7 @@ def _change(row: AdviceRow, refused: Sequence[Pod], pool: Pool, facts: Facts, sa
     claim = say("tune.split-claim", pool=pool.label, splits=pool.splits, wanted=row.recommended, why=row.why)
     value = f"devicePlugin.deviceSplitCount={row.recommended}"
     node = pool.nodes[0].name
-    offered = kubectl("get", "node", node, "-o", "jsonpath={.status.allocatable.nvidia\\.com/gpu}")
+    offered = quotes.of_allocatable(pool.nodes[0], facts.install.config.gpus.count).command
     actions = (
         NextAction(say("tune.set-pool", value=value, pool=pool.label, risk=say("tune.split-risk")), ""),
         NextAction(say("tune.split-check", node=node, count=_offered(pool, node, int(row.recommended))), offered),

@@ -146,6 +146,9 @@ NVIDIAS_SOFTWARE = (
     "playbooks/rules/driver_pods.py",
     "playbooks/rules/limits.py",
     "playbooks/rules/rivals.py",
+    "playbooks/tune/cores.py",
+    "playbooks/tune/deployed.py",
+    "playbooks/tune/settings.py",
 )
 """They are about labels, variables, images and conditions of NVIDIA's own software, or about HAMi-core, which is for
 NVIDIA alone.
