@@ -81,17 +81,21 @@ def reported(node: Node, say: Texts) -> Finding | None:
         emitter = reports_fault(condition.type, condition.status, condition.reason, condition.message)
         if emitter is not None:
             said = condition.message or condition.reason or condition.type
+            cordoned = node.spec.unschedulable
             claim = say(
-                "card-fault.condition",
+                "card-fault.cordoned" if cordoned else "card-fault.condition",
                 node=node.name,
                 emitter=emitter.name,
                 type=condition.type,
                 status=condition.status,
                 why=said.rstrip(".。 "),
             )
-            cordon = NextAction(say("card-fault.cordon"), quotes.kubectl("cordon", node.name), changes_cluster=True)
-            actions = (*prose.see_node(node.name, say), cordon)
-            proofs = (_of_condition(node, condition),)
+            actions, proofs = prose.see_node(node.name, say), [_of_condition(node, condition)]
+            if cordoned:
+                proofs.append(quotes.of_node(node, "true", "{.spec.unschedulable}"))
+            else:
+                cordon = quotes.kubectl("cordon", node.name)
+                actions = (*actions, NextAction(say("card-fault.cordon"), cordon, changes_cluster=True))
             return finding("card-fault", claim, "confirmed", (node.name,), proofs, severity="warning", actions=actions)
     return None
 

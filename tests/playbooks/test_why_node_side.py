@@ -32,6 +32,7 @@ from tests.playbooks.world import (
     cause,
     cluster,
     codes,
+    commands,
     event,
     given,
     none_of,
@@ -407,6 +408,19 @@ def test_other_conditions_are_nobody_s_verdict(tmp_path: Path, type_: str, statu
 
 
 # --------------------------------------------------------------------------------------------- pods that wait
+
+
+@pytest.mark.parametrize("cordoned", [True, False])
+def test_a_node_with_a_faulty_gpu_that_is_cordoned_already_is_not_to_be_cordoned(
+    tmp_path: Path, cordoned: bool
+) -> None:
+    one = with_condition("GpuMemWatch", "True", message="GPU 3: double bit error")
+    one["spec"] = {"unschedulable": True} if cordoned else {}
+    report = why(tmp_path, refused_pod(), one, plugin())
+    assert codes(report)[0] == "card-fault"
+    assert ("still places pods there" in cause(report).claim) != cordoned
+    assert ("kubectl cordon gpu-1" in commands(report)) != cordoned
+
 
 UNREGISTERED = refused(none_of(1, "1 node unregistered"))
 

@@ -120,6 +120,7 @@ def test_a_monitor_that_reads_another_directory_has_no_figures_of_the_pod(tmp_pa
     assert (codes(report), report.severity) == (["running"], "info")
     assert "reads /usr/local/vgpu/containers, and the device plugin writes to /data/hami/vgpu" in cause(report).claim
     assert {"/data/hami", "/usr/local/vgpu/containers"} <= set(quotes(report))
+    assert "devicePlugin.monitor.ctrPath" in cause(report).next_actions[0].label
 
 
 @pytest.mark.parametrize("read", ["/data/hami/vgpu/containers", "/data/hami/vgpu/containers/", ""])
