@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from bot.codes import Code
-from bot.hami.counted import PORT, Counted, Taken
+from bot.hami.counted import Counted, Taken
 from bot.hami.fit import QUOTA_NOT_FIT
 from bot.hami.install import EXTENDER_CONTAINER, Install
 from bot.hami.reasons import reason_of
@@ -155,15 +155,16 @@ def _told(
         nodes=prose.names(say, sorted({one.node for one in taken})),
         since=say("scheduler-ledger-stale.since", at=format_time(since)) if since else "",
     )
-    proofs = [_of_sample(one, process.scheduler) for one in taken[:_MAX_SHOWN] if process.scheduler]
+    scheduler = process.scheduler
+    proofs = [_of_sample(one, scheduler, process.port) for one in taken[:_MAX_SHOWN] if scheduler]
     proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
     nodes = sorted({one.node for one in taken})
     actions = restart(install, say)
     return finding("scheduler-ledger-stale", claim, "confirmed", nodes, proofs, severity="warning", actions=actions)
 
 
-def _of_sample(taken: Taken, scheduler: Pod) -> Evidence:
-    path = f"/api/v1/namespaces/{scheduler.namespace}/pods/http:{scheduler.name}:{PORT}/proxy/metrics"
+def _of_sample(taken: Taken, scheduler: Pod, port: int) -> Evidence:
+    path = f"/api/v1/namespaces/{scheduler.namespace}/pods/http:{scheduler.name}:{port}/proxy/metrics"
     return Evidence(
         source="scheduler metrics",
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",

@@ -73,6 +73,15 @@ def test_metrics_that_agree_with_the_pods_prove_that_the_next_attempt_succeeds(t
     assert codes(report) == ["waiting-for-retry"]
 
 
+def test_the_proof_asks_the_port_that_was_asked(tmp_path: Path) -> None:
+    metrics = scrape(counted("gone", GIB))
+    objects = [*scheduler(flags=["--metrics-bind-address=:9999"]), gpu_node(), *refused_again()]
+    report = ask(tmp_path, objects, metrics=metrics, settings={"ports": Ports(metrics, metrics)})
+    proofs = [one.command for one in cause(report).evidence if one.source == "scheduler metrics"]
+    assert proofs
+    assert all(":9999/proxy/metrics" in (command or "") for command in proofs)
+
+
 class Ports:
     """A metrics port that serves one of these texts after the other; an empty one is refused."""
 
