@@ -17,8 +17,6 @@ from bot.kube.remembered import of_each
 from bot.report import Gap
 from playbooks.gather.node_side import MOST_NODES, NodeSide, PluginSets, gather_node_side, gather_plugin_sets
 
-_USUAL = DeviceConfig()
-
 
 class Questioned(NamedTuple):
     """The first of these nodes, by name. `sets` is only read where a node has no device plugin, or none has GPUs."""
@@ -38,10 +36,12 @@ class Questioned(NamedTuple):
         return (*sides, *(self.sets.gaps if self.sets else ()))
 
 
-async def gather_nodes_in_question(cluster: Cluster, pod: Pod | None, nodes: Sequence[Node]) -> Questioned:
+async def gather_nodes_in_question(
+    cluster: Cluster, pod: Pod | None, nodes: Sequence[Node], config: DeviceConfig
+) -> Questioned:
     """Reads the first nodes open to the pod that should have GPUs and seem, to us or to HAMi, to hand out too few."""
-    has_gpus = of_each(cluster.kept, _has_gpus, nodes)
-    is_ill = of_each(cluster.kept, _in_question, nodes)
+    looked = of_each(cluster.kept, _Look(config), nodes)
+    has_gpus, is_ill = [look[0] for look in looked], [look[1] for look in looked]
     refused = pod is not None and _is_unregistered_by_hami(pod)
     ill = compress(nodes, is_ill)
     sound = (node for node, has, sick in zip(nodes, has_gpus, is_ill, strict=True) if refused and has and not sick)
@@ -65,13 +65,15 @@ def _is_unregistered_by_hami(pod: Pod) -> bool:
     return scheduled is not None and NODE_UNREGISTERED in scheduled.message
 
 
-def _in_question(node: Node) -> bool:
-    text = node.metadata.annotation(FIRST.names.register)
-    if text is None or not kubelet_offers(node, FIRST.names.count):
-        return expects_gpus(node, _USUAL)
-    cards = digest(FIRST.names, text)
-    return cards is None or not all(healthy for _, healthy, _ in cards.cards)
+class _Look(NamedTuple):
+    """Whether a node should have GPUs, and whether it is in question, under this device config."""
 
+    config: DeviceConfig
 
-def _has_gpus(node: Node) -> bool:
-    return expects_gpus(node, _USUAL)
+    def __call__(self, node: Node) -> tuple[bool, bool]:
+        expects = expects_gpus(node, self.config)
+        text = node.metadata.annotation(FIRST.names.register)
+        if text is None or not kubelet_offers(node, self.config.gpus.count):
+            return expects, expects
+        cards = digest(FIRST.names, text)
+        return expects, cards is None or not all(healthy for _, healthy, _ in cards.cards)

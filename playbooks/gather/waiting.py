@@ -113,7 +113,7 @@ async def gather_scene(
         gather_owners(cluster, nodes, waiting.pods),
         _gather_messages(cluster, install, waiting, len(nodes)),
         gather_process(sources, install.install, waiting.pods),
-        gather_nodes_in_question(cluster, None, nodes),
+        gather_nodes_in_question(cluster, None, nodes, install.config),
     )
     process = await with_ended(cluster, await with_ghosts(sources, process, capacity.pods), capacity.nodes)
     webhook = await gather_webhook(cluster, install.install, past) if past else None

@@ -161,7 +161,7 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
     owners, questioned, process = await asyncio.gather(
         gather_owners(cluster, nodes, [pod]),
-        gather_nodes_in_question(cluster, pod, nodes),
+        gather_nodes_in_question(cluster, pod, nodes, install.config),
         with_ghosts(sources, process, capacity.pods),
     )
     process = await with_ended(cluster, process, capacity.nodes)

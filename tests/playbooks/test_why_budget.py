@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from bot.hami.requests import DeviceConfig, read_device_config
 from bot.kube.connect import open_cluster
+from bot.kube.models import NODES as GPU_NODES
+from bot.kube.recording import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
+from playbooks.gather.nodes_in_question import gather_nodes_in_question
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer
 from tests.playbooks.node_side_support import NONE_HEALTHY, counted, crashing, plugin, refused_pod
@@ -44,6 +48,25 @@ def test_of_many_sick_nodes_three_device_plugins_are_read(tmp_path: Path, answer
     _, plugins, asked = ask_live(tmp_path, waits, *SICK, *CRASHING)
     assert len(plugins) == 3
     assert max(asked) <= LOG_BYTES
+
+
+def renamed(name: str, offered: int) -> Object:
+    """A node of a cluster whose device config calls the GPUs example.com/gpu."""
+    one = counted(name, capacity=20, allocatable=offered)
+    for amounts in (one["status"]["capacity"], one["status"]["allocatable"]):
+        amounts["example.com/gpu"] = amounts.pop("nvidia.com/gpu")
+    return one
+
+
+def test_a_node_that_offers_gpus_under_another_name_is_not_in_question(tmp_path: Path) -> None:
+    there = RecordedCluster.open(record(tmp_path, [renamed(name, 0 if name == "gpu-9" else 20) for name in NODES]))
+    config = read_device_config("nvidia:\n  resourceCountName: example.com/gpu\n")
+    assert isinstance(config, DeviceConfig)
+
+    async def names() -> list[str]:
+        return list((await gather_nodes_in_question(there, None, await there.list(GPU_NODES), config)).sides)
+
+    assert asyncio.run(names()) == ["gpu-9"]
 
 
 def test_of_a_refused_pod_the_device_plugin_of_its_node_is_read(tmp_path: Path) -> None:
