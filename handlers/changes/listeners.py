@@ -322,7 +322,9 @@ class _Window:
         room: dict[str, Any] = body.get("channel") or {}
         channel: str = room.get("id") or user
         question = self._question(user, channel, words, body.get("response_url", ""))
-        return msgspec.structs.replace(question, thread_ts=container.get("thread_ts", ""))
+        # A card that has a thread names it as its own: whoever clicks it in the channel looks there for the answer.
+        thread: str = container.get("thread_ts", "")
+        return msgspec.structs.replace(question, thread_ts="" if thread == container.get("message_ts") else thread)
 
 
 def _words_of_draft(_: Question, confirmed: _Confirmed) -> str:

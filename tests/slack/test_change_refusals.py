@@ -100,6 +100,16 @@ def test_a_cards_button_is_refused_to_one_who_may_not(tmp_path: Path, mode: Mode
     played(tmp_path, scene, mode=mode)
 
 
+def test_the_refusal_stands_beside_the_card_though_the_card_has_a_thread(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        card = await world.raised()
+        await world.slack.say("ada", "gpu-oncall", "who needs this?", thread_ts=card["ts"])
+        await world.click("grace", card, "change:extend")
+        await refused(world, "you may not")
+
+    played(tmp_path, scene)
+
+
 @pytest.mark.parametrize("words", ["verbosity revert", "verbosity extend 20m"])
 def test_words_about_an_open_change_are_refused_to_one_who_may_not(tmp_path: Path, words: str) -> None:
     async def scene(world: World) -> None:
