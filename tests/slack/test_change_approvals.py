@@ -304,7 +304,7 @@ def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) -> None:
             async with a_bot(world, access=access):
                 fault = world.slack.faults.append(Fault("status", where="usergroups", times=None))
                 await world.click("linus", card, "change:approve")
-                await world.told("linus", "not known now")
+                await world.told("linus", "could not be checked")
                 assert (await world.audit())[-1] == (LINUS, "approve", "failed")
                 world.slack.faults.remove(fault)
                 await world.click("linus", card, "change:approve")

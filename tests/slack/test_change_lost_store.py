@@ -53,20 +53,13 @@ def test_a_bot_with_another_store_goes_on_with_the_card_that_stands_there(tmp_pa
     asyncio.run(run())
 
 
-def in_thread(world: World, card: dict[str, Any]) -> str:
-    """What ada reads below the card."""
-    return text_of(world.slack.messages("gpu-oncall", "ada", card["ts"]))
-
-
 def test_a_click_on_a_card_whose_change_is_over_is_answered_and_the_card_says_so(tmp_path: Path) -> None:
     async def run() -> None:
         async with raised(tmp_path) as (world, card):
             await Changer(world.writer, NoJournal()).revert(NAMESPACE, NAME, by="root (shell)")
             async with a_bot(world):
                 await world.click("ada", card, "change:revert")
-                await world.slack.wait_for(
-                    lambda: "this change is no longer open" in in_thread(world, card), seconds=180
-                )
+                await world.told("ada", "this change is no longer open")
                 ended = await world.card("no longer has this change")
                 assert (ended["ts"], actions(ended)) == (card["ts"], {})
 

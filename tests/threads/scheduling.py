@@ -16,7 +16,7 @@ from tests.threads.scene import base, looping, plugin, two_gpus, waiting
 from tests.threads.thread import Scene, Thread
 
 PANIC = """\
-2026/11/21 04:59:40 http: panic serving 127.0.0.1:49194: runtime error: invalid memory address or nil pointer
+2026/11/21 04:58:59 http: panic serving 127.0.0.1:49194: runtime error: invalid memory address or nil pointer
 goroutine 5398 [running]:
 github.com/Project-HAMi/HAMi/pkg/device/metax.parseMetaxAnnos(...)
 """
