@@ -1,5 +1,6 @@
 """What a pod asks of one vendor, as HAMi's filter sees it, and how HAMi reads the quantities."""
 
+from collections.abc import Hashable
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -13,17 +14,24 @@ UNSET_PERCENTAGE = 101
 
 
 class Resources(msgspec.Struct, frozen=True):
-    """What one vendor's resources are called in a cluster, and what a container gets that leaves an amount out."""
+    """What a device's resources are called in a cluster, and what a container gets that leaves an amount out.
+
+    `word` is the device's: a chip's name where a vendor has several.
+    """
 
     count: str
     memory: str = ""
     percentage: str = ""
     cores: str = ""
+    default_count: int = 1
     default_memory_mib: int = 0
     default_cores: int = 0
     memory_factor: int = 1
     memory_scaling: float | None = None
     """By how much the plugin registers more memory than there is; None where nothing sets it."""
+    word: str = ""
+    chip: Hashable = None
+    """What else the device config says of the chip, as its vendor reads it."""
 
     @property
     def all(self) -> tuple[str, ...]:

@@ -37,3 +37,26 @@ def whole(value: str | float | None) -> int | None:
     """The quantity rounded away from zero to a whole number, as Quantity.Value() does; None when there is none."""
     number = None if value is None else parse_quantity(value)
     return None if number is None else int(number.to_integral_value(ROUND_UP))
+
+
+_DECIMAL_UP = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+
+
+@lru_cache(maxsize=4096)
+def canonical(value: str | float) -> str:
+    """The quantity as the API writes it: `2000` is `2k`, `2048Mi` is `2Gi`; the text itself where it is none."""
+    number, found = parse_quantity(value), _QUANTITY.fullmatch(str(value))
+    if number is None or found is None:
+        return str(value)
+    if found[2] in _BINARY and abs(number) >= 1024:  # less than 1Ki is written without a unit
+        whole_number, power = int(number.to_integral_value(ROUND_UP)), 0
+        while whole_number % 1024 == 0 and power < max(_BINARY.values()):
+            whole_number, power = whole_number // 1024, power + 1
+        return f"{whole_number}{next((unit for unit, of in _BINARY.items() if of == power), '')}"
+    if not number:
+        return "0"
+    shown = number.normalize(_EXACT).as_tuple()
+    power = max(min(int(shown.exponent) // 3 * 3, 18), -9)
+    scaled = int(_EXACT.scaleb(number, -power).to_integral_value(ROUND_UP))
+    unit = f"e{power}" if found[3] is not None and power else _DECIMAL_UP.get(power, "")
+    return f"{scaled}{unit}"

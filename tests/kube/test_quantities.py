@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.kube.quantities import parse_quantity, whole
+from bot.kube.quantities import canonical, parse_quantity, whole
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,15 @@ def test_any_value_is_a_number_or_none(value):
     number = parse_quantity(value)
     assert number is None or number.is_finite()
     assert (whole(value) is None) == (number is None)
+
+
+@pytest.mark.parametrize(
+    ("text", "canon"),
+    [
+        ("2000", "2k"), (2000, "2k"), ("12188", "12188"), ("2048Mi", "2Gi"), ("1500Mi", "1500Mi"), ("512Ki", "512Ki"),
+        ("1Ki", "1Ki"), ("0", "0"), ("1500m", "1500m"), ("0.5", "500m"), ("1e3", "1e3"), ("4G", "4G"), ("100k", "100k"),
+        ("1000Gi", "1000Gi"), ("1024Gi", "1Ti"), ("1000000", "1M"), ("many", "many"),
+    ],
+)  # fmt: skip
+def test_a_quantity_is_written_as_the_api_writes_it(text, canon):
+    assert canonical(text) == canon

@@ -26,6 +26,7 @@ class _Section(msgspec.Struct, rename="camel"):
     resource_core_name: str = NAMES.cores
     default_memory: int = 0
     default_cores: int = 0
+    default_gpu_num: int = msgspec.field(default=1, name="defaultGPUNum")
     memory_factor: int = 1
     device_memory_scaling: object = None
 
@@ -45,6 +46,7 @@ def read_resources(document: object) -> Resources:
         cores=section.resource_core_name,
         default_memory_mib=section.default_memory,
         default_cores=section.default_cores,
+        default_count=section.default_gpu_num,
         memory_factor=max(section.memory_factor, 1),
         memory_scaling=float(scaling) if isinstance(scaling, int | float) else None,
     )

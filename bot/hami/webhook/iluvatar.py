@@ -1,0 +1,15 @@
+"""Iluvatar's GPUs: who asks for several gets all their cores.
+
+Source: HAMi v2.10, pkg/device/iluvatar/device.go MutateAdmission, which also names the container in its environment.
+"""
+
+from bot.hami.asked import WHOLE_CARD, Resources
+from bot.hami.webhook.container import Answer, Shown, Written
+
+
+def admit(shown: Shown, resources: Resources) -> Answer:
+    """A container that names the count in its limits."""
+    count = shown.limit(resources.count)
+    if count is None:
+        return None
+    return Written({resources.cores: WHOLE_CARD * count}) if count > 1 else Written()
