@@ -140,8 +140,8 @@ def _found_out(snapshot: Snapshot, say: Texts) -> Known:
         for cause in node_causes(side, questioned.sets, config, now, say) or monitor_fault(side, now, say)
     ]
     if not snapshot.request.node and questioned.sets and in_use(questioned.sets):
-        found = [(name, _quietly(one)) for name, one in found]
-    return {(name, one.code): one for name, one in reversed(found)}
+        found = [(name, one._replace(told=_quietly(one.told))) for name, one in found]
+    return {(name, one.told.code): one for name, one in reversed(found)}
 
 
 def _quietly(one: Finding) -> Finding:

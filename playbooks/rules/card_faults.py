@@ -14,12 +14,12 @@ from bot.kube.gpu_conditions import reports_fault
 from bot.kube.models import Node, NodeCondition
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction
+from bot.report import Confidence, Evidence, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
 from playbooks.rules import prose
-from playbooks.rules.findings import finding
+from playbooks.rules.findings import NodeCause, finding
 from playbooks.rules.node_gpus import NodeGpus
 from playbooks.rules.plugin_runs import has_registered, in_plugin_log, plugin_statuses
 from playbooks.rules.signed import signed
@@ -31,7 +31,7 @@ _REGISTERED = timedelta(seconds=30)
 _MIG = "nvidia.com/mig-"
 
 
-def card_faults(side: NodeSide, node: Node, gpus: NodeGpus, now: datetime, say: Texts) -> list[Finding]:
+def card_faults(side: NodeSide, node: Node, gpus: NodeGpus, now: datetime, say: Texts) -> list[NodeCause]:
     """What says that a GPU of this node is faulty, the nearest witness first; at most one finding."""
     short = _short(node, gpus)
     unhealthy = [card for card in gpus.cards if not card.health]
@@ -58,7 +58,7 @@ def _short(node: Node, gpus: NodeGpus) -> list[str]:
     return found
 
 
-def _logged(side: NodeSide, node: Node, short: Iterable[str], say: Texts) -> Finding | None:
+def _logged(side: NodeSide, node: Node, short: Iterable[str], say: Texts) -> NodeCause | None:
     """What the plugin's log says of a GPU, with kubelet's figures."""
     for pod in side.plugin_pods:
         by_name = {status.name: status for status in plugin_statuses(pod)}
@@ -69,13 +69,12 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str], say: Texts) -> Fin
             if found:
                 means = found[0][0].signature.words(say.language).means
                 proofs = [proof for _, proof in found] + [quotes.of_allocatable(node, name) for name in short]
-                return signed(
-                    found[0][0], proofs, say("card-fault.claim", node=side.name, means=means), (side.name,), say
-                )
+                claim = say("card-fault.claim", node=side.name, means=means)
+                return NodeCause(found[0][0].signature.id, signed(found[0][0], proofs, claim, (side.name,), say))
     return None
 
 
-def reported(node: Node, say: Texts) -> Finding | None:
+def reported(node: Node, say: Texts) -> NodeCause | None:
     """What another program found out about a GPU of the node: HAMi does not read node conditions."""
     for condition in node.status.conditions or ():
         emitter = reports_fault(condition.type, condition.status, condition.reason, condition.message)
@@ -96,7 +95,8 @@ def reported(node: Node, say: Texts) -> Finding | None:
             else:
                 cordon = quotes.kubectl("cordon", node.name)
                 actions = (*actions, NextAction(say("card-fault.cordon"), cordon, changes_cluster=True))
-            return finding("card-fault", claim, "confirmed", (node.name,), proofs, severity="warning", actions=actions)
+            told = finding("card-fault", claim, "confirmed", (node.name,), proofs, severity="warning", actions=actions)
+            return NodeCause(f"{condition.type} cordoned" if cordoned else condition.type, told)
     return None
 
 
@@ -107,7 +107,7 @@ def _of_condition(node: Node, condition: NodeCondition) -> Evidence:
     return structs.replace(proof, at=quotes.clock(condition.last_transition_time))
 
 
-def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: Texts) -> Finding:
+def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: Texts) -> NodeCause:
     """Kubelet's figures alone."""
     name = short[0]
     capacity, offered = (node.status.capacity or {})[name], (node.status.allocatable or {}).get(name, 0)
@@ -117,7 +117,8 @@ def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str], say: 
     proofs.insert(0, quotes.of_node(node, str(capacity), paths))
     sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
     actions = plugin_actions(side.name, side.plugin_pods, say)
-    return finding("card-fault", claim, sure, (side.name,), proofs, severity="warning", actions=actions)
+    told = finding("card-fault", claim, sure, (side.name,), proofs, severity="warning", actions=actions)
+    return NodeCause(f"{name} {capacity} {offered}", told)
 
 
 def _settled(side: NodeSide, now: datetime) -> bool:

@@ -18,7 +18,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules import prose
 from playbooks.rules.containers import statuses, stuck
 from playbooks.rules.findings import finding
-from playbooks.rules.node_causes import by_step, node_causes
+from playbooks.rules.node_causes import node_causes, per_cause
 from playbooks.rules.not_selected import keeps_off, none_selected, refused_pods
 from playbooks.rules.parts import Parts, of_object
 from playbooks.rules.plugin_faults import monitor_fault
@@ -49,11 +49,13 @@ def _causes(parts: Parts, now: datetime, say: Texts) -> list[Finding]:
     sides, sets = parts.questioned
     config = parts.seen.config
     known = [cause for side in sides.values() for cause in node_causes(side, sets, config, now, say)]
-    found = [one for one in known if one.code != "device-plugin-not-ready"]  # that pods are not ready is told anyway
+    found = [
+        one for one in known if one.told.code != "device-plugin-not-ready"
+    ]  # that pods are not ready is told anyway
     found = found or [one for side in sides.values() for one in monitor_fault(side, now, say)]
     nodes = () if isinstance(parts.components.nodes, Gap) else parts.components.nodes
-    missing = (refused_pods(sets, (), say) or none_selected(sets, nodes, say)) if sets else []
-    return [*by_step(found, say), *missing]
+    refused = [one.told for one in refused_pods(sets, (), say)] if sets else []
+    return [*per_cause(found, say), *(refused or (none_selected(sets, nodes, say) if sets else []))]
 
 
 def _unready(

@@ -1,11 +1,22 @@
 """How every rule makes a finding."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from bot.codes import Code
 from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Severity, one_line
 
 _LONGEST_CLAIM = 400
+
+
+class NodeCause(NamedTuple):
+    """A finding about one node. Findings of one code with the same `why` are the same cause on several nodes.
+
+    `why` is made of facts, as a signature's id, never of prose.
+    """
+
+    why: str
+    told: Finding
 
 
 def finding(

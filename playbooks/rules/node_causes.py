@@ -1,6 +1,6 @@
 """Why a node hands out no GPUs: its device plugin, another plugin beside it, its GPUs, the cause first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from msgspec import structs
@@ -11,6 +11,7 @@ from bot.texts import Texts
 from playbooks.gather.node_side import NodeSide, PluginSets
 from playbooks.rules import prose
 from playbooks.rules.card_faults import card_faults
+from playbooks.rules.findings import NodeCause
 from playbooks.rules.node_gpus import gpus_of
 from playbooks.rules.not_selected import not_selected, refused_pods
 from playbooks.rules.plugin_faults import plugin_faults
@@ -19,7 +20,7 @@ from playbooks.rules.rivals import second_plugin
 
 def node_causes(
     side: NodeSide, sets: PluginSets | None, config: DeviceConfig, now: datetime, say: Texts
-) -> list[Finding]:
+) -> list[NodeCause]:
     """What has to change on this node before HAMi's pods get GPUs there; nothing where all is well, or was not read."""
     node = None if isinstance(side.node, Gap) else side.node
     gpus = gpus_of(node, config) if node else None
@@ -32,20 +33,12 @@ def node_causes(
     return [*found, *rivals] or card_faults(side, node, gpus, now, say)
 
 
-def by_step(found: Sequence[Finding], say: Texts) -> list[Finding]:
-    """One finding for nodes that have the same code and need the same step."""
+def per_cause(found: Iterable[NodeCause], say: Texts) -> list[Finding]:
+    """One finding for the nodes of each cause."""
     alike: dict[tuple[str, str], list[Finding]] = {}
-    for finding in found:
-        alike.setdefault((finding.code, step_of(finding)), []).append(finding)
+    for why, told in found:
+        alike.setdefault((told.code, why), []).append(told)
     return [together(group, say) for group in alike.values()]
-
-
-def step_of(finding: Finding) -> str:
-    """The first thing to do about it, without the node's name: what tells causes of one code apart."""
-    label = finding.next_actions[0].label if finding.next_actions else ""
-    for node in finding.scope.nodes:
-        label = label.replace(node, "")
-    return label
 
 
 def together(group: Sequence[Finding], say: Texts) -> Finding:

@@ -14,9 +14,9 @@ from bot.hami.vendors import BY_WORD
 from bot.kube.gpu_conditions import reports_fault
 from bot.kube.quantities import whole
 from bot.kube.readiness import is_cordoned, not_ready, pressures
-from bot.report import SEVERITIES, Finding, Severity
+from bot.report import SEVERITIES, Severity
 from playbooks.nodes.sweep import NodeSeen, Sweep
-from playbooks.rules.node_causes import step_of
+from playbooks.rules.findings import NodeCause
 from playbooks.rules.unregistered import code_and_why, is_untrusted
 
 _HEEDS_HEALTH = (2, 7)
@@ -164,9 +164,9 @@ def in_question(faults: Iterable[Fault], most: int) -> list[str]:
     return list(dict.fromkeys(turns))[:most]
 
 
-def with_found(faults: Iterable[Fault], known: Mapping[tuple[str, Code], Finding]) -> list[Fault]:
+def with_found(faults: Iterable[Fault], known: Mapping[tuple[str, Code], NodeCause]) -> list[Fault]:
     """The faults, with what was found out about single nodes instead of what that explains."""
-    said = [Fault(code, SAID, node, finding.severity, step_of(finding)) for (node, code), finding in known.items()]
+    said = [Fault(code, SAID, node, cause.told.severity, cause.why) for (node, code), cause in known.items()]
     explained = {fault.node for fault in said}
     left_out = {fault.node for fault in said if fault.code == "device-plugin-not-selected"}
     rest = [fault for fault in faults if not (fault.node in explained and fault.code.startswith(_EXPLAINED))]
@@ -318,7 +318,8 @@ def _lock(node: NodeSeen, state: LockState, why: str) -> Iterator[Fault]:
 def _cards(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
     for condition in node.node.status.conditions or () if node.concerns else ():
         if reports_fault(condition.type, condition.status, condition.reason, condition.message):
-            yield Fault("card-fault", "condition", node.name, about=condition.type)
+            why = "cordoned" if is_cordoned(node.node) else "condition"
+            yield Fault("card-fault", why, node.name, about=condition.type)
     for vendor in sorted(unhealthy(node)):
         if vendor not in BY_WORD or sweep.version is None:
             yield Fault("card-not-healthy", "seen", node.name)

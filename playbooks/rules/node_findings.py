@@ -19,7 +19,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules import prose
 from playbooks.rules.card_faults import reported
 from playbooks.rules.cordons import uncordon
-from playbooks.rules.findings import finding
+from playbooks.rules.findings import NodeCause, finding
 from playbooks.rules.locks import lock_actions, owner_proofs, told
 from playbooks.rules.node_causes import together
 from playbooks.rules.node_faults import SAID, Fault, shared_uuids, slots, unhealthy
@@ -33,7 +33,7 @@ from playbooks.rules.unregistered import (
 _PROVEN = 3
 """Nodes of a finding that are quoted."""
 
-Known = Mapping[tuple[str, Code], Finding]
+Known = Mapping[tuple[str, Code], NodeCause]
 """What was found out about single nodes, by node and code."""
 Told = tuple[str, list[Evidence], Sequence[NextAction]]
 
@@ -52,7 +52,7 @@ class Wording:
         """The finding of one cause."""
         first = group[0]
         if first.why == SAID:
-            return together([self.known[fault.node, fault.code] for fault in group], self.say)
+            return together([self.known[fault.node, fault.code].told for fault in group], self.say)
         names = sorted({fault.node for fault in group})
         shown = [self.sweep.see(name) for name in names[:_PROVEN]]
         tell = self._teller(first)
@@ -147,7 +147,7 @@ class Wording:
     # ------------------------------------------------------------------------------------------------ cards
 
     def _reported(self, _: Fault, names: Sequence[str], shown: Sequence[NodeSeen]) -> Told:
-        found = [one for one in (reported(seen.node, self.say) for seen in shown) if one]
+        found = [one.told for one in (reported(seen.node, self.say) for seen in shown) if one]
         told = together(found, self.say) if len(names) == len(found) else found[0]
         return told.claim, list(told.evidence), found[0].next_actions
 

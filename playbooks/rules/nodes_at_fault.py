@@ -6,7 +6,7 @@ from bot.texts import Texts
 from playbooks.gather.nodes_in_question import Questioned
 from playbooks.rules.case import Case
 from playbooks.rules.causes import Cause, Rank
-from playbooks.rules.node_causes import by_step, node_causes
+from playbooks.rules.node_causes import node_causes, per_cause
 from playbooks.rules.not_selected import none_selected
 
 _OF_THE_NODE = (fit.NODE_UNREGISTERED, fit.NOT_HEALTHY)
@@ -22,8 +22,8 @@ def nodes_at_fault(case: Case, cause: Cause, questioned: Questioned, say: Texts)
         return []
     sides = [questioned.sides[name] for name in cause.nodes if name in questioned.sides]
     able = [side for side in sides if case.if_registered(side.name).fits is not False]
-    found = [finding for side in able for finding in node_causes(side, questioned.sets, case.config, case.now, say)]
-    return by_step(found, say)
+    found = [one for side in able for one in node_causes(side, questioned.sets, case.config, case.now, say)]
+    return per_cause(found, say)
 
 
 def nodes_behind(case: Case, told: Finding, questioned: Questioned, say: Texts) -> list[Finding]:
@@ -33,4 +33,4 @@ def nodes_behind(case: Case, told: Finding, questioned: Questioned, say: Texts) 
     """
     sides = [questioned.sides[name] for name in told.scope.nodes if name in questioned.sides]
     found = [one for side in sides for one in node_causes(side, questioned.sets, case.config, case.now, say)]
-    return by_step(found, say)
+    return per_cause(found, say)

@@ -12,7 +12,7 @@ from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import PluginSets
 from playbooks.quotes import kubectl
-from playbooks.rules.findings import finding
+from playbooks.rules.findings import NodeCause, finding
 from playbooks.rules.node_gpus import NodeGpus
 from playbooks.rules.parts import of_object
 from playbooks.rules.signed import in_events, signed
@@ -35,7 +35,7 @@ def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> tuple[Workload, Ob
     return first
 
 
-def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> list[Finding]:
+def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> list[NodeCause]:
     """The DaemonSet does not want a pod on this node, which has GPUs by a label or by what kubelet counts."""
     label = FIRST.gpu_label(node)
     kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node)
@@ -49,17 +49,16 @@ def not_selected(sets: PluginSets, node: Node, gpus: NodeGpus, say: Texts) -> li
     has = quotes.of_label(node, label) if label else quotes.of_allocatable(node, gpus.resource)
     proofs = [has, selector_proof(daemon_set)]
     actions = [label_action(daemon_set, node.name, say)] if by_label and selector else []
-    return [
-        finding(
-            "device-plugin-not-selected",
-            claim,
-            "confirmed",
-            (node.name,),
-            proofs,
-            severity="warning",
-            actions=[*actions, *see_set(daemon_set, say)],
-        )
-    ]
+    told = finding(
+        "device-plugin-not-selected",
+        claim,
+        "confirmed",
+        (node.name,),
+        proofs,
+        severity="warning",
+        actions=[*actions, *see_set(daemon_set, say)],
+    )
+    return [NodeCause(f"{key} {selector or obstacle.detail}", told)]
 
 
 def in_use(sets: PluginSets) -> bool:
@@ -90,7 +89,7 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node], say: Texts) -> list[F
     ]
 
 
-def refused_pods(sets: PluginSets, nodes: Sequence[str], say: Texts) -> list[Finding]:
+def refused_pods(sets: PluginSets, nodes: Sequence[str], say: Texts) -> list[NodeCause]:
     """The API server does not let the DaemonSet's pods in: its RuntimeClass does not exist."""
     events = () if isinstance(sets.events, Gap) else sets.events
     found = in_events((event for event in events if event.reason == "FailedCreate"), None)
@@ -98,7 +97,7 @@ def refused_pods(sets: PluginSets, nodes: Sequence[str], say: Texts) -> list[Fin
         return []
     hit, proof = found[0]
     claim = say("device-plugin-not-selected.refused", means=hit.signature.words(say.language).means)
-    return [signed(hit, [proof], claim, nodes, say)]
+    return [NodeCause(hit.signature.id, signed(hit, [proof], claim, nodes, say))]
 
 
 def selector_of(daemon_set: Workload) -> str:

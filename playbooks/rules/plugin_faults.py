@@ -9,12 +9,12 @@ from bot.hami.signatures import Hit
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
 from bot.kube.redact import NEVER_STARTED
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, NextAction
+from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
 from playbooks.rules.driver_pods import without_driver
-from playbooks.rules.findings import finding
+from playbooks.rules.findings import NodeCause, finding
 from playbooks.rules.plugin_runs import ails, in_plugin_log, last_error, plugin_statuses
 from playbooks.rules.signed import fix_of, in_events, in_messages, log_line, signed
 from playbooks.rules.unregistered import plugin_log
@@ -27,7 +27,7 @@ _KINDS = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
 
-def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) -> list[Finding]:
+def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) -> list[NodeCause]:
     """What is wrong with the device plugin of this node; nothing where it works or could not be read.
 
     `silent`: nothing is registered there, or kubelet offers nothing, so that even a plugin that runs may not work.
@@ -36,19 +36,19 @@ def plugin_faults(side: NodeSide, now: datetime, *, silent: bool, say: Texts) ->
         statuses = plugin_statuses(pod)
         sick = [status for status in statuses if ails(status, now, silent=silent)]
         told = _signed(side, pod, sick, statuses if silent else sick, say)
-        if told is not None and told.code == "card-fault" and not sick:
+        if told is not None and told.told.code == "card-fault" and not sick:
             return []  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
         if told is None and sick:
             ended = _ended(side, pod, sick[0], say)
             told = ended or _waits(side, pod, sick[0], say)
             if ended and _by_itself(sick[0]):
-                told = without_driver(side, ended, say)
+                told = ended._replace(told=without_driver(side, ended.told, say))
         if told is not None:
             return [told]
     return []
 
 
-def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts) -> list[Finding]:
+def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts) -> list[NodeCause]:
     """Why the device plugin ended by itself within minutes of one of these times, although it runs again."""
     for pod in side.plugin_pods:
         for status in plugin_statuses(pod):
@@ -62,7 +62,7 @@ def crash_near(side: NodeSide, times: Sequence[datetime], say: Texts) -> list[Fi
     return []
 
 
-def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[Finding]:
+def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[NodeCause]:
     """VGPUmonitor down beside a device plugin that works: GPUs are handed out all the same."""
     for pod in side.plugin_pods:
         down = [status for status in plugin_statuses(pod, monitor=True) if ails(status, now)]
@@ -74,23 +74,22 @@ def monitor_fault(side: NodeSide, now: datetime, say: Texts) -> list[Finding]:
             told = f"{claim} {means}".rstrip()
             fix = [fix_of(found[0][0], say)] if found else []
             actions = (*fix, plugin_log(pod, say))
-            return [
-                finding(
-                    "device-plugin-not-ready",
-                    told,
-                    "confirmed",
-                    (side.name,),
-                    proofs,
-                    severity="warning",
-                    actions=actions,
-                )
-            ]
+            made = finding(
+                "device-plugin-not-ready",
+                told,
+                "confirmed",
+                (side.name,),
+                proofs,
+                severity="warning",
+                actions=actions,
+            )
+            return [NodeCause(f"monitor: {found[0][0].signature.id if found else _why(down[0])}", made)]
     return []
 
 
 def _signed(
     side: NodeSide, pod: Pod, sick: Iterable[ContainerStatus], read: Iterable[ContainerStatus], say: Texts
-) -> Finding | None:
+) -> NodeCause | None:
     """What a signature proves: the runtime's words about the last start, the plugin's own, then events."""
     found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, None)]
     found += _in_logs(side, pod, read)
@@ -103,7 +102,8 @@ def _signed(
     key = "card-fault.claim" if hit.signature.code == "card-fault" else "plugin-fault.claim"
     claim = say(key, node=side.name, means=hit.signature.words(say.language).means)
     told = signed(hit, proofs, claim, (side.name,), say)
-    return structs.replace(told, code="device-plugin-crash") if told.code == "gpu-start-failure" else told
+    told = structs.replace(told, code="device-plugin-crash") if told.code == "gpu-start-failure" else told
+    return NodeCause(hit.signature.id, told)
 
 
 def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> list[Proven]:
@@ -117,7 +117,7 @@ def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> l
     return []
 
 
-def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Finding | None:
+def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> NodeCause | None:
     """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log."""
     end = status.state.terminated or status.last_state.terminated
     if end is None or end.reason in NEVER_STARTED:
@@ -131,7 +131,8 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Fin
     claim = say(f"device-plugin-crash.{key}", node=side.name, container=status.name, kind=kind, line=line)
     proofs = [log_line(*one) for one in said[:1]] + [_of_status(pod, status)]
     actions = (plugin_log(pod, say),)
-    return finding("device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions)
+    told = finding("device-plugin-crash", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions)
+    return NodeCause(f"{status.name} {end.reason} {end.exit_code}: {line}", told)
 
 
 def _by_itself(status: ContainerStatus) -> bool:
@@ -146,16 +147,17 @@ def _kind(end: StateTerminated) -> str:
     return "killed" if end.exit_code == 137 else _KINDS.get(end.exit_code, "other")
 
 
-def _waits(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> Finding | None:
+def _waits(side: NodeSide, pod: Pod, status: ContainerStatus, say: Texts) -> NodeCause | None:
     """It does not start: no image, no ConfigMap, a hook that fails, a runtime that refuses."""
     if status.state.waiting is None and not (status.state.terminated and _start_error(status)):
         return None
     claim = say("device-plugin-not-ready.waiting", node=side.name, container=status.name, why=_why(status))
     proofs = [_of_status(pod, status)]
     actions = (NextAction(say("plugin-not-ready.look"), quotes.kubectl_pod(pod, "describe")),)
-    return finding(
+    told = finding(
         "device-plugin-not-ready", claim, "confirmed", (side.name,), proofs, severity="warning", actions=actions
     )
+    return NodeCause(f"{status.name} {_why(status)}", told)
 
 
 def _why(status: ContainerStatus) -> str:

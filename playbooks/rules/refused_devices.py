@@ -27,7 +27,7 @@ def refused_causes(refused: Finding, placed: Placed, now: datetime, say: Texts) 
         return []
     times = [at for evidence in refused.evidence if (at := parse_time(evidence.at))]
     found = node_causes(placed.side, placed.plugin_sets, placed.install.config, now, say)
-    return found or crash_near(placed.side, times, say)
+    return [cause.told for cause in found or crash_near(placed.side, times, say)]
 
 
 def refused_more(refused: Finding, pod: Pod, side: NodeSide, say: Texts) -> Finding:

@@ -8,13 +8,13 @@ import re
 
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod
-from bot.report import Finding, Gap, NextAction
+from bot.report import Gap, NextAction
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide, is_plugin
 from playbooks.quotes import kubectl
 from playbooks.rules import prose
-from playbooks.rules.findings import finding
+from playbooks.rules.findings import NodeCause, finding
 from playbooks.rules.node_gpus import NodeGpus
 
 _IMAGES = re.compile(r"(k8s-device-plugin|nvidia-gpu-device-plugin|gpushare-device-plugin|gpu-manager|cgpu|nvshare)\b")
@@ -30,7 +30,7 @@ _LABELS = (
 _SHARED = ("", "hami-core")
 
 
-def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> list[Finding]:
+def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> list[NodeCause]:
     """Kubelet counts another number of devices than HAMi registered, and another plugin runs there or fits the number.
 
     Nothing where HAMi hands out one slot per GPU, or MIG devices: then the numbers cannot tell.
@@ -59,17 +59,16 @@ def second_plugin(side: NodeSide, node: Node, gpus: NodeGpus, say: Texts) -> lis
     if own:
         restart = quotes.kubectl_pod(own[0], "delete")
         actions.append(NextAction(say("second-device-plugin.restart"), restart, changes_cluster=True))
-    return [
-        finding(
-            "second-device-plugin",
-            claim,
-            "confirmed" if others else "suspected",
-            (side.name,),
-            proofs,
-            severity="warning",
-            actions=actions,
-        )
-    ]
+    told = finding(
+        "second-device-plugin",
+        claim,
+        "confirmed" if others else "suspected",
+        (side.name,),
+        proofs,
+        severity="warning",
+        actions=actions,
+    )
+    return [NodeCause(f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}", told)]
 
 
 def rivals(side: NodeSide) -> list[Pod]:

@@ -64,6 +64,16 @@ def test_a_node_monitor_s_verdict_is_told_of_every_node_that_has_it(tmp_path: Pa
     assert "7 of 8 GPUs" in quotes(report)
 
 
+def test_a_faulty_gpu_on_a_cordoned_node_is_told_apart_from_those_that_take_pods(tmp_path: Path) -> None:
+    objects = [one for name in ("gpu-1", "gpu-2") for one in well(name)]
+    for one in objects:
+        if "conditions" in one["status"] and one["metadata"]["name"] in ("gpu-1", "gpu-2"):
+            one["status"]["conditions"].append({"type": "GPUMissing", "status": "True", "message": "7 of 8 GPUs"})
+    objects[0]["spec"]["unschedulable"] = True
+    faulty = [one for one in nodes(tmp_path, *objects).findings if one.code == "card-fault"]
+    assert sorted(one.scope.nodes for one in faulty) == [("gpu-1",), ("gpu-2",)]
+
+
 def test_a_gpu_node_without_the_label_is_only_mentioned_while_others_have_the_plugin(tmp_path: Path) -> None:
     report = nodes(tmp_path, *well("gpu-1"), unlabelled(), daemon_set(1))
     assert only(report, "device-plugin-not-selected").severity == "info"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.hami.signatures import signatures
 from bot.report import Report
 from tests.playbooks.node_side_support import (
     KUBELET,
@@ -24,6 +25,7 @@ from tests.playbooks.node_side_support import (
 )
 from tests.playbooks.status_support import daemon_set
 from tests.playbooks.world import (
+    HAMI,
     LOCK,
     Object,
     ago,
@@ -490,6 +492,31 @@ def test_nodes_of_the_same_cause_share_one_finding(tmp_path: Path) -> None:
     report = why(tmp_path, *objects)
     assert codes(report) == ["driver-not-loaded", "node-unregistered"]
     assert cause(report).scope.nodes == names
+
+
+def two_dead_nodes(tmp_path: Path, *devices: Object, logs: tuple[str, str] = ("", "")) -> Report:
+    """A pod that HAMi refuses because neither node is registered: the plugin of each is down."""
+    names = ("gpu-1", "gpu-2")
+    nodes = [counted(name, capacity=0, allocatable=0) for name in names]
+    for one in nodes:
+        one["metadata"]["annotations"] = {}
+    objects = [pod(said=refused(none_of(2, "2 node unregistered"))), *nodes]
+    objects += [plugin(name, device) for name, device in zip(names, devices, strict=True)]
+    others = {f"{HAMI}/hami-device-plugin-{name}/device-plugin": log for name, log in zip(names, logs, strict=True)}
+    return ask(tmp_path, cluster(*objects), others=others)
+
+
+def test_two_causes_of_one_code_are_told_apart_where_their_fix_is_the_same(tmp_path: Path) -> None:
+    examples = {one.id: one.example for one in signatures()}
+    logs = examples["plugin-config-open"], examples["plugin-config-yaml"]
+    report = two_dead_nodes(tmp_path, crashing(), crashing(), logs=logs)
+    told = [(one.code, one.scope.nodes) for one in report.findings[:2]]
+    assert told == [("device-plugin-crash", ("gpu-1",)), ("device-plugin-crash", ("gpu-2",))]
+
+
+def test_plugins_that_end_with_other_errors_are_not_told_as_the_same(tmp_path: Path) -> None:
+    report = two_dead_nodes(tmp_path, crashing(), crashing(), logs=(CONFIG, CONFIG.replace("nobody", "no one")))
+    assert codes(report)[:2] == ["device-plugin-crash"] * 2
 
 
 def test_a_sick_node_that_could_not_take_the_pod_anyway_is_left_out(tmp_path: Path) -> None:
