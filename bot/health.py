@@ -47,7 +47,7 @@ class Trouble(NamedTuple):
         """Whether nothing should be sent to this process: what it takes could be neither kept nor told."""
         return self.kind in {"stopped", "token", "deaf", "store"}
 
-    def told(self, say: Texts) -> str:
+    def in_words(self, say: Texts) -> str:
         """What is wrong, in one line."""
         return say(f"trouble.{self.kind}", **self.values)
 

@@ -94,11 +94,11 @@ class HealthMonitor:
 
     def why_not_ready(self) -> str:
         """Why nothing should be sent to this process, a line each; empty when it is ready."""
-        return "\n".join(trouble.told(_ENGLISH) for trouble in self.troubles() if trouble.is_unready)
+        return "\n".join(trouble.in_words(_ENGLISH) for trouble in self.troubles() if trouble.is_unready)
 
     def notes(self) -> str:
         """What else is wrong, a line each."""
-        return "".join(f"{trouble.told(_ENGLISH)}\n" for trouble in self.troubles() if not trouble.is_unready)
+        return "".join(f"{trouble.in_words(_ENGLISH)}\n" for trouble in self.troubles() if not trouble.is_unready)
 
     @asynccontextmanager
     async def looking(self, clock: Clock) -> AsyncGenerator[None]:
@@ -201,9 +201,9 @@ class HealthMonitor:
     async def _tell_of_store(self, trouble: Trouble | None) -> None:
         """Straight to Slack: nothing can be kept. Once, as far as this process remembers, or Slack not long ago."""
         if trouble and not self._told_directly:
-            log.error("%s", trouble.told(_ENGLISH))
-            told = [place for place in self._places(trouble) if await self._say(place, self._message(trouble))]
-            self._told_directly = tuple(told)
+            log.error("%s", trouble.in_words(_ENGLISH))
+            reached = [place for place in self._places(trouble) if await self._say(place, self._message(trouble))]
+            self._told_directly = tuple(reached)
         elif not trouble and self._told_directly:
             over = Message(escape(self._deps.say("trouble.store-over")))
             for place in self._told_directly:
@@ -228,8 +228,8 @@ class HealthMonitor:
         open_ = {one.name: one for one in await marks.all(_OPEN)}
         for trouble in found:
             if (name := f"{_OPEN}{trouble.key}") not in open_:
-                log.warning("%s", trouble.told(_ENGLISH))
-                kept = [self._places(trouble), self._message(trouble).text, trouble.told(self._deps.say)]
+                log.warning("%s", trouble.in_words(_ENGLISH))
+                kept = [self._places(trouble), self._message(trouble).text, trouble.in_words(self._deps.say)]
                 await marks.set(name, json.dumps(kept))
         still = {f"{_OPEN}{one.key}" for one in found}
         for mark in await marks.all(_OPEN):
@@ -250,7 +250,7 @@ class HealthMonitor:
 
     def _message(self, trouble: Trouble) -> Message:
         say = self._deps.say
-        what = escape(trouble.told(say))
+        what = escape(trouble.in_words(say))
         if trouble.channel.startswith(("C", "G")):
             what = what.replace(trouble.channel, f"<#{trouble.channel}>")
         return Message(say("trouble.message", what=what, cure=say(f"trouble.{trouble.kind}-cure")))

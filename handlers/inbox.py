@@ -289,9 +289,9 @@ class Inbox:
         shown = error.example
         if isinstance(error, UsageError):
             shown = shown or example(_words_of(question))
-        told = BotError(error.message, hint=error.advice)
-        told.text = error.text
-        message = render_error(told, self._texts(question), example=with_program(shown, question.program))
+        failure = BotError(error.message, hint=error.advice)
+        failure.text = error.text
+        message = render_error(failure, self._texts(question), example=with_program(shown, question.program))
         await self.reply(key, question).answer(message, mark=FAILED)
 
     def _texts(self, question: Question) -> Texts:

@@ -12,16 +12,16 @@ from handlers.words import mentioned_words
 def register(app: App, inbox: Inbox) -> None:
     """Listens to mentions and direct messages. Both are acked by bolt before these run."""
 
-    async def mentioned(event: dict[str, Any]) -> None:
+    async def on_mention(event: dict[str, Any]) -> None:
         if message := heard(event):
             inbox.ask(key_of(message), question_of(inbox, message, message.get("thread_ts") or message["ts"]))
 
-    async def told(event: dict[str, Any]) -> None:
+    async def on_message(event: dict[str, Any]) -> None:
         if is_direct(event) and (message := heard(event)):
             inbox.ask(key_of(message), question_of(inbox, message, message.get("thread_ts", "")))
 
-    app.event("app_mention")(mentioned)
-    app.event("message")(told)
+    app.event("app_mention")(on_mention)
+    app.event("message")(on_message)
 
 
 def question_of(inbox: Inbox, message: dict[str, Any], thread_ts: str) -> Question:

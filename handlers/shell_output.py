@@ -55,7 +55,7 @@ async def _count(what: str) -> None:
 def of_recording(report: Report, say: Texts) -> Report:
     """The report without commands that change a cluster: they would change another than the one that was recorded."""
 
-    def told(action: NextAction) -> NextAction:
+    def of_recorded(action: NextAction) -> NextAction:
         if not action.changes_cluster:
             return action
         return replace(action, label=say("render.of-recording", label=action.label), command="")
@@ -63,7 +63,7 @@ def of_recording(report: Report, say: Texts) -> Report:
     return replace(
         report,
         findings=tuple(
-            replace(finding, next_actions=tuple(map(told, finding.next_actions))) for finding in report.findings
+            replace(finding, next_actions=tuple(map(of_recorded, finding.next_actions))) for finding in report.findings
         ),
     )
 
@@ -78,12 +78,12 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
             return command
         return f"{command} {shlex.join(ours)}".rstrip()
 
-    def told(action: NextAction) -> NextAction:
+    def asking_there(action: NextAction) -> NextAction:
         return replace(action, command=there(action.command))
 
     def finding(one: Finding) -> Finding:
         evidence = tuple(replace(quote, command=there(quote.command)) for quote in one.evidence)
-        return replace(one, evidence=evidence, next_actions=tuple(map(told, one.next_actions)))
+        return replace(one, evidence=evidence, next_actions=tuple(map(asking_there, one.next_actions)))
 
     return replace(report, findings=tuple(map(finding, report.findings)))
 

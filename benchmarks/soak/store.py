@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.digest.schedule import Schedule, slots
-from bot.store.engine import StoreError, open_engine_as_it_is, told
+from bot.store.engine import StoreError, open_engine_as_it_is, store_errors
 from bot.store.tables import alerts, audit, changes, digest_runs, digests, incident_events, incidents, outbox, seen
 
 _LOOKS_S = 2.0
@@ -65,7 +65,7 @@ class Reader:
             "digests": select(func.count()).select_from(digest_runs).where(digest_runs.c.state == "claimed"),
             "news": select(func.count()).select_from(incident_events).where(incident_events.c.told == 0),
         }
-        with told("looking for what is under way"):
+        with store_errors("looking for what is under way"):
             counted = await self._counted(waits)
         return {name: count for name, count in counted.items() if count}
 
@@ -76,7 +76,7 @@ class Reader:
     async def oldest_alert(self) -> float:
         """Since when, in seconds since 1970, an alert waits for its incident; 0 where none does."""
         query = select(func.min(alerts.c.received_at)).where(alerts.c.incident == "")
-        with told("looking for alerts"):
+        with store_errors("looking for alerts"):
             async with self._engine.connect() as connection:
                 return float(await connection.scalar(query) or 0.0)
 

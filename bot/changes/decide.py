@@ -32,7 +32,7 @@ class Retime(NamedTuple):
 
     record: Record
     patch: Patch
-    told: str
+    detail: str
 
 
 class Restore(NamedTuple):
@@ -92,10 +92,10 @@ def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget |
 
 def _retimed(deployment: Object, record: Record, now: float) -> Retime:
     again, patch = plan_retime(deployment, record, now=now)
-    told = (
+    detail = (
         f"it was noted as raised at {record.raised_at} until {record.at}; the API server's clock said {again.raised_at}"
     )
-    return Retime(again, patch, told)
+    return Retime(again, patch, detail)
 
 
 def _name(deployment: Object) -> str:

@@ -44,9 +44,9 @@ class Objects:
                 await set_running(self.writer, deployment, record, record.old)
                 await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
                 return Event("reverted", target, record, "\n".join(filter(None, (detail, kept))), by)
-            case Retime(record, patch, told):
+            case Retime(record, patch, detail):
                 await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
-                return Event("retimed", target, record, told, by)
+                return Event("retimed", target, record, detail, by)
             case Forget(record, patch, how, diff):
                 if how == "drifted":  # pods of the words before may still run
                     await set_running(self.writer, deployment, record, level_now(deployment, record))

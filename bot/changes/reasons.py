@@ -12,10 +12,12 @@ class Reason(NamedTuple):
     key: str
     values: Mapping[str, object] = {}
 
-    def told(self, say: Texts) -> str:
+    def in_words(self, say: Texts) -> str:
         """The reason in the language of `say`."""
-        values = {name: value.told(say) if isinstance(value, Reason) else value for name, value in self.values.items()}
+        values = {
+            name: value.in_words(say) if isinstance(value, Reason) else value for name, value in self.values.items()
+        }
         return say(f"refusal.{self.key}", **values)
 
     def __str__(self) -> str:
-        return self.told(Texts("en"))
+        return self.in_words(Texts("en"))

@@ -115,9 +115,9 @@ class Reconciler:
             passing = isinstance(error, Conflict | OutcomeUnknown)
             if passing and (record is None or self._objects.time() < record.deadline + OVERDUE_S):
                 return _Looked()  # the next pass looks and decides anew
-            told = f"{error.message}; it is tried again"
+            complaint = f"{error.message}; it is tried again"
             line = by_hand(deployment, record) if record else ""
-            return _Looked(Event("failed", f"{namespace}/{name}", record, told, by_hand=line))
+            return _Looked(Event("failed", f"{namespace}/{name}", record, complaint, by_hand=line))
 
     def _attributed(self, event: Event, known: dict[str, Open] | None) -> Event:
         """With the change that it is about, where the object could not be read for it."""

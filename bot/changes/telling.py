@@ -48,10 +48,10 @@ class Telling:
                 with bugs_as_errors(self._bugs):
                     opened = await self._journal.opened()
         except (BotError, TimeoutError) as error:
-            if (told := str(error)) != self._unread:
+            if (reason := str(error)) != self._unread:
                 level = logging.INFO if isinstance(error, NotYet) else logging.WARNING
-                log.log(level, "the journal of changes: %s", told or f"no answer in {self._patience_s:g} s")
-            self._unread = told
+                log.log(level, "the journal of changes: %s", reason or f"no answer in {self._patience_s:g} s")
+            self._unread = reason
             return None
         self._unread = None
         return {one.record.id: one for one in opened if namespace in ("", one.record.target.partition("/")[0])}

@@ -28,7 +28,7 @@ _LONGEST_MESSAGE = 130
 _PRIORITIES: Mapping[Severity, str] = {"critical": "P1", "warning": "P3", "info": "P5"}
 
 
-class Told(NamedTuple):
+class PageEvent(NamedTuple):
     """What a pager is told of a page. `affected` counts pods, or alerts where none names a pod; `link` leads to the
     thread, or is empty; `by` is who acknowledged or closed it, or empty.
     """
@@ -59,15 +59,15 @@ def services_of(settings: PagingSettings) -> tuple[str, ...]:
     return tuple(name for name, one in given.items() if one is not None)
 
 
-def request_of(service: str, settings: PagingSettings, told: Told, now: float) -> Request | None:
+def request_of(service: str, settings: PagingSettings, event: PageEvent, now: float) -> Request | None:
     """The request that tells it; None for a pager that the settings do not have any more."""
     match service:
         case "PagerDuty" if settings.pagerduty:
-            return _pagerduty(settings.pagerduty, told)
+            return _pagerduty(settings.pagerduty, event)
         case "Opsgenie" if settings.opsgenie:
-            return _opsgenie(settings.opsgenie, told)
+            return _opsgenie(settings.opsgenie, event)
         case "webhook" if settings.webhook:
-            return _webhook(settings.webhook, told, now)
+            return _webhook(settings.webhook, event, now)
         case _:
             return None
 
@@ -77,45 +77,45 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     return "v1=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-def _pagerduty(given: PagerDutyPaging, told: Told) -> Request:
+def _pagerduty(given: PagerDutyPaging, page: PageEvent) -> Request:
     key = given.routing_key.get_secret_value()
-    event: dict[str, object] = {"routing_key": key, "event_action": told.action, "dedup_key": told.key}
-    if told.action == "trigger":
+    event: dict[str, object] = {"routing_key": key, "event_action": page.action, "dedup_key": page.key}
+    if page.action == "trigger":
         event["client"] = SENDER
-        if told.link:
-            event |= {"client_url": told.link, "links": [{"href": told.link, "text": "Slack"}]}
+        if page.link:
+            event |= {"client_url": page.link, "links": [{"href": page.link, "text": "Slack"}]}
         event["payload"] = {
-            "summary": one_line(told.summary, _LONGEST_SUMMARY),
-            "source": told.cluster or SENDER,
-            "severity": told.severity,
-            "custom_details": _details(told),
+            "summary": one_line(page.summary, _LONGEST_SUMMARY),
+            "source": page.cluster or SENDER,
+            "severity": page.severity,
+            "custom_details": _details(page),
         }
     return _posted(f"{given.url}/v2/enqueue", event, key)
 
 
-def _opsgenie(given: OpsgeniePaging, told: Told) -> Request:
+def _opsgenie(given: OpsgeniePaging, event: PageEvent) -> Request:
     key = given.api_key.get_secret_value()
     url, alert = f"{given.url}/v2/alerts", dict[str, object](source=SENDER)
-    if told.action == "trigger":
-        alert |= {"alias": told.key, "message": one_line(told.summary, _LONGEST_MESSAGE), "details": _details(told)}
-        alert |= {"description": "\n".join(filter(None, (told.summary, told.link)))}
-        alert |= {"priority": _PRIORITIES[told.severity], "entity": told.cluster}
+    if event.action == "trigger":
+        alert |= {"alias": event.key, "message": one_line(event.summary, _LONGEST_MESSAGE), "details": _details(event)}
+        alert |= {"description": "\n".join(filter(None, (event.summary, event.link)))}
+        alert |= {"priority": _PRIORITIES[event.severity], "entity": event.cluster}
     else:
-        verb = "acknowledge" if told.action == "acknowledge" else "close"
-        url = f"{url}/{quote(told.key, safe='')}/{verb}?identifierType=alias"
-        alert |= {"note": f"{told.by} in Slack" if told.by else SENDER}
+        verb = "acknowledge" if event.action == "acknowledge" else "close"
+        url = f"{url}/{quote(event.key, safe='')}/{verb}?identifierType=alias"
+        alert |= {"note": f"{event.by} in Slack" if event.by else SENDER}
     return _posted(url, alert, key, {"Authorization": f"GenieKey {key}"})
 
 
-def _webhook(given: WebhookPaging, told: Told, now: float) -> Request:
-    body = msgspec.json.encode({"version": 1, **told._asdict()})
+def _webhook(given: WebhookPaging, event: PageEvent, now: float) -> Request:
+    body = msgspec.json.encode({"version": 1, **event._asdict()})
     secret, timestamp = given.secret.get_secret_value(), f"{now:.0f}"
     signed = {"X-Hami-Bot-Timestamp": timestamp, "X-Hami-Bot-Signature": signature(secret, timestamp, body)}
     return Request(given.url, {"Content-Type": "application/json", **signed}, body, secret)
 
 
-def _details(told: Told) -> dict[str, str]:
-    facts = {"incident": told.incident, "cluster": told.cluster, "affected": str(told.affected), "thread": told.link}
+def _details(page: PageEvent) -> dict[str, str]:
+    facts = {"incident": page.incident, "cluster": page.cluster, "affected": str(page.affected), "thread": page.link}
     return {name: value for name, value in facts.items() if value}
 
 

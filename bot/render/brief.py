@@ -37,8 +37,8 @@ def brief(report: Report, say: Texts) -> Brief | None:
         return None
     now = instant(report.taken_at)
     tables = [shown for table, rows in parts if (shown := _table(table, rows, now, say))]
-    told = any(rows.sheet.tells_findings for _, rows in parts)
-    problems = [finding for finding in report.findings if finding.severity != "info" and not told]
+    tells = any(rows.sheet.tells_findings for _, rows in parts)
+    problems = [finding for finding in report.findings if finding.severity != "info" and not tells]
     steps: dict[str, NextAction] = {}
     for action in (one for finding in report.findings for one in finding.next_actions):
         steps.setdefault(action.command or action.label, action)
@@ -58,10 +58,10 @@ def _table(whole: Table, rows: Rows[Any], now: datetime | None, say: Texts) -> B
     uuids = [field for field in fields if isinstance(getattr(shown[0], field), Uuid)]
     short = short_uuids(getattr(row, field) for field in uuids for row in rows.typed)
     columns = [[short.get(value) or _cell(value, now, say) for value in one] for one in zip(*values, strict=True)]
-    told = [number for number, cells in enumerate(columns) if number == 0 or _tells(cells, values[0][number])]
+    picked = [number for number, cells in enumerate(columns) if number == 0 or _tells(cells, values[0][number])]
     headings = tuple(rows.sheet.brief.values())
-    cells = zip(*(columns[number] for number in told), strict=True)
-    table = Table(whole.title, tuple(headings[number] for number in told), tuple(cells))
+    cells = zip(*(columns[number] for number in picked), strict=True)
+    table = Table(whole.title, tuple(headings[number] for number in picked), tuple(cells))
     return BriefTable(table, whole, len(whole.rows) - len(shown))
 
 

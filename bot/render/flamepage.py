@@ -54,7 +54,7 @@ graph.style.height=(Math.max(...frames.map(f=>f.r))+1)*ROW+'px';place();
 def flame_page(flame: Flame, title: str, subtitle: str) -> str:
     """The page. `title` and `subtitle` are foreign text, as all names are."""
     policy = f"default-src 'none'; script-src '{_hash(_SCRIPT)}'; style-src '{_hash(_STYLE)}'"
-    head, told = escape(visible(title)), escape(visible(subtitle))
+    head, about = escape(visible(title)), escape(visible(subtitle))
     left = (
         f". {flame.hidden} narrow and {flame.deeper} deep frames are left out." if flame.hidden or flame.deeper else ""
     )
@@ -65,7 +65,7 @@ def flame_page(flame: Flame, title: str, subtitle: str) -> str:
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{escape(policy)}">
 <title>{head}</title><style>{_STYLE}</style></head>
-<body><main><h1>{head}</h1><p>{told}{left}</p>
+<body><main><h1>{head}</h1><p>{about}{left}</p>
 <div id="bar"><button id="reset" type="button">Whole graph</button>
 <input id="search" type="search" aria-label="Search functions" placeholder="Search functions">
 <span id="said" role="status"></span></div>

@@ -45,8 +45,8 @@ def flame_alt_text(flame: Flame, title: str) -> str:
         if box.row and group_of(box.name) == OWN:
             by_name[box.name] = max(by_name.get(box.name, 0.0), box.width)
     largest = sorted(by_name.items(), key=lambda item: (-item[1], item[0]))[:3]
-    told = ", ".join(f"{visible(short(name))} {part:.0%}" for name, part in largest)
-    return f"Flame graph of {visible(title)}; the largest of its own code: {told or 'none'}"
+    shares = ", ".join(f"{visible(short(name))} {part:.0%}" for name, part in largest)
+    return f"Flame graph of {visible(title)}; the largest of its own code: {shares or 'none'}"
 
 
 def _draw(image: Image.Image, draw: ImageDraw.ImageDraw, box: Box) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, RowMapping, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.store.audit import Line, audited
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.tables import approvals, audit
 
 Decision = Literal["approved", "refused", "void"]
@@ -77,14 +77,14 @@ class Approvals:
         row = Approval(
             change_id, cluster, target, digest, requester, channel, request, "pending", "", "", now + EXPIRES_S
         )
-        with told("noting what is to be approved"):
+        with store_errors("noting what is to be approved"):
             async with self._engine.begin() as connection:
                 await connection.execute(insert(approvals).values(**row._asdict(), created_at=now, decided_at=0.0))
         return row
 
     async def get(self, change_id: str) -> Approval | None:
         """The row; a pending one may have expired."""
-        with told("reading an approval"):
+        with store_errors("reading an approval"):
             async with self._engine.connect() as connection:
                 row = (
                     (await connection.execute(select(approvals).where(approvals.c.id == change_id))).mappings().first()
@@ -102,7 +102,7 @@ class Approvals:
         """Those where `left` may find anything, whatever the time is there."""
         lately = approvals.c.decided_at > self._now() - _LATELY_S - _OTHER_CLOCK_S
         here = approvals.c.state.in_(("pending", "approved")) | (approvals.c.state.in_(("refused", "void")) & lately)
-        with told("reading approvals"):
+        with store_errors("reading approvals"):
             async with self._engine.connect() as connection:
                 wanted = select(approvals.c.cluster).where(here).distinct().order_by(approvals.c.cluster)
                 return [str(one) for one in (await connection.execute(wanted)).scalars()]
@@ -114,7 +114,7 @@ class Approvals:
         late = (approvals.c.state == "pending") & (approvals.c.expires_at <= now)
         unfinished = (approvals.c.state == "approved") & (approvals.c.decided_at <= now - seconds)
         ended = approvals.c.state.in_(("refused", "void")) & (approvals.c.decided_at > now - _LATELY_S)
-        with told("reading approvals"):
+        with store_errors("reading approvals"):
             async with self._engine.connect() as connection:
                 here = (approvals.c.cluster == cluster) & (late | unfinished | ended)
                 wanted = select(approvals).where(here).order_by(approvals.c.created_at)
@@ -134,7 +134,7 @@ class Approvals:
 
     async def _move(self, change_id: str, here: ColumnElement[bool], line: Line | None, **values: str | float) -> bool:
         moved = update(approvals).where(approvals.c.id == change_id, here).values(**values)
-        with told("noting a decision"):
+        with store_errors("noting a decision"):
             async with audited(self._engine, self._now) as (connection, write):
                 if (await connection.execute(moved)).rowcount != 1:
                     return False
@@ -149,7 +149,7 @@ class Approvals:
         """
         here = (audit.c.actor == actor) & (audit.c.at >= since) & audit.c.outcome.in_(_COUNTED)
         counted = select(audit.c.outcome, func.count()).where(here).group_by(audit.c.outcome)
-        with told("counting changes"):
+        with store_errors("counting changes"):
             async with self._engine.connect() as connection:
                 found = {outcome: int(count) for outcome, count in await connection.execute(counted)}
         return found.get("requested", 0) - found.get("over-limit", 0)

@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy import Row, RowMapping, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.tables import audit
 
 PAGE = 500
@@ -69,14 +69,14 @@ class Audit:
         self, *, actor: str, action: str, target: str, outcome: str, detail: Mapping[str, Any] | None = None
     ) -> int:
         """Adds a row; its number. What may not be lost is appended before it is done, and what came of it after."""
-        with told("writing the audit log"):
+        with store_errors("writing the audit log"):
             async with audited(self._engine, self._now) as (_, write):
                 return await write(Line(actor, action, target, outcome, detail or {}))
 
     async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
         """The newest rows below the number `before`, newest first."""
         wanted = select(audit).where(audit.c.seq < before).order_by(audit.c.seq.desc()).limit(limit)
-        with told("reading the audit log"):
+        with store_errors("reading the audit log"):
             async with self._engine.connect() as connection:
                 return [_entry(row) for row in await connection.execute(wanted)]
 
@@ -94,7 +94,7 @@ class Audit:
     async def _after(self, number: int) -> Sequence[RowMapping]:
         """The rows that follow; before the first also those that should not be there."""
         wanted = select(audit).where(audit.c.seq > (number or -(2**31))).order_by(audit.c.seq).limit(PAGE)
-        with told("reading the audit log"):
+        with store_errors("reading the audit log"):
             async with self._engine.connect() as connection:
                 return (await connection.execute(wanted)).mappings().all()
 

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bot.changes.journal import ENDS, Event, Open
 from bot.changes.record import Record, read_record, write_record
 from bot.store.audit import Line, audited
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.tables import changes
 
 _LATER = {"planned": 0, "raised": 1, "effective": 2}
@@ -40,7 +40,7 @@ class ChangeRows:
         The first time `line` is in the audit log with it.
         """
         values = {"uid": uid, "record": write_record(record), "updated_at": self._now()}
-        with told("noting a planned change"):
+        with store_errors("noting a planned change"):
             async with audited(self._engine, self._now) as (connection, write):
                 here = (changes.c.id == record.id) & (changes.c.state == "planned")
                 if (await connection.execute(update(changes).where(here).values(**values))).rowcount == 0:
@@ -55,7 +55,7 @@ class ChangeRows:
         """
         if event.record is None:
             return False
-        with told("noting what became of a change"):
+        with store_errors("noting what became of a change"):
             try:
                 async with audited(self._engine, self._now) as (connection, write):
                     here = changes.c.id == event.record.id
@@ -79,7 +79,7 @@ class ChangeRows:
         """Whether `note` would change anything. For what has to be done before it is noted, or be lost with us."""
         if event.record is None:
             return False
-        with told("looking what is known of a change"):
+        with store_errors("looking what is known of a change"):
             async with self._engine.connect() as connection:
                 here = select(changes).where(changes.c.id == event.record.id)
                 row = (await connection.execute(here)).mappings().first()
@@ -88,7 +88,7 @@ class ChangeRows:
     async def known(self, change_id: str) -> Known | None:
         """None for a change that was never begun."""
         wanted = select(changes.c.record, changes.c.state).where(changes.c.id == change_id)
-        with told("looking what is known of a change"):
+        with store_errors("looking what is known of a change"):
             async with self._engine.connect() as connection:
                 row = (await connection.execute(wanted)).first()
         record = read_record(row.record) if row else None
@@ -97,7 +97,7 @@ class ChangeRows:
     async def opened(self) -> list[Open]:
         """Those that have not ended, the oldest first."""
         wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))
-        with told("reading the open changes"):
+        with store_errors("reading the open changes"):
             async with self._engine.connect() as connection:
                 rows = (await connection.execute(wanted.order_by(changes.c.created_at))).all()
         found: list[Open] = []

@@ -5,7 +5,7 @@ import time
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bot.store.engine import told
+from bot.store.engine import store_errors
 
 _NOW = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
 
@@ -22,7 +22,7 @@ class DatabaseClock:
 
     async def read(self) -> None:
         """Raises StoreError."""
-        with told("reading the database's clock"):
+        with store_errors("reading the database's clock"):
             async with self._engine.connect() as connection:
                 asked = time.monotonic()
                 at = (await connection.execute(_NOW)).scalar_one()

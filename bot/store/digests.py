@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from bot.digest.figures import Figures
 from bot.digest.schedule import Schedule, Slot
 from bot.store.audit import Line, audited
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.facts import is_known, make_known
 from bot.store.tables import digest_runs, digests
 
@@ -79,7 +79,7 @@ class DigestRows:
         """
         made = Digest(_id_of(once), channel, cluster, schedule, by, self._now(), kind)
         values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
-        with told("keeping a digest"):
+        with store_errors("keeping a digest"):
             async with audited(self._engine, self._now) as (connection, write):
                 if not await is_known(connection, once):
                     await connection.execute(insert(digests).values(**values))
@@ -90,7 +90,7 @@ class DigestRows:
 
     async def is_added(self, once: str) -> bool:
         """Whether the deed of that key added its digest before."""
-        with told("looking for a digest"):
+        with store_errors("looking for a digest"):
             async with self._engine.connect() as connection:
                 return await is_known(connection, once)
 
@@ -99,7 +99,7 @@ class DigestRows:
         log; also where the deed of the key `once` stopped it before.
         """
         here = and_(digests.c.id == digest_id, digests.c.channel == channel, digests.c.stopped == 0)
-        with told("stopping a digest"):
+        with store_errors("stopping a digest"):
             async with audited(self._engine, self._now) as (connection, write):
                 if await is_known(connection, once):
                     return True
@@ -113,7 +113,7 @@ class DigestRows:
     async def wanted(self, channel: str = "") -> list[Digest]:
         """Those that are not stopped, of one channel or of all."""
         here = and_(digests.c.stopped == 0, *([digests.c.channel == channel] if channel else []))
-        with told("reading the digests"):
+        with store_errors("reading the digests"):
             async with self._engine.connect() as connection:
                 query = select(digests).where(here).order_by(digests.c.channel, digests.c.id)
                 return [_digest(row) for row in (await connection.execute(query)).mappings()]
@@ -123,7 +123,7 @@ class DigestRows:
         now = self._now()
         values = {"claimed_until": now + CLAIM_S, "state": "claimed"}
         here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
-        with told("claiming a digest"):
+        with store_errors("claiming a digest"):
             with contextlib.suppress(IntegrityError):
                 async with self._engine.begin() as connection:
                     fresh = {"digest": digest.id, "wall": slot.wall, "at": slot.at, "figures": "{}"}
@@ -137,7 +137,7 @@ class DigestRows:
         """Notes that the message is safe in the outbox, and what the next digest is compared with."""
         here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
         values = {"state": "posted", "figures": json.dumps(dict(figures))}
-        with told("noting a digest"):
+        with store_errors("noting a digest"):
             async with self._engine.begin() as connection:
                 await connection.execute(update(digest_runs).where(here).values(**values))
                 await connection.execute(_since(digest, slot))
@@ -146,13 +146,13 @@ class DigestRows:
         """Notes those that nobody will post: the bot was away, or could not read the cluster."""
         for slot in missed:
             values = {"digest": digest.id, "wall": slot.wall, "state": "skipped", "at": slot.at}
-            with told("noting a missed digest"), contextlib.suppress(IntegrityError):
+            with store_errors("noting a missed digest"), contextlib.suppress(IntegrityError):
                 async with self._engine.begin() as connection:
                     await connection.execute(insert(digest_runs).values(**values, claimed_until=0.0, figures="{}"))
         if missed:
             these = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall.in_([slot.wall for slot in missed]))
             begun = and_(these, digest_runs.c.state == "claimed")
-            with told("noting a missed digest"):
+            with store_errors("noting a missed digest"):
                 async with self._engine.begin() as connection:
                     await connection.execute(update(digest_runs).where(begun).values(state="skipped"))
                     await connection.execute(_since(digest, missed[-1]))
@@ -162,7 +162,7 @@ class DigestRows:
         about = and_(digests.c.kind == "digest", digests.c.cluster == cluster)
         ours = select(digests.c.id).where(digests.c.channel == channel, about)
         here = and_(digest_runs.c.digest.in_(ours), digest_runs.c.state == "posted")
-        with told("reading the last digests"):
+        with store_errors("reading the last digests"):
             async with self._engine.connect() as connection:
                 query = select(digest_runs.c.at, digest_runs.c.figures).where(here)
                 found = (await connection.execute(query.order_by(digest_runs.c.at.desc()).limit(most))).all()
@@ -170,7 +170,7 @@ class DigestRows:
 
     async def sweep(self, now: float) -> None:
         """Forgets runs of long ago."""
-        with told("sweeping digests"):
+        with store_errors("sweeping digests"):
             async with self._engine.begin() as connection:
                 await connection.execute(delete(digest_runs).where(digest_runs.c.at <= now - RUNS_KEPT_S))
 

@@ -28,7 +28,7 @@ class StoreError(BotError):
 
 
 @contextlib.contextmanager
-def told(what: str) -> Generator[None]:
+def store_errors(what: str) -> Generator[None]:
     """Raises StoreError for whatever the database says while `what` is done."""
     try:
         yield
@@ -53,7 +53,7 @@ def _hint(reason: str) -> str:
 async def open_engine(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
     """The database with its tables made and upgraded. SQLite waits `patience` seconds for another process's lock."""
     async with connect(url, patience) as (engine, shown):
-        with told(f"opening the store {shown}"):
+        with store_errors(f"opening the store {shown}"):
             await _prepare(engine, shown)
         yield engine
 
@@ -62,7 +62,7 @@ async def open_engine(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
 async def open_engine_as_it_is(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
     """The database of a store that was opened before, by this version; nothing of it is changed."""
     async with connect(url, patience, make=False) as (engine, shown):
-        with told(f"opening the store {shown}"):
+        with store_errors(f"opening the store {shown}"):
             await _check(engine, shown)
         yield engine
 
@@ -76,7 +76,7 @@ async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGener
         raise StoreError(
             f"there is no store {shown}", hint="hami-bot serve creates it; is this the store.url of its settings?"
         )
-    with told(f"opening the store {shown}"):
+    with store_errors(f"opening the store {shown}"):
         engine = await _engine(address, patience)
     try:
         yield engine, shown

@@ -11,7 +11,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.tables import facts
 
 KEPT_S = 8 * 86400.0
@@ -35,7 +35,7 @@ class Facts:
 
     async def get(self, key: str) -> str | None:
         """The fact, None where there is none."""
-        with told("reading what is known of a deed"):
+        with store_errors("reading what is known of a deed"):
             async with self._engine.connect() as connection:
                 return await connection.scalar(select(facts.c.value).where(facts.c.key == key))
 
@@ -43,7 +43,7 @@ class Facts:
         """Keeps the value unless the key has one already; the value that is kept."""
         row = {"key": key, "value": value, "at": self._now()}
         new = _INSERT[self._engine.dialect.name](facts).values(**row).on_conflict_do_nothing()
-        with told("noting what is to be done"):
+        with store_errors("noting what is to be done"):
             async with self._engine.begin() as connection:
                 await connection.execute(new)
                 return str(await connection.scalar(select(facts.c.value).where(facts.c.key == key)))
@@ -53,13 +53,13 @@ class Facts:
         row = {"key": key, "value": value, "at": self._now()}
         new = _INSERT[self._engine.dialect.name](facts).values(**row)
         replacing = new.on_conflict_do_update(index_elements=[facts.c.key], set_={"value": value, "at": row["at"]})
-        with told("noting what is known of a message"):
+        with store_errors("noting what is known of a message"):
             async with self._engine.begin() as connection:
                 await connection.execute(replacing)
 
     async def sweep(self, now: float) -> None:
         """Forgets what is of no use any more."""
-        with told("sweeping facts"):
+        with store_errors("sweeping facts"):
             async with self._engine.begin() as connection:
                 await connection.execute(delete(facts).where(facts.c.at <= now - KEPT_S))
 

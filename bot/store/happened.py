@@ -22,5 +22,5 @@ async def note(connection: AsyncConnection, incident_id: str, news: Sequence[New
     for number, step in enumerate(news, seq + 1):
         values = {"incident": incident_id, "seq": number, "at": at, "turn": step.turn, "by": step.by[:64]}
         told_by_head = step.turn in _UNTOLD and not step.detail and not step.by
-        told = int(told_by_head or step.turn in _TOLD_BY_ITSELF)
-        await connection.execute(insert(incident_events).values(**values, detail=json.dumps(step.detail), told=told))
+        seen = int(told_by_head or step.turn in _TOLD_BY_ITSELF)
+        await connection.execute(insert(incident_events).values(**values, detail=json.dumps(step.detail), told=seen))

@@ -6,7 +6,7 @@ from sqlalchemy import and_, func, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.store.alert_rows import IGNORED, count_once, name_of, named, parts
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.tables import alerts
 from bot.triage.routes import Ignored
 from bot.triage.webhook import Alert
@@ -20,7 +20,7 @@ class IgnoredRows:
 
     async def add(self, given: Sequence[Alert]) -> None:
         """Ignores these, as far as they are in no incident yet."""
-        with told("ignoring alerts"):
+        with store_errors("ignoring alerts"):
             async with self._engine.begin() as connection:
                 for some in parts(sorted(given, key=name_of)):
                     for these in named(some):
@@ -35,7 +35,7 @@ class IgnoredRows:
         firing = and_(alerts.c.incident == IGNORED, alerts.c.status == "firing")
         ordered = select(alerts.c.number).where(firing)
         ordered = ordered.order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
-        with told("looking at ignored alerts again"):
+        with store_errors("looking at ignored alerts again"):
             async with self._engine.begin() as connection:
                 await connection.execute(ordered.with_for_update())
                 await connection.execute(update(alerts).where(firing).values(incident=""))
@@ -43,7 +43,7 @@ class IgnoredRows:
     async def count(self) -> Ignored:
         """Those that are ignored."""
         query = select(alerts.c.name, alerts.c.status, func.count().label("n")).where(alerts.c.incident == IGNORED)
-        with told("counting ignored alerts"):
+        with store_errors("counting ignored alerts"):
             async with self._engine.connect() as connection:
                 rows = (await connection.execute(query.group_by(alerts.c.name, alerts.c.status))).all()
         firing = [row for row in rows if row.status == "firing"]

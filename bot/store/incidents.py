@@ -30,7 +30,7 @@ from bot.store.alert_rows import (
     parts,
 )
 from bot.store.audit import Line, audited
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.facts import is_known, make_known
 from bot.store.happened import note
 from bot.store.page_rows import queue
@@ -107,7 +107,7 @@ class IncidentRows:
     async def _silence(self, which: Any, turn: Turn) -> None:
         quiet = and_(which, alerts.c.status == "firing")
         ordered = select(alerts.c.incident).where(quiet).order_by(alerts.c.fingerprint, alerts.c.number)
-        with told("ending alerts that nobody repeats"):
+        with store_errors("ending alerts that nobody repeats"):
             async with self._engine.begin() as connection:
                 counted = Counter((await connection.scalars(ordered.with_for_update())).all())
                 if not counted:
@@ -121,7 +121,7 @@ class IncidentRows:
     async def unsorted_labels(self) -> set[str]:
         """The clusters' names, as alerts have them, of which there are alerts whose cause was not looked for yet."""
         query = select(alerts.c.cluster).where(alerts.c.incident == "").distinct()
-        with told("looking for new alerts"):
+        with store_errors("looking for new alerts"):
             async with self._engine.connect() as connection:
                 return set((await connection.scalars(query)).all())
 
@@ -133,14 +133,14 @@ class IncidentRows:
         named_so = alerts.c.cluster == label
         here = named_so if but is None else or_(named_so, alerts.c.cluster.not_in(but))
         query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
-        with told("reading new alerts"):
+        with store_errors("reading new alerts"):
             async with self._engine.connect() as connection:
                 return [alert_of(row) for row in (await connection.execute(query)).mappings()]
 
     async def firing_of(self, source: str, cluster: str) -> list[Alert]:
         """What fires now by that source in that cluster."""
         here = and_(alerts.c.source == source, alerts.c.cluster == cluster, alerts.c.status == "firing")
-        with told("reading alerts"):
+        with store_errors("reading alerts"):
             async with self._engine.connect() as connection:
                 return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
 
@@ -220,7 +220,7 @@ class IncidentRows:
         """The incidents that have not ended, or of which something is still to be told, the oldest first."""
         untold = select(incident_events.c.incident).where(incident_events.c.told == 0)
         here = or_(incidents.c.ended_at == 0.0, incidents.c.id.in_(untold))
-        with told("reading the open incidents"):
+        with store_errors("reading the open incidents"):
             async with self._engine.connect() as connection:
                 query = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
                 return [_row(row) for row in (await connection.execute(query)).mappings()]
@@ -229,7 +229,7 @@ class IncidentRows:
         """The signatures of those causes of which there is an open incident."""
         keys = {_key(cluster, cause): cause.signature for cause in causes}
         found: list[str | None] = []
-        with told("looking for open incidents"):
+        with store_errors("looking for open incidents"):
             async with self._engine.connect() as connection:
                 for some in parts(list(keys)):
                     query = select(incidents.c.open_key).where(incidents.c.open_key.in_(some))
@@ -239,7 +239,7 @@ class IncidentRows:
     async def firing_in(self, incident_id: str, name: str) -> list[Alert]:
         """The alerts of that name that fire and are sorted into the incident."""
         here = and_(alerts.c.incident == incident_id, alerts.c.name == name, alerts.c.status == "firing")
-        with told("reading the alerts of an incident"):
+        with store_errors("reading the alerts of an incident"):
             async with self._engine.connect() as connection:
                 return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
 
@@ -255,7 +255,7 @@ class IncidentRows:
         return await self._one(or_(here, incidents.c.id.in_(heads)))
 
     async def _one(self, where: Any) -> Row | None:
-        with told("looking up an incident"):
+        with store_errors("looking up an incident"):
             async with self._engine.connect() as connection:
                 found = (await connection.execute(select(incidents).where(where))).mappings().first()
         return _row(found) if found else None
@@ -268,7 +268,7 @@ class IncidentRows:
             for name in ("incident", "status", "name", "namespace", "pod", "node", "severity", "runbook", "cut")
         ]
         grouped = select(*said, func.count().label("n")).where(here).group_by(*said)
-        with told("counting alerts"):
+        with store_errors("counting alerts"):
             async with self._engine.connect() as connection:
                 found = (await connection.execute(grouped)).all()
         by_incident: defaultdict[str, list[Any]] = defaultdict(list)
@@ -285,7 +285,7 @@ class IncidentRows:
         the audit log with it. `once`: the key of a deed; a deed that changed something before changes nothing more, and
         the result is `BEFORE`. What the pagers are to be told of it is queued with it, but for the one that `knows`.
         """
-        with told("changing an incident"):
+        with store_errors("changing an incident"):
             async with audited(self._engine, self._now) as (connection, write):
                 if await is_known(connection, once):
                     return BEFORE
@@ -330,7 +330,7 @@ class IncidentRows:
     async def has_evidence(self, row: Row) -> bool:
         """Whether the outbox was given the incident's evidence; it forgets a week after that was posted."""
         here = and_(outbox.c.channel == row.channel, outbox.c.key == evidence_key(row.id))
-        with told("looking for an incident's evidence"):
+        with store_errors("looking for an incident's evidence"):
             async with self._engine.connect() as connection:
                 return await connection.scalar(select(outbox.c.id).where(here)) is not None
 
@@ -340,7 +340,7 @@ class IncidentRows:
 
     async def find_threads(self) -> None:
         """Notes where heads were posted. The outbox forgets that after a week."""
-        with told("looking for the threads of incidents"):
+        with store_errors("looking for the threads of incidents"):
             async with self._engine.begin() as connection:
                 waiting = select(incidents.c.id, incidents.c.channel).where(incidents.c.thread_ts == "")
                 for row in (await connection.execute(waiting)).all():
@@ -350,7 +350,7 @@ class IncidentRows:
                         await connection.execute(update(incidents).where(here).values(thread_ts=posted))
 
     async def _set(self, incident_id: str, values: dict[str, Any]) -> None:
-        with told("noting how far an incident has come"):
+        with store_errors("noting how far an incident has come"):
             async with self._engine.begin() as connection:
                 await connection.execute(update(incidents).where(incidents.c.id == incident_id).values(**values))
 
@@ -359,7 +359,7 @@ class IncidentRows:
     async def timeline(self, incident_id: str) -> list[Event]:
         """What happened to the incident, in order."""
         query = select(incident_events).where(incident_events.c.incident == incident_id)
-        with told("reading what happened to an incident"):
+        with store_errors("reading what happened to an incident"):
             async with self._engine.connect() as connection:
                 found = await connection.execute(query.order_by(incident_events.c.seq))
                 return [_event(row) for row in found]
@@ -370,7 +370,7 @@ class IncidentRows:
         ours = select(incidents.c.id).where(here)
         query = select(incident_events).where(incident_events.c.incident.in_(ours)).order_by(incident_events.c.seq)
         happened: defaultdict[str, list[Event]] = defaultdict(list)
-        with told("reading the incidents of a period"):
+        with store_errors("reading the incidents of a period"):
             async with self._engine.connect() as connection:
                 ordered = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
                 found = [_row(row) for row in (await connection.execute(ordered)).mappings()]
@@ -382,16 +382,16 @@ class IncidentRows:
         """What still needs a reply, by incident and in order."""
         query = select(incident_events).where(incident_events.c.told == 0)
         found: defaultdict[str, list[Event]] = defaultdict(list)
-        with told("reading what was not told yet"):
+        with store_errors("reading what was not told yet"):
             async with self._engine.connect() as connection:
                 for row in await connection.execute(query.order_by(incident_events.c.seq)):
                     found[row.incident].append(_event(row))
         return found
 
-    async def told(self, incident_id: str, seq: int) -> None:
+    async def mark_told(self, incident_id: str, seq: int) -> None:
         """Notes that the reply was given to the outbox."""
         here = and_(incident_events.c.incident == incident_id, incident_events.c.seq == seq)
-        with told("noting what was told"):
+        with store_errors("noting what was told"):
             async with self._engine.begin() as connection:
                 await connection.execute(update(incident_events).where(here).values(told=1))
 
@@ -419,7 +419,7 @@ class IncidentRows:
     async def sweep(self, now: float) -> None:
         """Forgets incidents that ended long ago, and alerts of none."""
         old = and_(incidents.c.ended_at > 0.0, incidents.c.ended_at <= now - KEPT_S)
-        with told("sweeping incidents"):
+        with store_errors("sweeping incidents"):
             async with self._engine.begin() as connection:
                 gone = select(incidents.c.id).where(old)
                 await connection.execute(delete(incident_events).where(incident_events.c.incident.in_(gone)))
@@ -430,7 +430,7 @@ class IncidentRows:
 
     async def _again(self, what: str, work: Callable[[AsyncConnection], Any]) -> Any:
         """In a transaction; once more when another replica wrote the same key first."""
-        with told(what):
+        with store_errors(what):
             for tried in range(_TRIES):
                 try:
                     async with self._engine.begin() as connection:

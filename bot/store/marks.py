@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.tables import marks
 
 
@@ -31,19 +31,19 @@ class MarkRows:
         """Marks this moment; it replaces an earlier one."""
         values = {"at": self._now(), "text": text}
         new = self._insert(marks).values(name=name, **values)
-        with told("noting a moment"):
+        with store_errors("noting a moment"):
             async with self._engine.begin() as connection:
                 await connection.execute(new.on_conflict_do_update(index_elements=[marks.c.name], set_=values))
 
     async def all(self, prefix: str) -> list[Mark]:
         """Those whose names begin so, the oldest first."""
-        with told("reading moments"):
+        with store_errors("reading moments"):
             async with self._engine.connect() as connection:
                 query = select(marks).where(marks.c.name.startswith(prefix, autoescape=True)).order_by(marks.c.at)
                 return [Mark(row.name, row.at, row.text) for row in await connection.execute(query)]
 
     async def drop(self, name: str) -> None:
         """Forgets one."""
-        with told("forgetting a moment"):
+        with store_errors("forgetting a moment"):
             async with self._engine.begin() as connection:
                 await connection.execute(delete(marks).where(marks.c.name == name))

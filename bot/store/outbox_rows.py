@@ -16,7 +16,7 @@ from sqlalchemy import Row, RowMapping, and_, case, delete, exists, func, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.facts import Fact, keep
 from bot.store.tables import outbox, outbox_files
 
@@ -112,7 +112,7 @@ class OutboxRows:
         if sought_since:
             fresh |= {"state": "sending", "version": 2, "tried_version": 1, "claimed_at": sought_since}
         here = and_(outbox.c.channel == channel, outbox.c.key == key)
-        with told("queueing a message"):
+        with store_errors("queueing a message"):
             with contextlib.suppress(IntegrityError):
                 async with self._engine.begin() as connection:
                     inserted = await connection.execute(insert(outbox).values(**fresh, **values))
@@ -130,20 +130,20 @@ class OutboxRows:
     async def posted(self, channel: str, ts: str) -> bool:
         """Whether a row is known to be that message."""
         here = and_(outbox.c.posted_channel == channel, outbox.c.posted_ts == ts)
-        with told("looking up a message"):
+        with store_errors("looking up a message"):
             async with self._engine.connect() as connection:
                 return bool(await connection.scalar(select(exists(select(outbox.c.id).where(here)))))
 
     async def waiting(self) -> int:
         """How many rows are not settled."""
-        with told("counting the outbox"):
+        with store_errors("counting the outbox"):
             async with self._engine.connect() as connection:
                 return await connection.scalar(select(func.count()).where(_waiting)) or 0
 
     async def oldest(self) -> tuple[str, float] | None:
         """The channel of the message that has waited for longest, and since when; None if none waits."""
         unsaid = outbox.c.state.in_(("new", "sending"))
-        with told("reading the outbox"):
+        with store_errors("reading the outbox"):
             async with self._engine.connect() as connection:
                 query = select(outbox.c.channel, outbox.c.queued_at).where(unsaid).order_by(outbox.c.queued_at)
                 row = (await connection.execute(query.limit(1))).first()
@@ -151,7 +151,7 @@ class OutboxRows:
 
     async def channels(self) -> list[str]:
         """The channels for which something is not settled."""
-        with told("reading the outbox"):
+        with store_errors("reading the outbox"):
             async with self._engine.connect() as connection:
                 return list((await connection.scalars(select(outbox.c.channel).where(_waiting).distinct())).all())
 
@@ -159,7 +159,7 @@ class OutboxRows:
         """Seconds until `unsettled` or `claim` may find something for the channel; None if nothing waits there."""
         here = outbox.c.channel == channel
         theirs = and_(here, outbox.c.state == "sending", outbox.c.owner != owner)
-        with told("reading the outbox"):
+        with store_errors("reading the outbox"):
             async with self._engine.connect() as connection:
                 if not await connection.scalar(select(exists(select(outbox.c.id).where(here, _waiting)))):
                     return None
@@ -172,7 +172,7 @@ class OutboxRows:
     async def unsettled(self, channel: str, owner: str, now: float, lease: float) -> Queued | None:
         """The channel's row that the owner is sending, or one that was left behind, taken over for `lease` seconds."""
         free = or_(outbox.c.owner == owner, outbox.c.lease_until <= now)
-        with told("taking over a message"):
+        with store_errors("taking over a message"):
             async with self._engine.begin() as connection:
                 wanted = and_(outbox.c.channel == channel, outbox.c.state == "sending", free)
                 found = await connection.scalar(select(outbox.c.id).where(wanted).order_by(*_turn).limit(1))
@@ -192,7 +192,7 @@ class OutboxRows:
         sending = and_(other.c.state == "sending", other.c.lease_until > now, other.c.owner != owner)
         just_sent = and_(other.c.sent_at > now - SPACING, other.c.sent_at <= now)
         busy = or_(exists(theirs.where(sending)), exists(theirs.where(just_sent)))
-        with told("claiming a message"):
+        with store_errors("claiming a message"):
             async with self._engine.begin() as connection:
                 due = and_(or_(_new, and_(_files, outbox.c.lease_until <= now)), not_(busy))
                 wanted = select(outbox.c.id).where(outbox.c.channel == channel, due)
@@ -211,7 +211,7 @@ class OutboxRows:
     async def sent(self, row: Queued, channel: str, ts: str, files: Sequence[StoredFile] = ()) -> Queued | None:
         """Notes where the message is, that it says what was tried last, and which more files belong to it."""
         values = {"sent_version": row.tried_version, "posted_channel": channel, "posted_ts": ts}
-        with told("noting a message as sent"):
+        with store_errors("noting a message as sent"):
             async with self._engine.begin() as connection:
                 changed = await _change(connection, _owned(row), values)
                 if changed:
@@ -226,7 +226,7 @@ class OutboxRows:
 
     async def files_later(self, row: Queued, at: float) -> None:
         """The message is said, and its files are tried again from `at` on; unless there is newer content by now."""
-        with told("putting off the files of a message"):
+        with store_errors("putting off the files of a message"):
             async with self._engine.begin() as connection:
                 newer = outbox.c.version > outbox.c.sent_version
                 if not await _change(connection, and_(_owned(row), newer), {"state": "new", "owner": ""}):
@@ -234,7 +234,7 @@ class OutboxRows:
 
     async def settle(self, row: Queued) -> None:
         """Done; or new again, if there is newer content by now."""
-        with told("settling a message"):
+        with store_errors("settling a message"):
             async with self._engine.begin() as connection:
                 mine = _owned(row)
                 newer = outbox.c.version > outbox.c.sent_version
@@ -244,7 +244,7 @@ class OutboxRows:
     async def fail(self, row: Queued, reason: str) -> None:
         """Nothing can be done for the row; it is kept with the reason, and without what its files contain."""
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
-        with told("noting that a message cannot be sent"):
+        with store_errors("noting that a message cannot be sent"):
             async with self._engine.begin() as connection:
                 if await _change(connection, _owned(row), {"state": "failed", "owner": "", "reason": reason}):
                     await connection.execute(update(outbox_files).where(open_).values(state="failed", content=b""))
@@ -252,7 +252,7 @@ class OutboxRows:
     async def open_files(self, row: Queued) -> list[StoredFile]:
         """The row's files that are neither shared nor given up, in their order."""
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
-        with told("reading the files of a message"):
+        with store_errors("reading the files of a message"):
             async with self._engine.connect() as connection:
                 query = select(outbox_files).where(open_).order_by(outbox_files.c.position)
                 return [_file(found) for found in (await connection.execute(query)).all()]
@@ -273,7 +273,7 @@ class OutboxRows:
         if state in {"done", "failed"}:
             values["content"] = b""
         here = and_(outbox_files.c.row_id == row.id, outbox_files.c.digest == file.digest)
-        with told("noting a file of a message"):
+        with store_errors("noting a file of a message"):
             async with self._engine.begin() as connection:
                 if await _change(connection, _owned(row), {"sent_at": now, "lease_until": now + lease}):
                     await connection.execute(update(outbox_files).where(here).values(**values))
@@ -284,12 +284,12 @@ class OutboxRows:
             and_(outbox.c.state == "done", outbox.c.queued_at <= now - DONE_KEPT),
             and_(outbox.c.state == "failed", outbox.c.queued_at <= now - FAILED_KEPT),
         )
-        with told("sweeping the outbox"):
+        with store_errors("sweeping the outbox"):
             async with self._engine.begin() as connection:
                 await connection.execute(delete(outbox).where(old))
 
     async def _mine(self, row: Queued, values: Values) -> Queued | None:
-        with told("noting how far a message has come"):
+        with store_errors("noting how far a message has come"):
             async with self._engine.begin() as connection:
                 return await _change(connection, _owned(row), values)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import and_, delete, exists, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.happened import note
 from bot.store.tables import incidents, pages
 from bot.triage.pages import Action, Page
@@ -53,7 +53,7 @@ class PageRows:
         newer = pages.alias()
         same = and_(newer.c.key == pages.c.key, newer.c.service == pages.c.service, newer.c.id > pages.c.id)
         waiting = and_(pages.c.state == "new", pages.c.service == service)
-        with told("reading what pagers are to be told"):
+        with store_errors("reading what pagers are to be told"):
             async with self._engine.begin() as connection:
                 query = select(pages).where(waiting, ~exists(select(newer.c.id).where(same))).order_by(pages.c.id)
                 row = (await connection.execute(query.limit(1))).mappings().first()
@@ -65,7 +65,7 @@ class PageRows:
 
     async def done(self, page: PageRow) -> None:
         """Notes that the pager took it."""
-        with told("noting what a pager was told"):
+        with store_errors("noting what a pager was told"):
             async with self._engine.begin() as connection:
                 await connection.execute(update(pages).where(pages.c.id == page.id).values(state="done"))
 
@@ -78,7 +78,7 @@ class PageRows:
         await self._failing(page, {"state": "failed"}, complaint)
 
     async def _failing(self, page: PageRow, values: dict[str, object], complaint: str) -> None:
-        with told("noting what a pager was not told"):
+        with store_errors("noting what a pager was not told"):
             async with self._engine.begin() as connection:
                 here = incidents.c.id == page.incident
                 await connection.execute(select(incidents.c.id).where(here).with_for_update())
@@ -89,7 +89,7 @@ class PageRows:
 
     async def sweep(self, now: float) -> None:
         """Forgets what was told long ago."""
-        with told("sweeping what pagers were told"):
+        with store_errors("sweeping what pagers were told"):
             async with self._engine.begin() as connection:
                 old = and_(pages.c.state != "new", pages.c.queued_at <= now - KEPT_S)
                 await connection.execute(delete(pages).where(old))

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.errors import NotFound
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.tables import profiles
 
 _DAY_S = 86400.0
@@ -51,7 +51,7 @@ class ProfileRows:
         row = {**about._asdict(), "expires_at": about.taken_at + days * _DAY_S, "content": content}
         known = select(profiles.c.id, profiles.c.size).where(profiles.c.taken_at >= about.taken_at - days * _DAY_S)
         newest = known.order_by(profiles.c.taken_at.desc(), profiles.c.id)
-        with told("keeping a profile"), contextlib.suppress(IntegrityError):  # its id is made of what it holds
+        with store_errors("keeping a profile"), contextlib.suppress(IntegrityError):  # its id is made of what it holds
             async with self._engine.begin() as connection:
                 others = [(one.id, one.size) for one in await connection.execute(newest)]
                 stay = _fitting(others, most - 1, most_bytes - about.size)
@@ -60,21 +60,21 @@ class ProfileRows:
 
     async def sweep(self, now: float) -> None:
         """Forgets those that are older than was said when they were kept; `now` is in unix seconds."""
-        with told("sweeping the profiles"):
+        with store_errors("sweeping the profiles"):
             async with self._engine.begin() as connection:
                 await connection.execute(delete(profiles).where(profiles.c.expires_at <= now))
 
     async def listed(self) -> list[Kept]:
         """All, the newest first."""
         wanted = select(*_ABOUT).order_by(profiles.c.taken_at.desc(), profiles.c.id)
-        with told("listing the kept profiles"):
+        with store_errors("listing the kept profiles"):
             async with self._engine.connect() as connection:
                 return [_kept(row) for row in (await connection.execute(wanted)).mappings()]
 
     async def content(self, profile_id: str) -> bytes:
         """The bytes as they were fetched. Raises NotFound for one that is not kept, or not any more."""
         wanted = select(profiles.c.content).where(profiles.c.id == profile_id)
-        with told("reading a kept profile"):
+        with store_errors("reading a kept profile"):
             async with self._engine.connect() as connection:
                 found = await connection.scalar(wanted)
         if found is None:

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.kube.times import parse_time
-from bot.store.engine import told
+from bot.store.engine import store_errors
 from bot.store.tables import alerts, spells
 from bot.triage.gputime import Spell
 
@@ -34,7 +34,7 @@ class SpellRows:
         found: defaultdict[str, list[Spell]] = defaultdict(list)
         newest = select(alerts).where(alerts.c.incident.in_(incident_ids), alerts.c.pod != "")
         before = select(spells).where(spells.c.incident.in_(incident_ids))
-        with told("reading how long pods were affected"):
+        with store_errors("reading how long pods were affected"):
             async with self._engine.connect() as connection:
                 for row in await connection.execute(newest):
                     found[row.incident].append(Spell((row.namespace, row.pod), row.gpus, *_period(row)))

@@ -15,7 +15,7 @@ from bot.store.audit import Audit
 from bot.store.changes import ChangeRows
 from bot.store.clock import DatabaseClock
 from bot.store.digests import DigestRows
-from bot.store.engine import open_engine, open_engine_as_it_is, told
+from bot.store.engine import open_engine, open_engine_as_it_is, store_errors
 from bot.store.facts import Facts
 from bot.store.ignored import IgnoredRows
 from bot.store.incidents import IncidentRows
@@ -96,7 +96,7 @@ class Store:
             set_={"state": "running", "expires_at": new.excluded.expires_at, "tries": seen.c.tries + 1},
             where=and_(seen.c.expires_at <= now, seen.c.tries < TRIES),
         )
-        with told("claiming deliveries"):
+        with store_errors("claiming deliveries"):
             async with self._engine.begin() as connection:
                 return set((await connection.scalars(again.returning(seen.c.key), rows)).all())
 
@@ -104,7 +104,7 @@ class Store:
         """The key and payload of work that was claimed and not done, by nobody who is still at it."""
         lapsed = and_(seen.c.state == "running", seen.c.expires_at <= self.now(), seen.c.tries < TRIES)
         wanted = select(seen.c.key, seen.c.payload).where(lapsed, seen.c.payload != "")
-        with told("looking for unfinished work"):
+        with store_errors("looking for unfinished work"):
             async with self._engine.connect() as connection:
                 return [(row.key, row.payload) for row in await connection.execute(wanted)]
 
@@ -114,7 +114,7 @@ class Store:
         spent = and_(seen.c.state == "running", seen.c.expires_at <= now, seen.c.tries >= TRIES)
         is_told = not_(seen.c.key.endswith(DROPPED))
         wanted = select(seen.c.key, seen.c.payload).where(spent, seen.c.payload != "", is_told)
-        with told("giving work up"):
+        with store_errors("giving work up"):
             async with self._engine.begin() as connection:
                 rows = [
                     {"key": key + DROPPED, "state": "running", "expires_at": now, "payload": payload, "tries": 0}
@@ -131,7 +131,7 @@ class Store:
 
     async def done_all(self, keys: Collection[str]) -> None:
         """The work on these keys need not be done again."""
-        with told("noting deliveries as done"):
+        with store_errors("noting deliveries as done"):
             async with self._engine.begin() as connection:
                 values = {"state": "done", "payload": "", "expires_at": self.now() + REMEMBERED}
                 await connection.execute(update(seen).where(seen.c.key.in_(keys)).values(**values))
@@ -145,7 +145,7 @@ class Store:
         # A database takes neither half a surrogate pair nor, if it is PostgreSQL, a NUL.
         storable = words.encode(errors="replace").decode().replace("\0", "")
         values = {"words": storable, "cluster": cluster, "at": self.now()}
-        with told("remembering a thread"):
+        with store_errors("remembering a thread"):
             with contextlib.suppress(IntegrityError):
                 async with self._engine.begin() as connection:
                     if (await connection.execute(update(threads).where(here).values(**values))).rowcount == 0:
@@ -159,14 +159,14 @@ class Store:
         here = and_(threads.c.channel == channel, threads.c.thread_ts == thread_ts)
         heads = select(outbox.c.key).where(outbox.c.posted_channel == channel, outbox.c.posted_ts == thread_ts)
         known = select(threads.c.words, threads.c.cluster).where(or_(here, threads.c.thread_ts.in_(heads)))
-        with told("looking up a thread"):
+        with store_errors("looking up a thread"):
             async with self._engine.connect() as connection:
                 row = (await connection.execute(known.order_by(threads.c.at.desc()))).first()
         return (row.words, row.cluster) if row else None
 
     async def sweep(self, now: float) -> None:
         """Forgets what is of no use any more; call it now and then."""
-        with told("sweeping the store"):
+        with store_errors("sweeping the store"):
             async with self._engine.begin() as connection:
                 await connection.execute(delete(seen).where(seen.c.expires_at <= now - REMEMBERED))
                 await connection.execute(delete(threads).where(threads.c.at <= now - THREADS_KEPT))
@@ -191,7 +191,7 @@ async def open_store(
     """
     async with open_engine(url, patience) as engine:
         if alone and engine.dialect.name == "sqlite":
-            with told("looking for unfinished work"):
+            with store_errors("looking for unfinished work"):
                 async with engine.begin() as connection:
                     died = update(seen).where(seen.c.state == "running").values(expires_at=0.0)
                     await connection.execute(died)

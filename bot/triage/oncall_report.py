@@ -43,7 +43,7 @@ def report_on(cases: Sequence[Case], since: float, until: float) -> OncallReport
     """The report on the time after `since` and up to `until` (seconds since 1970), as it was told then."""
     cases = [case._replace(happened=[what for what in case.happened if what.at <= until]) for case in cases]
     opened = [case for case in cases if case.happened and case.happened[0].at > since]
-    told = [summarize(case.happened) for case in opened]
+    summaries = [summarize(case.happened) for case in opened]
     kinds = Counter[tuple[str, Severity]]((case.cause, case.severity) for case in opened)
     ordered = sorted(kinds.items(), key=lambda item: (-SEVERITIES.index(item[0][1]), -item[1], item[0][0]))
     calls = Counter(
@@ -54,9 +54,9 @@ def report_on(cases: Sequence[Case], since: float, until: float) -> OncallReport
         alerts.update(dict(case.alerts))
     return OncallReport(
         tuple((cause, severity, count) for (cause, severity), count in ordered),
-        _median(summary.acknowledged_s for summary in told),
-        _median(summary.ended_s for summary in told),
-        sum(summary.acknowledged_s is None for summary in told),
+        _median(summary.acknowledged_s for summary in summaries),
+        _median(summary.ended_s for summary in summaries),
+        sum(summary.acknowledged_s is None for summary in summaries),
         tuple(calls.most_common()),
         tuple(alerts.most_common()),
         gpu_time([spell for one in cases for spell in one.spells], until, since),

@@ -39,15 +39,15 @@ def incident_of(key: str) -> str:
 
 def pages(incident_id: str, before: Incident, step: Step, knows: str = "") -> list[Page]:
     """What the step means for the pagers, in order. The one that `knows` it said so itself."""
-    told: list[Page] = []
+    found: list[Page] = []
     for news in step.news:
         action = _ACTIONS.get(news.turn)
         if action == "trigger":
             earlier = key_of(incident_id, before.page)
-            told += [Page(service, earlier, "resolve") for service in before.paged]
+            found += [Page(service, earlier, "resolve") for service in before.paged]
             key = key_of(incident_id, step.incident.page)
-            told += [Page(service, key, action) for service in step.incident.paged]
+            found += [Page(service, key, action) for service in step.incident.paged]
         elif action:
             key = key_of(incident_id, before.page)
-            told += [Page(service, key, action, news.by) for service in before.paged if service != knows]
-    return told
+            found += [Page(service, key, action, news.by) for service in before.paged if service != knows]
+    return found

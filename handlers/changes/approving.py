@@ -200,14 +200,14 @@ class Approving:
         self, writable: WritableCluster, approval: Approval, pending: Pending, why: str, *, audited: bool = False
     ) -> None:
         """Unless a pass has seen by now that it was done after all, which is on the card then."""
-        told = approval._replace(state="not-done", reason=why)
-        line = _line(ITSELF, told, "not-done") if audited else None
+        shown = approval._replace(state="not-done", reason=why)
+        line = _line(ITSELF, shown, "not-done") if audited else None
         async with writable.busy:
             known = await self._deps.store.changes(writable.cluster).known(pending.record.id)
             if pending.draft is not None and known is not None and known.state != "planned":
                 await self._deps.store.approvals.finish(approval.id, "done")
                 return
-            await writable.journal.show_waiting(told, pending.record, "not-done", by=approval.decided_by)
+            await writable.journal.show_waiting(shown, pending.record, "not-done", by=approval.decided_by)
             await self._deps.store.approvals.finish(approval.id, "not-done", reason=why, line=line)
 
     # ---------------------------------------------------------------------------------------------------- deciding

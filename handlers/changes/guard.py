@@ -52,11 +52,11 @@ class Guard:
     async def count(self, who: Person, action: str, cluster: str, change_id: str) -> None:
         """Written down before it is counted, so that no two at once pass the limit together. Raises Refused."""
         store, most = self._deps.store, self.access.changes_per_hour
-        told = {"id": change_id}
-        await store.audit.append(actor=who.user, action=action, target=cluster, outcome="requested", detail=told)
+        detail = {"id": change_id}
+        await store.audit.append(actor=who.user, action=action, target=cluster, outcome="requested", detail=detail)
         since = datetime.fromtimestamp(self._deps.now() - _HOUR_S, UTC).isoformat(timespec="microseconds")
         if await store.approvals.asked_for(who.user, since) > most:
-            await store.audit.append(actor=who.user, action=action, target=cluster, outcome="over-limit", detail=told)
+            await store.audit.append(actor=who.user, action=action, target=cluster, outcome="over-limit", detail=detail)
             raise Refused(f"you asked for {most} changes within an hour", hint="wait, or ask somebody else")
 
     @contextlib.asynccontextmanager
@@ -75,10 +75,10 @@ class Guard:
         self, who: Person, action: str, target: str, detail: dict[str, str], *, outcome: str = "denied"
     ) -> None:
         """A no stays one even where it cannot be written down."""
-        told = detail | {"channel": who.channel}
+        noted = detail | {"channel": who.channel}
         try:
             await self._deps.store.audit.append(
-                actor=who.user, action=action, target=target, outcome=outcome, detail=told
+                actor=who.user, action=action, target=target, outcome=outcome, detail=noted
             )
         except StoreError as error:
-            log.warning("a refusal could not be written down: %s; %s %s %s", error, who.user, action, told)
+            log.warning("a refusal could not be written down: %s; %s %s %s", error, who.user, action, noted)

@@ -137,9 +137,9 @@ class ChangeJournal:
         """Of a record that nobody can read: nothing will be undone by itself. Told once for each object."""
         log.error("%s: %s", event.target, event.detail)
         if event.kind == "unreadable":
-            told = self._deps().say("changing.unreadable", target=event.target, why=inert(event.detail, DETAIL))
+            text = self._deps().say("changing.unreadable", target=event.target, why=inert(event.detail, DETAIL))
             name = hashlib.sha256(place(self._cluster, event.target).encode()).hexdigest()[:16]
-            await self._put(f"{key_of(name)}:unreadable", self._channel, Message(escape(told)))
+            await self._put(f"{key_of(name)}:unreadable", self._channel, Message(escape(text)))
 
     def told_in(self, record: Record) -> list[str]:
         """The channel where the change is told; where there is none, as for one from a shell, all who are named."""
@@ -154,8 +154,8 @@ class ChangeJournal:
             await self._deps().outbox.put(key, where, message, severity="critical")
 
     def _line(self, action: str, outcome: str, actor: str, record: Record, detail: str = "") -> Line:
-        told = about(record) | ({"detail": detail} if detail else {})
-        return Line(actor, action, place(self._cluster, record.target), outcome, told)
+        details = about(record) | ({"detail": detail} if detail else {})
+        return Line(actor, action, place(self._cluster, record.target), outcome, details)
 
 
 def about(record: Record) -> dict[str, str]:

@@ -92,7 +92,7 @@ async def lead(watch: Watch, leadership: Leadership) -> None:
     """
     where = watch.cluster or "here"
     bugs: set[str] = set()
-    told, wait_s = "", watch.pace.pass_s
+    last_error, wait_s = "", watch.pace.pass_s
     while True:
         passes = leadership.passes
         try:
@@ -104,10 +104,10 @@ async def lead(watch: Watch, leadership: Leadership) -> None:
             return
         except BotError as error:
             if leadership.passes > passes:
-                told, wait_s = "", watch.pace.pass_s
-            if error.message != told:
+                last_error, wait_s = "", watch.pace.pass_s
+            if error.message != last_error:
                 log.warning("no temporary changes are led in %s, reading goes on: %s", where, error)
-            told = error.message
+            last_error = error.message
             leadership.failed(error.message)
             leadership.tried(possible=not isinstance(error, ForbiddenError | UsageError))
         await asyncio.sleep(wait_s)

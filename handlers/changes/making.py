@@ -59,7 +59,7 @@ class ChangeMaker:
     async def on_time(self, writable: WritableCluster) -> None:
         """Asks the API server for its time. Raises NotNow where this bot's clock is too wrong to raise anything."""
         if refusal := await writable.changer.wrong_clock():
-            raise NotNow(refusal.why.told(self._deps.say), hint=refusal.hint.told(self._deps.say))
+            raise NotNow(refusal.why.in_words(self._deps.say), hint=refusal.hint.in_words(self._deps.say))
 
     async def planned(
         self,
@@ -82,9 +82,9 @@ class ChangeMaker:
         planned = prepare(found, request, asker, change_id or uuid.uuid4().hex[:12], self._deps.say)
         if isinstance(planned.outcome, Plan):
             return found, planned, planned.outcome
-        told = planned_report(found, request, planned, self._deps.say).findings[0].claim
+        reason = planned_report(found, request, planned, self._deps.say).findings[0].claim
         passes = isinstance(planned.outcome, Refusal) and planned.outcome.code == "rollout"
-        raise NotNow(told) if passes else Refused(told)
+        raise NotNow(reason) if passes else Refused(reason)
 
     async def make(self, writable: WritableCluster, found: Seen, planned: Planned, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""
@@ -152,7 +152,7 @@ class ChangeMaker:
 
     def _refused(self, refusal: Refusal) -> Refused:
         say = self._deps.say
-        return Refused(refusal.why.told(say), hint=refusal.hint.told(say))
+        return Refused(refusal.why.in_words(say), hint=refusal.hint.in_words(say))
 
 
 def time_of(seconds: float) -> str:

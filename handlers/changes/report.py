@@ -197,7 +197,7 @@ def _refused(found: Seen, planned: Planned, refusal: Refusal, say: Texts) -> Fin
 
 
 def _why(refusal: Refusal, say: Texts) -> str:
-    return say("changing.refused-hint", why=refusal.why.told(say), hint=refusal.hint.told(say))
+    return say("changing.refused-hint", why=refusal.why.in_words(say), hint=refusal.hint.in_words(say))
 
 
 def _see_log(found: Seen, request: Raise, say: Texts) -> NextAction:

@@ -74,15 +74,15 @@ class ChangeService:
         `again`: an earlier process was told the same, and may have begun. The incident in whose thread it was asked for
         knows of it then.
         """
-        told = await self._confirm(who, draft, again=again)
+        answer = await self._confirm(who, draft, again=again)
         news = News("change-asked", who.user, draft_words(draft))
         await note_done(self.deps, draft.channel, draft.thread_ts, news, draft.id)
-        return told
+        return answer
 
     async def _confirm(self, who: Person, draft: Draft, *, again: bool) -> str:
         deps, say = self.deps, self.deps.say
-        if again and (told := await self._begun_before(draft)):
-            return told
+        if again and (answer := await self._begun_before(draft)):
+            return answer
         async with self.guard.refusals(who, "raise", draft.cluster, {"id": draft.id, "because": draft.because}):
             await self.guard.allowed(who, "raise")
             writable = await self._maker.writable(draft.cluster)
@@ -161,9 +161,9 @@ class ChangeService:
             now = await self._maker.open(writable, target, change_id)
             first = later(now.record, seconds, now=writable.changer.time())
             until = float(await deps.store.facts.first(f"{key}/until", str(first)))
-            told = deps.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
+            answer = deps.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
             if now.record.deadline >= until:
-                return told
+                return answer
             self._maker.can_be_longer(writable, now.record, until)
             await self.guard.count(who, "extend", cluster, now.record.id)
             if self.access.two_person:
@@ -172,7 +172,7 @@ class ChangeService:
                 await self.approving.ask(who, writable, asked, seal_longer(now, until, who.user), key=key)
                 return deps.say("card.asked")
             await self._maker.longer(writable, now.record, until, who.user)
-        return told
+        return answer
 
     async def revert(self, who: Person, cluster: str, target: str, change_id: str, *, again: bool = False) -> str:
         """Undoes the open change now. This needs neither a leader nor the store.

@@ -142,7 +142,7 @@ async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report
 async def _on_time(changer: Changer, say: Texts) -> None:
     """Before anything is read slowly or captured: with this clock nothing could be raised."""
     if refusal := await changer.wrong_clock():
-        raise ChangeFailed(f"nothing was changed: {refusal.why.told(say)}", hint=refusal.hint.told(say))
+        raise ChangeFailed(f"nothing was changed: {refusal.why.in_words(say)}", hint=refusal.hint.in_words(say))
 
 
 async def _captured(tools: Tools, sources: Sources, found: Seen, plan: Plan) -> str:
@@ -166,7 +166,7 @@ async def _rolled_out(tools: Tools, writer: Writer, found: Seen, record: Record)
             tools.tell(f"rolling out: {now}\n")
         waits = now
         await asyncio.sleep(_LOOK_EVERY_S)
-    return waits.told(tools.say) if waits else ""
+    return waits.in_words(tools.say) if waits else ""
 
 
 async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Report, int]:
@@ -201,10 +201,10 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
         where = namespace or sources.hami_namespace
         carriers = await writer.annotated(KEY, where)
         events = await Changer(writer, NoJournal(), namespace=where).passes.reconcile() if carriers else []
-    told = [event for event in events if event.kind not in _QUIET]
-    lines = [f"{event.kind} {event.target}: {_detail(event, tools.say)}" for event in told]
+    news = [event for event in events if event.kind not in _QUIET]
+    lines = [f"{event.kind} {event.target}: {_detail(event, tools.say)}" for event in news]
     left = f"changes open: {len(carriers)}, nothing overdue" if carriers else "no change is open"
-    failed = any(event.kind in ("failed", "unreadable") for event in told)
+    failed = any(event.kind in ("failed", "unreadable") for event in news)
     return "\n".join(lines) or left, FAILED if failed else 0
 
 

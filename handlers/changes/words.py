@@ -148,31 +148,31 @@ def _raise(kind: Kind, words: list[str], *, dry_run: bool, container: str, until
     word, *rest = words
     if (value := kind.values.read(word)) is None:
         raise _not_understood(kind, word)
-    told = _clauses(kind, rest)
-    pod = until or told.get("until-captured", "")
+    clauses = _clauses(kind, rest)
+    pod = until or clauses.get("until-captured", "")
     if pod and not re.fullmatch(r"[^/\s]+/[^/\s]+", pod):
         raise _WrongError(f"{pod!r} is not NAMESPACE/POD", f"{kind.verb} {word} until-captured ml/trainer-0")
-    seconds = _duration(told["for"]) if "for" in told else float(kind.usual_s)
+    seconds = _duration(clauses["for"]) if "for" in clauses else float(kind.usual_s)
     name = _CONTAINERS[container] if container else kind.containers[0]
-    return Raise(kind.verb, value, name, seconds, told.get("because", ""), pod, dry_run)
+    return Raise(kind.verb, value, name, seconds, clauses.get("because", ""), pod, dry_run)
 
 
 def _clauses(kind: Kind, words: list[str]) -> dict[str, str]:
     """What follows the keywords; all after `because` is the reason."""
-    told: dict[str, str] = {}
+    clauses: dict[str, str] = {}
     while words:
         keyword, *words = words
         if keyword not in _keywords(kind):
             raise _not_understood(kind, keyword)
-        if keyword in told:
+        if keyword in clauses:
             raise _WrongError(f"{keyword!r} stands there twice")
         if not words:
             raise _WrongError(f"nothing follows {keyword!r}")
         if keyword == "because":
-            told[keyword], words = " ".join(words), []
+            clauses[keyword], words = " ".join(words), []
         else:
-            told[keyword], *words = words
-    return told
+            clauses[keyword], *words = words
+    return clauses
 
 
 def _small(words: Sequence[str]) -> list[str]:
@@ -232,11 +232,11 @@ def _parameters(kind: Kind) -> list[click.Parameter]:
     found: list[click.Parameter] = [click.Argument(["words"], nargs=-1, metavar="[WORDS]…")]
     if len(kind.containers) > 1:
         shorts = click.Choice([_short(container) for container in kind.containers])
-        told = f"Whose {kind.flag.shown}; {_short(kind.containers[0])}'s by default."
-        found.append(click.Option(["--container"], type=shorts, help=told))
+        help_text = f"Whose {kind.flag.shown}; {_short(kind.containers[0])}'s by default."
+        found.append(click.Option(["--container"], type=shorts, help=help_text))
     if kind.is_log_level:
-        told = "End it once the pod's lines are captured."
-        found.append(click.Option([f"--{_UNTIL}"], default="", metavar="NAMESPACE/POD", help=told))
+        help_text = "End it once the pod's lines are captured."
+        found.append(click.Option([f"--{_UNTIL}"], default="", metavar="NAMESPACE/POD", help=help_text))
     return [
         *found,
         click.Option(["--dry-run"], is_flag=True, help="Write nothing; show the patches and what they bring."),

@@ -36,8 +36,10 @@ def register(app: App, inbox: Inbox, digests: Digests) -> None:
     async def add(taken: Taken[_Typed]) -> None:
         who = Person(taken.asked.user, taken.asked.channel)
         asked = read_digest(split_words(taken.asked.words)[1:])
-        told = await digests.do(taken.key, who, asked, taken.details.cluster)
-        await inbox.reply(taken.key, taken.asked).answer(progress(told) if isinstance(told, str) else told, mark=DONE)
+        answer = await digests.do(taken.key, who, asked, taken.details.cluster)
+        await inbox.reply(taken.key, taken.asked).answer(
+            progress(answer) if isinstance(answer, str) else answer, mark=DONE
+        )
 
     to_open = inbox.kinds.add(Kind("digest-open", Place, show, is_live=True))
     of_form = inbox.kinds.add(Kind("digest-form", _Typed, add))

@@ -18,7 +18,7 @@ from bot.render.trend import trend_picture, trend_words
 from bot.report import Report, one_line
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
-from bot.slack.render.digest import Told, render_digest
+from bot.slack.render.digest import DigestPost, render_digest
 from bot.slack.render.digest_form import render_added, render_list
 from bot.slack.render.prose import progress
 from bot.store import StoreError
@@ -168,8 +168,8 @@ class Digests:
         """The message, and what the next one is compared with. Raises BotError."""
         late = slot.wall if self._deps.now() - slot.at > _LATE_S else ""
         if digest.kind == "digest":
-            told, files = await self._told(digest.channel, digest.cluster, late)
-            return render_digest(told, self._deps.say, files), told.after
+            post, files = await self._told(digest.channel, digest.cluster, late)
+            return render_digest(post, self._deps.say, files), post.after
         if self._report is None:
             raise BotError("the settings lack oncall, so there are no incidents")
         before = previous_of(digest.schedule, slot.at)
@@ -191,8 +191,8 @@ class Digests:
             await self._check_room(who.channel)
         match asked:
             case Post():
-                told, files = await self._told(who.channel, cluster, "")
-                await self._deps.outbox.put(f"digest:now:{key}", who.channel, render_digest(told, say, files))
+                post, files = await self._told(who.channel, cluster, "")
+                await self._deps.outbox.put(f"digest:now:{key}", who.channel, render_digest(post, say, files))
                 return say("digest.posted")
             case Add():
                 return await self._add(key, who, cluster, asked)
@@ -242,11 +242,11 @@ class Digests:
         """What is posted there and when next, how to have more, and the button of a form for it."""
         say = self._deps.say
         found = await self._rows.wanted(channel)
-        told = [self._in_words("line", digest) for digest in found]
+        lines = [self._in_words("line", digest) for digest in found]
         words = (DIGEST_EXAMPLE, CRON_EXAMPLE, "digest now", f"digest stop {found[0].id if found else 'ID'}")
         means = (say("digest.how-days"), say("digest.how-cron"), say("digest.how-now"), say("digest.how-stop"))
         ways = [(f"{COMMAND} {word}", does) for word, does in zip(words, means, strict=True)]
-        return render_list(told, ways, cluster, say)
+        return render_list(lines, ways, cluster, say)
 
     def _in_words(self, what: Literal["added", "line"], digest: Digest) -> str:
         say, coming = self._deps.say, _moment(next_of(digest.schedule, self._deps.now()))
@@ -260,7 +260,7 @@ class Digests:
 
     # ------------------------------------------------------------------------------------------------- telling
 
-    async def _told(self, channel: str, cluster: str, late: str) -> tuple[Told, list[File]]:
+    async def _told(self, channel: str, cluster: str, late: str) -> tuple[DigestPost, list[File]]:
         """Raises BotError when the cluster cannot be read."""
         meant = self._deps.cluster_of(cluster)
         try:
@@ -279,7 +279,7 @@ class Digests:
         now = self._deps.now()
         files = await asyncio.to_thread(self._pictures, snapshot.parts.get("gpus"), [*earlier, Run(now, after)])
         before = earlier[-1].figures if earlier else None
-        return Told(report, before, after, len(opened), late, report.typed(OwnerRow), rooms(after, now)), files
+        return DigestPost(report, before, after, len(opened), late, report.typed(OwnerRow), rooms(after, now)), files
 
     def _pictures(self, gpus: object, runs: Sequence[Run]) -> list[File]:
         say, files = self._deps.say, list[File]()

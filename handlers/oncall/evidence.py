@@ -83,10 +83,10 @@ async def evidence(deps: Deps, cluster: str, asked: Asked, bounds: Bounds = _BOU
         return _noted(message, say("triage.no-recording", why=f"not finished within {RECORDED_S:g} s"))
     except BotError as error:
         return _noted(message, say("triage.no-recording", why=error.message))
-    told = [say("triage.recording", words=f"{words} --recording {recorded.name}")]
+    notes = [say("triage.recording", words=f"{words} --recording {recorded.name}")]
     if unread:
-        told.append(say("triage.recording-lacks", what=one_line(", ".join(unread), 300)))
-    return _noted(message, *told, files=[recorded])
+        notes.append(say("triage.recording-lacks", what=one_line(", ".join(unread), 300)))
+    return _noted(message, *notes, files=[recorded])
 
 
 def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message:

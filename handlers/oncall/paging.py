@@ -11,7 +11,7 @@ from functools import partial
 
 from bot.clock import Clock
 from bot.pager.inbound import Heard
-from bot.pager.wire import Told, request_of, services_of
+from bot.pager.wire import PageEvent, request_of, services_of
 from bot.settings.paging import PagingSettings
 from bot.store.alert_rows import Counts
 from bot.store.audit import Line
@@ -74,8 +74,8 @@ class Paging:
         from bot.pager.post import post  # noqa: PLC0415  # httpx is slow to import
 
         rows, now = self._deps.store.pages, self._deps.now()
-        told = await self._told(page)
-        request = told and request_of(page.service, self._settings, told, now)
+        event = await self._told(page)
+        request = event and request_of(page.service, self._settings, event, now)
         if request is None:
             await rows.fail(page, "")
             return 0.0
@@ -98,14 +98,14 @@ class Paging:
         await rows.later(page, now + wait, complaint if lasting else "")
         return min(wait, self._pace_s)
 
-    async def _told(self, page: PageRow) -> Told | None:
+    async def _told(self, page: PageRow) -> PageEvent | None:
         row = await self._deps.store.incidents.get(page.incident)
         if row is None:
             return None
         counts = (await self._deps.store.incidents.counts([row.id])).get(row.id, Counts())
         extent = extent_of(row, counts)
         link = self._deps.permalink(row.channel, row.thread_ts)
-        return Told(
+        return PageEvent(
             page.action, page.key, row.id, row.cause.claim, extent.severity, row.cluster, link, extent.pods, page.by
         )
 

@@ -209,8 +209,8 @@ class Keeper:
 
     def _begin(self, what: str, cluster: str, work: Callable[[], Awaitable[bool]]) -> None:
         if (what, cluster) not in self._asking or self._asking[what, cluster].done():
-            told = f"{what} in {cluster}" if cluster else what
-            self._asking[what, cluster] = asyncio.create_task(_guarded(told, work))
+            subject = f"{what} in {cluster}" if cluster else what
+            self._asking[what, cluster] = asyncio.create_task(_guarded(subject, work))
 
     async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
         """Which of the nodes are registered by now, or gone; whether any is."""
@@ -379,7 +379,7 @@ class Keeper:
             if elsewhere := told_elsewhere(row, event.news, link, self._deps.say):
                 await self._deps.outbox.put(key, *elsewhere, severity=severity)
             await self._put(row, key, message, severity=severity, thread_ts=row.thread_ts)
-            await self._rows.told(row.id, event.seq)
+            await self._rows.mark_told(row.id, event.seq)
 
     async def _put(
         self,
@@ -433,5 +433,5 @@ async def _guarded(what: str, work: Callable[[], Awaitable[bool]]) -> bool:
         return False
 
 
-def _digest(told: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:24]
+def _digest(content: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:24]

@@ -88,8 +88,8 @@ class Watcher:
             if created is None or not minutes or (now - created).total_seconds() < minutes * 60:
                 continue
             labels = {"alertname": "HAMiPodWaiting", "namespace": pod.namespace, "pod": pod.name}
-            told = f"{pod.namespace}/{pod.name} has waited for more than {minutes} minutes"
-            alert = _alert(cluster, labels, told, pod.metadata.uid, created, waiting.gaps)
+            summary = f"{pod.namespace}/{pod.name} has waited for more than {minutes} minutes"
+            alert = _alert(cluster, labels, summary, pod.metadata.uid, created, waiting.gaps)
             firing[alert.fingerprint] = alert
         known = [one for one in await self._rows.firing_of(SOURCE, cluster) if one.pod]
         return self._news(known, firing, waiting.gaps)
@@ -136,7 +136,7 @@ def _of_finding(cluster: str, found: Finding, now: datetime, gaps: Sequence[Gap]
 
 
 def _alert(  # noqa: PLR0917  # private
-    cluster: str, labels: Mapping[str, str], told: str, uid: str, since: datetime, gaps: Sequence[Gap]
+    cluster: str, labels: Mapping[str, str], summary: str, uid: str, since: datetime, gaps: Sequence[Gap]
 ) -> Alert:
     facts = "\0".join((cluster, uid, *(f"{name}={value}" for name, value in sorted(labels.items()))))
     return Alert(
@@ -150,6 +150,6 @@ def _alert(  # noqa: PLR0917  # private
         labels.get("pod", ""),
         labels.get("node", ""),
         labels,
-        {"summary": told[:500], _UNSEEN: "\n".join(sorted(_sources(gaps)))},
+        {"summary": summary[:500], _UNSEEN: "\n".join(sorted(_sources(gaps)))},
         SOURCE,
     )

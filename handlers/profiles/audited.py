@@ -25,10 +25,10 @@ async def audited(audit: Audit, question: Question, cluster: str, request: Reque
         yield
         return
     target = f"{cluster}:{request.target}" if cluster else str(request.target)
-    told = {"kind": request.kind, "seconds": request.seconds, "channel": question.channel}
+    detail = {"kind": request.kind, "seconds": request.seconds, "channel": question.channel}
 
     async def append(outcome: str) -> None:
-        await audit.append(actor=question.user, action="profile", target=target, outcome=outcome, detail=told)
+        await audit.append(actor=question.user, action="profile", target=target, outcome=outcome, detail=detail)
 
     async def note(outcome: str) -> None:
         try:

@@ -31,8 +31,8 @@ def profile_files(  # noqa: PLR0917  # each is needed
     title = " · ".join(filter(None, (pod, kind, f"{seconds:.0f} s" if seconds > 0 else "")))
     total = label(total_of(profile, index), unit, AUTO)
     stacks = f"{sum(1 for _ in profile.samples):,} stacks"
-    told = (profile.sample_types[index].type, f"{total} in {stacks}", _moment(profile), name)
-    subtitle = ", ".join(filter(None, told))
+    facts = (profile.sample_types[index].type, f"{total} in {stacks}", _moment(profile), name)
+    subtitle = ", ".join(filter(None, facts))
     flame = lay_out(_stacks(profile, index))
     alt_text = flame_alt_text(flame, title) if flame.boxes else say("profile.alt-none")
     return (

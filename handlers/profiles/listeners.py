@@ -89,8 +89,8 @@ class _Window:
 
     async def _cancel(self, taken: Taken[Nothing]) -> None:
         """What is taken here was cancelled by then; so it is taken elsewhere, or not at all."""
-        told = Message(self._inbox.deps.say("profile.elsewhere"))
-        await self._inbox.reply(taken.key, taken.asked).answer(told, mark=DONE)
+        elsewhere = Message(self._inbox.deps.say("profile.elsewhere"))
+        await self._inbox.reply(taken.key, taken.asked).answer(elsewhere, mark=DONE)
 
     def _clicked(self, body: dict[str, Any], words: str) -> Question:
         user: str = body["user"]["id"]

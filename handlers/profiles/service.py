@@ -187,8 +187,8 @@ class _Progress:
         """What stands there now, with the button that cancels it."""
         say, request = self._say, self._request
         left = round(self._ends_at - time.monotonic())
-        told = {"kind": request.kind, "where": request.target or say("profile.the-scheduler")}
-        text = say("profile.progress-left", left=left, **told) if left > 0 else say("profile.progress", **told)
+        values = {"kind": request.kind, "where": request.target or say("profile.the-scheduler")}
+        text = say("profile.progress-left", left=left, **values) if left > 0 else say("profile.progress", **values)
         return taking(" ".join(filter(None, (text, self._joined))), key, say("profile.cancel"))
 
 

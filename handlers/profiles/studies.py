@@ -22,8 +22,8 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None) -> str:
 
         if study == "list":
             return more.list_text(asked)
-        told = more.compare_text if study == "compare" else more.hints_text
-        return told(asked, more.texts(asked, config))
+        study_text = more.compare_text if study == "compare" else more.hints_text
+        return study_text(asked, more.texts(asked, config))
     raise UsageError(f"there is no profile command {study!r}", example=EXAMPLE)
 
 

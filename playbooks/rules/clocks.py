@@ -20,5 +20,5 @@ def wrong_clock(clocks: Clocks | None, say: Texts) -> list[Finding]:
     command = "kubectl get --raw /version -v=8 2>&1 | grep -i date; date -u"
     proof = Evidence("API server", say("status.answer"), served, quote, command)
     set_it = NextAction(say("status.set-clock"), "timedatectl timesync-status")
-    claim = say("status.clock", why=why.told(say))
+    claim = say("status.clock", why=why.in_words(say))
     return [finding("clock-skew", claim, "confirmed", (), (proof,), severity="warning", actions=(set_it,))]

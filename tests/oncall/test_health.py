@@ -271,7 +271,7 @@ def test_only_what_could_neither_be_kept_nor_told_makes_the_bot_unready() -> Non
         *(("stopped", True), ("token", True), ("deaf", True), ("store", True)),
         *(("channel", False), ("outbox", False), ("watchdog", False)),
     ]
-    assert all(one.told(Texts("en")) for one in judge(facts))
+    assert all(one.in_words(Texts("en")) for one in judge(facts))
 
 
 def test_nothing_is_wrong_at_the_limits() -> None:

@@ -11,7 +11,7 @@ from bot.digest.figures import Figures
 from bot.digest.rows import OwnerRow
 from bot.digest.trend import rooms
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
-from bot.slack.render.digest import Told, render_digest
+from bot.slack.render.digest import DigestPost, render_digest
 from bot.slack.render.triage import (
     form,
     read_button,
@@ -182,7 +182,7 @@ def test_a_digest_lets_nobodys_words_act_and_fits(before: Figures | None, langua
     kinds = {f"memory-MiB/{HOSTILE}{n}": HOSTILE for n in range(9)}
     after = {f"{HOSTILE}/{HOSTILE}": HOSTILE, "gaps/hami": HOSTILE, **kinds}
     owners = [OwnerRow(number, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 3) for number in range(1, 4) for _ in range(9)]
-    told = Told(report, before, after, 3, "2026-11-20 09:00", owners, rooms(after, 0.0))
+    told = DigestPost(report, before, after, 3, "2026-11-20 09:00", owners, rooms(after, 0.0))
     message = render_digest(told, Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))

@@ -134,7 +134,7 @@ def test_only_what_ended_long_ago_is_forgotten(database: str) -> None:
             )
         assert [row.id for row in await one.incidents.opened()] == [found]  # until it is told that it was resolved
         for happened in (await one.incidents.untold())[found]:
-            await one.incidents.told(found, happened.seq)
+            await one.incidents.mark_told(found, happened.seq)
         assert await one.incidents.opened() == []
         await one.sweep(clock.now + KEPT_S - 1)
         assert await one.incidents.get(found) is not None

@@ -26,16 +26,16 @@ def callee(who: str, say: Texts) -> Part:
 
 def calling_nobody(parts: Sequence[Part], say: Texts) -> list[Part]:
     """The same with people and user groups by their id alone, which calls nobody."""
-    told: list[Part] = []
+    silent: list[Part] = []
     for part in parts:
         if part["type"] == "user":
-            told.append(span(part["user_id"]))
+            silent.append(span(part["user_id"]))
         elif part["type"] == "usergroup":
-            told.append(span(say("triage.summary-group", id=part["usergroup_id"])))
+            silent.append(span(say("triage.summary-group", id=part["usergroup_id"])))
         else:
             within = {"elements": calling_nobody(part["elements"], say)} if "elements" in part else {}
-            told.append({**part, **within})
-    return told
+            silent.append({**part, **within})
+    return silent
 
 
 def call_facts(incident: Incident, call: Call | None, say: Texts) -> list[Part]:
@@ -61,9 +61,9 @@ def next_part(call: Call, say: Texts) -> list[Part]:
 
 def render_last_resort(incident_id: str, claim: str, url: str, say: Texts) -> Message:
     """What the channel or the person of last resort reads outside the thread."""
-    told = say("triage.last-resort-told", id=incident_id)
+    headline = say("triage.last-resort-told", id=incident_id)
     verdict = inert(one_line(claim, VERDICT_LIMIT), VERDICT_LIMIT)
-    pieces = [span(f"{told} {verdict}", "bold")]
+    pieces = [span(f"{headline} {verdict}", "bold")]
     if url:
         pieces += [span(" "), link(url, say("triage.to-thread"))]
-    return Message(escape(f"{told} {one_line(claim, VERDICT_LIMIT)}"), (rich_text(line(*pieces)),))
+    return Message(escape(f"{headline} {one_line(claim, VERDICT_LIMIT)}"), (rich_text(line(*pieces)),))

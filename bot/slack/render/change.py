@@ -73,8 +73,8 @@ def render_card(card: Card, say: Texts) -> Message:
     """The card as it is now."""
     record = card.record
     is_back = card.state in _PUT_BACK
-    told = what(record, say, longer=card.longer, is_back=is_back)
-    headline = say(f"card.{card.state}", what=told)
+    change = what(record, say, longer=card.longer, is_back=is_back)
+    headline = say(f"card.{card.state}", what=change)
     parts = [line(span(inert(headline, 2 * NAME), "bold")), bullets(*(line(*fact) for fact in _facts(card, say)))]
     if shown := [inert(one, NAME) for one in card.detail[:DETAIL].splitlines()[:_DIFF_LINES] if one.strip()]:
         parts.append(preformatted("\n".join(shown)))
@@ -100,20 +100,20 @@ def render_late(card: Card, minutes: int, approvers: Sequence[str], by_hand: str
     target = card.record.target
     hours = minutes // 60
     since = say("card.late-hours", count=hours) if hours else say("card.late-minutes", count=minutes)
-    told = say("card.late", what=what(card.record, say), since=since, target=target)
+    headline = say("card.late", what=what(card.record, say), since=since, target=target)
     calls = [one for who in approvers for one in (somebody(who), span(" "))]
     do = say("card.late-do", target=target)
-    parts = [line(*calls, span(inert(told, DETAIL), "bold"))]
+    parts = [line(*calls, span(inert(headline, DETAIL), "bold"))]
     if card.detail.strip():
         parts.append(preformatted(inert(card.detail, DETAIL)))
     parts += [line(span(inert(do, DETAIL))), preformatted(inert(by_hand, DETAIL))]
-    return Message(lines([escape(told), escape(do), escape(by_hand, DETAIL)]), (rich_text(*parts),))
+    return Message(lines([escape(headline), escape(do), escape(by_hand, DETAIL)]), (rich_text(*parts),))
 
 
 def render_over(about: Pressed, say: Texts) -> Message:
     """Of a card whose buttons can do nothing any more: that of a change, or with a digest that of a request."""
-    told = say("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
-    return Message(escape(told), (rich_text(line(span(inert(told, DETAIL), "bold"))),))
+    headline = say("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
+    return Message(escape(headline), (rich_text(line(span(inert(headline, DETAIL), "bold"))),))
 
 
 def render_denied(why: str, who: Sequence[str], where: Sequence[str], say: Texts) -> Message:
@@ -130,8 +130,8 @@ def what(record: Record, say: Texts, *, longer: bool = False, is_back: bool = Fa
     """The change in a few words: which flag of what, from what to what; `is_back`: the way back."""
     old = record.old or record.kind.values.default
     old, new = (record.new, old) if is_back else (old, record.new)
-    told = say(f"card.what-{record.flag}", container=record.container, old=old, new=new)
-    return say("card.what-longer", what=told, until=record.at) if longer else told
+    change = say(f"card.what-{record.flag}", container=record.container, old=old, new=new)
+    return say("card.what-longer", what=change, until=record.at) if longer else change
 
 
 def where(record: Record, cluster: str) -> str:
@@ -162,8 +162,8 @@ def _buttons(card: Card, say: Texts) -> list[blocks.Element]:
     record = card.record
     if card.state == "pending":
         value = pressed_value(Pressed(card.approval, card.cluster, record.target, card.digest))
-        told = what(record, say, longer=card.longer)
-        sure = blocks.confirm(say("slack.sure"), told, say("slack.yes"), say("slack.no"))
+        change = what(record, say, longer=card.longer)
+        sure = blocks.confirm(say("slack.sure"), change, say("slack.yes"), say("slack.no"))
         return [
             blocks.button(say("card.button-approve"), APPROVE, value, style="primary", confirm=sure),
             blocks.button(say("card.button-refuse"), REFUSE, value, style="danger"),

@@ -71,11 +71,11 @@ def _shown(offer: Offer, say: Texts) -> Block:
         ),
     ]
     if offer.impacts:
-        told = [
+        effects = [
             line(span(f"{say(f'render.{impact.severity}')}: ", "bold"), span(inert(impact.text, DETAIL) or "-"))
             for impact in offer.impacts
         ]
-        parts += [line(span(say("card.brings"))), bullets(*told)]
+        parts += [line(span(say("card.brings"))), bullets(*effects)]
     if offer.two_person:
         parts.append(line(span(say("card.needs-approval"))))
     return rich_text(*parts)

@@ -63,13 +63,13 @@ def _aligned(rows: Sequence[Sequence[Any]]) -> Iterator[str]:
 def _whole(message: Message) -> Sequence[File]:
     if found := whole_answers(message.files):
         return found
-    text = "\n\n".join(filter(None, map(told, message.blocks))) or message.text
+    text = "\n\n".join(filter(None, map(plain_text, message.blocks))) or message.text
     return [File(f"{WHOLE_ANSWER}.txt", text.encode("utf-8"), WHOLE_ANSWER)]
 
 
 def _sections(given: Sequence[Block]) -> Iterator[Block]:
     """What the blocks say, as few sections of plain text; shorter than what was refused."""
-    shown = cut("\n\n".join(filter(None, map(told, given))), _SECTIONS_TOTAL)
+    shown = cut("\n\n".join(filter(None, map(plain_text, given))), _SECTIONS_TOTAL)
     text = ""
     for line in shown.split("\n"):
         if length(text) + length(line) > _SECTION and text.strip():
@@ -88,7 +88,7 @@ def _verbatim(text: str) -> Block:
 # ------------------------------------------------------------------------------------------------- what blocks say
 
 
-def told(block: Block) -> str:
+def plain_text(block: Block) -> str:
     """What a reader reads in the block, and what the button beside a text would have asked."""
     if block["type"] == "table":
         return "\n".join(_aligned(block["rows"]))

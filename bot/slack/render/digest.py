@@ -26,7 +26,7 @@ _PROMISED = "1.00"
 """Once: what there is."""
 
 
-class Told(NamedTuple):
+class DigestPost(NamedTuple):
     """What a digest tells. `before` is None for the first one; `late` is the time it was due, if that is past.
 
     `rooms` is the memory by type of card, the last point of each the newest.
@@ -41,16 +41,16 @@ class Told(NamedTuple):
     rooms: Mapping[str, Point]
 
 
-def render_digest(told: Told, say: Texts, files: Sequence[File] = ()) -> Message:
+def render_digest(post: DigestPost, say: Texts, files: Sequence[File] = ()) -> Message:
     """The digest; without changes in what could be compared it is one line, without a picture."""
-    report = told.report
+    report = post.report
     title = say("digest.title", cluster=report.cluster or say("digest.here"), verdict=report.verdict)
-    notes = [say("digest.late", day=told.late)] if told.late else []
-    notes += [say("digest.changes-open", count=told.changes_open)] if told.changes_open else []
-    changed = differences(told.before, told.after) if told.before is not None else []
-    blind = not_compared(told.before, told.after) if told.before is not None else []
+    notes = [say("digest.late", day=post.late)] if post.late else []
+    notes += [say("digest.changes-open", count=post.changes_open)] if post.changes_open else []
+    changed = differences(post.before, post.after) if post.before is not None else []
+    blind = not_compared(post.before, post.after) if post.before is not None else []
     notes += [say("digest.not-compared", what=", ".join(_area(one, say) for one in blind))] if blind else []
-    if told.before is not None and not changed and anything_compared(told.before, told.after):
+    if post.before is not None and not changed and anything_compared(post.before, post.after):
         aloud = f"{title}. {say('digest.unchanged-seen') if blind else say('digest.unchanged')}"
         small = [blocks.context(*notes)] if notes else []
         return Message(escape(aloud, 3 * _NAME), (rich_text(line(span(inert(aloud, 3 * _NAME)))), *small))
@@ -59,9 +59,9 @@ def render_digest(told: Told, say: Texts, files: Sequence[File] = ()) -> Message
     if by_area:
         shown = [_changes(area, some, say) for area, some in by_area.items()]
         built.append(rich_text(line(span(say("digest.changes"), "bold")), bullets(*shown)))
-    built += _worst(told, say)
-    built += _rooms(told, say)
-    if told.before is None:
+    built += _worst(post, say)
+    built += _rooms(post, say)
+    if post.before is None:
         notes.append(say("digest.first"))
     if notes:
         built.append(blocks.context(*notes))
@@ -79,8 +79,8 @@ def _area(area: str, say: Texts) -> str:
 
 
 def _changes(area: str, changed: Sequence[Difference], say: Texts) -> Part:
-    name, told = span(_area(area, say), "bold"), _items(changed, say)
-    return line(name, span(f": {inert(told, _LINE)}"))
+    name, items = span(_area(area, say), "bold"), _items(changed, say)
+    return line(name, span(f": {inert(items, _LINE)}"))
 
 
 def _items(changed: Sequence[Difference], say: Texts) -> str:
@@ -94,15 +94,15 @@ def _items(changed: Sequence[Difference], say: Texts) -> str:
     return "; ".join(parts)
 
 
-def _few(told: Sequence[str], between: str, say: Texts) -> str:
-    more = len(told) - _NAMED
-    return between.join([*told[:_NAMED], *([say("digest.more", count=more)] if more > 0 else [])])
+def _few(items: Sequence[str], between: str, say: Texts) -> str:
+    more = len(items) - _NAMED
+    return between.join([*items[:_NAMED], *([say("digest.more", count=more)] if more > 0 else [])])
 
 
 def _moved(difference: Difference, say: Texts) -> str:
     grown = "" if difference.area.endswith("MiB") else step(difference.before, difference.after)
-    told = {"before": _value(difference.area, difference.before), "after": _value(difference.area, difference.after)}
-    return say("digest.changed", what=difference.what, step=f" ({grown})" if grown else "", **told)
+    values = {"before": _value(difference.area, difference.before), "after": _value(difference.area, difference.after)}
+    return say("digest.changed", what=difference.what, step=f" ({grown})" if grown else "", **values)
 
 
 def _named(difference: Difference) -> str:
@@ -122,14 +122,14 @@ def _value(area: str, value: str) -> str:
 # ------------------------------------------------------------------------------------------- the worst, the room
 
 
-def _worst(told: Told, say: Texts) -> list[Block]:
-    report = told.report
+def _worst(post: DigestPost, say: Texts) -> list[Block]:
+    report = post.report
     found: list[Block] = []
     bad = [finding for finding in report.findings if finding.severity != "info"]
     for number, finding in enumerate(bad[:_WORST]):
         action = next((each for each in finding.next_actions if is_ours(each)), None)
         button = action_button(action, report.cluster, number, say) if action else None
-        whose = _whose([each for each in told.owners if each.finding == number + 1], say)
+        whose = _whose([each for each in post.owners if each.finding == number + 1], say)
         found.append(blocks.plain_section(f"{number + 1}. {inert(finding.claim, _CLAIM)}", accessory=button))
         found += [blocks.context(inert(whose, _LINE))] if whose else []
     return [rich_text(line(span(say("digest.worst"), "bold"))), *found] if found else []
@@ -138,34 +138,34 @@ def _worst(told: Told, say: Texts) -> list[Block]:
 def _whose(owners: Sequence[OwnerRow], say: Texts) -> str:
     if not owners:
         return ""
-    told = [_owner(owner, say) for owner in owners[:_OWNERS]]
-    told += [say("digest.more", count=len(owners) - _OWNERS)] if len(owners) > _OWNERS else []
-    return say("digest.whose", owners=", ".join(told))
+    names = [_owner(owner, say) for owner in owners[:_OWNERS]]
+    names += [say("digest.more", count=len(owners) - _OWNERS)] if len(owners) > _OWNERS else []
+    return say("digest.whose", owners=", ".join(names))
 
 
 def _owner(row: OwnerRow, say: Texts) -> str:
     name = f"{row.namespace}/{row.name}" if row.namespace else row.name
-    told = f"{row.kind} {inert(name, _WORD)}"
+    headline = f"{row.kind} {inert(name, _WORD)}"
     details = [say("digest.team", team=inert(row.team, _WORD))] if row.team else []
     details += [say("digest.pods", count=row.pods)] if row.pods > 1 else []
-    return f"{told} ({', '.join(details)})" if details else told
+    return f"{headline} ({', '.join(details)})" if details else headline
 
 
-def _rooms(told: Told, say: Texts) -> list[Block]:
+def _rooms(post: DigestPost, say: Texts) -> list[Block]:
     """By type of card what is given and what is left; by how much it is promised, if by more than there is."""
-    shown = [line(span(inert(word, _LINE))) for word in _room_words(told, say)]
+    shown = [line(span(inert(word, _LINE))) for word in _room_words(post, say)]
     return [rich_text(line(span(say("digest.room"), "bold")), bullets(*shown))] if shown else []
 
 
-def _room_words(told: Told, say: Texts) -> Iterable[str]:
-    for kind, room in list(told.rooms.items())[:_KINDS]:
+def _room_words(post: DigestPost, say: Texts) -> Iterable[str]:
+    for kind, room in list(post.rooms.items())[:_KINDS]:
         given, memory, largest = (
             "?" if one is None else amount(one) for one in (room.given, room.memory, room.largest)
         )
-        factor = told.after.get(f"over-subscription/{kind} memory", _PROMISED)
+        factor = post.after.get(f"over-subscription/{kind} memory", _PROMISED)
         promised = say("digest.promised", factor=factor) if factor != _PROMISED else ""
         yield say(
             "digest.kind", type=inert(kind, _WORD), given=given, memory=memory, largest=largest, promised=promised
         )
-    if len(told.rooms) > _KINDS:
-        yield say("digest.more", count=len(told.rooms) - _KINDS)
+    if len(post.rooms) > _KINDS:
+        yield say("digest.more", count=len(post.rooms) - _KINDS)

@@ -33,11 +33,11 @@ def read_place(value: str) -> Place:
 
 def render_list(digests: Sequence[str], ways: Sequence[tuple[str, str]], cluster: str, say: Texts) -> Message:
     """The digests, what may be typed with what it does, and the button that opens the form."""
-    told = [line(span(inert(digest, SECTION))) for digest in digests or [say("digest.none")]]
+    rows = [line(span(inert(digest, SECTION))) for digest in digests or [say("digest.none")]]
     typed = [line(span(inert(words, SECTION), "code"), span(f" {inert(does, SECTION)}")) for words, does in ways]
     button = blocks.button(say("digest.form-open"), OPEN, msgspec.json.encode(Place(cluster)).decode())
     aloud = escape(digests[0] if digests else say("digest.none"))
-    shown = rich_text(bullets(*told) if digests else told[0]), rich_text(bullets(*typed))
+    shown = rich_text(bullets(*rows) if digests else rows[0]), rich_text(bullets(*typed))
     return Message(aloud, (*shown, blocks.actions(button)))
 
 

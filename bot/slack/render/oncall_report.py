@@ -55,14 +55,14 @@ def _told(report: OncallReport, days: int, still_open: Sequence[Head], say: Text
 
 
 def _times(report: OncallReport, say: Texts) -> list[list[Part]]:
-    told: list[str] = []
+    times: list[str] = []
     if report.acknowledge_s is not None:
-        told.append(say("triage.report-acknowledge", time=roughly(report.acknowledge_s)))
+        times.append(say("triage.report-acknowledge", time=roughly(report.acknowledge_s)))
     if report.resolve_s is not None:
-        told.append(say("triage.report-resolve", time=roughly(report.resolve_s)))
+        times.append(say("triage.report-resolve", time=roughly(report.resolve_s)))
     if report.unacknowledged:
-        told.append(say("triage.report-unacknowledged", count=report.unacknowledged))
-    return [[span(one)] for one in told]
+        times.append(say("triage.report-unacknowledged", count=report.unacknowledged))
+    return [[span(one)] for one in times]
 
 
 def _listed(title: str, rows: Sequence[list[Part]], say: Texts) -> list[Part]:

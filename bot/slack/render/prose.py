@@ -15,8 +15,8 @@ _HELP = 6000
 
 def render_error(error: BotError, say: Texts, example: str = "") -> Message:
     """What was wrong, what to do about it, and an example as it is typed (`/hami why ml/trainer-0`)."""
-    told, advice = in_words(error, say)
-    message = _sentence(inert(told, _MESSAGE).strip() or type(error).__name__)
+    told_error, advice = in_words(error, say)
+    message = _sentence(inert(told_error, _MESSAGE).strip() or type(error).__name__)
     hint = inert(advice, _HINT).strip()
     example = inert(example, _EXAMPLE).strip()
     pieces = [span(message, "bold"), *([span(f"\n{hint}")] if hint else [])]
@@ -45,9 +45,9 @@ def _sentence(text: str) -> str:
 
 def render_help(text: str) -> Message:
     """Help as the grammar writes it: several lines whose columns are aligned."""
-    told = [visible(one).rstrip() for one in text[:TOTAL_BUDGET].strip("\n").split("\n")]
-    shown = cut("\n".join(told), _HELP).strip("\n") or "-"
-    first = next(one for one in told if one) if any(told) else "-"
+    help_lines = [visible(one).rstrip() for one in text[:TOTAL_BUDGET].strip("\n").split("\n")]
+    shown = cut("\n".join(help_lines), _HELP).strip("\n") or "-"
+    first = next(one for one in help_lines if one) if any(help_lines) else "-"
     return Message(escape(first), (rich_text(preformatted(shown)),))
 
 

@@ -76,9 +76,9 @@ def render_report(
     room.take(closing)
     cause = report.findings[0] if report.findings else None
     overview = brief(report, say)
-    told = partial(people, ids=_askers(report) if names else ())
+    pieces_of = partial(people, ids=_askers(report) if names else ())
 
-    head = _head(report, None if overview else cause, room, say, told)
+    head = _head(report, None if overview else cause, room, say, pieces_of)
     proof = _evidence(cause.evidence if cause and not overview else (), report, room, say)
     change = _change(report.change, room, say) if report.change else []
     steps = overview.steps if overview else cause.next_actions if cause else ()
@@ -110,9 +110,9 @@ def _askers(report: Report) -> set[str]:
 
 
 def _head(
-    report: Report, cause: Finding | None, room: Room, say: Texts, told: Callable[..., list[Part]]
+    report: Report, cause: Finding | None, room: Room, say: Texts, pieces_of: Callable[..., list[Part]]
 ) -> list[Block]:
-    """The verdict and what it is about. `told` gives text as pieces of rich text."""
+    """The verdict and what it is about. `pieces_of` gives text as pieces of rich text."""
     verdict = room.text(report.verdict, _VERDICT)
     title = say("slack.verdict", severity=heading(say(f"render.{report.severity}")), verdict=verdict)
     facts = [("about", room.text(about(report, say), _NAME))]
@@ -126,8 +126,8 @@ def _head(
     pieces: list[Part] = []
     for number, (key, text) in enumerate(facts):
         label = say("slack.fact", name=heading(say(f"render.{key}")))
-        pieces += [span(f"\n{label} " if number else f"{label} ", "bold"), *told(text or say("render.empty"))]
-    bold = told(title, "bold")
+        pieces += [span(f"\n{label} " if number else f"{label} ", "bold"), *pieces_of(text or say("render.empty"))]
+    bold = pieces_of(title, "bold")
     fits = _escaped_length(title) <= limits.HEADER and len(bold) == 1
     first = blocks.header(title) if fits else rich_text(line(*bold))
     return [room.take(first), room.take(rich_text(line(*pieces)))]
@@ -260,7 +260,7 @@ def _left_out(room: Room, files: Sequence[File], say: Texts) -> list[str]:
 def _aloud(report: Report, cause: Finding | None, say: Texts) -> Mrkdwn:
     """What a notification shows and a screen reader says: the verdict, how bad and about what, what to do."""
     whom = ", ".join(filter(None, (heading(say(f"render.{report.severity}")), about(report, say))))
-    told = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
+    parts = [(report.verdict, _TEXT_VERDICT), (whom, _TEXT_PART)]
     for number, action in enumerate(cause.next_actions[:_TEXT_ACTIONS] if cause else (), 1):
-        told.append((f"{number}. {action.label}", _TEXT_PART))
-    return lines([escape(text, most) for text, most in told if text.strip()])
+        parts.append((f"{number}. {action.label}", _TEXT_PART))
+    return lines([escape(text, most) for text, most in parts if text.strip()])

@@ -27,23 +27,23 @@ def summary_block(head: Head, summary: Summary, say: Texts) -> Block:
 
 def summary_lines(head: Head, summary: Summary, say: Texts) -> list[list[Part]]:
     """How long it took and who did what, one line each; lines of which nothing is known are left out."""
-    told = [_acknowledged(summary, say), _ended(summary, say)]
+    shown = [_acknowledged(summary, say), _ended(summary, say)]
     if summary.returned:
-        told.append([span(say("triage.summary-returned", count=summary.returned))])
+        shown.append([span(say("triage.summary-returned", count=summary.returned))])
     if owner := summary.owner:
-        told.append([span(f"{say('triage.owner')}: "), who_was(owner, say)])
+        shown.append([span(f"{say('triage.owner')}: "), who_was(owner, say)])
     if summary.called:
-        told.append([span(f"{say('triage.were-called')} "), *_called(summary.called, say)])
+        shown.append([span(f"{say('triage.were-called')} "), *_called(summary.called, say)])
     if summary.pages:
-        told.append([span(say("triage.summary-pages", count=summary.pages))])
-    told += [_deed(one, say) for one in summary.done[:_MOST_DONE]]
+        shown.append([span(say("triage.summary-pages", count=summary.pages))])
+    shown += [_deed(one, say) for one in summary.done[:_MOST_DONE]]
     if more := len(summary.done) - _MOST_DONE:
-        told += [[span(say("triage.more-open", count=more))]] if more > 0 else []
+        shown += [[span(say("triage.more-open", count=more))]] if more > 0 else []
     if head.total or head.nodes:
-        told.append([span(_affected(head, say))])
+        shown.append([span(_affected(head, say))])
     if summary.affected.pods:
-        told.append([span(gpu_hours(summary.affected, say))])
-    return told
+        shown.append([span(gpu_hours(summary.affected, say))])
+    return shown
 
 
 def gpu_hours(affected: GpuTime, say: Texts) -> str:
@@ -53,14 +53,14 @@ def gpu_hours(affected: GpuTime, say: Texts) -> str:
     if affected.known == affected.pods and not affected.gpus:
         return say("triage.gpu-hours-none")
     hours = affected.seconds / 3600
-    told = {
+    values = {
         "hours": f"{hours:,.1f}" if hours >= 1 else f"{hours:.2g}",
         "gpus": affected.gpus,
         "time": roughly(affected.mean_s),
     }
     if affected.known == affected.pods:
-        return say("triage.gpu-hours", **told)
-    return say("triage.gpu-hours-some", **told, known=affected.known, pods=affected.pods)
+        return say("triage.gpu-hours", **values)
+    return say("triage.gpu-hours-some", **values, known=affected.known, pods=affected.pods)
 
 
 def who_was(who: str, say: Texts) -> Part:
@@ -103,21 +103,21 @@ def _deed(one: Happened, say: Texts) -> list[Part]:
     news = one.news
     what = say(f"triage.did-{news.turn}")
     if news.turn == "muted":
-        told: list[Part] = [span(f"{what} {end_in_words(read_until(news.detail), say)}")]
+        parts: list[Part] = [span(f"{what} {end_in_words(read_until(news.detail), say)}")]
     elif news.turn == "handed-over":
-        told = [span(f"{what} "), who_was(news.detail, say)]
+        parts = [span(f"{what} "), who_was(news.detail, say)]
     else:
-        told = [span(f"{what}: {inert(news.detail, _DETAIL)}")]
-    return [*told, span(" ("), who_was(news.by, say), span(")")] if news.by else told
+        parts = [span(f"{what}: {inert(news.detail, _DETAIL)}")]
+    return [*parts, span(" ("), who_was(news.by, say), span(")")] if news.by else parts
 
 
 def _affected(head: Head, say: Texts) -> str:
     if not head.total:
         return say("triage.summary-nodes", count=head.nodes)
-    told = say("triage.summary-pods", count=head.total)
+    pods = say("triage.summary-pods", count=head.total)
     names = head.namespaces[:_MOST_NAMES]
     if not names:
-        return told
+        return pods
     more = len(head.namespaces) - len(names)
     listed = ", ".join(inert(name, _NAME) for name in names) + (f" … +{more}" if more else "")
-    return f"{told} ({say('triage.namespaces')}: {listed})"
+    return f"{pods} ({say('triage.namespaces')}: {listed})"

@@ -49,9 +49,9 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored, sa
 
 
 def _ignored_in_words(ignored: Ignored, say: Texts) -> str:
-    told = say("triage.ignored", firing=ignored.firing, count=ignored.alerts)
+    ignored_alerts = say("triage.ignored", firing=ignored.firing, count=ignored.alerts)
     names = [inert(one_line(name, _IGNORED_NAME), _IGNORED_NAME) for name in ignored.names[:_SHOWN_IGNORED]]
-    return f"{told}: {', '.join(names)}" if names else told
+    return f"{ignored_alerts}: {', '.join(names)}" if names else ignored_alerts
 
 
 def in_short(head: Head, say: Texts) -> list[Part]:
@@ -73,22 +73,22 @@ def render_news(news: News, say: Texts) -> Message:
         until = read_until(detail)
         pieces = [span(f"{_who(news, say)} "), end_of(until, say)]
         return Message(escape(f"{_who(news, say)} {end_in_words(until, say)}"), (rich_text(line(*pieces, *by)),))
-    told, whom = _who(news, say), ""
+    headline, whom = _who(news, say), ""
     if news.turn in CALLS:
         pieces = [callee(detail, say), span(f" {say(f'triage.{news.turn}')}")]
         whom = "" if detail.startswith(("C", "G")) else detail  # a channel is read, not called
     elif news.turn == "worse":
-        told += f": {_worse(detail, say)}"
-        pieces = [span(told)]
+        headline += f": {_worse(detail, say)}"
+        pieces = [span(headline)]
     elif news.turn == "unmuted" and detail:
-        told = f"{told}: {say('triage.registered', node=inert(detail, _NAME))}"
-        pieces = [span(told)]
+        headline = f"{headline}: {say('triage.registered', node=inert(detail, _NAME))}"
+        pieces = [span(headline)]
     elif news.turn == "handed-over":
-        pieces, whom = [span(f"{told} "), somebody(detail)], detail
+        pieces, whom = [span(f"{headline} "), somebody(detail)], detail
     else:
-        told += f": {inert(detail, _LONGEST)}" if detail else ""
-        pieces = [span(told)]
-    text = f"{escape(told)} {mention(inert(whom, _NAME))}" if whom else escape(told)
+        headline += f": {inert(detail, _LONGEST)}" if detail else ""
+        pieces = [span(headline)]
+    text = f"{escape(headline)} {mention(inert(whom, _NAME))}" if whom else escape(headline)
     return Message(text, (rich_text(line(*pieces, *by)),), broadcast=news.turn in CALLS)
 
 
@@ -117,8 +117,8 @@ def render_timeline(head: Head, happened: Sequence[Happened], summary: Summary, 
         if one.news.turn == "muted":
             detail = _plain(end_in_words(read_until(one.news.detail), say))
         rows.append(f"| {utc(one.at)} | {_plain(what)} | {_plain(one.news.by) or 'hami-bot'} | {detail} |")
-    told = summary_lines(head, summary, say)
-    rows += ["", f"## {say('triage.summary')}", "", *("- " + "".join(map(_written, one)) for one in told)]
+    summed = summary_lines(head, summary, say)
+    rows += ["", f"## {say('triage.summary')}", "", *("- " + "".join(map(_written, one)) for one in summed)]
     text = "\n".join([*rows, ""])
     return File(f"incident-{head.id}.md", text.encode("utf-8"), say("triage.md-title", id=head.id))
 

@@ -109,7 +109,7 @@ def count_of(head: Head, say: Texts) -> str:
 def details(head: Head, say: Texts) -> list[Block]:
     """What the head has no room for, as it was when the evidence was found; nothing where there is nothing more."""
     cause = head.cause
-    told: list[list[Part]] = []
+    rows: list[list[Part]] = []
     named = (
         ("pods", head.subjects, 1),
         ("namespaces", head.namespaces, _NAMES_IN_HEAD),
@@ -120,11 +120,11 @@ def details(head: Head, say: Texts) -> list[Block]:
     for what, names, seen in named:
         if len(names) > seen:
             shown = inert(_some(names, _NAMES_IN_DETAILS), _LIST)
-            told.append([span(f"{say(f'triage.{what}')} "), span(shown, "code")])
+            rows.append([span(f"{say(f'triage.{what}')} "), span(shown, "code")])
     if head.severities:
-        told.append([span(f"{say('triage.severity')} {inert(', '.join(head.severities), _PLACE)}")])
-    told += [[span(f"{say('triage.runbook')} "), link(url)] for url in head.runbooks[1:2]]
-    return [rich_text(bullets(*(line(*one) for one in told)))] if told else []
+        rows.append([span(f"{say('triage.severity')} {inert(', '.join(head.severities), _PLACE)}")])
+    rows += [[span(f"{say('triage.runbook')} "), link(url)] for url in head.runbooks[1:2]]
+    return [rich_text(bullets(*(line(*one) for one in rows)))] if rows else []
 
 
 def end_of(until: Until, say: Texts) -> Part:
@@ -156,32 +156,32 @@ def _facts(head: Head, say: Texts) -> list[list[Part]]:
 
 
 def _where(head: Head, say: Texts) -> list[Part]:
-    told = [span(inert(count_of(head, say), _NAME))]
+    parts = [span(inert(count_of(head, say), _NAME))]
     pods = head.subjects if len(head.subjects) == 1 else head.namespaces
     for joint, names in (("in", pods), ("on", head.cause.nodes)):
         if names:
             shown = inert(_some(names, _NAMES_IN_HEAD), _PLACE)
-            told += [span(f" {say(f'triage.{joint}')} "), span(shown, "code")]
-    return told
+            parts += [span(f" {say(f'triage.{joint}')} "), span(shown, "code")]
+    return parts
 
 
 def _alert(head: Head, say: Texts) -> list[Part]:
-    told = [span(f"{say('triage.alert')} {inert(_some(head.names, _NAMES_IN_HEAD) or '-', _NAME // 2)}")]
+    parts = [span(f"{say('triage.alert')} {inert(_some(head.names, _NAMES_IN_HEAD) or '-', _NAME // 2)}")]
     for what, url in (("graph", head.cause.graph), ("runbook", next(iter(head.runbooks), ""))):
         if url:
-            told += [span(" · "), link(url, say(f"triage.{what}"))]
+            parts += [span(" · "), link(url, say(f"triage.{what}"))]
     if head.cut:
-        told.append(span(f" · {say('triage.cut', count=head.cut)}"))
-    return told
+        parts.append(span(f" · {say('triage.cut', count=head.cut)}"))
+    return parts
 
 
 def _whose(head: Head, say: Texts) -> list[Part]:
     owner = inert(head.incident.owner, _PLACE)
-    told = [span(f"{say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))]
-    told += [span(f" · {say('triage.since')} "), moment(head.opened_at)]
+    parts = [span(f"{say('triage.owner')} "), somebody(owner) if owner else span(say("triage.nobody"))]
+    parts += [span(f" · {say('triage.since')} "), moment(head.opened_at)]
     if head.incident.state == "muted":
-        told += [span(f" · {say('triage.muted')} "), end_of(head.incident.muted_until, say)]
-    return told
+        parts += [span(f" · {say('triage.muted')} "), end_of(head.incident.muted_until, say)]
+    return parts
 
 
 def _step(cause: Cause, say: Texts) -> list[list[Part]]:
@@ -192,10 +192,10 @@ def _step(cause: Cause, say: Texts) -> list[list[Part]]:
         return []
     label = inert(cause.step.label, _STEP)
     label = say("render.changes", label=label) if cause.step.changes_cluster else label
-    told = [span(f"{say('triage.next')} ", "bold"), span(label)]
+    parts = [span(f"{say('triage.next')} ", "bold"), span(label)]
     if is_ours(cause.step) and len(cause.step.command) <= _STEP:
-        told += [span(": "), span(inert(cause.step.command, _STEP), "code")]
-    return [told]
+        parts += [span(": "), span(inert(cause.step.command, _STEP), "code")]
+    return [parts]
 
 
 def _some(names: Sequence[str], most: int) -> str:
@@ -226,7 +226,7 @@ def _buttons(head: Head, say: Texts) -> list[blocks.Element]:
 
 def _sure(head: Head, say: Texts) -> blocks.Element:
     """The question before it is closed: whether its cause is still there."""
-    told = say("triage.sure-close")
+    question = say("triage.sure-close")
     if not head.incident.quiet_since:
-        told = say("triage.sure-close-firing", count=inert(count_of(head, say), _NAME))
-    return blocks.confirm(say("triage.close-this"), told, say("triage.button-close"), say("slack.no"))
+        question = say("triage.sure-close-firing", count=inert(count_of(head, say), _NAME))
+    return blocks.confirm(say("triage.close-this"), question, say("triage.button-close"), say("slack.no"))

@@ -4,7 +4,7 @@ import pytest
 
 from bot.digest.figures import Figures
 from bot.report import SCHEMA, Report, Subject
-from bot.slack.render.digest import Told, render_digest
+from bot.slack.render.digest import DigestPost, render_digest
 from tests.render import SAY
 from tests.slack.render import texts
 
@@ -13,7 +13,7 @@ REPORT = Report(SCHEMA, "digest", "c", "2026-11-21T05:00:00Z", Subject("Cluster"
 
 
 def told(after: Figures) -> str:
-    message = render_digest(Told(REPORT, BEFORE, after, 0, "", {}, {}), SAY)
+    message = render_digest(DigestPost(REPORT, BEFORE, after, 0, "", {}, {}), SAY)
     return "\n".join([message.text, *texts(message)])
 
 
