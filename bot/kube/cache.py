@@ -133,9 +133,16 @@ class CachedCluster:
         return await self._live.log(wanted)
 
     async def list(
-        self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", metadata_only: bool = False
+        self,
+        kind: Kind[R],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        most: int = 0,
     ) -> list[R]:
-        wanted = Selection(kind, labels, fields, metadata_only)
+        wanted = Selection(kind, labels, fields, metadata_only, most)
         followed = _whole(wanted)
         follower = None if namespace and kind.namespaced else self._cache.follower(followed)
         if follower is None or not (follower.begun or followed == wanted):

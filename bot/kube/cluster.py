@@ -140,11 +140,19 @@ class Cluster(Protocol):
         ...
 
     async def list(
-        self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", metadata_only: bool = False
+        self,
+        kind: Kind[R],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        most: int = 0,
     ) -> list[R]:
         """All objects of a kind, in one namespace or in all, that match Kubernetes label and field selectors.
 
-        With `metadata_only` a live cluster sends no spec and no status.
+        With `metadata_only` a live cluster sends no spec and no status. `most`: no more are read, whichever
+        come first; 0 for all of them.
         """
         ...
 

@@ -62,6 +62,7 @@ class Selection(NamedTuple, Generic[R]):
     labels: str = ""
     fields: str = ""
     metadata_only: bool = False
+    most: int = 0
 
 
 class Listed(NamedTuple, Generic[R]):
@@ -302,22 +303,31 @@ class LiveCluster:
                 await self._retired.aclose()
             self._retired, self._link = turned_away, fresh
 
-    async def _pages(self, request: Request, kind: Kind[R], shrink: Callable[[R], R] | None = None) -> Listed[R]:
+    async def _pages(
+        self, request: Request, kind: Kind[R], shrink: Callable[[R], R] | None = None, *, most: int = 0
+    ) -> Listed[R]:
         found: list[R] = []
         bad: dict[str, str] = {}
         turn = request
         while True:
             page = page_of(turn, await self._ask(turn, whole_body), kind, bad)
             found += map(shrink, page.items or ()) if shrink else page.items or ()
-            if not page.metadata.next:
+            if not page.metadata.next or 0 < most <= len(found):
                 break
             turn = request._replace(query=(*request.query, ("continue", page.metadata.next)))
-        return Listed(found, bad, page.metadata.version)
+        return Listed(found[: most or None], bad, page.metadata.version)
 
     async def list(
-        self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", metadata_only: bool = False
+        self,
+        kind: Kind[R],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        most: int = 0,
     ) -> list[R]:
-        wanted = Selection(kind, labels, fields, metadata_only)
+        wanted = Selection(kind, labels, fields, metadata_only, most)
         found = await self.listed(wanted, namespace)
         self._undecodable[wanted, namespace] = left_out(kind, found.bad)
         return found.items
@@ -326,13 +336,14 @@ class LiveCluster:
         """The list of one namespace or of all; what could not be read of it is told here only."""
         kind = wanted.kind
         path = kind.path(segment(namespace) if namespace else "")
-        query = _filled({"limit": str(PAGE_SIZE), "labelSelector": wanted.labels, "fieldSelector": wanted.fields})
+        size = min(wanted.most or PAGE_SIZE, PAGE_SIZE)
+        query = _filled({"limit": str(size), "labelSelector": wanted.labels, "fieldSelector": wanted.fields})
         accept = METADATA_ONLY if wanted.metadata_only else "application/json"
         request = Request("list", resource(kind), path, namespace if kind.namespaced else "", query, accept)
         try:
-            return await self._pages(request, kind)
+            return await self._pages(request, kind, most=wanted.most)
         except StaleListError:
-            return await self._pages(request, kind)
+            return await self._pages(request, kind, most=wanted.most)
 
 
 async def _refusal(answer: aiohttp.ClientResponse) -> Refusal:

@@ -5,6 +5,7 @@ Files may be hand-made: what `kubectl get … -A -o json` prints is a valid `obj
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -142,7 +143,14 @@ class RecordedCluster:
         return found
 
     async def list(
-        self, kind: Kind[R], namespace: str = "", *, labels: str = "", fields: str = "", metadata_only: bool = False
+        self,
+        kind: Kind[R],
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+        most: int = 0,
     ) -> list[R]:
         del metadata_only  # a live cluster saves bytes by it; here they are read already
         items = self._objects(kind).items
@@ -150,7 +158,8 @@ class RecordedCluster:
             items = [item for item in items if item.namespace == namespace]
         try:
             has_labels, has_fields = label_matcher(labels), field_matcher(fields)
-            return [item for item in items if has_labels(item.metadata.labels) and has_fields(item)]
+            found = (item for item in items if has_labels(item.metadata.labels) and has_fields(item))
+            return list(islice(found, most or None))
         except ValueError as error:
             raise SourceError(f"objects/{kind.file_name} could not be searched: {error}") from error
 

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from bot.errors import NotFound, SourceError
 from bot.hami import panics
-from bot.hami.allocations import FINISHED_PHASES, NODE_KEY
+from bot.hami.allocations import NODE_KEY
 from bot.hami.counted import PORT, Counted, Taken, read_counted, unheld
 from bot.hami.install import EXTENDER_CONTAINER, Install, extender_of
 from bot.hami.logs import RELEASED, LogLine, parse_line
 from bot.hami.messages import parse_unschedulable, strip_combined
 from bot.kube.cluster import Cluster, LogWanted, seen
-from bot.kube.models import EVENTS, PODS, Holder, Node, Pod
+from bot.kube.models import EVENTS, PODS, Holder, Pod
 from bot.kube.podget import PodGet, PodPorts
 from bot.report import Gap
 from playbooks.gather.scheduler_logs import left_out
@@ -26,8 +26,9 @@ METRICS_SOURCE = "scheduler metrics"
 _GHOST_SOURCE = "pods of the scheduler's memory"
 _MOST_EXTENDERS = 3
 _MOST_GHOSTS = 20
-_FEW_NODES = 64
-"""So many nodes have no more finished pods than can be listed for one question."""
+MOST_FINISHED = 500
+"""Finished pods that are read for one question: a page of the API server's."""
+_FINISHED = ",".join(f"status.phase!={phase}" for phase in ("Pending", "Running", "Unknown"))
 _MOST_BYTES = 32 * 1024 * 1024
 _WITHIN_S = 15.0
 _PANIC, _FATAL = b"panic", b"fatal error"
@@ -170,22 +171,19 @@ def unread(process: SchedulerProcess) -> list[Gap]:
     return [*process.gaps, *([process.counted] if isinstance(process.counted, Gap) else [])]
 
 
-async def with_ended(cluster: Cluster, process: SchedulerProcess, nodes: Sequence[Node] | Gap) -> SchedulerProcess:
-    """The same, with when finished pods ended: what they held is free, and the log may not reach back to that."""
-    if process.scheduler is None:
+async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerProcess:
+    """The same, with when finished pods ended: what they held is free, and the log may not reach back to that.
+
+    Not read where the process tells what it counts.
+    """
+    if process.scheduler is None or isinstance(process.counted, Counted):
         return process
-    if isinstance(nodes, Gap) or len(nodes) > _FEW_NODES:
-        why = nodes.why if isinstance(nodes, Gap) else f"not listed: the cluster has more than {_FEW_NODES} nodes"
-        return process._replace(unread=(*process.unread, Gap("finished pods", why)))
-    found = await asyncio.gather(
-        *(
-            seen("pods", cluster.list(PODS, labels=NODE_KEY, fields=f"status.phase={phase}"))
-            for phase in FINISHED_PHASES
-        )
-    )
-    pods = [pod for some in found if not isinstance(some, Gap) for pod in some]
+    found = await seen("finished pods", cluster.list(PODS, labels=NODE_KEY, fields=_FINISHED, most=MOST_FINISHED))
+    pods = () if isinstance(found, Gap) else found
+    gaps = (found,) if isinstance(found, Gap) else ()
+    if len(pods) >= MOST_FINISHED:
+        gaps = (Gap("finished pods", f"no more than {MOST_FINISHED:,} were read"),)
     ends = (status.state.terminated for pod in pods for status in pod.status.container_statuses or ())
-    gaps = tuple(dict.fromkeys(gap for gap in found if isinstance(gap, Gap)))
     return process._replace(
         ended=tuple(state.finished_at for state in ends if state and state.finished_at),
         unread=(*process.unread, *gaps),

@@ -115,7 +115,7 @@ async def gather_scene(
         gather_process(sources, install.install, waiting.pods),
         gather_nodes_in_question(cluster, None, nodes, install.config),
     )
-    process = await with_ended(cluster, await with_ghosts(sources, process, capacity.pods), capacity.nodes)
+    process = await with_ended(cluster, await with_ghosts(sources, process, capacity.pods))
     webhook = await gather_webhook(cluster, install.install, past) if past else None
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])

@@ -164,7 +164,7 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
         gather_nodes_in_question(cluster, pod, nodes, install.config),
         with_ghosts(sources, process, capacity.pods),
     )
-    process = await with_ended(cluster, process, capacity.nodes)
+    process = await with_ended(cluster, process)
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
     past = went_past_hami(pod, install.install, install.config)
     webhook = await gather_webhook(cluster, install.install, [pod.namespace]) if past else None

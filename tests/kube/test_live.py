@@ -29,6 +29,15 @@ def test_a_list_longer_than_a_page_comes_whole(tmp_path):
     assert limits == ["500", "500", "500"]
 
 
+def test_of_a_list_no_more_is_read_than_is_asked_for(tmp_path):
+    async def names() -> tuple[list[str], list[str]]:
+        async with sandbox(tmp_path, {"nodes": [node(number) for number in range(1201)]}) as (server, cluster):
+            found = await cluster.list(NODES, most=3)
+            return [one.name for one in found], [request.query.get("limit", "") for request in server.requests]
+
+    assert asyncio.run(names()) == (["gpu-0000", "gpu-0001", "gpu-0002"], ["3"])
+
+
 def test_selectors_reach_the_server(tmp_path):
     async def names() -> list[str]:
         nodes = [node(0), node(1), node(3, unschedulable=True)]

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.hami.allocations import NODE_KEY
 from bot.kube.podget import PodAnswer, PodGet
 from bot.report import Report
+from playbooks.gather.scheduler_process import MOST_FINISHED
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
 from tests.playbooks.world import (
     EXTENDER,
@@ -237,15 +239,20 @@ def test_where_the_log_tells_of_no_release_a_restart_is_proposed(tmp_path: Path)
     assert any("rollout restart" in command for command in commands(report))
 
 
-def test_finished_pods_of_a_large_cluster_are_a_gap_where_they_would_tell(tmp_path: Path) -> None:
-    others = [gpu_node(f"full-{one:02}", allocatable={"nvidia.com/gpu": "0"}) for one in range(70)]
-    waiting, told = refused_again()
-    named = event(waiting, "FilteringFailed", "1 nodes CardInsufficientMemory(gpu-1)", 30)
-    report = ask(tmp_path, cluster(gpu_node(), *others, waiting, told, named))
-    assert UNREAD in cause(report).claim
-    assert ("finished pods", "not listed: the cluster has more than 64 nodes") in [
-        (gap.source, gap.why) for gap in report.gaps
-    ]
+def finished(count: int) -> list[Object]:
+    """Pods that HAMi placed and that ended a day ago."""
+    pods = [pod(f"job-{one}", labels={NODE_KEY: "gpu-1"}, nodeName="gpu-1", age=90_000) for one in range(count)]
+    for one in pods:
+        one["status"] = {"phase": "Succeeded"}
+    return pods
+
+
+@pytest.mark.parametrize(("count", "told_of"), [(3, False), (MOST_FINISHED, True)])
+def test_more_finished_pods_than_are_read_are_a_gap(tmp_path: Path, count: int, told_of: bool) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), *refused_again(), *finished(count)))
+    assert codes(report)[0] == "scheduler-ledger-stale"
+    assert (UNREAD in cause(report).claim) is told_of
+    assert ("finished pods" in [gap.source for gap in report.gaps]) is told_of
 
 
 @pytest.mark.parametrize("missing", ["nodes", "resourcequotas"])
