@@ -7,6 +7,9 @@ from typing import NamedTuple
 from bot.hami.ledger import Holding
 from bot.hami.usage import ContainerUse, Usage
 
+IDLE_S = 6 * 3600.0
+"""A pod without a kernel for so long is idle."""
+
 
 class Held(NamedTuple):
     """What one pod holds, with the figures of its containers. `unmeasured` are its GPUs of which no figure is served.

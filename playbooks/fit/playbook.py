@@ -26,10 +26,13 @@ from playbooks.fit.manifest_pod import file_of
 from playbooks.fit.resources import ManifestCase
 from playbooks.gather.namespaces import Deserted, gather_deserted, no_such_namespace
 from playbooks.gather.scheduling import Capacity, InstallSeen, gather_capacity, gather_install, times_shown
+from playbooks.gather.usage import UsageSeen
+from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose
 from playbooks.rules.case import World
 from playbooks.rules.gaps import capacity_gaps, confidence_in, fit_gaps
+from playbooks.rules.waited_for import Measured, in_question, with_waited_for
 
 _MAX_FINDINGS = 20
 _MAX_CORES = 100
@@ -44,12 +47,16 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The cluster's cards and what is used of them. `deserted` is the namespace that was typed, if nothing is in it."""
+    """The cluster's cards and what is used of them. `deserted` is the namespace that was typed, if nothing is in it.
+
+    `usage` was measured on nodes where somebody may hold GPUs without using them that a pod needs.
+    """
 
     request: Request
     cluster: str
     taken_at: datetime
-    as_of: datetime
+    asked: tuple[Asked, ...]
+    usage: UsageSeen
     install: InstallSeen
     capacity: Capacity
     deserted: Deserted | Gap | None
@@ -97,7 +104,21 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
     deserted = await _deserted(cluster, wanted.namespace, capacity)
     undecodable = tuple(cluster.undecodable)
-    return Snapshot(wanted, cluster.name, cluster.now(), as_of, install, capacity, deserted, undecodable)
+    asked = _asked(wanted, World(_quotas_or_none(capacity), install.install, install.config, as_of))
+    crowded = (nodes for one in asked[:_MAX_FINDINGS] if (nodes := in_question(one.case)))
+    usage = await gather_usage_of(sources, lambda: next(crowded, dict[str, list[str]]()))
+    taken_at = cluster.now()
+    return Snapshot(wanted, cluster.name, taken_at, asked, usage, install, capacity, deserted, undecodable)
+
+
+def _asked(wanted: Request, world: World) -> tuple[Asked, ...]:
+    pods = list(wanted.pods)
+    if wanted.words:
+        version = world.install.version.version if world.install.version else None
+        pods = [pod_of(wanted.words, wanted.namespace, world.config, version)]
+    return tuple(
+        Asked(ManifestCase(pod, world), name, wanted.words) for pod, name in zip(pods, _names(pods), strict=True)
+    )
 
 
 async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> Deserted | Gap | None:
@@ -108,21 +129,17 @@ async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> Des
 
 def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     """A finding per pod; the nodes grouped by reason, and one by one."""
-    install, config = snapshot.install.install, snapshot.install.config
-    wanted = snapshot.request
-    world = World(_quotas_or_none(snapshot.capacity), install, config, snapshot.as_of)
-    if wanted.words:
-        version = install.version.version if install.version else None
-        pods = [pod_of(wanted.words, wanted.namespace, config, version)]
-    else:
-        pods = list(wanted.pods)
-    asked = [Asked(ManifestCase(pod, world), name, wanted.words) for pod, name in zip(pods, _names(pods), strict=True)]
+    wanted, asked = snapshot.request, snapshot.asked
+    pods = [one.case.pod for one in asked]
     sure = confidence_in(snapshot.install, snapshot.capacity, snapshot.undecodable)
     answers = [answer(one, sure, say) for one in asked[:_MAX_FINDINGS]]
-    findings = sorted((one.finding for one in answers), key=lambda finding: finding.severity == "info")
+    measured = Measured(snapshot.usage, snapshot.taken_at)
+    told = zip(answers, asked, strict=False)
+    findings = [found for one, of in told for found in with_waited_for([one.finding], of.case, measured, say)]
+    findings.sort(key=lambda finding: finding.severity == "info")
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
     gaps += [gap for one in asked for gap in (*fit_gaps(one.case, say), *not_looked_at(one.case, say))]
-    gaps += [gap for one in answers for gap in one.gaps]
+    gaps += [*(gap for one in answers for gap in one.gaps), *snapshot.usage.gaps]
     if isinstance(snapshot.deserted, Deserted):
         findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted), say))
     elif snapshot.deserted is not None:

@@ -77,7 +77,7 @@ async def _measured(sources: Sources, plugin_pods: Sequence[Pod] | Gap) -> Usage
         return UsageSeen(Usage(), gaps=(Gap(MONITOR_SOURCE, "the device plugin's pods could not be read"),))
     if sources.ports is None:
         return UsageSeen(Usage(), gaps=(Gap(MONITOR_SOURCE, "there is no way to the pods' ports"),))
-    return await _scraped(sources.ports, plugin_pods)
+    return await scraped(sources.ports, plugin_pods)
 
 
 async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
@@ -124,10 +124,11 @@ def _highest(peaks: Sequence[Peak]) -> tuple[Peak, ...]:
     return tuple(found.values())
 
 
-async def _scraped(ports: PodPorts, plugin_pods: Sequence[Pod]) -> UsageSeen:
+async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: float = _ALL_WITHIN_S) -> UsageSeen:
+    """What the monitors of these pods measure, read within so many seconds. Never raises."""
     asked = plugin_pods[:_MOST_MONITORS]
     turn = asyncio.Semaphore(_AT_ONCE)
-    until = asyncio.get_running_loop().time() + _ALL_WITHIN_S
+    until = asyncio.get_running_loop().time() + within_s
     answers = await asyncio.gather(*(_scrape(ports, pod, turn, until) for pod in asked))
     gaps = _unread([answer for answer in answers if isinstance(answer, Gap)], len(asked))
     if left := len(plugin_pods) - len(asked):
@@ -152,7 +153,7 @@ async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: flo
     async with turn:
         left = until - asyncio.get_running_loop().time()
         if left <= 0:
-            return Gap(source, f"not read within {_ALL_WITHIN_S:g} s, in which the others were asked")
+            return Gap(source, "not read: asking the others took all the time")
         wanted = PodGet(
             pod.namespace, pod.name, "http", PORT, "metrics", within_s=min(_WITHIN_S, left), limit_bytes=_MOST_BYTES
         )

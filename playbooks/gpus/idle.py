@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bot.changes.durations import read_duration, roughly
 from bot.errors import SourceError, UsageError
-from bot.hami.held import Held, held_by
+from bot.hami.held import IDLE_S, Held, held_by
 from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.hami.ledger import build_ledger
 from bot.hami.rules import NEWEST_READ
@@ -28,7 +28,6 @@ from playbooks.rules.owners import Owner, owner_of
 from playbooks.rules.prose import mib
 from playbooks.rules.usage_quotes import of_use
 
-IDLE_S = 6 * 3600.0
 EXAMPLE = "gpus --idle for 2h"
 _MOST_PROVEN = 10
 

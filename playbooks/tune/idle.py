@@ -1,6 +1,6 @@
 """Pods that hold GPUs and have launched no kernel for hours."""
 
-from bot.hami.held import Held
+from bot.hami.held import IDLE_S, Held
 from bot.report import Evidence, NextAction
 from bot.texts import Texts
 from playbooks.rules.prose import command, mib
@@ -8,8 +8,6 @@ from playbooks.rules.usage_quotes import of_use
 from playbooks.tune.facts import Facts
 from playbooks.tune.proof import of_request
 from playbooks.tune.rows import Advice, AdviceRow
-
-IDLE_S = 6 * 3600.0
 
 
 def advise_idle(facts: Facts, say: Texts) -> list[Advice]:

@@ -9,6 +9,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 import click
@@ -37,6 +38,8 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
+from playbooks.gather.usage import UsageSeen
+from playbooks.gather.usage_of_nodes import gather_usage_of
 from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import Surroundings, cannot_tell, judge, last_own_attempt, waits
 from playbooks.playbook import Playbook, Sources
@@ -50,6 +53,7 @@ from playbooks.rules.gaps import capacity_gaps, fit_gaps, other_vendors
 from playbooks.rules.inside import unread_log
 from playbooks.rules.known_bugs import with_upgrades
 from playbooks.rules.kubernetes import background
+from playbooks.rules.waited_for import Measured, in_question, with_waited_for
 
 
 class CandidateRow(NamedTuple):
@@ -78,7 +82,11 @@ class Scene(NamedTuple):
     group_events: Sequence[Event] | Gap
     process: SchedulerProcess
     webhook: WebhookSeen | None
-    as_of: datetime
+    world: World
+    case: Case
+    """The pod in that world: what was worked out of it to choose what to read counts for the answer as well."""
+    usage: UsageSeen
+    """Measured on the nodes where somebody may hold GPUs without using them."""
 
 
 class Snapshot(NamedTuple):
@@ -168,7 +176,10 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
     past = went_past_hami(pod, install.install, install.config)
     webhook = await gather_webhook(cluster, install.install, [pod.namespace]) if past else None
-    return Scene(install, capacity, log, owners, questioned, group, process, webhook, as_of)
+    world = World(capacity, install.install, install.config, as_of)
+    case = Case(pod, world)
+    usage = await gather_usage_of(sources, partial(in_question, case))
+    return Scene(install, capacity, log, owners, questioned, group, process, webhook, world, case, usage)
 
 
 # ---------------------------------------------------------------------------------------------------- diagnosis
@@ -270,19 +281,20 @@ def _waiting(snapshot: Snapshot, pod: Pod, scene: Scene, say: Texts) -> tuple[li
         for scheduler, raw in scene.log.lines
         for line in lines_about([raw], pod.namespace, pod.name, snapshot.taken_at)
     )
-    world = World(scene.capacity, scene.install.install, scene.install.config, scene.as_of)
     group = [] if isinstance(scene.group_events, Gap) else volcano.of_group(scene.group_events)
     gaps += scene.webhook.gaps if scene.webhook else ()
     around = Surroundings(
-        scene.install, world, scene.lock_owners, scene.questioned, scene.process, scene.webhook, group
+        scene.install, scene.world, scene.lock_owners, scene.questioned, scene.process, scene.webhook, group
     )
-    judged = judge(Case(pod, world), last_own_attempt(pod, events, lines), around, say)
+    judged = judge(scene.case, last_own_attempt(pod, events, lines), around, say)
     if judged.findings[0].code in _OF_MEMORY:
         counted = [scene.process.counted] if isinstance(scene.process.counted, Gap) else []
         gaps += [gap for gap in (*scene.process.unread, *counted) if gap not in gaps]
     if judged.case is None:
         return judged.findings, [], gaps
-    return judged.findings, _tables(judged.case), gaps + fit_gaps(judged.case, say)
+    gaps += scene.usage.gaps
+    findings = with_waited_for(judged.findings, judged.case, Measured(scene.usage, snapshot.taken_at), say)
+    return findings, _tables(judged.case), gaps + fit_gaps(judged.case, say)
 
 
 def _tables(case: Case) -> list[Table]:

@@ -298,13 +298,18 @@ def record(
     logs: str = "",
     metrics: str = "",
     others: Mapping[str, str] | None = None,
+    monitors: Mapping[str, str] | None = None,
 ) -> Path:
     """The objects as a recording: every kind's file is there but the `missing` (by plural).
 
     `logs` and `metrics` are those of the extender of `scheduler`'s first pod; `others` are more logs, by
-    `namespace/pod/container` or `namespace/pod/container.previous`.
+    `namespace/pod/container` or `namespace/pod/container.previous`; `monitors` what vGPUmonitor of each node answers.
     """
     path = folder / "recording"
+    for name, text in (monitors or {}).items():
+        served = path / "metrics" / HAMI / f"hami-device-plugin-{name}" / "9394.prom"
+        served.parent.mkdir(parents=True, exist_ok=True)
+        served.write_text(text, encoding="utf-8")
     if metrics:
         served = path / "metrics" / HAMI / "hami-scheduler-0" / "9395.prom"
         served.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from playbooks.playbook import Sources
 from playbooks.tune.facts import Request, gather_facts
 from playbooks.tune.playbook import PLAYBOOK
 from playbooks.tune.rows import AdviceRow
-from tests.playbooks.world import HAMI, Object, plugin_pod, record
+from tests.playbooks.world import Object, plugin_pod, record
 from tests.tune.support import rows_of
 
 GIB = 2**30
@@ -66,11 +66,7 @@ def tune(
     `monitors` are what vGPUmonitor of each node answers; `recorded` goes to `record`.
     """
     nodes = [one["metadata"]["name"] for one in objects if one["kind"] == "Node"]
-    path = record(folder, [*objects, *map(plugin_pod, nodes)], **recorded)
-    for node, text in (monitors or {}).items():
-        served = path / "metrics" / HAMI / f"hami-device-plugin-{node}" / "9394.prom"
-        served.parent.mkdir(parents=True, exist_ok=True)
-        served.write_text(text, encoding="utf-8")
+    path = record(folder, [*objects, *map(plugin_pod, nodes)], monitors=monitors, **recorded)
     opened = RecordedCluster.open(path)
     sources = Sources(opened, ports=RecordedPorts(opened), prometheus=prometheus)
     return PLAYBOOK.diagnose(

@@ -1,0 +1,64 @@
+"""What containers use of the GPUs of a few nodes, for questions that must answer at once."""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+
+from bot.errors import SourceError
+from bot.hami.exposition import Sample
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.hami.usage import CONTAINER_FIGURES, Usage, read_usage
+from bot.kube.cluster import seen
+from bot.kube.models import PODS, Pod
+from bot.prometheus.api import SOURCE, Prometheus
+from bot.report import Gap
+from playbooks.gather.usage import MONITOR_SOURCE, UsageSeen, scraped
+from playbooks.playbook import Sources
+
+MOST_MEASURED = 3
+"""Nodes whose vGPUmonitor one question asks."""
+_WITHIN_S = 3.0
+_KEPT = ("used", "last_kernel")
+
+
+async def gather_usage_of(sources: Sources, find: Callable[[], Mapping[str, Collection[str]]]) -> UsageSeen:
+    """The figures of the GPUs that `find` names, UUIDs by node, of the first few nodes. Never raises.
+
+    `find` may take its time, and is not called where nothing could be asked. Where no vGPUmonitor answers there may be
+    none: that is no gap, since no answer needs these figures.
+    """
+    if sources.prometheus is None and sources.ports is None:
+        return UsageSeen(Usage())
+    gpus = await asyncio.to_thread(find)
+    names = list(gpus)[:MOST_MEASURED]
+    if not names:
+        return UsageSeen(Usage())
+    if sources.prometheus is not None:
+        return await _asked(sources.prometheus, sources, [uuid for name in names for uuid in gpus[name]])
+    found = await asyncio.gather(*(_plugins(sources, name) for name in names))
+    pods = [pod for some in found if not isinstance(some, Gap) for pod in some]
+    if sources.ports is None or not pods:
+        return UsageSeen(Usage())
+    measured = await scraped(sources.ports, pods, within_s=_WITHIN_S)
+    return measured if measured.monitors else UsageSeen(Usage())
+
+
+async def _plugins(sources: Sources, name: str) -> list[Pod] | Gap:
+    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
+    return await seen(MONITOR_SOURCE, sources.cluster.list(PODS, labels=labels, fields=f"spec.nodeName={name}"))
+
+
+async def _asked(prometheus: Prometheus, sources: Sources, uuids: Collection[str]) -> UsageSeen:
+    """Two labels for a UUID: which, the name of the series says. A MIG device's UUID goes on behind the GPU's."""
+    pattern = "|".join(uuids)
+    samples: list[Sample] = []
+    try:
+        async with asyncio.timeout(_WITHIN_S):
+            for number, label in enumerate(("device_uuid", "deviceuuid")):
+                names = "|".join(CONTAINER_FIGURES[figure][number] for figure in _KEPT)
+                query = f'{{__name__=~"{names}",{label}=~"({pattern}).*"}}'
+                samples += await prometheus.query(query, sources.cluster.now())
+    except TimeoutError:
+        return UsageSeen(Usage(), gaps=(Gap(SOURCE, f"no answer within {_WITHIN_S:g} s"),))
+    except SourceError as error:
+        return UsageSeen(Usage(), gaps=(Gap(SOURCE, error.message, error.hint),))
+    return UsageSeen(read_usage(samples), of_prometheus=True)

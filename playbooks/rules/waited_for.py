@@ -1,0 +1,131 @@
+"""Whom a pod waits for that has no room: holders that have launched no kernel for hours, and whose end lets it in.
+
+Only what is measured counts: a holder without figures is not known to be idle. Whether the pod fits without the idle
+ones is HAMi's filter's to say.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from msgspec import structs
+
+from bot.changes.durations import roughly
+from bot.codes import Code
+from bot.hami.held import IDLE_S, Held, held_by
+from bot.hami.ledger import Holding
+from bot.hami.reasons import REASONS
+from bot.report import Evidence, Finding, NextAction
+from bot.texts import Texts
+from playbooks import quotes
+from playbooks.gather.usage import UsageSeen
+from playbooks.gather.usage_of_nodes import MOST_MEASURED
+from playbooks.rules import prose
+from playbooks.rules.case import Case
+from playbooks.rules.findings import finding
+from playbooks.rules.owners import owner_of
+from playbooks.rules.usage_quotes import of_use
+
+_MOST_TRIED = 20
+_MOST_ENDED = 3
+NO_ROOM = frozenset[Code](
+    (*(one.finding for one in REASONS if one.nature == "use"), "allocated-cards-insufficient", "fits-nowhere")
+)
+"""The findings that the end of another pod may mend."""
+
+
+class Measured(NamedTuple):
+    """What was measured on the nodes in question, and when."""
+
+    usage: UsageSeen
+    taken_at: datetime
+
+
+def in_question(case: Case) -> dict[str, list[str]]:
+    """The nodes, with their GPUs, that would take the pod if those ended that may be idle by their age; at most three.
+
+    Those with the most memory to gain come first. Empty where the pod fits, and where HAMi's filter cannot be asked.
+    """
+    ledger = case.view.ledger
+    asks = case.nodes_seen and case.request.containers and not case.pod.spec.node_name
+    if not asks or ledger is None or len(case.views) != 1 or case.fitting or case.too_large:
+        return {}
+    before = (case.now - timedelta(seconds=IDLE_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    old = {name: [one for one in ledger.on(name) if _may_be_idle(one, before)] for name in case.candidates}
+    by_gain = sorted((name for name in old if old[name]), key=lambda name: -sum(one.amounts[0] for one in old[name]))
+    found: dict[str, list[str]] = {}
+    for name in by_gain[:_MOST_TRIED]:
+        if len(found) < MOST_MEASURED and case.view.judge_without(name, case.request, old[name]).fits:
+            found[name] = sorted({uuid for one in old[name] for uuid in one.shares})
+    return found
+
+
+def _may_be_idle(holding: Holding, before: str) -> bool:
+    """The API writes every time in the same form, so texts compare as times do."""
+    return holding.bound and not holding.ending and "" < holding.created <= before
+
+
+def with_waited_for(findings: Sequence[Finding], case: Case, measured: Measured, say: Texts) -> list[Finding]:
+    """The findings; behind the first, where it says that there is no room, whom the pod waits for without need."""
+    first, *rest = findings
+    if first.code not in NO_ROOM or (told := waited_for(case, measured, say)) is None:
+        return list(findings)
+    first = structs.replace(first, next_actions=(*told.next_actions, *first.next_actions))
+    return [first, structs.replace(told, next_actions=()), *rest]
+
+
+def waited_for(case: Case, measured: Measured, say: Texts) -> Finding | None:
+    """The idle holders of one node without whom the pod fits; None where nobody is known to be idle."""
+    if case.view.ledger is None or not measured.usage.usage.containers:
+        return None
+    held = held_by(case.view.ledger.all(), measured.usage.usage)
+    idle = [one for one in held if not one.holding.ending and (one.idle_s or 0) >= IDLE_S]
+    idle.sort(key=lambda one: (-(one.idle_s or 0), one.name))
+    found = _alone(case, idle) or _together(case, idle)
+    return _told(case, found, measured, say) if found else None
+
+
+def _alone(case: Case, idle: Sequence[Held]) -> list[Held]:
+    return next(([one] for one in idle[:_MOST_TRIED] if _fits(case, [one])), list[Held]())
+
+
+def _together(case: Case, idle: Sequence[Held]) -> list[Held]:
+    """Several of one node: none of them could stay."""
+    for node in dict.fromkeys(one.holding.node for one in idle):
+        ended = [one for one in idle if one.holding.node == node][:_MOST_TRIED]
+        if not _fits(case, ended):
+            continue
+        for one in sorted(ended, key=lambda held: held.holding.amounts):
+            rest = [other for other in ended if other is not one]
+            ended = rest if rest and _fits(case, rest) else ended
+        if len(ended) <= _MOST_ENDED:
+            return ended
+    return []
+
+
+def _fits(case: Case, ended: Sequence[Held]) -> bool:
+    node = ended[0].holding.node
+    if node not in case.nodes or node in case.obstacles:
+        return False
+    return case.view.judge_without(node, case.request, [one.holding for one in ended]).fits is True
+
+
+def _told(case: Case, found: Sequence[Held], measured: Measured, say: Texts) -> Finding:
+    node = found[0].holding.node
+    holders = {(pod.namespace, pod.name): pod for pod in case.view.facts.pods or ()}
+    pods = [holders[one.holding.namespace, one.holding.name] for one in found]
+    whose = [owner_of(pod) for pod in pods]
+    values = {
+        "pods": ", ".join(one.name for one in found),
+        "memory": prose.mib(sum(one.holding.amounts[0] for one in found)),
+        "time": roughly(min(one.idle_s or 0 for one in found)),
+        "owner": ", ".join(dict.fromkeys(one.team or f"{one.kind} {one.name}" for one in whose)),
+        "node": node,
+    }
+    proofs: list[Evidence] = [
+        of_use(one.last, one.last.last_kernel, node, measured) for one in found if one.last and one.last.last_kernel
+    ]
+    proofs += [quotes.of_holder(pod) for pod in pods]
+    ask = NextAction(say("waited-for.ask", **values), prose.command("gpus", "--idle", "--node", node))
+    claim = say("waited-for.claim", **values)
+    return finding("idle-holder", claim, "confirmed", (node,), proofs, severity="warning", actions=[ask])
