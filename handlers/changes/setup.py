@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bot.access import Access, groups_in
-from bot.changes.changer import Changer
+from bot.changes.changer import PATIENCE_S, Changer
 from bot.changes.journal import NotYet
 from bot.clock import Clock
 from bot.errors import BotError, SourceError, UsageError
@@ -36,10 +36,14 @@ log = logging.getLogger(__name__)
 
 
 class Changing(NamedTuple):
-    """What temporary changes need beside what is read: the way to write, and to keep what a restart destroys."""
+    """What temporary changes need beside what is read: the way to write, and to keep what a restart destroys.
+
+    `patience_s`: how long noting what became of a change may take.
+    """
 
     open_writer: OpenWriter
     capture: Capture
+    patience_s: float = PATIENCE_S
 
 
 @asynccontextmanager
@@ -177,7 +181,8 @@ class ChangeSupervisor:
         journal = ChangeJournal(cluster, self._telling, self._settings.access)
         endings = Endings(partial(self._open_sources, cluster))
         namespace = _settings_of(self._settings, cluster).hami_namespace
-        changer = Changer(writer, journal, namespace=namespace, now=self._now, endings=endings)
+        patience_s = self._changing.patience_s
+        changer = Changer(writer, journal, namespace=namespace, now=self._now, endings=endings, patience_s=patience_s)
         return WritableCluster(cluster, writer, changer, journal, asyncio.Lock())
 
     async def _lease_namespace(self, writable: WritableCluster) -> str:

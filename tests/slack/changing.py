@@ -278,7 +278,7 @@ async def a_bot(
         update={"access": access, "http": HttpSettings(bind=bind), "oncall": oncall, "language": language}
     )
     limits = PATIENT._replace(now=world.now, pace=Pace(pass_s=0.5, again_s=0.2))
-    async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture), usual=usual) as address:
+    async with running(wanted, wanted.slack, sources, limits, Changing(writer, capture, 180.0), usual=usual) as address:
         if mode == "http":
             world.slack.delivery, world.slack.request_url = "http", f"{address}/slack/events"
         yield
