@@ -12,20 +12,25 @@ from typing import Any, NamedTuple
 from bot.digest.figures import split
 from bot.digest.rows import FigureRow, OwnerRow
 from bot.errors import SourceError
+from bot.hami.install import COMPONENT_LABEL, PLUGIN_COMPONENT
+from bot.kube.cluster import seen
+from bot.kube.models import PODS
 from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Finding, Gap, Report, Sheet, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks.digest.figures import bad, figures_of, waiting
+from playbooks.digest.idle import AREA, idle_figures
 from playbooks.digest.owners import About, owners_of
+from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import ALL, Playbook, Sources, find
 from playbooks.rules import prose
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
 FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"})
 OWNERS = Sheet("owners", OwnerRow)
-_TOLD = ("pending", "node-faults", "locks", "quotas", "hami", "largest-slice-MiB")
+_TOLD = ("pending", "node-faults", "locks", "quotas", "hami", AREA, "largest-slice-MiB")
 """Areas of figures that a person reads; the others are for comparing."""
-_UNITS = {"quotas": " %", "largest-slice-MiB": " MiB"}
+_UNITS = {"quotas": " %", AREA: " h", "largest-slice-MiB": " MiB"}
 _FIRST = 5
 _WORST = 3
 """Findings of which the owners are told."""
@@ -45,6 +50,7 @@ class Snapshot(NamedTuple):
     taken_at: datetime
     parts: Mapping[str, Any]
     unseen: Mapping[str, Gap]
+    usage: UsageSeen
 
 
 def request(all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the option's name
@@ -54,13 +60,22 @@ def request(all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read what all the questions read. Raises SourceError when none of them can be answered."""
-    found = await asyncio.gather(*(_gather(verb, sources) for verb in ASKED))
+    found, usage = await asyncio.gather(
+        asyncio.gather(*(_gather(verb, sources) for verb in ASKED)), _gather_usage(sources)
+    )
     parts = {verb: one for verb, one in zip(ASKED, found, strict=True) if not isinstance(one, SourceError)}
     errors = {verb: error for verb, error in zip(ASKED, found, strict=True) if isinstance(error, SourceError)}
     if not parts:
         raise next(iter(errors.values()))
     unseen = {verb: Gap(verb, error.message, error.hint) for verb, error in errors.items()}
-    return Snapshot(wanted, sources.cluster.name, sources.cluster.now(), parts, unseen)
+    return Snapshot(wanted, sources.cluster.name, sources.cluster.now(), parts, unseen, usage)
+
+
+async def _gather_usage(sources: Sources) -> UsageSeen:
+    """Where nothing at all is measured there may be no vGPUmonitor: the figures say so, and that is no gap."""
+    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
+    usage = await gather_usage(sources, await seen("device plugin pods", sources.cluster.list(PODS, labels=labels)))
+    return usage if usage.usage.containers or sources.prometheus else usage._replace(gaps=())
 
 
 async def _gather(verb: str, sources: Sources) -> Any:
@@ -76,8 +91,12 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     reports = {verb: find(verb).diagnose(part, say) for verb, part in snapshot.parts.items()}
     ranked = _worst(reports)
     findings = [one.finding for one in ranked]
-    figures = figures_of(reports, snapshot.parts, snapshot.unseen)
-    gaps = [*snapshot.unseen.values(), *(gap for report in reports.values() for gap in report.gaps)]
+    figures = figures_of(reports, snapshot.parts, snapshot.unseen) | _idle(snapshot)
+    gaps = [
+        *snapshot.unseen.values(),
+        *snapshot.usage.gaps,
+        *(gap for report in reports.values() for gap in report.gaps),
+    ]
     owners = (
         OwnerRow(place, *owner, pods)
         for place, one in enumerate(ranked[:_WORST], 1)
@@ -98,6 +117,14 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
         tables=tuple(table for table in tables if table.rows),
         gaps=tuple(dict.fromkeys(gaps)),
     )
+
+
+def _idle(snapshot: Snapshot) -> dict[str, str]:
+    gpus = snapshot.parts.get("gpus")
+    if gpus is None:
+        return {f"unseen/{AREA}": snapshot.unseen["gpus"].why[:200]}
+    found = gpus.install.install.version
+    return idle_figures(gpus.capacity, snapshot.usage, found.version if found else None, snapshot.taken_at)
 
 
 def _told(figures: Mapping[str, str], say: Texts) -> Iterator[FigureRow]:

@@ -24,7 +24,9 @@ from tests.playbooks.world import (
     running,
     scheduler,
 )
+from tests.tune.lab import KERNEL, use
 
+HOUR = 3600
 A100 = "NVIDIA-A100-SXM4-40GB"
 FULL = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
 
@@ -175,3 +177,42 @@ def test_more_restarts_are_news_and_a_pod_that_is_gone_is_none() -> None:
     }
     found = [(one.what, one.before, one.after) for one in differences(before, after)]
     assert found == [("a", "3", "4"), ("new", "0", "2")]
+
+
+def kernel(pod_name: str, uuid: str, hours: float | str, container: str = "main") -> str:
+    seconds = hours if isinstance(hours, str) else hours * HOUR
+    return use(KERNEL, pod_name, uuid, seconds, container=container)
+
+
+def idle(folder: Path, monitor: str, *holders: Object) -> dict[str, str]:
+    """The hours by namespace of pods on one node with two GPUs, and what was not measured."""
+    node = gpu_node("gpu-1", card("GPU-1"), card("GPU-2"))
+    found = ask(folder, *cluster(node, plugin_pod("gpu-1"), *holders), monitors={"gpu-1": monitor} if monitor else None)
+    seen = figures(found)
+    return of("idle-GPU-hours", found) | {name: value for name, value in seen.items() if name == "gaps/idle-GPU-hours"}
+
+
+def test_gpu_hours_without_a_kernel_count_by_the_part_of_the_gpu_that_is_held(tmp_path: Path) -> None:
+    whole, half = ("GPU-1", 16384, 0), ("GPU-2", 8192, 0)
+    holders = running("a", "gpu-1", whole, age=90 * HOUR), running("b", "gpu-1", half, age=90 * HOUR)
+    assert idle(tmp_path, kernel("a", "GPU-1", 8) + kernel("b", "GPU-2", 4), *holders) == {"ml": "10"}
+
+
+def test_no_more_than_a_day_counts_and_no_more_than_the_pods_age(tmp_path: Path) -> None:
+    old = running("a", "gpu-1", ("GPU-1", 16384, 0), age=90 * HOUR)
+    young = running("b", "gpu-1", ("GPU-2", 16384, 0), age=3 * HOUR)
+    assert idle(tmp_path, kernel("a", "GPU-1", 80) + kernel("b", "GPU-2", 80), old, young) == {"ml": "27"}
+
+
+def test_a_gpu_that_one_container_uses_is_not_idle_for_the_other(tmp_path: Path) -> None:
+    holder = running("a", "gpu-1", ("GPU-1", 16384, 0), age=90 * HOUR)
+    assert idle(tmp_path, kernel("a", "GPU-1", 9) + kernel("a", "GPU-1", 0.01, "side"), holder) == {}
+
+
+def test_pods_of_which_nothing_is_measured_count_no_hours_and_are_told(tmp_path: Path) -> None:
+    holder = running("a", "gpu-1", ("GPU-1", 16384, 0), age=90 * HOUR)
+    other = running("b", "gpu-1", ("GPU-2", 16384, 0), age=90 * HOUR)
+    untold = {"gaps/idle-GPU-hours": "pods that are not measured: ml"}
+    assert idle(tmp_path / "none", "", holder, other) == untold
+    assert idle(tmp_path / "nan", kernel("a", "GPU-1", "NaN"), holder, other) == untold
+    assert idle(tmp_path / "one", kernel("a", "GPU-1", 8), holder, other) == {"ml": "8"} | untold

@@ -116,6 +116,8 @@ def _named(difference: Difference) -> str:
 def _value(area: str, value: str) -> str:
     if area.endswith("MiB") and value.isdecimal():
         return amount(int(value))
+    if area.endswith("hours"):
+        return f"{value} h"
     return f"{value} %" if area == "quotas" else f"x{value}" if area == "over-subscription" else value
 
 
