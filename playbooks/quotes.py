@@ -5,7 +5,7 @@ import shlex
 
 import msgspec
 
-from bot.hami.allocations import COUNTED_KEYS, given
+from bot.hami.allocations import given
 from bot.hami.install import EXTENDER_CONTAINER
 from bot.hami.logs import LogLine
 from bot.hami.throttling import Wait
@@ -126,7 +126,7 @@ def of_pod_annotation(pod: Pod, key: str) -> Evidence:
 
 def of_holder(pod: Pod | Holder) -> Evidence:
     """What HAMi gave the pod."""
-    key, text = given(pod.metadata) or (COUNTED_KEYS[0], pod.name)
+    key, text = given(pod.metadata) or (FIRST.names.allocated[0], pod.name)
     return Evidence(
         source="pod",
         object=f"Pod {pod.namespace}/{pod.name}",

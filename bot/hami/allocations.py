@@ -5,19 +5,20 @@ Encoding: containers end in `;`, cards in `:`, fields `uuid,type,memory MiB,core
 """
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain, zip_longest
 from typing import NamedTuple
 
-from bot.hami.vendors import VENDORS
+from bot.hami.vendors import NAMES
 from bot.hami.version import Version
 from bot.kube.models import Holder, ObjectMeta, Pod
 
 NODE_KEY = "hami.io/vgpu-node"
 BIND_PHASE_KEY = "hami.io/bind-phase"
 ALLOCATED = "success"
-COUNTED_KEYS = tuple(key for vendor in VENDORS for key in vendor.names.allocated)
-"""The annotations of the vendors whose cards are counted."""
+_COUNTED = frozenset(key for names in NAMES for key in names.allocated)
+_OF_CHIPS = ("hami.io/", "-devices-allocated")
 FINISHED_PHASES = ("Succeeded", "Failed")
 
 _FIELDS = 4
@@ -97,7 +98,7 @@ def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | 
     One annotation that the scheduler cannot read makes it ignore the others too.
     """
     texts = metadata.annotations or {}
-    found = [decode_allocations(texts[key], version) for key in COUNTED_KEYS if key in texts]
+    found = [decode_allocations(texts[key], version) for key in allocated_keys(texts)]
     if len(found) < 2:
         return found[0] if found else None
     readable = [one for one in found if one is not None]
@@ -105,7 +106,13 @@ def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | 
     return tuple(merged) if len(readable) == len(found) else None
 
 
+def allocated_keys(texts: Iterable[str]) -> list[str]:
+    """Those of the keys of annotations that hold what HAMi gave."""
+    began, ended = _OF_CHIPS
+    return [key for key in texts if key in _COUNTED or (key.endswith(ended) and key.startswith(began))]
+
+
 def given(metadata: ObjectMeta) -> tuple[str, str] | None:
     """The annotation that holds what HAMi gave the pod, its key and its text; None when it was given nothing."""
     texts = metadata.annotations or {}
-    return next(((key, texts[key]) for key in COUNTED_KEYS if key in texts), None)
+    return next(((key, texts[key]) for key in allocated_keys(texts)), None)

@@ -43,7 +43,8 @@ class ContainerRequest(msgspec.Struct, frozen=True):
     """What one container asks for, per card. An amount of memory above 0 decides; without one the percentage does.
 
     `percentage` is 101 when none was asked for, which is no memory at all where the amount overflowed to 0 or less.
-    `word` is the vendor's: of its cards those are in play whose type contains it.
+    `word` is the device's: those cards are in play whose type contains it. `vendor` is its vendor's, where that is
+    another: a chip has a word of its own.
     """
 
     word: str
@@ -53,6 +54,9 @@ class ContainerRequest(msgspec.Struct, frozen=True):
     percentage: int
     cores: int
     init: bool = False
+    vendor: str = ""
+    more: Hashable = None
+    """What else its vendor makes of the request."""
 
     @property
     def is_fixed(self) -> bool:
@@ -77,10 +81,15 @@ class Constraints(NamedTuple):
     policy: str | None = None
     weights: str | None = None
     numa_bind: bool = False
+    more: tuple[str | None, ...] = ()
+    """Of the annotations in `Names.also_read`, in their order."""
 
 
 class PodRequest(NamedTuple):
-    """A pod as HAMi's filter sees it: only the containers that yield a request, init containers first."""
+    """A pod as HAMi's filter sees it: only the containers that yield a request, init containers first.
+
+    A container that asks for several devices stands there once for each, one after the other.
+    """
 
     namespace: str
     name: str
@@ -88,6 +97,12 @@ class PodRequest(NamedTuple):
     containers: tuple[ContainerRequest, ...]
     constraints: Constraints
     init_count: int = 0
+    others: tuple[tuple[str, Constraints], ...] = ()
+    """What the annotations of other devices say that it asks for beside that of its first container, by their words."""
+
+    def constraints_of(self, word: str) -> Constraints:
+        """What the annotations say of one of the devices that it asks for."""
+        return next((one for other, one in self.others if other == word), self.constraints)
 
 
 def amount_of(container: Container, resource: str) -> int | Literal["unusable"] | None:

@@ -274,7 +274,7 @@ class _Hunt:
 
     def _cheapest_cards(self, site: _Site, helpful: Sequence[Holding]) -> list[Holding]:
         """The holders in the order to give them up: those of the cards that need the fewest pods, the largest first."""
-        by_size = sorted(helpful, key=lambda holding: holding.amounts, reverse=True)
+        by_size = sorted(helpful, key=lambda holding: (holding.memory_mib, holding.amounts), reverse=True)
         if site.lacking is None:
             return by_size
         by_card = _shares_by_card(helpful)

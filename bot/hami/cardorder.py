@@ -6,6 +6,7 @@ Source: HAMi pkg/scheduler/policy/gpu_policy.go at v2.7.1, v2.9.0 and v2.10.0.
 
 import re
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.hami.asked import UNSET_PERCENTAGE, WHOLE_CARD, ContainerRequest
@@ -43,10 +44,17 @@ def read_weights(text: str | None) -> Weights | None:
 
 
 def sort_cards(
-    cards: list[CardState], request: ContainerRequest, rules: Rules, *, policy: str, numa_bind: bool, weights: Weights
+    cards: list[CardState],
+    asked: Sequence[ContainerRequest],
+    rules: Rules,
+    *,
+    policy: str,
+    numa_bind: bool,
+    weights: Weights,
 ) -> None:
-    """Sort in place as this version does; the scan then goes from the last card to the first."""
-    scores = {id(state): score(state, request, rules, weights) for state in cards}
+    """Sort in place as this version does for what one container asks; the scan then goes from the last to the first."""
+    by_word = {request.word: request for request in asked}
+    scores = {id(state): score(state, by_word.get(state.card.type, asked[0]), rules, weights) for state in cards}
 
     def numa(state: CardState) -> float:
         return state.card.numa

@@ -5,7 +5,7 @@ UnMarshalNodeDevices at each tag].
 """
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -33,6 +33,7 @@ class MigProfile(msgspec.Struct, frozen=True):
     """None where Go wrote an empty list as `null`."""
 
 
+Custom = str | int | float | bool
 Int32 = Annotated[int, msgspec.Meta(ge=-_INT32, le=_INT32)]
 
 
@@ -52,6 +53,8 @@ class Card(msgspec.Struct, frozen=True, gc=False):
     index: Annotated[int, msgspec.Meta(ge=0, le=_INT32)] = 0
     mode: str = ""
     mig_profiles: tuple[MigProfile, ...] = msgspec.field(default=(), name="migProfiles")
+    custom: tuple[tuple[str, Custom], ...] = msgspec.field(default=(), name="_custom")
+    """What is registered beside (`custominfo`) of a vendor for whom that decides: see `read_json_with_custom`."""
 
 
 class CardState(msgspec.Struct, gc=False, eq=False):
@@ -86,6 +89,48 @@ def read_cards(text: str) -> tuple[Card, ...]:
         return _read_text(text)
     text = _NO_PROFILES.sub("", text) if "null" in text else text
     return _json_cards.decode(text.encode()) or ()
+
+
+def read_json(text: str) -> tuple[Card, ...]:
+    """The cards of a vendor that knows no other encoding. Raises ValueError where it is none."""
+    return _json_cards.decode(text.encode()) or ()
+
+
+class _Custom(msgspec.Struct):
+    custominfo: dict[str, Any] | None = None
+
+
+_json_custom = msgspec.json.Decoder(list[_Custom] | None)
+
+
+def read_json_with_custom(text: str) -> tuple[Card, ...]:
+    """The same with what is registered beside."""
+    beside: list[dict[str, Any]] = [one.custominfo or {} for one in _json_custom.decode(text.encode()) or ()]
+    return tuple(
+        msgspec.structs.replace(
+            card, custom=tuple((key, custom[key]) for key in sorted(custom) if _is_plain(custom[key]))
+        )
+        for card, custom in zip(read_json(text), beside, strict=True)
+    )
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float | bool)
+
+
+_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
+
+
+def read_strict_text(text: str) -> tuple[Card, ...]:
+    """The cards of the text encoding for a vendor to whom one wrong field spoils the list. Raises ValueError then."""
+    pieces = [piece.split(",") for piece in text.split(":") if piece]
+    for fields in pieces:
+        numbers = [*fields[1:4], fields[5], *fields[7:8]] if len(fields) in _TEXT_SIZES else ()
+        if not numbers or not all(_INTEGER.fullmatch(one) and -_INT32 <= int(one) <= _INT32 for one in numbers):
+            raise ValueError(f"{','.join(fields)[:60]} is no card")
+        if fields[6] not in _TRUE | _FALSE or (fields[7:8] and int(fields[7]) < 0):
+            raise ValueError(f"{','.join(fields)[:60]} is no card")
+    return _read_text(text)
 
 
 def _read_text(text: str) -> tuple[Card, ...]:

@@ -3,15 +3,27 @@
 Source: HAMi pkg/scheduler/score.go fitInDevices at v2.5.1 to v2.10.0.
 """
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Literal
 
-from bot.hami.asked import ContainerRequest, PodRequest
+from bot.hami.asked import Constraints, ContainerRequest, PodRequest
 from bot.hami.cardorder import Weights, read_weights, sort_cards
 from bot.hami.cards import CardState
-from bot.hami.fit import FITS, NODE_INSUFFICIENT, NodeCards, QuotaRoom, Run, Taken, UnmodelledError, Verdict
+from bot.hami.fit import (
+    FITS,
+    NODE_INSUFFICIENT,
+    Booked,
+    NodeCards,
+    QuotaRoom,
+    Run,
+    Taken,
+    UnmodelledError,
+    Verdict,
+)
 from bot.hami.rules import Rules
-from bot.hami.vendors import BY_WORD
+from bot.hami.vendors import BY_WORD, FIRST
+from bot.hami.vendors.vendor import Vendor
 
 DEFAULT_POLICY = "spread"
 
@@ -48,18 +60,29 @@ def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> De
     """What the verdicts on this request depend on at most, whatever is relaxed. `limited`: some quota applies."""
     wanted = request.constraints
     policy = default_policy if wanted.policy is None else wanted.policy
-    if wanted.use_uuid is not None or wanted.no_use_uuid is not None or "topology" in policy:
+    if "topology" in policy or any(map(_names_cards, (wanted, *(other for _, other in request.others)))):
         return "identity"
-    return "order" if limited or wanted.numa_bind or len(request.containers) > 1 else "amounts"
+    if limited or wanted.numa_bind or len(request.containers) > 1:
+        return "order"
+    return "order" if any(_vendor(one).orders for one in request.containers) else "amounts"
+
+
+def _vendor(container: ContainerRequest) -> Vendor:
+    return BY_WORD[container.vendor or container.word]
+
+
+def _names_cards(wanted: Constraints) -> bool:
+    return wanted.use_uuid is not None or wanted.no_use_uuid is not None or any(wanted.more)
 
 
 def _verdict(run: Run, weights: Weights) -> Verdict:
     containers, modern = run.request.containers, run.rules.modern
     if len(containers) == 1:
-        return _container(run, list(run.node.cards), containers[0], weights) or FITS
+        return _container(run, list(run.node.cards), containers, weights) or FITS
     apps: list[CardState] | None = None
-    for position, container in enumerate(containers, start=1):
-        if modern and container.init:
+    position = 0
+    for same in _by_container(containers):
+        if modern and same[0].init:
             cards = [copy(state) for state in run.node.cards]
         else:
             if apps is None:
@@ -67,31 +90,75 @@ def _verdict(run: Run, weights: Weights) -> Verdict:
                 if modern:  # the app containers are a pass of their own, for the quota too
                     run.allocated = []
             cards = apps
+        position += len(same)
         run.is_last = position == len(containers)
-        failed = _container(run, cards, container, weights)
+        failed = _container(run, cards, same, weights)
         if failed is not None:
             return failed
-        _book(run.allocated[-1])
     return FITS
 
 
-def _container(run: Run, cards: list[CardState], container: ContainerRequest, weights: Weights) -> Verdict | None:
-    rules, vendor = run.rules, BY_WORD[container.word]
+def _by_container(requests: Sequence[ContainerRequest]) -> list[list[ContainerRequest]]:
+    """What each container asks for: of several devices once for each."""
+    found: list[list[ContainerRequest]] = []
+    for request in requests:
+        last = found[-1] if found else []
+        if (
+            last
+            and (last[0].container, last[0].init) == (request.container, request.init)
+            and not any(one.word == request.word for one in last)
+        ):
+            last.append(request)
+        else:
+            found.append([request])
+    return found
+
+
+def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], weights: Weights) -> Verdict | None:
+    """None where it fits. HAMi asks for several devices in random order: the first that it lacks gives the reason."""
+    _sort(run, cards, asked, weights)
+    if len(asked) == 1:
+        return _device(run, cards, asked[0])
+    allocated = run.allocated
+    booked, failed = list[Booked](), list[Verdict]()
+    for container in asked:
+        run.allocated = list(allocated)
+        found = _device(run, cards, container)
+        booked += run.allocated[len(allocated) :]
+        if found is not None:
+            failed.append(found)
+    run.allocated = [*allocated, *booked]
+    if not failed:
+        return None
+    texts = dict.fromkeys(one.text() for one in failed)
+    return failed[0]._replace(instead=tuple(texts)[1:])
+
+
+def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Verdict | None:
+    rules, vendor = run.rules, _vendor(container)
+    if not rules.modern and vendor is not FIRST:
+        raise UnmodelledError(f"{vendor.names.word} before HAMi 2.10")
+    run.wanted = run.request.constraints_of(container.word) if run.request.others else run.request.constraints
     in_play = _in_play(cards, container.word, rules)
     if container.count > len(in_play if rules.modern else cards) and not vendor.may_split(run, in_play):
         return _TOO_FEW
-    if len(run.request.containers) > 1 or run.numa_bind or run.quota or run.topology:
-        sort_cards(cards, container, rules, policy=run.policy, numa_bind=run.numa_bind, weights=weights)
-        in_play = _in_play(cards, container.word, rules)
     taken = vendor.scan(run, in_play, container)
     if isinstance(taken, Verdict):
         return taken
-    run.allocated.append(taken)
+    run.allocated.append(Booked(container.word, taken))
+    if len(run.request.containers) > 1:
+        _book(taken)
     return None
 
 
+def _sort(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], weights: Weights) -> None:
+    orders = run.numa_bind or run.quota or run.topology or any(_vendor(one).orders for one in asked)
+    if orders or len(run.request.containers) > 1:
+        sort_cards(cards, asked, run.rules, policy=run.policy, numa_bind=run.numa_bind, weights=weights)
+
+
 def _in_play(cards: list[CardState], word: str, rules: Rules) -> list[CardState]:
-    """The cards of that vendor; before 2.7 all of them."""
+    """The cards of that device; before 2.7 all of them."""
     if not rules.only_own_type:
         return cards
     if not rules.modern:
@@ -101,8 +168,8 @@ def _in_play(cards: list[CardState], word: str, rules: Rules) -> list[CardState]
 
 
 def _book(taken: list[Taken]) -> None:
-    for state, memory, cores, placement in taken:
-        state.slots += 1
+    for state, memory, cores, placement, slots in taken:
+        state.slots += slots
         state.memory_mib += memory
         state.cores += cores
         if placement is not None:

@@ -66,6 +66,7 @@ class Verdict(NamedTuple):
     """`fits` is None when the rules that decide are not modelled; `unknown` then says which.
 
     `parts` are (code, count) in the order they were met, `of` the denominator; `reason` is a bare reason instead.
+    `instead`: what HAMi may say as well as `text`, where it picks one by chance.
     """
 
     fits: bool | None
@@ -73,6 +74,7 @@ class Verdict(NamedTuple):
     of: int = 0
     reason: str = ""
     unknown: str = ""
+    instead: tuple[str, ...] = ()
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -95,6 +97,14 @@ class Taken(NamedTuple):
     memory_mib: int
     cores: int
     placement: MigPlacement | None = None
+    slots: int = 1
+
+
+class Booked(NamedTuple):
+    """What one container took of the device of that word."""
+
+    word: str
+    taken: list[Taken]
 
 
 class UnmodelledError(Exception):
@@ -122,13 +132,14 @@ class Run:
         self.rules = rules
         self.quota = quota if rules.quota != "none" and QUOTA_NOT_FIT not in relax else None
         self.relax = relax
-        wanted = request.constraints
+        wanted = self.wanted = request.constraints
+        """What the pod's annotations say of the device at hand."""
         self.policy = default_policy if wanted.policy is None else wanted.policy
         words = {word.strip() for word in self.policy.split(",")} if rules.modern else {self.policy}
         self.topology = rules.topology and "topology-aware" in words
         self.mutex = rules.modern and "mutex" in words
         self.numa_bind = wanted.numa_bind and NUMA_NOT_FIT not in relax
-        self.allocated: list[list[Taken]] = []
+        self.allocated: list[Booked] = []
         """What earlier containers took."""
         self.is_last = True
         """Whether the container at hand is the last."""
@@ -145,7 +156,8 @@ class Run:
         if self.rules.quota == "pod":
             booked = (
                 [(share.state.card.uuid, share.memory_mib, share.cores) for share in shares]
-                for shares in self.allocated
+                for word, shares in self.allocated
+                if word == container.word
             )
             needs = [*booked, *needs]
         memory, cores = _collapse(needs, self.request.init_count if self.rules.modern else 0)

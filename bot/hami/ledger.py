@@ -3,7 +3,7 @@
 Rules: HAMi pkg/scheduler/scheduler.go getNodesUsage, pkg/scheduler/pods.go, pkg/device/devices.go at v2.5 to v2.10.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -15,13 +15,18 @@ import msgspec
 
 from bot.hami.allocations import (
     Containers,
+    allocated_keys,
     counted_allocations,
+    decode_allocations,
     is_finished,
     reserved_node,
 )
 from bot.hami.mig import MIG_ALLOCATIONS_KEY, MigReservation, read_mig_allocations
+from bot.hami.vendors import FIRST
 from bot.hami.version import Version
-from bot.kube.models import Holder, Pod
+from bot.kube.models import Holder, ObjectMeta, Pod
+
+_NO_OTHERS: Mapping[str, str] = {}
 
 
 class Share(NamedTuple):
@@ -35,7 +40,8 @@ class Share(NamedTuple):
 class Holding(msgspec.Struct, frozen=True, dict=True):
     """What one pod holds. `bound` is false for a reservation: filtered, counted, and not bound to a node.
 
-    `created` is the API's time, `ending` set while the pod is being deleted: it counts until it is gone.
+    `others`: of cards that are not the first vendor's, the annotation that gave them. `created` is the API's time,
+    `ending` set while the pod is being deleted: it counts until it is gone.
     """
 
     namespace: str
@@ -48,15 +54,23 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
     created: str = ""
     priority: int = 0
     ending: bool = False
+    others: Mapping[str, str] = {}
 
     @cached_property
     def amounts(self) -> tuple[int, int]:
-        """Memory in MiB and cores over all its cards: what a quota counts of it."""
-        shares = self.shares.values()
-        if len(shares) == 1:
-            (only,) = shares
-            return only.memory_mib, only.cores
+        """Memory in MiB and cores over all its cards of the first vendor: what a quota on those counts of it."""
+        return self.given_by("")
+
+    def given_by(self, key: str) -> tuple[int, int]:
+        """The same over the cards that one annotation gave; empty means the first vendor's."""
+        others = self.others
+        shares = [share for uuid, share in self.shares.items() if others.get(uuid, "") == key]
         return sum(share.memory_mib for share in shares), sum(share.cores for share in shares)
+
+    @property
+    def memory_mib(self) -> int:
+        """Over all its cards, of whatever vendor."""
+        return sum(share.memory_mib for share in self.shares.values())
 
     @cached_property
     def disruption(self) -> tuple[bool, int, float, int, str, str]:
@@ -65,7 +79,7 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
             not self.ending,
             self.priority,
             -_seconds(self.created),
-            self.amounts[0],
+            self.memory_mib,
             self.namespace,
             self.name,
         )
@@ -152,10 +166,20 @@ def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:
         bound=bool(pod.spec.node_name),
         shares=_sum_up(pod, containers, version),
         mig=read_mig_allocations(mig_text) if mig_text and version >= (2, 10) else (),
+        others=_others(pod.metadata, version),
         created=pod.metadata.creation_timestamp or "",
         priority=pod.spec.priority or 0,
         ending=pod.metadata.deletion_timestamp is not None,
     )
+
+
+def _others(metadata: ObjectMeta, version: Version) -> Mapping[str, str]:
+    texts = metadata.annotations or {}
+    keys = [key for key in allocated_keys(texts) if key not in FIRST.names.allocated]
+    if not keys:
+        return _NO_OTHERS
+    given = ((key, decode_allocations(texts[key], version) or ()) for key in keys)
+    return {share.uuid: key for key, containers in given for shares in containers for share in shares}
 
 
 def _sum_up(pod: Pod | Holder, containers: Containers, version: Version) -> dict[str, Share]:

@@ -1,6 +1,8 @@
 """What one vendor calls its resources and annotations: everything that HAMi reads by name."""
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, cast
 
 import msgspec
 
@@ -26,6 +28,8 @@ class Names(msgspec.Struct, frozen=True, eq=False):
     no_use_uuid: str = ""
     mode: str = ""
     numa_bind: str = ""
+    also_read: tuple[str, ...] = ()
+    """Further pod annotations that its scan reads (`Constraints.more`)."""
     register: str = ""
     """The node annotation that lists the GPUs."""
     handshake: str = ""
@@ -52,3 +56,18 @@ class Names(msgspec.Struct, frozen=True, eq=False):
     def annotations(self) -> tuple[str, ...]:
         """What the keys of its annotations begin with, beside `hami.io/`."""
         return f"{self.domain}/", *self.more_annotations
+
+    def of(self, word: str) -> "Names":
+        """The names of one of its chips."""
+        return self if word == self.word else _of_chip(self, word)
+
+
+@lru_cache(maxsize=256)
+def _of_chip(names: Names, word: str) -> Names:
+    filled: dict[str, Any] = {"word": word}
+    for field, value in msgspec.structs.asdict(names).items():
+        if isinstance(value, str) and field != "word":
+            filled[field] = value.replace("{word}", word)
+        elif isinstance(value, tuple):
+            filled[field] = tuple(one.replace("{word}", word) for one in cast("tuple[str, ...]", value))
+    return msgspec.structs.replace(names, **filled)

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bot.hami.handshake import Handshake, parse_handshake
 from bot.hami.names import Names
 from bot.hami.registration import Registration, Unreadable, Unregistered, count_cards, kubelet_offers, read_registration
 from bot.hami.requests import DeviceConfig
 from bot.hami.vendors import FIRST, NAMES, VENDORS, vendor_of_register_key
-from bot.hami.vendors.vendor import Vendor
+from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Node
 from bot.kube.quantities import whole
@@ -22,20 +22,20 @@ _CAPACITIES = frozenset(names.capacity for names in NAMES if names.capacity)
 
 
 class Terms(NamedTuple):
-    """What decides which cards HAMi takes in, beside the nodes. `counts`: each vendor's count resource."""
+    """What decides which cards HAMi takes in, beside the nodes."""
 
     version: Version
-    counts: tuple[str, ...]
+    config: DeviceConfig
     node_selector: str
 
 
 def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregistered:
     """The node's cards as that version's scheduler takes them in, or why it has none.
 
-    The cards of several vendors come as one registration, under the first one's name.
+    The cards of several devices come as one registration, under the first one's name.
     """
-    pairs = zip(VENDORS, terms.counts, strict=True)
-    found = [vendor.registration(node, terms.version, now, count) for vendor, count in pairs]
+    devices = devices_on(node, terms) or terms.config.devices[:1]
+    found = [device.vendor.registration(node, terms.version, now, device.resources) for device in devices]
     if len(found) == 1:
         return found[0]
     of = [registration for registration in found if isinstance(registration, Registration)]
@@ -46,19 +46,30 @@ def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregi
 
 def is_taken_in_for_good(node: Node, terms: Terms) -> bool:
     """Whether what is registered counts at any time, whatever the handshakes say."""
-    return all(vendor.is_taken_in_for_good(node, terms.version, count) for vendor, count in _registering(node, terms))
+    return all(
+        device.vendor.is_taken_in_for_good(node, terms.version, device.resources) for device in devices_on(node, terms)
+    )
 
 
 def is_held_by_turns(node: Node, terms: Terms, now: datetime) -> bool:
     """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
-    return any(vendor.is_held_by_turns(node, terms.version, now, count) for vendor, count in _registering(node, terms))
+    return any(
+        device.vendor.is_held_by_turns(node, terms.version, now, device.resources) for device in devices_on(node, terms)
+    )
 
 
-def _registering(node: Node, terms: Terms) -> list[tuple[Vendor, str]]:
-    """The vendors whose register annotation the node has; no other's cards come and go."""
-    texts = node.metadata.annotations or {}
-    pairs = zip(VENDORS, terms.counts, strict=True)
-    return [(vendor, count) for vendor, count in pairs if vendor.names.register in texts]
+def node_facts(node: Node, terms: Terms) -> dict[str, Any]:
+    """What the scans need to know of the node beside its cards, by the devices' words."""
+    return {device.word: device.vendor.node_facts(node) for device in devices_on(node, terms)}
+
+
+def devices_on(node: Node, terms: Terms) -> list[Device]:
+    """The devices that some annotation or capacity of the node speaks of, whether or not it makes sense."""
+    texts, amounts = node.metadata.annotations or {}, node.status.capacity or {}
+    keys, counted = terms.config.by_register, terms.config.by_capacity
+    found = {device.word for key in texts if (device := keys.get(key)) is not None}
+    found |= {device.word for name in amounts if (device := counted.get(name)) is not None}
+    return [device for device in terms.config.devices if device.word in found] if found else []
 
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
@@ -68,12 +79,13 @@ def expects_gpus(node: Node, config: DeviceConfig) -> bool:
 
 def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
     """Whether somebody gave the node to a device plugin: by its label, or by what a plugin wrote or kubelet counts."""
-    for vendor, resources in zip(VENDORS, config.by_vendor, strict=True):
-        key, value = vendor.node_label
+    for device in config.devices[:1]:
+        key, value = device.vendor.node_label
+        count = device.resources.count
         if (
-            node.metadata.annotation(vendor.names.register) is not None
-            or kubelet_offers(node, resources.count) > 0
-            or (whole((node.status.capacity or {}).get(resources.count)) or 0) > 0
+            node.metadata.annotation(device.names.register) is not None
+            or kubelet_offers(node, count) > 0
+            or (whole((node.status.capacity or {}).get(count)) or 0) > 0
             or node.metadata.label(key) == value
         ):
             return True

@@ -1,14 +1,17 @@
 """What a pod asks of HAMi: the resources that the device config names, and every container's requests."""
 
 import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import cast
 
 import msgspec
 
 from bot.hami.asked import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
 from bot.hami.names import Names
-from bot.hami.vendors import BY_WORD, FIRST, NAMES, VENDORS
+from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS
 from bot.hami.vendors.others import OTHERS
+from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
 from bot.kube.quantities import parse_quantity
@@ -31,21 +34,41 @@ _MAX_DEPTH = 6
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
-class DeviceConfig(msgspec.Struct, frozen=True):
+class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
     """The part of HAMi's device config that decides requests; without one, what the chart sets."""
 
-    by_vendor: tuple[Resources, ...] = tuple(vendor.read_resources(None) for vendor in VENDORS)
-    """In the order of VENDORS."""
+    devices: tuple[Device, ...] = DEFAULTS
+    """Those whose fit is modelled; the first vendor's are always among them."""
     other_resources: frozenset[str] = frozenset()
 
     @property
     def gpus(self) -> Resources:
         """The resources that a question means which names no vendor."""
-        return self.by_vendor[0]
+        return self.devices[0].resources
 
     def of(self, word: str) -> Resources:
-        """One vendor's resources."""
-        return self.by_vendor[list(BY_WORD).index(word)]
+        """One device's resources; the first one's where it is none of these."""
+        return self.by_word.get(word, self.devices[0]).resources
+
+    @cached_property
+    def by_word(self) -> Mapping[str, Device]:
+        """The devices by their words."""
+        return {device.word: device for device in self.devices}
+
+    @cached_property
+    def by_register(self) -> Mapping[str, Device]:
+        """The devices by the node annotations that register them."""
+        return {device.names.register: device for device in self.devices if device.names.register}
+
+    @cached_property
+    def by_capacity(self) -> Mapping[str, Device]:
+        """The devices by the node resources that they are counted by."""
+        return {device.capacity: device for device in self.devices if device.capacity}
+
+    @cached_property
+    def by_resource(self) -> Mapping[str, Device]:
+        """The device that each resource is of."""
+        return {name: device for device in reversed(self.devices) for name in device.resources.all}
 
     @property
     def names_all(self) -> bool:
@@ -56,25 +79,23 @@ class DeviceConfig(msgspec.Struct, frozen=True):
         """Whether HAMi has this resource: by the device config, or by a name that no config changes."""
         if not self.names_all:
             return self.manages(resource)
-        return resource in self.other_resources | _FIXED or any(resource in one.all for one in self.by_vendor)
+        return resource in self.other_resources | _FIXED or resource in self.by_resource
 
     def manages(self, resource: str) -> bool:
         """Whether HAMi hands out this resource, of whatever vendor."""
         if resource in self.other_resources or resource in _EXACT_NAMES:
             return True
-        return resource.split("/", maxsplit=1)[0] in _VENDOR_DOMAINS or any(
-            resource in one.all for one in self.by_vendor
-        )
+        return resource.split("/", maxsplit=1)[0] in _VENDOR_DOMAINS or resource in self.by_resource
 
 
 def read_device_config(text: str) -> DeviceConfig | str:
     """The config in a `device-config.yaml`, or why it cannot be read, in a few words."""
     try:
         document: object = next(iter(parse_documents(text)), None)
-        resources = tuple(vendor.read_resources(document) for vendor in VENDORS)
+        devices = tuple(Device(vendor, one) for vendor in VENDORS for one in vendor.read_resources(document))
     except (ValueError, RecursionError) as error:
         return " ".join(str(error).split())[:160]
-    return DeviceConfig(resources, frozenset(_resource_names(document)))
+    return DeviceConfig(devices, frozenset(_resource_names(document)))
 
 
 def _resource_names(document: object, depth: int = 0) -> list[str]:
@@ -101,18 +122,37 @@ def pod_request(pod: Pod, config: DeviceConfig, version: Version) -> PodRequest:
         msgspec.structs.replace(request, init=True) if init else request
         for containers, init in ((inits if version >= (2, 9) else (), True), (pod.spec.containers, False))
         for container in containers
-        for vendor, resources in zip(VENDORS, config.by_vendor, strict=True)
-        if (request := vendor.request(container, resources, version)) is not None
+        for device in _named_in(container, config)
+        if version >= device.vendor.since
+        if (request := device.vendor.request(container, device.resources, version)) is not None
     ]
-    names = BY_WORD[asked[0].word].names if asked else FIRST.names
+    words = list(dict.fromkeys(one.word for one in asked)) or [FIRST.names.word]
+    first, *others = (read_constraints(pod, config.by_word[word].names) for word in words)
     return PodRequest(
         namespace=pod.namespace,
         name=pod.name,
         uid=pod.metadata.uid,
         containers=tuple(asked),
-        constraints=read_constraints(pod, names),
+        constraints=first,
         init_count=len(inits),
+        others=tuple(zip(words[1:], others, strict=True)),
     )
+
+
+def _named_in(container: Container, config: DeviceConfig) -> Iterable[Device]:
+    """The devices of which the container names a resource, in the order of the config."""
+    resources = container.resources
+    names = [name for amounts in (resources.limits, resources.requests) for name in amounts or ()] if resources else ()
+    found = {device.word: device for name in names if (device := config.by_resource.get(name)) is not None}
+    if len(found) < 2:
+        return found.values()
+    return [device for device in config.devices if device.word in found]
+
+
+def pod_keys(names: Names) -> tuple[str, ...]:
+    """The pod annotations that decide about a vendor's devices, beside the policy."""
+    narrowing = names.use_type, names.no_use_type, names.use_uuid, names.no_use_uuid, names.mode, names.numa_bind
+    return tuple(filter(None, (*narrowing, *names.also_read, *names.allocated)))
 
 
 def read_constraints(pod: Pod, names: Names) -> Constraints:
@@ -126,7 +166,8 @@ def read_constraints(pod: Pod, names: Names) -> Constraints:
         mode=get(names.mode),
         policy=get(POLICY_KEY),
         weights=get(WEIGHTS_KEY),
-        numa_bind=get(names.numa_bind) in _GO_TRUE,
+        numa_bind=get(FIRST.names.numa_bind) in _GO_TRUE,
+        more=tuple(map(get, names.also_read)),
     )
 
 

@@ -16,10 +16,17 @@ from bot.hami.filter import Dependence
 from bot.hami.fit import NodeCards, Verdict
 from bot.hami.inventory import take_stock
 from bot.hami.ledger import Holding, Ledger, add_up, read_holding
-from bot.hami.nodestate import NODE_KEYS, Terms, cordoned_uuids, is_held_by_turns, is_taken_in_for_good, registered
+from bot.hami.nodestate import (
+    NODE_KEYS,
+    Terms,
+    cordoned_uuids,
+    is_held_by_turns,
+    is_taken_in_for_good,
+    node_facts,
+    registered,
+)
 from bot.hami.registration import Registration, Unregistered
 from bot.hami.rules import rules_of
-from bot.hami.vendors import VENDORS
 from bot.kube.models import Holder, Node, Pod
 from bot.kube.remembered import Kept, of_each
 from bot.kube.selectors import label_matcher
@@ -130,7 +137,7 @@ class Stock:
         return NodeCards(
             take_stock(registration.cards, holdings, self.rules),
             cordoned_uuids(node) if self.rules.modern else _NO_CARD,
-            {vendor.names.word: vendor.node_facts(node) for vendor in VENDORS},
+            node_facts(node, self.terms),
         )
 
     def _take(self, node: Node, found: Registration | Unregistered, holdings: Sequence[Holding]) -> NodeStock:
@@ -138,10 +145,11 @@ class Stock:
             return NodeStock(found)
         cards = self.cards_of(node, found, holdings)
         kinds = tuple([self._kind(card, cards.cordoned) for card in cards.cards])
-        order = self._number((kinds, tuple([(card.card.numa, card.card.index) for card in cards.cards])))
+        facts = tuple([fact for fact in cards.facts.items() if isinstance(fact[1], Hashable)])
+        order = self._number((kinds, facts, tuple([(card.card.numa, card.card.index) for card in cards.cards])))
         # A MIG card of an old version ends a run where the run comes to it.
         mig = any(card.card.mode == "mig" for card in cards.cards)
-        amounts = order if mig else self._number(tuple(sorted(kinds)))
+        amounts = order if mig else self._number((tuple(sorted(kinds)), facts))
         shape = self._number(sizes(found))
         twins = len({card.card.uuid for card in cards.cards}) < len(kinds)
         return NodeStock(cards, mig=mig, kinds=kinds, shape=shape, amounts=amounts, order=None if twins else order)
@@ -157,6 +165,7 @@ class Stock:
             card.slots,
             card.mode,
             card.mig_profiles,
+            card.custom,
             state.memory_mib,
             state.cores,
             state.slots,

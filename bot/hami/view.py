@@ -278,7 +278,7 @@ def _most(limit: int | None, free: int, each: int, count: int, *, modern: bool) 
 
 def terms(facts: Facts, version: Version) -> Terms:
     """What a stock of these facts has to be of."""
-    return Terms(version, tuple(one.count for one in facts.config.by_vendor), facts.node_selector)
+    return Terms(version, facts.config, facts.node_selector)
 
 
 def _limits(hard: Iterable[Mapping[str, Quantity]], resource: str) -> list[int]:

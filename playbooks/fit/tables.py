@@ -141,7 +141,7 @@ def _memory(container: ContainerRequest) -> str:
 
 def _constraints(case: Case) -> list[tuple[str, str]]:
     fields = case.request.constraints._asdict()
-    return [(key, str(value)) for key, value in fields.items() if value not in (None, False, "")]
+    return [(key, str(value)) for key, value in fields.items() if value not in (None, False, "", ())]
 
 
 def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:

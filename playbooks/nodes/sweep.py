@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from bot.hami.cards import Card
 from bot.hami.handshake import READS_LOCAL_TIME, scheduler_zone
 from bot.hami.nodelock import (
@@ -16,7 +18,7 @@ from bot.hami.nodelock import (
 )
 from bot.hami.nodestate import NODE_KEYS, expects_gpus, is_for_gpus, read_registrations
 from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregistered, digest, kubelet_offers
-from bot.hami.vendors import FIRST, OTHERS, vendor_of_register_key
+from bot.hami.vendors import BESIDE, FIRST, vendor_of_register_key
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import DAEMON_PODS, DaemonPod, Node, Quantity
 from bot.kube.quantities import whole
@@ -117,7 +119,8 @@ class Sweep:
         handshakes = (text for node in nodes if (text := node.metadata.annotation(FIRST.names.handshake)))
         self.zone = scheduler_zone(handshakes, self.version, now) if self.version else timedelta()
         self.judged_at = now + self.zone if self.version and self.version >= READS_LOCAL_TIME else now
-        world = World(Capacity(list(nodes), [], []), install.install, install.config, self.judged_at)
+        first = msgspec.structs.replace(install.config, devices=install.config.devices[:1])
+        world = World(Capacity(list(nodes), [], []), install.install, first, self.judged_at)
         self._views = world.views
         self._selects = label_matcher(world.facts.node_selector)
         self._plugins = _by_node(plugins, now)
@@ -128,10 +131,10 @@ class Sweep:
     def see(self, name: str) -> NodeSeen:
         """The node, read anew: what was read of thousands of nodes would be most of the memory."""
         node = self._nodes[name]
-        others = tuple(read_registrations(node, OTHERS))
+        others = tuple(read_registrations(node, BESIDE))
         state = self._state(name)
         own = state.registration if isinstance(state, Unregistered) else state
-        count = (self.config.of(own.vendor.word) if own else self.config.gpus).count
+        count = (self.config.of(own.word) if own else self.config.gpus).count
         return NodeSeen(
             node=node,
             state=state,

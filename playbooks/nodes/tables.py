@@ -11,7 +11,7 @@ from bot.hami.nodelock import CAMBRICON_LOCK_KEY, LOCK_KEY, LockState
 from bot.hami.nodestate import cordoned_uuids
 from bot.hami.registration import JSON_SINCE, Unreadable, Unregistered
 from bot.hami.scaling import MemoryScaling, core_factor, memory_factor
-from bot.hami.vendors import BY_WORD, FIRST
+from bot.hami.vendors import FIRST
 from bot.kube.gpu_conditions import is_about_gpus
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.readiness import is_cordoned, not_ready, other_taints, pressures
@@ -203,7 +203,7 @@ class Rows:
         elif node.expects_gpus:
             parts.append("none")
         for found in node.registrations:
-            if found.vendor.word not in BY_WORD and (judged := other_handshake(self._sweep, node, found)):
+            if found.vendor is not FIRST.names and (judged := other_handshake(self._sweep, node, found)):
                 parts.append(f"{found.word} {judged}")
         return ", ".join(parts)
 

@@ -2,22 +2,24 @@
 
 from collections.abc import Container, Hashable
 from datetime import datetime
+from itertools import chain
 
 import msgspec
 
 from bot.hami.admission import OPT_OUT_LABEL
-from bot.hami.allocations import COUNTED_KEYS, NODE_KEY
+from bot.hami.allocations import NODE_KEY
 from bot.hami.messages import chosen_node
 from bot.hami.mig import MIG_ALLOCATIONS_KEY
-from bot.hami.requests import read_constraints
-from bot.hami.vendors import MODELLED
+from bot.hami.requests import POLICY_KEY, WEIGHTS_KEY, pod_keys
+from bot.hami.vendors import NAMES
 from bot.kube import models
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from playbooks.rules.attempt import Attempt
 from playbooks.rules.binding import FILTERED_GRACE, UNSCHEDULABLE_FLUSH
 
-_RESERVATION = (NODE_KEY, *COUNTED_KEYS, MIG_ALLOCATIONS_KEY)
+_RESERVATION = (NODE_KEY, MIG_ALLOCATIONS_KEY)
+_DECIDING = frozenset((*_RESERVATION, POLICY_KEY, WEIGHTS_KEY, *chain.from_iterable(map(pod_keys, NAMES))))
 _STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
 
 
@@ -26,7 +28,7 @@ def request_key(pod: Pod, quotas: Container[str]) -> bytes:
 
     `quotas` are the namespaces that have some: pods of different ones are not alike then.
     """
-    spec = pod.spec
+    spec, texts = pod.spec, pod.metadata.annotations or {}
     wanted = (
         pod.namespace if pod.namespace in quotas else "",
         [_asked(container) for container in spec.init_containers or ()],
@@ -38,10 +40,13 @@ def request_key(pod: Pod, quotas: Container[str]) -> bytes:
         spec.scheduler_name,
         spec.scheduling_gates,
         pod.metadata.label(OPT_OUT_LABEL),
-        [read_constraints(pod, names) for names in MODELLED],
-        [pod.metadata.annotation(key) for key in _RESERVATION],
+        [(key, text) for key, text in sorted(texts.items()) if key in _DECIDING or _is_of_a_chip(key)],
     )
     return msgspec.msgpack.encode(wanted)
+
+
+def _is_of_a_chip(key: str) -> bool:
+    return key.startswith("hami.io/") and key.endswith(("-uuid", "-devices-allocated"))
 
 
 def _asked(container: models.Container) -> tuple[object, ...]:

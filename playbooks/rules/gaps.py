@@ -3,14 +3,10 @@
 from collections.abc import Sequence
 
 from bot.hami.requests import asked_resources
-from bot.hami.vendors import MODELLED
 from bot.report import Confidence, Gap
 from bot.texts import Texts
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.rules.case import Case
-
-_MODELLED = tuple(f"{names.domain}/" for names in MODELLED)
-"""The domains of the vendors whose fit is modelled."""
 
 
 def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str], say: Texts) -> list[Gap]:
@@ -39,6 +35,7 @@ def fit_gaps(case: Case, say: Texts) -> list[Gap]:
 
 def other_vendors(case: Case) -> list[str]:
     """The resources of vendors whose fit is not modelled that the pod asks for."""
-    modelled = {name for one in case.config.by_vendor for name in one.all}
+    devices = case.config.devices
+    domains = tuple(f"{domain}/" for one in devices for domain in (one.names.domain, one.resources.count.split("/")[0]))
     asked = asked_resources(case.pod, case.config)
-    return [name for name in asked if name not in modelled and not name.startswith(_MODELLED)]
+    return [name for name in asked if name not in case.config.by_resource and not name.startswith(domains)]

@@ -10,7 +10,7 @@ from bot.hami.handshake import SCHEDULER_PATIENCE, Judgement, judge_other_vendor
 from bot.hami.nodelock import USUAL_ALLOCATION, LockState
 from bot.hami.nodestate import cordoned_uuids, handshake_of
 from bot.hami.registration import Registration, Unregistered
-from bot.hami.vendors import BY_WORD
+from bot.hami.vendors import FIRST
 from bot.kube.gpu_conditions import reports_fault
 from bot.kube.quantities import whole
 from bot.kube.readiness import is_cordoned, not_ready, pressures
@@ -321,7 +321,7 @@ def _cards(sweep: Sweep, node: NodeSeen) -> Iterator[Fault]:
             why = "cordoned" if is_cordoned(node.node) else "condition"
             yield Fault("card-fault", why, node.name, about=condition.type)
     for vendor in sorted(unhealthy(node)):
-        if vendor not in BY_WORD or sweep.version is None:
+        if vendor != FIRST.names.word or sweep.version is None:
             yield Fault("card-not-healthy", "seen", node.name)
         else:
             yield Fault("card-not-healthy", "kept" if sweep.version >= _HEEDS_HEALTH else "used", node.name)

@@ -63,7 +63,9 @@ def _refused(pod: Pod, attempt: Attempt) -> set[str]:
 
 def _unknown(case: Case, attempt: Attempt, name: str, managed: frozenset[str], say: Texts) -> Finding:
     known = {one for node in case.nodes.values() for one in node.status.allocatable or () if "/" in one}
-    known |= managed | case.config.other_resources | {one for gpus in case.config.by_vendor for one in gpus.all}
+    known |= (
+        managed | case.config.other_resources | {one for device in case.config.devices for one in device.resources.all}
+    )
     near = _nearest(name, sorted(known))
     claim = say("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
     fix = say("resource-unknown.rename", near=near) if near else say("resource-unknown.remove", resource=name)

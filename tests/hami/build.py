@@ -14,8 +14,9 @@ from bot.hami.fit import NodeCards
 from bot.hami.registration import Registration, Unreadable, read_registration
 from bot.hami.requests import DeviceConfig
 from bot.hami.rules import rules_of
-from bot.hami.vendors import vendor_of_register_key
+from bot.hami.vendors import DEFAULTS, vendor_of_register_key
 from bot.hami.vendors.nvidia import NVIDIA
+from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.hami.view import Facts, View
 from bot.kube.models import Container, Node, Pod, ResourceQuota
@@ -76,7 +77,8 @@ def verdict(cards: Iterable[Card | CardState], pod: PodRequest, version: Version
 
 def config(**fields: Any) -> DeviceConfig:
     """The chart's device config, but for these of NVIDIA's resources."""
-    return DeviceConfig((msgspec.structs.replace(NVIDIA.read_resources(None), **fields),))
+    (usual,) = NVIDIA.read_resources(None)
+    return DeviceConfig((Device(NVIDIA, msgspec.structs.replace(usual, **fields)), *DEFAULTS[1:]))
 
 
 def container(limits: dict[str, Any] | None = None, requests: dict[str, Any] | None = None) -> Container:

@@ -15,7 +15,7 @@ def order(cards, version=V210, policy="spread", *, asked=None, numa_bind=False, 
     listed = list(cards)
     rules = rules_of(version)
     sort_cards(
-        listed, asked or wants(memory=1), rules, policy=policy, numa_bind=numa_bind, weights=weights or Weights()
+        listed, [asked or wants(memory=1)], rules, policy=policy, numa_bind=numa_bind, weights=weights or Weights()
     )
     return [one.card.uuid for one in reversed(listed)]
 

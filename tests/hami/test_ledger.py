@@ -45,7 +45,7 @@ def test_terminating_pods_count_and_finished_ones_do_not(version):
 def test_pods_without_a_node_or_without_devices_hold_nothing():
     bare = pod("bare", annotations={"hami.io/vgpu-node": "n1"})
     homeless = pod("homeless", annotations={"hami.io/vgpu-devices-allocated": ONE})
-    other = pod("dcu", annotations={"hami.io/vgpu-node": "n1", "hami.io/dcu-devices-allocated": "DCU-1,DCU,1,1:;"})
+    other = pod("tpu", annotations={"hami.io/vgpu-node": "n1", "hami.io/tpu-devices": "TPU-1,TPU,1,1:;"})
     assert build_ledger([bare, homeless, other], V210).by_node == {}
 
 

@@ -175,8 +175,8 @@ def test_annotations_are_kept_as_they_are():
         "hami.io/device-scoring-weights": "",
     }
     wanted = pod_request(pod("wl", gpu(), annotations=given), DeviceConfig(), V210).constraints
-    assert tuple(wanted) == ("A100,", "", " GPU-1 ", "GPU-2", "mig", "", "", False)
-    assert tuple(pod_request(pod("wl", gpu()), DeviceConfig(), V210).constraints) == (*(None,) * 7, False)
+    assert tuple(wanted) == ("A100,", "", " GPU-1 ", "GPU-2", "mig", "", "", False, ())
+    assert tuple(pod_request(pod("wl", gpu()), DeviceConfig(), V210).constraints) == (*(None,) * 7, False, ())
 
 
 def test_asked_resources_are_every_vendor_s_of_every_container():

@@ -1,23 +1,37 @@
 """Every vendor that HAMi hands out devices of: those whose fit is modelled, and those that are known by name."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
 
 from bot.hami.names import Names
+from bot.hami.vendors.biren import BIREN
+from bot.hami.vendors.hygon import HYGON
 from bot.hami.vendors.nvidia import NVIDIA
 from bot.hami.vendors.others import OTHERS
-from bot.hami.vendors.vendor import Vendor
+from bot.hami.vendors.vastai import VASTAI
+from bot.hami.vendors.vendor import Device, Vendor
 
 VENDORS: tuple[Vendor, ...] = (
     NVIDIA,
-)  # fmt: skip  # a line for each
+    HYGON,
+    VASTAI,
+    BIREN,
+)
 """The first is meant where a question names no vendor."""
 
 FIRST = VENDORS[0]
-BY_WORD = {vendor.names.word: vendor for vendor in VENDORS}
+DEFAULTS: tuple[Device, ...] = tuple(
+    Device(vendor, resources) for vendor in VENDORS for resources in vendor.read_resources(None)
+)
+"""The devices that HAMi's chart configures."""
+BY_WORD: Mapping[str, Vendor] = {vendor.names.word: vendor for vendor in VENDORS}
 MODELLED = tuple(vendor.names for vendor in VENDORS)
 NAMES: tuple[Names, ...] = (*MODELLED, *OTHERS)
+
+BESIDE = tuple(names for names in NAMES if names is not FIRST.names)
+"""All but the first one's."""
 
 ANNOTATIONS = tuple(dict.fromkeys(chain.from_iterable(names.annotations for names in NAMES)))
 """What the keys of vendors' annotations begin with, beside `hami.io/`: what a recording keeps of objects."""

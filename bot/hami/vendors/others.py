@@ -74,15 +74,6 @@ OTHERS: tuple[Names, ...] = (
         capacity_unit=100,
     ),
     Names(
-        word="DCU",
-        count="hygon.com/dcunum",
-        memory="hygon.com/dcumem",
-        cores="hygon.com/dcucores",
-        register="hami.io/node-dcu-register",
-        handshake="hami.io/node-handshake-dcu",
-        allocated=("hami.io/dcu-devices-allocated",),
-    ),
-    Names(
         word="Ascend",
         count="huawei.com/{word}",
         memory="huawei.com/{word}-memory",
@@ -156,20 +147,6 @@ OTHERS: tuple[Names, ...] = (
         register="hami.io/node-register-xpu",
         handshake="hami.io/node-handshake-xpu",
         allocated=("hami.io/xpu-devices-allocated",),
-    ),
-    Names(
-        word="Vastai",
-        count="vastaitech.com/va",
-        register="hami.io/node-va-register",
-        handshake="hami.io/node-handshake-va",
-        allocated=("hami.io/Vastai-devices-allocated",),
-    ),
-    Names(
-        word="Biren",
-        count="birentech.com/gpu",
-        register="hami.io/node-biren-register",
-        handshake="hami.io/node-handshake-biren",
-        allocated=("hami.io/Biren-devices-allocated",),
     ),
     Names(
         word="AMD",

@@ -1,13 +1,16 @@
 """The seam for vendors: everything that HAMi's scheduler does differently for one vendor's devices.
 
-A vendor is one value of `Vendor` in a folder of its own and a line in `bot.hami.vendors`. The frame around it is the
-same for all: `bot.hami.requests` asks each vendor for a pod's requests, `bot.hami.nodestate` for a node's GPUs, and
-`bot.hami.filter` for the verdict on one container.
+A vendor is one value of `Vendor` in a folder or file of its own and a line in `bot.hami.vendors`. It has one device,
+or one for each chip that the device config names. The frame around it is the same for all: `bot.hami.requests` asks
+each device for a pod's requests, `bot.hami.nodestate` for a node's cards, and `bot.hami.filter` for the verdict on one
+container.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
+
+import msgspec
 
 from bot.hami.asked import ContainerRequest, Resources
 from bot.hami.cards import CardState
@@ -18,46 +21,92 @@ from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
 
+def _no_label(_: Node) -> str:
+    return ""
+
+
+def _no_facts(_: Node) -> None:
+    return None
+
+
+def _whole(_: Run, __: list[CardState]) -> bool:
+    return False
+
+
 class Vendor(NamedTuple):
-    """One vendor. Every function is pure; `count` is the name of its count resource in the cluster."""
+    """One vendor. Every function is pure; `resources` are those of one of its devices in the cluster."""
 
     names: Names
 
-    plugin_labels: str
-    """The selector of its device plugin's pods."""
+    read_resources: Callable[[object], Sequence[Resources]]
+    """(device config as YAML has it, None for the chart's): its devices; none where the config leaves the vendor out.
 
-    node_label: tuple[str, str]
-    """The label that an operator puts on nodes where the device plugin shall run."""
-
-    gpu_label: Callable[[Node], str]
-    """(node): the label by which it is known to have this vendor's GPUs, empty when none says so."""
-
-    node_keys: tuple[str, ...]
-    """The node annotations that bear on its GPUs, beside their registration and the handshake."""
-
-    read_resources: Callable[[object], Resources]
-    """(device config as YAML has it): its section. Raises ValueError where the section has another shape."""
+    Raises ValueError where its section has another shape.
+    """
 
     request: Callable[[Container, Resources, Version], ContainerRequest | None]
     """(container, resources, version): what the container asks for; None where that is nothing."""
 
-    registration: Callable[[Node, Version, datetime, str], Registration | Unregistered]
-    """(node, version, now, count): the GPUs as that version's scheduler takes them in at that moment."""
+    registration: Callable[[Node, Version, datetime, Resources], Registration | Unregistered]
+    """(node, version, now, resources): the cards as that version's scheduler takes them in at that moment."""
 
-    is_taken_in_for_good: Callable[[Node, Version, str], bool]
-    """(node, version, count): whether what is registered counts at any time, whatever the handshake says."""
+    is_taken_in_for_good: Callable[[Node, Version, Resources], bool]
+    """(node, version, resources): whether what is registered counts at any time, whatever the handshake says."""
 
-    is_held_by_turns: Callable[[Node, Version, datetime, str], bool]
-    """(node, version, now, count): whether the scheduler takes the GPUs in and drops them again every minute."""
-
-    node_facts: Callable[[Node], Any]
-    """What `scan` needs to know of a node beside its cards; None for nothing."""
-
-    may_split: Callable[[Run, list[CardState]], bool]
-    """(run, cards in play): whether one GPU may serve a container that asks for several."""
+    is_held_by_turns: Callable[[Node, Version, datetime, Resources], bool]
+    """(node, version, now, resources): whether the scheduler takes the cards in and drops them again every minute."""
 
     scan: Callable[[Run, list[CardState], ContainerRequest], Verdict | list[Taken]]
     """(run, cards in play, container): what the container takes, or why it does not fit.
 
     Called once for each container and node; the cards are in the order of the policy where that can matter.
     """
+
+    since: Version = Version(0, 0, 0)
+    """The first version of HAMi that has it."""
+
+    flag: str = ""
+    """The scheduler's flag without which it is off; empty where it is always on."""
+
+    orders: bool = False
+    """Whether the verdict depends on the order of the cards even for a single container."""
+
+    plugin_labels: str = ""
+    """The selector of its device plugin's pods."""
+
+    node_label: tuple[str, str] = ("", "")
+    """The label that an operator puts on nodes where the device plugin shall run."""
+
+    gpu_label: Callable[[Node], str] = _no_label
+    """(node): the label by which it is known to have this vendor's GPUs, empty when none says so."""
+
+    node_keys: tuple[str, ...] = ()
+    """The node annotations that bear on its GPUs, beside their registration and the handshake."""
+
+    node_facts: Callable[[Node], Any] = _no_facts
+    """What `scan` needs to know of a node beside its cards; None for nothing."""
+
+    may_split: Callable[[Run, list[CardState]], bool] = _whole
+    """(run, cards in play): whether one GPU may serve a container that asks for several."""
+
+
+class Device(msgspec.Struct, frozen=True):
+    """What HAMi hands out under one word: a vendor's, or one of its chips."""
+
+    vendor: Vendor
+    resources: Resources
+
+    @property
+    def word(self) -> str:
+        return self.resources.word
+
+    @property
+    def names(self) -> Names:
+        """The annotations are called as here; the resources as `resources` says."""
+        return self.vendor.names.of(self.resources.word)
+
+    @property
+    def capacity(self) -> str:
+        """The node resource that cards are counted by where no annotation lists them."""
+        names, resources = self.names, self.resources
+        return {names.count: resources.count, names.cores: resources.cores}.get(names.capacity, names.capacity)

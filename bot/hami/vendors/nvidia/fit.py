@@ -37,7 +37,7 @@ MAX_COMBINED_CARDS = 16
 
 def may_split(run: Run, in_play: list[CardState]) -> bool:
     """Whether a MIG card may serve a container more than once."""
-    mode = run.request.constraints.mode
+    mode = run.wanted.mode
     return run.rules.modern and (mode is None or "mig" in mode) and any(state.card.mode == "mig" for state in in_play)
 
 
@@ -92,7 +92,7 @@ def _ruled_out(run: Run, state: CardState) -> str | None:
         return CORDONED
     if not rules.only_own_type and NAMES.word not in state.card.type:
         return TYPE_MISMATCH
-    if TYPE_MISMATCH not in relax and not type_allows(run.request.constraints, state, rules):
+    if TYPE_MISMATCH not in relax and not type_allows(run.wanted, state, rules):
         return TYPE_MISMATCH
     return None
 
@@ -102,7 +102,7 @@ def _lacks(
 ) -> tuple[str | None, mig.MigChoice | None]:
     """Checks 4 to 12."""
     relax, card = run.relax, state.card
-    if UUID_MISMATCH not in relax and not uuid_allows(run.request.constraints, card.uuid, run.rules):
+    if UUID_MISMATCH not in relax and not uuid_allows(run.wanted, card.uuid, run.rules):
         return UUID_MISMATCH, None
     if state.slots >= card.slots and TIME_SLICING_EXHAUSTED not in relax:
         return TIME_SLICING_EXHAUSTED, None

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from bot.hami.asked import Resources
 from bot.hami.handshake import Handshake, judge_as_scheduler, parse_handshake
 from bot.hami.registration import JSON_SINCE, Registration, Unreadable, Unregistered, kubelet_offers, read_registration
 from bot.hami.vendors.nvidia.names import NAMES
@@ -24,7 +25,7 @@ class _LinkScores(msgspec.Struct):
 _link_scores: msgspec.json.Decoder[list[_LinkScores] | None] = msgspec.json.Decoder(list[_LinkScores] | None)
 
 
-def registration(node: Node, version: Version, now: datetime, count: str) -> Registration | Unregistered:
+def registration(node: Node, version: Version, now: datetime, resources: Resources) -> Registration | Unregistered:
     """The node's GPUs as this version's scheduler would take them in at that moment."""
     text = node.metadata.annotation(NAMES.register)
     if text is None:
@@ -37,9 +38,9 @@ def registration(node: Node, version: Version, now: datetime, count: str) -> Reg
     score = node.metadata.annotation(SCORE_KEY)
     if version >= JSON_SINCE and score is not None and read_link_scores(score) is None:
         return Unregistered("score-unreadable", SCORE_KEY, score[:200], read)
-    if is_taken_in_for_good(node, version, count):
+    if is_taken_in_for_good(node, version, resources):
         return read
-    judgement = judge_as_scheduler(_handshake(node), version, kubelet_offers(node, count), now)
+    judgement = judge_as_scheduler(_handshake(node), version, kubelet_offers(node, resources.count), now)
     if judgement in ("alive", "unknown"):
         return read
     quote = node.metadata.annotation(NAMES.handshake) or ""
@@ -48,14 +49,14 @@ def registration(node: Node, version: Version, now: datetime, count: str) -> Reg
     return Unregistered("deleted" if judgement == "deleted" else "stale", NAMES.handshake, quote, read)
 
 
-def is_taken_in_for_good(node: Node, version: Version, count: str) -> bool:
+def is_taken_in_for_good(node: Node, version: Version, resources: Resources) -> bool:
     """Whether what is registered counts at any time, whatever the handshake says: kubelet offers some of it."""
-    return version >= JSON_SINCE and kubelet_offers(node, count) > 0
+    return version >= JSON_SINCE and kubelet_offers(node, resources.count) > 0
 
 
-def is_held_by_turns(node: Node, version: Version, now: datetime, count: str) -> bool:
+def is_held_by_turns(node: Node, version: Version, now: datetime, resources: Resources) -> bool:
     """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
-    offered = kubelet_offers(node, count)
+    offered = kubelet_offers(node, resources.count)
     return offered == 0 and judge_as_scheduler(_handshake(node), version, offered, now) == "unknown"
 
 

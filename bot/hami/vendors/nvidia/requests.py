@@ -35,11 +35,12 @@ class _DeviceConfigFile(msgspec.Struct):
     nvidia: _Section | None = None
 
 
-def read_resources(document: object) -> Resources:
+def read_resources(document: object) -> tuple[Resources, ...]:
     """The section `nvidia` of a device config. Raises ValueError where it has another shape."""
     section = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _Section()
     scaling = section.device_memory_scaling
-    return Resources(
+    resources = Resources(
+        word=NAMES.word,
         count=section.resource_count_name,
         memory=section.resource_memory_name,
         percentage=section.resource_memory_percentage_name,
@@ -50,6 +51,7 @@ def read_resources(document: object) -> Resources:
         memory_factor=max(section.memory_factor, 1),
         memory_scaling=float(scaling) if isinstance(scaling, int | float) else None,
     )
+    return (resources,)
 
 
 def container_request(container: Container, resources: Resources, version: Version) -> ContainerRequest | None:

@@ -1,0 +1,55 @@
+"""Biren's GPUs [HAMi v2.10 pkg/device/biren/device.go]."""
+
+from functools import partial
+
+import msgspec
+
+from bot.hami.asked import ContainerRequest, Resources
+from bot.hami.cards import Card, CardState, read_json
+from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.annotated import Annotated
+from bot.hami.vendors.sections import only_count, read_usual
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container
+
+
+def _read(text: str) -> tuple[Card, ...]:
+    return tuple(msgspec.structs.replace(card, cores=100) for card in read_json(text))
+
+
+NAMES = Names(
+    word="Biren",
+    count="birentech.com/gpu",
+    use_uuid="birentech.com/use-gpuuuid",
+    no_use_uuid="birentech.com/nouse-gpuuuid",
+    register="hami.io/node-biren-register",
+    handshake="hami.io/node-handshake-biren",
+    allocated=("hami.io/Biren-devices-allocated",),
+    read=_read,
+)
+_CHECKS = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX)
+_NODES = Annotated(NAMES)
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    return only_count(container, resources, NAMES.word)
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    return checks.scan(run, in_play, asked, _CHECKS)
+
+
+BIREN = Vendor(
+    names=NAMES,
+    read_resources=partial(read_usual, NAMES, key="biren"),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+    since=Version(2, 10, 0),
+    node_label=("biren", "on"),
+)

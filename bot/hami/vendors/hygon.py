@@ -1,0 +1,57 @@
+"""Hygon's DCUs [HAMi v2.10 pkg/device/hygon/device.go]."""
+
+from functools import partial
+
+from bot.hami.asked import WHOLE_CARD, ContainerRequest, Resources
+from bot.hami.cards import CardState, read_strict_text
+from bot.hami.fit import Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.annotated import Annotated
+from bot.hami.vendors.sections import amount_in, count_in, read_usual, whole_or
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container
+
+NAMES = Names(
+    word="DCU",
+    count="hygon.com/dcunum",
+    memory="hygon.com/dcumem",
+    cores="hygon.com/dcucores",
+    use_type="hygon.com/use-dcutype",
+    no_use_type="hygon.com/nouse-dcutype",
+    use_uuid="hygon.com/use-gpuuuid",
+    no_use_uuid="hygon.com/nouse-gpuuuid",
+    register="hami.io/node-dcu-register",
+    handshake="hami.io/node-handshake-dcu",
+    allocated=("hami.io/dcu-devices-allocated",),
+    read=read_strict_text,
+)
+_CHECKS = (checks.HEALTH, checks.TYPE, checks.UUID, checks.SLOTS, checks.MUTEX, *checks.AMOUNTS)
+_NODES = Annotated(NAMES)
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    count = count_in(container, resources)
+    memory = amount_in(container, resources.memory, resources.memory_factor)
+    cores = amount_in(container, resources.cores, absent=WHOLE_CARD)
+    if not count or memory is None or cores is None:
+        return None
+    return ContainerRequest(NAMES.word, container.name, count, memory, whole_or(memory), cores)
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    return checks.scan(run, in_play, asked, _CHECKS)
+
+
+HYGON = Vendor(
+    names=NAMES,
+    read_resources=partial(read_usual, NAMES, key="hygon"),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+    plugin_labels="name=dcu-dp-ds",
+    node_label=("dcu", "on"),
+)

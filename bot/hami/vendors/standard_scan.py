@@ -1,0 +1,93 @@
+"""The checks that most vendors share, and the scan that asks them of one card after the other.
+
+Source: HAMi pkg/device/*/device.go Fit at v2.10.0.
+"""
+
+from collections.abc import Callable
+
+from bot.hami.asked import WHOLE_CARD, ContainerRequest
+from bot.hami.cards import CardState
+from bot.hami.fit import (
+    ALLOCATED_INSUFFICIENT,
+    COMPUTE_UNITS_EXHAUSTED,
+    EXCLUSIVE_CONFLICT,
+    EXCLUSIVE_CORES,
+    INSUFFICIENT_CORE,
+    INSUFFICIENT_MEMORY,
+    NOT_HEALTHY,
+    TIME_SLICING_EXHAUSTED,
+    TYPE_MISMATCH,
+    UUID_MISMATCH,
+    Run,
+    Taken,
+    Verdict,
+    type_allows,
+    uuid_allows,
+)
+
+Check = tuple[str, Callable[[Run, CardState, ContainerRequest], bool]]
+"""A reason's code, and whether the card fails for it."""
+
+HEALTH: Check = (NOT_HEALTHY, lambda _, state, __: not state.healthy)
+TYPE: Check = (TYPE_MISMATCH, lambda run, state, _: not type_allows(run.wanted, state, run.rules))
+UUID: Check = (UUID_MISMATCH, lambda run, state, _: not uuid_allows(run.wanted, state.card.uuid, run.rules))
+SLOTS: Check = (TIME_SLICING_EXHAUSTED, lambda _, state, __: state.slots >= state.card.slots)
+MUTEX: Check = (EXCLUSIVE_CONFLICT, lambda run, state, _: run.mutex and state.slots > 0)
+MEMORY: Check = (
+    INSUFFICIENT_MEMORY,
+    lambda _, state, asked: state.free_memory_mib < asked.memory_on(state.card.memory_mib),
+)
+CORES: Check = (INSUFFICIENT_CORE, lambda _, state, asked: state.free_cores < cores_of(asked))
+WHOLE: Check = (
+    EXCLUSIVE_CONFLICT,
+    lambda _, state, asked: state.card.cores == EXCLUSIVE_CORES == cores_of(asked) and state.slots > 0,
+)
+NO_CORES: Check = (
+    COMPUTE_UNITS_EXHAUSTED,
+    lambda _, state, asked: state.card.cores != 0 and state.cores == state.card.cores and asked.cores == 0,
+)
+
+AMOUNTS = (MEMORY, CORES, WHOLE, NO_CORES)
+USUAL = (HEALTH, UUID, SLOTS, MUTEX, *AMOUNTS)
+
+
+def cores_of(asked: ContainerRequest) -> int:
+    """More than a whole card's cores mean those."""
+    return min(asked.cores, WHOLE_CARD)
+
+
+def failing(run: Run, state: CardState, asked: ContainerRequest, checks: tuple[Check, ...]) -> str | None:
+    """The code of the first check that the card fails, of those that are not left out."""
+    return next((code for code, fails in checks if code not in run.relax and fails(run, state, asked)), None)
+
+
+def scan(
+    run: Run, in_play: list[CardState], asked: ContainerRequest, checks: tuple[Check, ...] = USUAL
+) -> Verdict | list[Taken]:
+    """What the container takes, from the last card on until it has enough, or why it does not fit."""
+    taken, counts = passing(run, in_play, asked, checks, most=asked.count)
+    return taken if len(taken) == asked.count else lacking(taken, counts, len(in_play))
+
+
+def passing(
+    run: Run, in_play: list[CardState], asked: ContainerRequest, checks: tuple[Check, ...], most: int | None = None
+) -> tuple[list[Taken], dict[str, int]]:
+    """The cards that pass, at most so many, from the last one on; and how many failed for which code."""
+    taken: list[Taken] = []
+    counts: dict[str, int] = {}
+    for state in reversed(in_play):
+        code = failing(run, state, asked, checks)
+        if code is not None:
+            counts[code] = counts.get(code, 0) + 1
+            continue
+        taken.append(Taken(state, asked.memory_on(state.card.memory_mib), cores_of(asked)))
+        if len(taken) == most:
+            break
+    return taken, counts
+
+
+def lacking(taken: list[Taken], counts: dict[str, int], of: int) -> Verdict:
+    """The verdict when fewer cards passed than were asked for."""
+    if taken:
+        counts[ALLOCATED_INSUFFICIENT] = len(taken)
+    return Verdict(fits=False, parts=tuple(counts.items()), of=of)

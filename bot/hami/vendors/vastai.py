@@ -1,0 +1,80 @@
+"""Vastai's cards [HAMi v2.10 pkg/device/vastai/device.go]."""
+
+from functools import partial
+
+import msgspec
+
+from bot.hami.asked import ContainerRequest, Resources
+from bot.hami.cards import Card, CardState, read_json_with_custom
+from bot.hami.fit import EXCLUSIVE_CONFLICT, Run, Taken, Verdict
+from bot.hami.names import Names
+from bot.hami.vendors import standard_scan as checks
+from bot.hami.vendors.annotated import Annotated
+from bot.hami.vendors.sections import only_count, read_usual
+from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+from bot.kube.models import Container
+
+
+def _read(text: str) -> tuple[Card, ...]:
+    return tuple(msgspec.structs.replace(card, cores=100) for card in read_json_with_custom(text))
+
+
+NAMES = Names(
+    word="Vastai",
+    count="vastaitech.com/va",
+    use_uuid="vastaitech.com/use-gpuuuid",
+    no_use_uuid="vastaitech.com/nouse-gpuuuid",
+    register="hami.io/node-va-register",
+    handshake="hami.io/node-handshake-va",
+    allocated=("hami.io/Vastai-devices-allocated",),
+    read=_read,
+)
+_CHECKS = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX)
+_NODES = Annotated(NAMES)
+
+
+def _request(container: Container, resources: Resources, _: Version) -> ContainerRequest | None:
+    return only_count(container, resources, NAMES.word)
+
+
+def _scan(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    if not in_play or dict(in_play[0].card.custom).get("DeviceStrategy") != "die":
+        return checks.scan(run, in_play, asked, _CHECKS)
+    return _scan_dies(run, in_play, asked)
+
+
+def _scan_dies(run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[Taken]:
+    """Dies of one card (AIC) belong together: all that pass are looked at, the largest group of them is taken first."""
+    used = {_card(state) for state in in_play if state.slots > 0}
+
+    def is_shared(run: Run, state: CardState, _: ContainerRequest) -> bool:
+        return run.mutex and _card(state) in used
+
+    passed, counts = checks.passing(run, in_play, asked, (*_CHECKS, (EXCLUSIVE_CONFLICT, is_shared)))
+    if len(passed) < asked.count:
+        return checks.lacking(passed, counts, len(in_play))
+    if asked.count > 1:
+        groups: dict[object, list[Taken]] = {}
+        for one in passed:
+            groups.setdefault(_card(one.state), []).append(one)
+        passed = [one for group in sorted(groups.values(), key=len, reverse=True) for one in group]
+    return passed[: asked.count]
+
+
+def _card(state: CardState) -> object:
+    return dict(state.card.custom).get("AIC")
+
+
+VASTAI = Vendor(
+    names=NAMES,
+    read_resources=partial(read_usual, NAMES, key="vastai"),
+    request=_request,
+    registration=_NODES.registration,
+    is_taken_in_for_good=_NODES.is_taken_in_for_good,
+    is_held_by_turns=_NODES.is_held_by_turns,
+    scan=_scan,
+    since=Version(2, 9, 0),
+    orders=True,
+    node_label=("vastai", "on"),
+)
