@@ -14,17 +14,21 @@ from bot.hami.blockers import Ending, Search, pods_to_end
 from bot.hami.registration import Unregistered
 from bot.hami.requests import asked_resources
 from bot.hami.vendors import FIRST
+from bot.hami.webhook import Refused
+from bot.kube.models import Pod
 from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, NextAction, one_line
 from bot.texts import Texts
 from playbooks import quotes
 from playbooks.fit import elsewhere
 from playbooks.fit.gpu_words import CardWords, words_of
+from playbooks.fit.manifest_pod import file_of
 from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
 from playbooks.fit.resources import unoffered
 from playbooks.fit.shares import amounts, amounts_by_type, asked_on, effects_on_cards, is_share
 from playbooks.quota.rules import Effect, proof, refusal
 from playbooks.rules import prose
 from playbooks.rules.case import Case
+from playbooks.rules.denials import remedy
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import other_vendors
 
@@ -34,11 +38,17 @@ _MAX_TYPES = 6
 
 
 class Asked(NamedTuple):
-    """One pod, what the answer calls it, and the words that it was asked for in, if it was in words."""
+    """One pod, what the answer calls it, and the words that it was asked for in, if it was in words.
+
+    The case is of the pod as it would be admitted; `written` is the pod as the manifest has it, and `refused` says who
+    would not let it be created.
+    """
 
     case: Case
     name: str
     words: CardWords | None
+    written: Pod
+    refused: Refused | None = None
 
 
 class Answer(NamedTuple):
@@ -63,6 +73,8 @@ def free_nodes(case: Case) -> list[str]:
 def answer(asked: Asked, confidence: Confidence, say: Texts) -> Answer:
     """Exactly one finding."""
     case, name = asked.case, _called(asked, say)
+    if asked.refused is not None:
+        return Answer(_denied(asked, asked.refused, confidence, say))
     if asked.words and (lost := _no_such_type(asked, asked.words, confidence, say)) is not None:
         return Answer(lost)
     if (case.request.containers and case.pod.spec.node_name) or unoffered(case):
@@ -277,6 +289,16 @@ def _no_request(asked: Asked, confidence: Confidence, say: Texts) -> Finding:
     return finding("no-device-request", claim, confidence, (), _proofs(asked), severity="warning")
 
 
+def _denied(asked: Asked, refused: Refused, confidence: Confidence, say: Texts) -> Finding:
+    """The webhook, or the API after it, does not let the pod be created."""
+    key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
+    claim = say(key, pod=asked.name, why=refused.words)
+    action = remedy(refused.words) or "as-told"
+    look = prose.command("fit", "-f", file_of(asked.written))
+    steps = [elsewhere.ask_again(asked.written, say(f"admission-denied.{action}"), look, say)]
+    return finding("admission-denied", claim, confidence, (), _proofs(asked), severity="warning", actions=steps)
+
+
 def _refused_at_creation(asked: Asked, effect: Effect, confidence: Confidence, say: Texts) -> Answer:
     claim, verdict = _over_quota("resource-quota-not-fit.creation", asked, effect, say)
     proofs = tuple(proof(effect.of, asked.case.quotas))
@@ -308,7 +330,7 @@ def _proofs(asked: Asked, node: str = "") -> tuple[Evidence, ...]:
     """What the manifest asks for, as written; for words, which stand in no manifest, a card that was judged."""
     case = asked.case
     if asked.words is None:
-        asks = asked_resources(case.pod, case.config)
+        asks = asked_resources(asked.written, case.config)
         return tuple(elsewhere.of_manifest(case.pod, name, value) for name, value in asks.items())
     names = (
         [node]

@@ -18,6 +18,7 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, Gap, Report, Subject, Table, one_line, worst
 from bot.texts import Texts
 from playbooks.fit import tables
+from playbooks.fit.admitted import admission
 from playbooks.fit.answer import Answer, Asked, answer, free_nodes
 from playbooks.fit.elsewhere import not_looked_at
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words, words_of
@@ -105,19 +106,21 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     deserted = await _deserted(cluster, wanted.namespace, capacity)
     undecodable = tuple(cluster.undecodable)
     asked = _asked(wanted, World(_quotas_or_none(capacity), install.install, install.config, as_of))
-    crowded = (nodes for one in asked[:_MAX_FINDINGS] if (nodes := in_question(one.case)))
+    crowded = (nodes for one in asked[:_MAX_FINDINGS] if one.refused is None and (nodes := in_question(one.case)))
     usage = await gather_usage_of(sources, lambda: next(crowded, dict[str, list[str]]()))
     taken_at = cluster.now()
     return Snapshot(wanted, cluster.name, taken_at, asked, usage, install, capacity, deserted, undecodable)
 
 
 def _asked(wanted: Request, world: World) -> tuple[Asked, ...]:
-    pods = list(wanted.pods)
     if wanted.words:
         version = world.install.version.version if world.install.version else None
-        pods = [pod_of(wanted.words, wanted.namespace, world.config, version)]
+        pod = pod_of(wanted.words, wanted.namespace, world.config, version)
+        return (Asked(ManifestCase(pod, world), pod.name, wanted.words, pod),)
     return tuple(
-        Asked(ManifestCase(pod, world), name, wanted.words) for pod, name in zip(pods, _names(pods), strict=True)
+        Asked(ManifestCase(one.pod, world), name, None, pod, one.refused)
+        for pod, name in zip(wanted.pods, _names(wanted.pods), strict=True)
+        for one in [admission(pod, world.install, world.config)]
     )
 
 
@@ -138,7 +141,8 @@ def diagnose(snapshot: Snapshot, say: Texts) -> Report:
     findings = [found for one, of in told for found in with_waited_for([one.finding], of.case, measured, say)]
     findings.sort(key=lambda finding: finding.severity == "info")
     gaps = capacity_gaps(snapshot.install, snapshot.capacity, snapshot.undecodable, say)
-    gaps += [gap for one in asked for gap in (*fit_gaps(one.case, say), *not_looked_at(one.case, say))]
+    created = [one for one in asked if one.refused is None]
+    gaps += [gap for one in created for gap in (*fit_gaps(one.case, say), *not_looked_at(one.case, say))]
     gaps += [*(gap for one in answers for gap in one.gaps), *snapshot.usage.gaps]
     if isinstance(snapshot.deserted, Deserted):
         findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted), say))
@@ -176,20 +180,24 @@ def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
 
 
 def _tables(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> list[Table]:
-    """What is short first: the nodes one by one are for machines."""
+    """What is short first: the nodes one by one are for machines. A pod that would be refused is on no node."""
+    created = [one for one in asked if one.refused is None]
     return [
-        tables.by_reason(asked, say),
+        tables.admitted(created),
+        tables.by_reason(created, say),
         tables.endings([(one.name, two.endings) for one, two in zip(asked, answers, strict=False)]),
-        tables.requests(asked),
-        tables.quota_effect(asked, say),
-        tables.nodes(asked, say),
+        tables.requests(created),
+        tables.quota_effect(created, say),
+        tables.nodes(created, say),
     ]
 
 
 def _verdict(asked: Sequence[Asked], answers: Sequence[Answer], say: Texts) -> str:
     if len(asked) == 1:
         return answers[0].verdict or answers[0].finding.claim
-    return say("fit.summary", fitting=sum(1 for one in asked if free_nodes(one.case)), pods=len(asked))
+    return say(
+        "fit.summary", fitting=sum(1 for one in asked if one.refused is None and free_nodes(one.case)), pods=len(asked)
+    )
 
 
 def _quotas_or_none(capacity: Capacity) -> Capacity:

@@ -7,6 +7,7 @@ from bot.hami.asked import ContainerRequest
 from bot.hami.blockers import Ending
 from bot.report import Sheet, Table
 from bot.texts import Texts
+from playbooks.fit.admitted import changes
 from playbooks.fit.answer import Asked
 from playbooks.fit.shares import amounts, asked_on, effects_on_cards, is_share
 from playbooks.rules import prose
@@ -47,6 +48,16 @@ class RequestRow(NamedTuple):
     only: str
 
 
+class AdmittedRow(NamedTuple):
+    """A limit that HAMi's webhook writes into the pod."""
+
+    pod: str
+    container: str
+    resource: str
+    written: str
+    admitted: str
+
+
 class EndingRow(NamedTuple):
     """Pods whose end would make room."""
 
@@ -74,6 +85,7 @@ REASONS = Sheet("by reason", ReasonRow)
 REASONS_OF_ONE = Sheet("by reason", ReasonRow, fields=ReasonRow._fields[1:])
 NODES = Sheet("nodes", NodeRow)
 REQUESTS = Sheet("request as read", RequestRow)
+ADMITTED = Sheet("as admitted", AdmittedRow)
 ENDINGS = Sheet("pods to end", EndingRow)
 EFFECTS = Sheet("quota", EffectRow)
 
@@ -116,6 +128,13 @@ def _judged(case: Case, name: str, say: Texts, *, counted: bool) -> tuple[str, s
 def _obstacle(case: Case, name: str) -> str:
     lost = case.obstacles.get(name)
     return lost.text if lost else ""
+
+
+def admitted(asked: Iterable[Asked]) -> Table:
+    """What HAMi's webhook would change in the limits."""
+    return ADMITTED.table(
+        AdmittedRow(one.name, *change) for one in asked for change in changes(one.written, one.case.pod)
+    )
 
 
 def requests(asked: Iterable[Asked]) -> Table:

@@ -10,12 +10,11 @@ from playbooks.gather.subject import Absent
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.case import Case
+from playbooks.rules.denials import remedy
 from playbooks.rules.findings import finding
 from playbooks.rules.gaps import other_vendors
 
 _DENIED = f'"{WEBHOOK_NAME}" denied the request'
-_REMEDIES = {"pod has node assigned": "node", "exceeding resource quota": "quota", "is privileged": "privileged"}
-"""What HAMi's webhook says when it refuses a pod (pkg/scheduler/webhook.go at v2.7 to v2.10), and our advice."""
 
 
 def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
@@ -34,11 +33,11 @@ def denied(absent: Absent, name: str, say: Texts) -> Finding | None:
     )
     describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
     actions = [NextAction(say("admission-denied.fix"), describe)]
-    remedy = next((key for text, key in _REMEDIES.items() if by_hami and text in why), None)
-    if remedy is not None:
-        about = ("resourcequota",) if remedy == "quota" else (owner.kind.lower(), owner.name)
+    key = remedy(why)
+    if by_hami and key:
+        about = ("resourcequota",) if key == "quota" else (owner.kind.lower(), owner.name)
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
-        actions.insert(0, NextAction(say(f"admission-denied.{remedy}"), look))
+        actions.insert(0, NextAction(say(f"admission-denied.{key}"), look))
     return finding(
         "admission-denied",
         claim,

@@ -136,3 +136,58 @@ def test_a_proof_from_the_manifest_is_shown_again_by_its_command(tmp_path: Path)
         for proof in proofs:
             shown = subprocess.run(["bash", "-c", proof.command], capture_output=True, text=True, check=True).stdout
             assert proof.quote in shown
+
+
+def asking(**limits: object) -> Object:
+    made = pod()
+    made["metadata"] = {"name": "p", "namespace": "ml"}
+    made["spec"]["containers"][0]["resources"] = {
+        "limits": {f"nvidia.com/{key}": amount for key, amount in limits.items()}
+    }
+    return made
+
+
+def changed_limits(report: Report) -> list[tuple[str, ...]]:
+    return [row[2:] for table in report.tables if table.title == "as admitted" for row in table.rows]
+
+
+def test_memory_alone_is_judged_with_the_count_that_the_webhook_adds(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, asking(gpumem="2000")))
+    assert codes(report) == ["fits"]
+    assert changed_limits(report) == [("nvidia.com/gpu", "", "1")]
+
+
+def test_a_count_alone_is_judged_with_all_cores(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, asking(gpu=1)))
+    assert changed_limits(report) == [("nvidia.com/gpucores", "", "100")]
+
+
+def test_a_pod_that_was_created_already_is_judged_as_it_is(tmp_path: Path) -> None:
+    made = asking(gpumem="2000")
+    made["metadata"]["uid"] = "u-1"
+    report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, made))
+    assert (codes(report), changed_limits(report)) == (["no-device-request"], [])
+
+
+def test_a_pod_that_opts_out_of_the_webhook_is_judged_as_written(tmp_path: Path) -> None:
+    made = asking(gpumem="2000")
+    made["metadata"]["labels"] = {"hami.io/webhook": "ignore"}
+    assert changed_limits(ask(tmp_path, cluster(gpu_node()), written(tmp_path, made))) == []
+
+
+def test_a_pod_that_the_webhook_refuses_is_on_no_node_and_the_answer_says_its_words(tmp_path: Path) -> None:
+    made = asking(gpu=1)
+    (main,) = made["spec"]["containers"]
+    path = written(tmp_path, made, containers=[main | {"securityContext": {"privileged": True}}])
+    report = ask(tmp_path, cluster(gpu_node()), path)
+    assert codes(report) == ["admission-denied"]
+    assert f"container {main['name']} is privileged" in cause(report).claim
+    assert [table.rows for table in report.tables if table.title == "nodes"] == [()]
+
+
+def test_a_request_that_differs_from_its_limit_is_refused_by_the_api(tmp_path: Path) -> None:
+    made = asking(gpu=1)
+    made["spec"]["containers"][0]["resources"]["requests"] = {"nvidia.com/gpu": 2}
+    report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, made))
+    assert codes(report) == ["admission-denied"]
+    assert 'Invalid value: "2": must be equal to nvidia.com/gpu limit of 1' in cause(report).claim
