@@ -105,14 +105,16 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
     deserted = await _deserted(cluster, wanted.namespace, capacity)
     undecodable = tuple(cluster.undecodable)
-    asked = _asked(wanted, World(_quotas_or_none(capacity), install.install, install.config, as_of))
+    asked = asked_of(wanted, install, capacity, as_of)
     crowded = (nodes for one in asked[:_MAX_FINDINGS] if one.refused is None and (nodes := in_question(one.case)))
     usage = await gather_usage_of(sources, lambda: next(crowded, dict[str, list[str]]()))
     taken_at = cluster.now()
     return Snapshot(wanted, cluster.name, taken_at, asked, usage, install, capacity, deserted, undecodable)
 
 
-def _asked(wanted: Request, world: World) -> tuple[Asked, ...]:
+def asked_of(wanted: Request, seen: InstallSeen, capacity: Capacity, as_of: datetime) -> tuple[Asked, ...]:
+    """Every pod of the question against that cluster."""
+    world = World(_quotas_or_none(capacity), seen.install, seen.config, as_of)
     if wanted.words:
         version = world.install.version.version if world.install.version else None
         pod = pod_of(wanted.words, wanted.namespace, world.config, version)

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from bot.kube.models import Pod
 from bot.kube.recording import RecordedCluster
 from bot.texts import Texts
 from handlers.understand import understand
+from playbooks.fit.playbook import asked_of
 from playbooks.playbook import Sources, find
 from tests.cases_support import CASES, VERSIONS, ask_cluster
 from tests.playbooks.tables import table
@@ -66,6 +68,13 @@ def test_every_request_that_is_proposed_fits_as_it_is_proposed(version: str) -> 
     assert proposed >= 8
 
 
+def without(seen: Any, left: list[Pod]) -> Any:
+    """The same question where only those pods are left."""
+    capacity = seen.capacity._replace(pods=left, kept=None)
+    (now,) = {one.case.now for one in seen.asked}
+    return seen._replace(capacity=capacity, asked=asked_of(seen.request, seen.install, capacity, now))
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_set_of_pods_that_would_have_to_end_lets_the_request_in_once_they_are_gone(version: str) -> None:
     cluster, fit, say, proposed = opened(version), find("fit"), Texts("en"), 0
@@ -76,7 +85,7 @@ def test_every_set_of_pods_that_would_have_to_end_lets_the_request_in_once_they_
         for row in table(report, "pods to end") if named else ():
             gone = row["pods to end"].split(", ")
             left = [one for one in seen.capacity.pods if f"{one.namespace}/{one.name}" not in gone]
-            after = fit.diagnose(seen._replace(capacity=seen.capacity._replace(pods=left, kept=None)), say)
+            after = fit.diagnose(without(seen, left), say)
             assert (cause(after).code, row["node"] in cause(after).scope.nodes) == ("fits", True), (asked, row)
             proposed += 1
     assert proposed >= 3
