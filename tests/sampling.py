@@ -2,7 +2,8 @@
 
 Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark.sampled(12)` says. A test that
 enumerates in a loop asks for the fixture `sample` and runs what that gives. A file whose tests are dear, as they start
-a browser, a process or the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run.
+a browser, a process or the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run;
+in the folders where most files start the bot it is `FEW` unless the file says another number.
 Of the databases, and of the ways to Slack, each case is run on one. Of the examples of a property, a fifth is tried,
 and all of them in the rest.
 """
@@ -17,6 +18,8 @@ from hypothesis import is_hypothesis_test, settings
 
 T = TypeVar("T")
 USUAL = 3
+FEW = 4
+_DEAR = ("tests/slack/test_", "tests/oncall/test_", "tests/deeds/test_")
 _EXAMPLES = {"sample": 20, "rest": 100, "whole": 100}
 _SEED = 13
 _ALTERNATIVES = ("new_database", "new_empty_database", "mode")
@@ -71,9 +74,10 @@ def _sampled(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     most: dict[str, int] = {}
     for item in items:
         few, sampled = item.get_closest_marker("few"), item.get_closest_marker("sampled")
-        name = item.nodeid.split("::" if few else "[")[0]
-        marker = few or sampled
-        most[name] = marker.args[0] if marker else USUAL
+        dear = few is not None or item.nodeid.startswith(_DEAR)
+        name = item.nodeid.split("::" if dear else "[")[0]
+        marker = few if dear else sampled
+        most[name] = marker.args[0] if marker else FEW if dear else USUAL
         tests[name][_case(item)].append(item)
     return {
         item

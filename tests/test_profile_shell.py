@@ -19,7 +19,7 @@ from handlers.shell import build_grammar
 from tests.pprof.cases import PROFILES
 from tests.slack.bot import RECORDING
 
-pytestmark = pytest.mark.few(14)
+pytestmark = pytest.mark.few(4)
 
 ROOT = Path(__file__).parents[1]
 CPU = str(PROFILES / "before.cpu.pb.gz")

@@ -18,7 +18,7 @@ from bot.kube.recording import RecordedCluster
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, ask
 
-pytestmark = pytest.mark.few(10)
+pytestmark = pytest.mark.few(4)
 
 ROOT = Path(__file__).parents[1]
 RECORDING = str(CASES / "hami-2.10" / "recording.tar.gz")

@@ -169,6 +169,7 @@ def test_every_verb_that_reads_a_whole_cluster_has_a_question_for_every_version(
     } <= asked
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", sorted({one.version for one in QUESTIONS}))
 def test_a_digest_counts_what_waits_as_pending_does(version: str) -> None:
     said = {one.verb: report_of(one).verdict for one in QUESTIONS if (one.version, one.name) == (version, "all")}

@@ -18,8 +18,6 @@ from tests.deeds.rig import BY_ONE, BY_TWO, UNDERWAY, Bot, Life, Place, a_place,
 from tests.sampling import Sample
 from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE
 
-pytestmark = pytest.mark.few(10)
-
 TARGET = f"{NAMESPACE}/{NAME}"
 PROFILING = Raise("profiling", "true", EXTENDER, 600.0, "it hangs", "")
 LATER_S = 1801 + UNDERWAY

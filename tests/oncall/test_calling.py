@@ -19,8 +19,6 @@ from tests.sampling import Sample
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.few(4)
-
 ADA, GROUP = TERMS.rota
 
 

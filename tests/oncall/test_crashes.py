@@ -24,8 +24,6 @@ from tests.oncall.test_evidence import files
 from tests.sampling import Sample
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.few(4)
-
 WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put"})
 FIRST = [pending(0), pending(3)]
 MORE = [pending(6), pending(9, name="KubePodNotReady")]

@@ -20,8 +20,6 @@ from tests.slack.outbox_support import ONCALL
 from tests.slack.render import NOTHING, assert_fits, parsed, read
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.few(4)
-
 GATHERS = "this thread gathers the rest"
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 
 from bot.health import Facts, judge
 from bot.main import running
@@ -21,8 +20,6 @@ from sandbox.slack import Fault, Seed, SlackServer
 from tests.oncall.bot import BEARER, CHANNEL, GIVEN, ROOM, webhook
 from tests.slack.bot import PATIENT, recorded, settings
 from tests.slack.outbox_support import ADA, BUDGET, GENERAL, seed
-
-pytestmark = pytest.mark.few(6)
 
 ELSEWHERE = AccessSettings(channels=(GENERAL,))
 ROTA = GIVEN.model_copy(update={"rota": (ADA,)})

@@ -32,8 +32,6 @@ from tests.oncall.pagers import (
 from tests.oncall.rig import TERMS, Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 
-pytestmark = pytest.mark.few(8)
-
 NAMES = {"pagerduty": "PagerDuty", "opsgenie": "Opsgenie", "webhook": "webhook"}
 
 each_pager = pytest.mark.parametrize("name", NAMES)

@@ -23,8 +23,6 @@ from tests.oncall.test_watcher import seen, waiting
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.few(6)
-
 OTHER, OTHER_ROOM = "C0MLTRAIN1", "ml-training"
 ML = read_route(['team="ml"'], OTHER)
 NOISE = read_route(['alertname="Noise"'], "")

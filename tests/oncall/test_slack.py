@@ -13,8 +13,6 @@ from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.slack.changing import actions
 
-pytestmark = pytest.mark.few(5)
-
 ADA, GRACE = "U0ADA00001", "U0GRACE001"
 
 

@@ -16,8 +16,6 @@ from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
 
-pytestmark = pytest.mark.few(8)
-
 
 async def come_and_gone(rig: Rig, keeper: Keeper) -> None:
     """An alert that fires, opens a thread, and is resolved."""

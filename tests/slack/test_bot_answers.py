@@ -22,8 +22,6 @@ from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, con
 from tests.slack.test_bot_deliveries import later, sent
 from tests.slack.test_surfaces import button, text_of
 
-pytestmark = pytest.mark.few(7)
-
 MODES = ["socket", "http"]
 LOOKING = "Looking at the cluster"
 QUICK = PATIENT._replace(answer_s=0.3)

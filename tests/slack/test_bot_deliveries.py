@@ -17,8 +17,6 @@ from sandbox.slack.payloads import interaction
 from tests.slack.bot import POD, VERDICT, Here, Mode, a_bot
 from tests.slack.test_surfaces import button
 
-pytestmark = pytest.mark.few(8)
-
 MODES = ["socket", "http"]
 Scene = Callable[[Here], Awaitable[None]]
 

@@ -18,8 +18,6 @@ from tests.slack.test_bot_deliveries import later
 from tests.slack.test_bot_process import Asking
 from tests.slack.test_bot_sockets import readiness, readiness_is
 
-pytestmark = pytest.mark.few(6)
-
 
 def played(
     tmp_path: Path, scene: Callable[[Here], Awaitable[None]], *, opener=recorded, limits: Limits = PATIENT

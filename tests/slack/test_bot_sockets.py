@@ -19,8 +19,6 @@ from handlers.changes.lead import Pace
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import PATIENT, Here, a_bot
 
-pytestmark = pytest.mark.few(6)
-
 Scene = Callable[[Here], Awaitable[None]]
 BRISK = PATIENT._replace(ping_interval_s=0.5, watch_s=0.1)
 

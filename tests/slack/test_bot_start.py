@@ -11,8 +11,6 @@ import pytest
 from sandbox.slack import App, Fault, Seed, SlackServer
 from tests.slack.bot import a_process, environment
 
-pytestmark = pytest.mark.few(4)
-
 SECRETS = ("bot_token", "app_token", "signing_secret")
 
 

@@ -31,8 +31,6 @@ from tests.slack.changing import (
     text_of,
 )
 
-pytestmark = pytest.mark.few(7)
-
 
 @pytest.fixture(params=["socket", "http"])
 def mode(request: pytest.FixtureRequest) -> Mode:

@@ -14,8 +14,6 @@ from handlers.changes.shell import NoJournal
 from sandbox.slack import Fault
 from tests.slack.changing import ACCESS, NAME, NAMESPACE, World, a_bot, a_place, actions, text_of
 
-pytestmark = pytest.mark.few(4)
-
 IN_ROOM = ACCESS.model_copy(update={"channels": ("C0GPUONC01",)})
 Scene = Callable[[World, dict[str, Any]], Awaitable[None]]
 

@@ -10,8 +10,6 @@ from bot.settings.schema import AccessSettings
 from tests.slack.bot import Mode
 from tests.slack.changing import ADA, GRACE, LINUS, ONCALL, World, actions, played, text_of
 
-pytestmark = pytest.mark.few(6)
-
 ASKED = "verbosity 5 for 10m because it hangs"
 Surface = Callable[[World], Awaitable[None]]
 

@@ -32,8 +32,6 @@ from tests.slack.bot import PATIENT, RECORDING, settings
 from tests.slack.changing import actions, text_of
 from tests.slack.test_bot_deliveries import sent
 
-pytestmark = pytest.mark.few(8)
-
 ROOM = "gpu-oncall"
 SEED = read_recording(RECORDING)
 NAMESPACE, POD = "hami-system", "hami-scheduler-995f44d84-7gvtd"

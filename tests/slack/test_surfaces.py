@@ -16,8 +16,6 @@ from playbooks.playbook import Sources
 from sandbox.slack.content import elements_of, strings_of
 from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot
 
-pytestmark = pytest.mark.few(8)
-
 MODES = ["socket", "http"]
 
 
