@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-NEEDLE = b"client-side throttling"
+NEEDLE = "client-side throttling"
 _NEW = re.compile(
     r'delay="(?P<delay>[^"]+)" reason="client-side throttling[^"]*" verb="(?P<verb>\w+)" URL="(?P<url>[^"]+)"'
 )

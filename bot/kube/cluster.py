@@ -22,7 +22,8 @@ PLUGIN_LOG_LINES = 4000
 class LogWanted(NamedTuple):
     """Which lines of a container's log are asked for.
 
-    `needle`: only lines that contain these bytes. `since_s`: not older than so many seconds (a recording gives all).
+    `needle`: only lines that contain these bytes, or one of the `others`.
+    `since_s`: not older than so many seconds (a recording gives all).
     `limit_bytes`: how much log is read at most. `previous`: the log of the container's last run before this one.
     `stamped`: the container runtime's time in front of each line, as RFC 3339 (a recording has no such times).
     `tail`: only so many of the newest lines, whatever their age; 0 for all that `since_s` leaves.
@@ -37,6 +38,7 @@ class LogWanted(NamedTuple):
     previous: bool = False
     stamped: bool = False
     tail: int = 0
+    others: tuple[bytes, ...] = ()
 
     @property
     def source(self) -> str:

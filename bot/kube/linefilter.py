@@ -1,4 +1,4 @@
-"""The lines of a container's log that hold a needle, picked out of it piece by piece."""
+"""The lines of a container's log that hold one of some needles, picked out of it piece by piece."""
 
 from collections import deque
 
@@ -11,14 +11,14 @@ LONGEST_FIRST = 4096
 
 
 class LineFilter:
-    """Keeps the lines that contain `needle` of a log that arrives in pieces.
+    """Keeps the lines that contain one of the `needles` of a log that arrives in pieces.
 
     Holds no more than one unfinished line (an unterminated one over `LONGEST_LINE` is dropped) and the newest
     `MOST_LINES` matches, of at most `MOST_BYTES`; and the beginning of the log's first line.
     """
 
-    def __init__(self, needle: bytes) -> None:
-        self._needle = needle
+    def __init__(self, *needles: bytes) -> None:
+        self._needles = [needle for needle in needles if b"\n" not in needle]
         self._kept: deque[bytes] = deque()
         self._kept_bytes = 0
         self._first = b""
@@ -51,8 +51,8 @@ class LineFilter:
 
     def _keep(self, block: bytes) -> None:
         """Goes from match to match, so that a block without one costs a single search."""
-        at = -1 if b"\n" in self._needle else block.find(self._needle)
-        while 0 <= at < len(block):
+        next_of = {needle: block.find(needle) for needle in self._needles}
+        while (at := min((one for one in next_of.values() if one >= 0), default=-1)) >= 0 and at < len(block):
             start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
             end = len(block) if end < 0 else end
             self._kept.append(block[start:end])
@@ -60,4 +60,4 @@ class LineFilter:
             while len(self._kept) > MOST_LINES or self._kept_bytes > MOST_BYTES:
                 self._kept_bytes -= len(self._kept.popleft())
                 self._dropped = True
-            at = block.find(self._needle, end + 1)
+            next_of |= {needle: block.find(needle, end + 1) for needle, found in next_of.items() if 0 <= found <= end}

@@ -11,7 +11,7 @@ LOG_CHUNK = 256 * 1024
 
 async def matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> LogLines:
     """The matches in the answer, of which no more than `limit_bytes` are read."""
-    lines = LineFilter(wanted.needle)
+    lines = LineFilter(wanted.needle, *wanted.others)
     left = wanted.limit_bytes
     async for piece in unpacked(answer, answer.content.iter_chunked(LOG_CHUNK)):
         lines.feed(piece[:left])

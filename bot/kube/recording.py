@@ -167,7 +167,7 @@ class RecordedCluster:
         name = log_name(wanted.namespace, wanted.pod, wanted.container, previous=wanted.previous)
         if wanted.tail:
             return self._last_lines(name, wanted)
-        lines = LineFilter(wanted.needle)
+        lines = LineFilter(wanted.needle, *wanted.others)
         cut = self._files.tail(name, wanted.limit_bytes, lines.feed)
         found = lines.finish(cut_short=False)
         return found._replace(cut=found.cut or cut)
@@ -178,7 +178,7 @@ class RecordedCluster:
         self._files.tail(name, MOST_BYTES, last.feed)
         kept = last.finish(cut_short=False).lines[-wanted.tail :]
         text = "".join(f"{line}\n" for line in kept).encode()
-        lines = LineFilter(wanted.needle)
+        lines = LineFilter(wanted.needle, *wanted.others)
         lines.feed(text[: wanted.limit_bytes])
         return lines.finish(cut_short=len(text) > wanted.limit_bytes)
 

@@ -27,13 +27,15 @@ from bot.kube.models import (
     Workload,
 )
 from bot.report import Gap
-from playbooks.gather.scheduler_logs import gather_extender_lines
-from playbooks.gather.webhook import WebhookSeen, gather_webhook
+from playbooks.gather.scheduler_logs import ExtenderLines
+from playbooks.gather.webhook import HANDSHAKE, WebhookSeen, gather_webhook
 
 PLUGIN_CONTAINER = "device-plugin"
 
 _REFUSED = re.compile(r'User \\*"(system:serviceaccount:[^"\\]+)\\*" cannot (\w+) resource \\*"([^"\\]+)')
-_LOG_BYTES = 8 * 1024 * 1024
+_FORBIDDEN = "is forbidden"
+NEEDLES = (_FORBIDDEN, HANDSHAKE)
+"""What the extender's log is searched for."""
 
 
 class Refused(NamedTuple):
@@ -74,20 +76,18 @@ def kube_scheduler_of(install: Install) -> Container | None:
     return container_of(spec, KUBE_SCHEDULER_CONTAINER) if spec else None
 
 
-async def gather_components(cluster: Cluster, install: Install) -> Components:
-    """Reads everything but the scheduler itself; each part that cannot be read is a gap."""
+async def gather_components(cluster: Cluster, install: Install, log: ExtenderLines) -> Components:
+    """Reads everything but the scheduler itself; each part that cannot be read is a gap. `log`: its NEEDLES."""
     plugin = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
-    plugins, plugin_pods, nodes, maps, logs = await asyncio.gather(
+    plugins, plugin_pods, nodes, maps = await asyncio.gather(
         seen("daemon sets", cluster.list(DAEMON_SETS, labels=plugin)),
         seen("device plugin pods", cluster.list(PODS, labels=plugin)),
         seen("nodes", cluster.list(NODES)),
         seen("config maps", cluster.list(CONFIG_MAPS, install.namespace)),
-        _refusals(cluster, install),
     )
     webhook, version = await asyncio.gather(
-        gather_webhook(cluster, install), seen("API server's version", cluster.server_version())
+        gather_webhook(cluster, install, log=log), seen("API server's version", cluster.server_version())
     )
-    refused, log_gaps = logs
     gaps = [*webhook.gaps, *(gap for gap in (plugins, plugin_pods, nodes, maps, version) if isinstance(gap, Gap))]
     read = [] if isinstance(maps, Gap) else maps
     config = find_scheduler_config(read, kube_scheduler_of(install))
@@ -95,13 +95,13 @@ async def gather_components(cluster: Cluster, install: Install) -> Components:
         gaps.append(Gap("kube-scheduler config", config))
         config = None
     known = isinstance(find_device_config(read), DeviceConfig)
-    gaps += log_gaps
-    return Components(webhook, plugins, plugin_pods, nodes, version, config, known, refused, tuple(dict.fromkeys(gaps)))
+    gaps += log.gaps
+    return Components(
+        webhook, plugins, plugin_pods, nodes, version, config, known, _refusals(log), tuple(dict.fromkeys(gaps))
+    )
 
 
-async def _refusals(cluster: Cluster, install: Install) -> tuple[tuple[Refused, ...], tuple[Gap, ...]]:
+def _refusals(log: ExtenderLines) -> tuple[Refused, ...]:
     """What the API server refuses HAMi's scheduler, by its own log: roles themselves are not ours to read."""
-    log = await gather_extender_lines(cluster, install, b"is forbidden", _LOG_BYTES)
-    matches = ((pod, line, _REFUSED.search(line)) for pod, line in log.lines)
-    found = [Refused(pod, EXTENDER_CONTAINER, line, *what.groups()) for pod, line, what in matches if what]
-    return tuple(found), log.gaps
+    matches = ((pod, line, _REFUSED.search(line)) for pod, line in log.holding(_FORBIDDEN).lines)
+    return tuple(Refused(pod, EXTENDER_CONTAINER, line, *what.groups()) for pod, line, what in matches if what)

@@ -67,7 +67,7 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         seen("nodes", cluster.list(NODES, metadata_only=True)),
         seen("pods", cluster.list(HOLDERS, metadata_only=True)),
         gather_scheduler_logs(cluster, install.install, NEEDLE, window),
-        gather_scheduler_logs(cluster, install.install, THROTTLED.decode(), window),
+        gather_scheduler_logs(cluster, install.install, THROTTLED, window),
     )
     new = pods if isinstance(pods, Gap) else await _created_since(cluster, install, pods, since)
     lists = [one for one in (nodes, pods, new) if isinstance(one, Gap)]

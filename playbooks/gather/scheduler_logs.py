@@ -4,7 +4,7 @@ About one pod: every replica, both containers, and the run before a restart. Bes
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -31,6 +31,10 @@ class ExtenderLines(NamedTuple):
 
     lines: tuple[tuple[Pod, str], ...] = ()
     gaps: tuple[Gap, ...] = ()
+
+    def holding(self, words: str) -> "ExtenderLines":
+        """Those lines of them that have these words."""
+        return self._replace(lines=tuple(line for line in self.lines if words in line[1]))
 
 
 class LogOf(NamedTuple):
@@ -129,15 +133,34 @@ async def _read(cluster: Cluster, logs: Iterable[tuple[str, LogWanted]]) -> list
 
 
 async def gather_extender_lines(
-    cluster: Cluster, install: Install, needle: bytes, limit_bytes: int = 32 * 1024 * 1024, since_s: int = 600
+    cluster: Cluster,
+    install: Install,
+    needles: Sequence[str],
+    limit_bytes: int = 32 * 1024 * 1024,
+    since_s: int = 600,
 ) -> ExtenderLines:
-    """The extender's lines of the last `since_s` that hold the needle, of at most three replicas; never raises."""
-    extenders = [pod for pod in install.pods if extender_of(pod.spec)]
-    read = extenders[:_MOST_EXTENDERS]
-    wanted = (
-        LogWanted(pod.namespace, pod.name, EXTENDER_CONTAINER, needle, since_s, limit_bytes=limit_bytes) for pod in read
+    """The extender's lines of the last `since_s` that hold one of the needles; never raises.
+
+    Of at most three replicas, the one that decides first.
+    """
+    extenders = sorted(
+        (pod for pod in install.pods if extender_of(pod.spec)), key=lambda pod: pod is not install.leader
     )
-    logs = await _read(cluster, zip(map(_source_of, read), wanted, strict=True))
+    read = extenders[:_MOST_EXTENDERS]
+    needle, *others = (needle.encode() for needle in needles)
+    wanted = (
+        LogWanted(
+            pod.namespace,
+            pod.name,
+            EXTENDER_CONTAINER,
+            needle,
+            since_s,
+            limit_bytes=limit_bytes,
+            others=tuple(others),
+        )
+        for pod in read
+    )
+    logs = await _read(cluster, zip(map(source_of, read), wanted, strict=True))
     lines: list[tuple[Pod, str]] = []
     gaps: list[Gap] = []
     for scheduler, log in zip(read, logs, strict=True):
@@ -146,13 +169,14 @@ async def gather_extender_lines(
             continue
         lines += [(scheduler, line) for line in log.lines]
         if log.cut:
-            gaps.append(left_out(_source_of(scheduler), log))
+            gaps.append(left_out(source_of(scheduler), log))
     if rest := len(extenders) - len(read):
         gaps.append(Gap("scheduler pods", f"the logs of {rest} more were not read"))
     return ExtenderLines(tuple(lines), tuple(gaps))
 
 
-def _source_of(scheduler: Pod) -> str:
+def source_of(scheduler: Pod) -> str:
+    """What a gap calls the extender's log."""
     return f"log of {scheduler.namespace}/{scheduler.name}"
 
 

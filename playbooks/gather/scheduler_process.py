@@ -6,7 +6,8 @@ that no list or figure that is a moment older makes a ghost.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from datetime import datetime
+from typing import NamedTuple, TypeVar
 
 from bot.errors import NotFound, SourceError
 from bot.hami import panics
@@ -19,7 +20,7 @@ from bot.kube.cluster import Cluster, LogWanted, seen
 from bot.kube.models import EVENTS, PODS, Holder, Pod
 from bot.kube.podget import PodGet, PodPorts
 from bot.report import Gap
-from playbooks.gather.scheduler_logs import left_out
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of
 from playbooks.playbook import Sources
 
 METRICS_SOURCE = "scheduler metrics"
@@ -31,7 +32,7 @@ MOST_FINISHED = 500
 _FINISHED = ",".join(f"status.phase!={phase}" for phase in ("Pending", "Running", "Unknown"))
 _MOST_BYTES = 32 * 1024 * 1024
 _WITHIN_S = 15.0
-_PANIC, _FATAL = b"panic", b"fatal error"
+PANIC, _FATAL, _RELEASE = "panic", "fatal error", "deleted"
 _MOST_LAST_LINES = 5_000
 """Of a run that is over: a `fatal error` is followed by the stack of every goroutine."""
 
@@ -94,18 +95,32 @@ def _words(waiting: Iterable[Pod]) -> Iterator[str]:
     return (condition.message for condition in conditions if condition is not None and condition.status == "False")
 
 
-async def gather_process(sources: Sources, install: Install, waiting: Sequence[Pod]) -> SchedulerProcess:
-    """What bears on these pods: the metrics where HAMi refused one, the panics where a call broke. Never raises."""
-    nothing = SchedulerProcess()
-    panicked, remembers = await asyncio.gather(
-        gather_panics(sources.cluster, install) if asks_for_panics(install, waiting) else _same(nothing),
-        _memory_and_releases(sources, install) if asks_for_memory(waiting) else _same(nothing),
+async def gather_process(
+    sources: Sources, install: Install, waiting: Sequence[Pod], *needles: str
+) -> tuple[SchedulerProcess, ExtenderLines]:
+    """What bears on these pods: the metrics where HAMi refused one, the panics where a call broke. Never raises.
+
+    With the lines of the extenders' logs that hold one of the needles: each log is read once.
+    """
+    panicked, remembers = asks_for_panics(install, waiting), asks_for_memory(waiting)
+    asked = [*needles, *([PANIC] if panicked else []), *([_RELEASE] if remembers else [])]
+    memory, (earlier, gaps), log = await asyncio.gather(
+        gather_memory(sources, install) if remembers else _unasked(SchedulerProcess()),
+        earlier_panics(sources.cluster, install) if panicked else _unasked(((), ())),
+        gather_extender_lines(sources.cluster, install, asked) if asked else _unasked(ExtenderLines()),
     )
-    return remembers._replace(panics=panicked.panics, gaps=(*panicked.gaps, *remembers.gaps))
+    if remembers:
+        memory = _with_releases(memory, install, log, sources.cluster.now())
+    panics = (*panics_in(log), *earlier) if panicked else ()
+    own = tuple(line for line in log.lines if any(needle in line[1] for needle in needles))
+    return memory._replace(panics=panics, gaps=gaps), log._replace(lines=own)
 
 
-async def _same(process: SchedulerProcess) -> SchedulerProcess:
-    return process
+_T = TypeVar("_T")
+
+
+async def _unasked(value: _T) -> _T:
+    return value
 
 
 async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
@@ -121,18 +136,16 @@ async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
     return SchedulerProcess(counted=counts[at], scheduler=asked[at], port=port)
 
 
-async def _memory_and_releases(sources: Sources, install: Install) -> SchedulerProcess:
-    """The same, with what it says it took back: that is newer than a refusal before it."""
+def _with_releases(process: SchedulerProcess, install: Install, log: ExtenderLines, now: datetime) -> SchedulerProcess:
+    """With what the process that decides says it took back: that is newer than a refusal before it."""
     deciding = _deciding(install)
     if not deciding:
-        return SchedulerProcess(unread=(Gap("scheduler log", "no scheduler pod that decides was seen"),))
-    memory, logs = await asyncio.gather(
-        gather_memory(sources, install),
-        asyncio.gather(*(_released(sources.cluster, pod) for pod in deciding)),
-    )
-    released = tuple(line for lines, _ in logs for line in lines)
-    gaps = tuple(gap for _, some in logs for gap in some)
-    return memory._replace(released=released, unread=gaps, gaps=gaps)
+        return process._replace(unread=(Gap("scheduler log", "no scheduler pod that decides was seen"),))
+    names = {pod.name for pod in deciding}
+    others = {source_of(pod) for pod in install.pods if pod.name not in names}
+    lines = (parse_line(raw, now) for pod, raw in log.holding(_RELEASE).lines if pod.name in names)
+    released = tuple(line for line in lines if line is not None and line.message in RELEASED)
+    return process._replace(released=released, unread=tuple(gap for gap in log.gaps if gap.source not in others))
 
 
 def _deciding(install: Install) -> Sequence[Pod]:
@@ -155,15 +168,6 @@ async def _counted(ports: PodPorts | None, scheduler: Pod, port: int) -> Counted
         return Gap(METRICS_SOURCE, f"GET {wanted}: {why}")
     found = read_counted(answer.body.decode("utf-8", "replace"))
     return found or Gap(METRICS_SOURCE, f"GET {wanted}: no figure of any GPU")
-
-
-async def _released(cluster: Cluster, scheduler: Pod) -> tuple[tuple[LogLine, ...], tuple[Gap, ...]]:
-    log = await seen(_log_of(scheduler), cluster.log(_of_extender(scheduler, b"deleted")))
-    if isinstance(log, Gap):
-        return (), (log,)
-    lines = (parse_line(raw, cluster.now()) for raw in log.lines)
-    found = tuple(line for line in lines if line is not None and line.message in RELEASED)
-    return found, (left_out(_log_of(scheduler), log),) if log.cut else ()
 
 
 def unread(process: SchedulerProcess) -> list[Gap]:
@@ -244,30 +248,49 @@ async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:
     return Ghost((), pod, max(earlier, default=""))
 
 
-async def gather_panics(cluster: Cluster, install: Install) -> SchedulerProcess:
+async def gather_panics(cluster: Cluster, install: Install) -> tuple[tuple[PanicLog, ...], tuple[Gap, ...]]:
     """What the extenders logged of panics: while they run, and at the end of a run that a panic may have ended."""
-    extenders = [pod for pod in install.pods if extender_of(pod.spec)][:_MOST_EXTENDERS]
-    wanted = [(extender, _of_extender(extender, _PANIC)) for extender in extenders]
-    wanted += [
-        (extender, _of_extender(extender, word, previous=True))
-        for extender in extenders
-        for word in (_PANIC, _FATAL)
-        if _ended_by_panic(extender) is not None
-    ]
-    logs = await asyncio.gather(*(seen(_log_of(pod), cluster.log(log)) for pod, log in wanted))
-    read = [
-        PanicLog(pod, log.previous, lines.lines, (_ended_by_panic(pod) or "") if log.previous else "")
-        for (pod, log), lines in zip(wanted, logs, strict=True)
-        if not isinstance(lines, Gap)
-    ]
-    gaps = dict.fromkeys(log for log in logs if isinstance(log, Gap))
-    return SchedulerProcess(panics=tuple(log for log in read if log.lines), gaps=tuple(gaps))
+    log, (earlier, gaps) = await asyncio.gather(
+        gather_extender_lines(cluster, install, [PANIC]), earlier_panics(cluster, install)
+    )
+    return (*panics_in(log), *earlier), (*log.gaps, *gaps)
 
 
-def _of_extender(scheduler: Pod, needle: bytes, *, previous: bool = False) -> LogWanted:
-    """The log of the last ten minutes, or the end of a run that is over."""
-    tail = _MOST_LAST_LINES if previous else 0
-    return LogWanted(scheduler.namespace, scheduler.name, EXTENDER_CONTAINER, needle, previous=previous, tail=tail)
+def panics_in(log: ExtenderLines) -> tuple[PanicLog, ...]:
+    """The lines of processes that run on."""
+    lines: dict[str, list[tuple[Pod, str]]] = {}
+    for line in log.holding(PANIC).lines:
+        lines.setdefault(line[0].name, []).append(line)
+    return tuple(PanicLog(some[0][0], previous=False, lines=tuple(raw for _, raw in some)) for some in lines.values())
+
+
+async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[PanicLog, ...], tuple[Gap, ...]]:
+    """The same of runs that a panic may have ended."""
+    ended = [pod for pod in install.pods if extender_of(pod.spec) and _ended_by_panic(pod) is not None]
+    wanted = [
+        LogWanted(
+            pod.namespace,
+            pod.name,
+            EXTENDER_CONTAINER,
+            PANIC.encode(),
+            previous=True,
+            tail=_MOST_LAST_LINES,
+            others=(_FATAL.encode(),),
+        )
+        for pod in ended[:_MOST_EXTENDERS]
+    ]
+    logs = await asyncio.gather(*(seen(one.source, cluster.log(one)) for one in wanted))
+    gaps = [
+        log if isinstance(log, Gap) else left_out(one.source, log)
+        for one, log in zip(wanted, logs, strict=True)
+        if isinstance(log, Gap) or log.cut
+    ]
+    found = [
+        PanicLog(pod, previous=True, lines=log.lines, ended_at=_ended_by_panic(pod) or "")
+        for pod, log in zip(ended, logs, strict=False)
+        if not isinstance(log, Gap) and log.lines
+    ]
+    return tuple(found), tuple(gaps)
 
 
 def _ended_by_panic(scheduler: Pod) -> str | None:
@@ -282,7 +305,3 @@ def _ended_by_panic(scheduler: Pod) -> str | None:
     )
     states = (status.last_state.terminated, status.state.terminated) if status else ()
     return next((state.finished_at or "" for state in states if state and state.exit_code == panics.EXIT_CODE), None)
-
-
-def _log_of(scheduler: Pod) -> str:
-    return f"log of {scheduler.namespace}/{scheduler.name}"

@@ -13,7 +13,7 @@ from bot.kube.models import EVENTS, PODS, Event, Node, Pod
 from bot.report import Gap
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.nodes_in_question import Questioned, gather_nodes_in_question
-from playbooks.gather.scheduler_logs import gather_extender_lines
+from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
@@ -24,7 +24,7 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.subject import only_own_namespace
-from playbooks.gather.webhook import WebhookSeen, gather_webhook, went_past_hami
+from playbooks.gather.webhook import HANDSHAKE, WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import waits
 from playbooks.playbook import Sources
 
@@ -35,7 +35,7 @@ _LONG_EVENTS_UP_TO = 500
 """Nodes. HAMi's own events and log lines name every node: on 5,000 nodes 100 kB for each pod and attempt."""
 _SHORT_REASONS = ("FailedScheduling", "BindingFailed")
 _LONG_REASONS = ("FilteringFailed", "FilteringSucceed")
-_FILTER_LINE = b'pod="'
+_FILTER_LINE = 'pod="'
 """Stands in every line that a filter run of 2.5 to 2.10 writes about its pod."""
 _FILTER_WORDS = (*FILTER_STARTS, *NODE_UNFIT)
 
@@ -109,34 +109,39 @@ async def gather_scene(
     capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
     nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
     past = {pod.namespace for pod in waiting.pods if went_past_hami(pod, install.install, install.config)}
-    owners, messages, process, questioned = await asyncio.gather(
+    needles = [*([_FILTER_LINE] if _reads_long(waiting, len(nodes)) else []), *([HANDSHAKE] if past else [])]
+    owners, (events, gaps), (process, log), questioned = await asyncio.gather(
         gather_owners(cluster, nodes, waiting.pods),
-        _gather_messages(cluster, install, waiting, len(nodes)),
-        gather_process(sources, install.install, waiting.pods),
+        _gather_events(cluster, waiting, len(nodes)),
+        gather_process(sources, install.install, waiting.pods, *needles),
         gather_nodes_in_question(cluster, None, nodes, install.config),
     )
     process = await with_ended(cluster, await with_ghosts(sources, process, capacity.pods))
-    webhook = await gather_webhook(cluster, install.install, past) if past else None
+    webhook = await gather_webhook(cluster, install.install, past, log) if past else None
+    messages = Messages(events, _lines(log, waiting, cluster.now()), (*gaps, *log.gaps))
     shown = (moment for pod in waiting.pods for moment in times_of_pod(pod))
     as_of = cluster.as_of([*shown, *times_shown(cluster, nodes, install.install)])
     return Scene(capacity, messages, owners, process, questioned, as_of, webhook)
 
 
-async def _gather_messages(cluster: Cluster, install: InstallSeen, waiting: Waiting, nodes: int) -> Messages:
-    few = len(waiting.pods) <= _FEW_PODS
-    if few or nodes <= _LONG_EVENTS_UP_TO:
-        (events, gaps), (lines, more) = await asyncio.gather(
-            _events(cluster, waiting, (*_SHORT_REASONS, *_LONG_REASONS), one_by_one=few),
-            _lines(cluster, install, waiting),
-        )
-        return Messages(events, lines, (*gaps, *more))
+def _reads_long(waiting: Waiting, nodes: int) -> bool:
+    """Whether what names every node is read."""
+    return len(waiting.pods) <= _FEW_PODS or nodes <= _LONG_EVENTS_UP_TO
+
+
+async def _gather_events(
+    cluster: Cluster, waiting: Waiting, nodes: int
+) -> tuple[dict[Named, list[Event]], tuple[Gap, ...]]:
+    if _reads_long(waiting, nodes):
+        few = len(waiting.pods) <= _FEW_PODS
+        return await _events(cluster, waiting, (*_SHORT_REASONS, *_LONG_REASONS), one_by_one=few)
     events, gaps = await _events(cluster, waiting, _SHORT_REASONS, one_by_one=False)
     left_out = Gap(
         "HAMi's events and log",
         f"each names all of {nodes:,} nodes, and {len(waiting.pods):,} pods wait: they were not read",
         "ask about one pod with why",
     )
-    return Messages(events, {}, (*gaps, left_out))
+    return events, (*gaps, left_out)
 
 
 async def _events(
@@ -159,18 +164,15 @@ async def _events(
     return events, tuple(dict.fromkeys(gap for gap in found if isinstance(gap, Gap)))
 
 
-async def _lines(
-    cluster: Cluster, install: InstallSeen, waiting: Waiting
-) -> tuple[dict[Named, list[tuple[Pod, LogLine]]], tuple[Gap, ...]]:
-    """The lines of filter runs, of each scheduler's log read once."""
-    log = await gather_extender_lines(cluster, install.install, _FILTER_LINE)
+def _lines(log: ExtenderLines, waiting: Waiting, now: datetime) -> dict[Named, list[tuple[Pod, LogLine]]]:
+    """The lines of filter runs."""
     names = {(pod.namespace, pod.name) for pod in waiting.pods}
     lines: dict[Named, list[tuple[Pod, LogLine]]] = {}
     for scheduler, raw in log.lines:
         if not any(word in raw for word in _FILTER_WORDS):
             continue
-        line = parse_line(raw, cluster.now())
+        line = parse_line(raw, now)
         namespace, _, name = pod_key_of(line).rpartition("/") if line else ("", "", "")
         if line and (namespace, name) in names:
             lines.setdefault((namespace, name), []).append((scheduler, line))
-    return lines, log.gaps
+    return lines

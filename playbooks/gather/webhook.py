@@ -34,7 +34,8 @@ API_NAMESPACE, API_CONTAINER = "kube-system", "kube-apiserver"
 """Where kubeadm runs the API server: a static pod on each control plane node, called after the node."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _MOST_API_SERVERS = 3
-_HANDSHAKE = b"TLS handshake error"
+HANDSHAKE = "TLS handshake error"
+"""What the extender logs of a connection that ended before a request."""
 _LOG_BYTES = 2 * 1024 * 1024
 
 
@@ -119,12 +120,17 @@ def went_past_hami(pod: Pod, install: Install, config: DeviceConfig) -> bool:
     return elsewhere and not reserved_node(pod.metadata) and bool(asked_resources(pod, config))
 
 
-async def gather_webhook(cluster: Cluster, install: Install, namespaces: Iterable[str] = ()) -> WebhookSeen:
-    """Reads the webhook, what stands behind it, and the labels of these namespaces; reading it never raises."""
+async def gather_webhook(
+    cluster: Cluster, install: Install, namespaces: Iterable[str] = (), log: ExtenderLines | None = None
+) -> WebhookSeen:
+    """Reads the webhook, what stands behind it, and the labels of these namespaces; reading it never raises.
+
+    `log`: the extenders' lines, where those that hold HANDSHAKE were read already.
+    """
     wanted = sorted(set(namespaces))
     hooks, handshakes, labels = await asyncio.gather(
         seen("webhooks", cluster.list(WEBHOOKS)),
-        gather_extender_lines(cluster, install, _HANDSHAKE, _LOG_BYTES),
+        _handshakes(cluster, install, log),
         seen("namespaces", _namespaces(cluster, wanted)),
     )
     places = {install.namespace}
@@ -137,6 +143,10 @@ async def gather_webhook(cluster: Cluster, install: Install, namespaces: Iterabl
         _failed_calls(cluster, install),
     )
     return WebhookSeen(hooks, services, slices, handshakes, labels, calls)
+
+
+async def _handshakes(cluster: Cluster, install: Install, log: ExtenderLines | None) -> ExtenderLines:
+    return log.holding(HANDSHAKE) if log else await gather_extender_lines(cluster, install, [HANDSHAKE])
 
 
 async def _failed_calls(cluster: Cluster, install: Install) -> tuple[FailedCall, ...]:

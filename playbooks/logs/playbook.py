@@ -76,7 +76,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     cluster = sources.cluster
     subject, install = await asyncio.gather(_subject(cluster, wanted.subject), gather_install(sources))
     name = subject.pod.name if isinstance(subject, Found) else wanted.subject.name
-    logs, process = await asyncio.gather(
+    logs, (panics, _) = await asyncio.gather(
         gather_scheduler_logs(cluster, install.install, name, wanted.since), gather_panics(cluster, install.install)
     )
     if isinstance(subject, Gap) and not logs and install_unread(install):
@@ -93,7 +93,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         subject,
         install,
         tuple(logs),
-        process.panics,
+        panics,
         nodes,
         tuple(cluster.undecodable),
     )

@@ -14,9 +14,11 @@ from bot.kube.times import format_time
 from bot.report import SCHEMA, SEVERITIES, Evidence, Finding, Gap, Report, Severity, Subject, one_line, worst
 from bot.texts import Texts
 from playbooks import quotes
-from playbooks.gather.components import Components, gather_components
+from playbooks.gather.components import NEEDLES, Components, gather_components
 from playbooks.gather.node_side import MOST_NODES, gather_plugin_sets
 from playbooks.gather.nodes_in_question import Questioned, gather_questioned
+from playbooks.gather.scheduler_logs import gather_extender_lines
+from playbooks.gather.scheduler_process import PANIC
 from playbooks.gather.scheduling import (
     DEPLOYMENTS_SOURCE,
     PODS_SOURCE,
@@ -79,8 +81,9 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     seen = await gather_install(sources)
     if install_unread(seen):
         raise nothing_read(next(gap for gap in seen.gaps if gap.source == DEPLOYMENTS_SOURCE))
+    log = await gather_extender_lines(cluster, seen.install, [PANIC, *NEEDLES])
     components, process = await asyncio.gather(
-        gather_components(cluster, seen.install), gather_process(sources, seen.install)
+        gather_components(cluster, seen.install, log), gather_process(sources, seen.install, log)
     )
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, seen.install))

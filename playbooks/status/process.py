@@ -13,7 +13,15 @@ from bot.kube.cluster import seen
 from bot.kube.models import Holder
 from bot.report import Finding, Gap, Table
 from bot.texts import Texts
-from playbooks.gather.scheduler_process import SchedulerProcess, gather_memory, gather_panics, unread, with_ghosts
+from playbooks.gather.scheduler_logs import ExtenderLines
+from playbooks.gather.scheduler_process import (
+    SchedulerProcess,
+    earlier_panics,
+    gather_memory,
+    panics_in,
+    unread,
+    with_ghosts,
+)
 from playbooks.gather.scheduling import gather_holders
 from playbooks.playbook import Sources
 from playbooks.rules.ledger import ledger_table
@@ -34,14 +42,14 @@ class ProcessSeen(NamedTuple):
         return [*unread(self.process), *([self.held] if isinstance(self.held, Gap) else [])]
 
 
-async def gather_process(sources: Sources, install: Install) -> ProcessSeen:
-    """Its metrics and log, and the pods to hold against them. Never raises."""
+async def gather_process(sources: Sources, install: Install, log: ExtenderLines) -> ProcessSeen:
+    """Its metrics, the panics in its log, and the pods to hold against the metrics. Never raises."""
     cluster = sources.cluster
-    memory, panicked = await asyncio.gather(gather_memory(sources, install), gather_panics(cluster, install))
+    memory, (earlier, gaps) = await asyncio.gather(gather_memory(sources, install), earlier_panics(cluster, install))
     held: Sequence[Holder] | Gap = ()
     if isinstance(memory.counted, Counted):
         held = await seen("pods", gather_holders(cluster, install.scheduler_name))
-    process = await with_ghosts(sources, memory._replace(panics=panicked.panics, gaps=panicked.gaps), held)
+    process = await with_ghosts(sources, memory._replace(panics=(*panics_in(log), *earlier), gaps=gaps), held)
     return ProcessSeen(process, held)
 
 

@@ -21,7 +21,7 @@ from playbooks.playbook import Sources
 from playbooks.tune.pools import Pool, pools_of
 
 _SINCE_S = 3600
-_LOCKS = b"lock"
+_LOCKS = "lock"
 _PLUGIN = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
 
 
@@ -126,10 +126,8 @@ async def gather_facts(wanted: Request, sources: Sources) -> Facts:
 
 
 async def _gather_logs(cluster: Cluster, install: Install) -> tuple[Throttled, ExtenderLines]:
-    held_back, locked = await asyncio.gather(
-        gather_extender_lines(cluster, install, NEEDLE, since_s=_SINCE_S),
-        gather_extender_lines(cluster, install, _LOCKS, since_s=_SINCE_S),
-    )
+    log = await gather_extender_lines(cluster, install, [NEEDLE, _LOCKS], since_s=_SINCE_S)
+    held_back, locked = log.holding(NEEDLE), log.holding(_LOCKS)
     pods = {pod.name: pod for pod, _ in held_back.lines}
     lines = {name: [line for pod, line in held_back.lines if pod.name == name] for name in pods}
     return Throttled(tuple((pod, tuple(read_waits(lines[name]))) for name, pod in pods.items()), held_back.gaps), locked

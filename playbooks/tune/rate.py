@@ -110,7 +110,7 @@ def _actions(topic: Topic, wanted: int, facts: Facts, say: Texts) -> tuple[NextA
     risk = "tune.timeout-risk" if topic == "kube-timeout" else "tune.rate-risk"
     install = facts.install.install
     name = install.pods[0].name if install.pods else f"deploy/{install.deployment.name}" if install.deployment else ""
-    check = quotes.extender_log(install.namespace, name, NEEDLE.decode()) if name else ""
+    check = quotes.extender_log(install.namespace, name, NEEDLE) if name else ""
     return (
         NextAction(say("tune.rate-try"), f"{topic} {wanted} for 30m", changes_cluster=True),
         NextAction(say("tune.set-list", value=value, risk=say(risk)), ""),

@@ -27,7 +27,7 @@ from playbooks import quotes
 from playbooks.gather.lock_owners import gather_owners
 from playbooks.gather.nodes_in_question import Questioned, gather_nodes_in_question
 from playbooks.gather.placed import Placed, gather_placed
-from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduler_logs import ExtenderLines
 from playbooks.gather.scheduler_process import SchedulerProcess, gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
@@ -40,7 +40,7 @@ from playbooks.gather.scheduling import (
 from playbooks.gather.subject import Absent, Found, SubjectRequest, parse_subject, resolve
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.usage_of_nodes import gather_usage_of
-from playbooks.gather.webhook import FAILED_CALL, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
+from playbooks.gather.webhook import FAILED_CALL, HANDSHAKE, WebhookOf, WebhookSeen, gather_webhook, went_past_hami
 from playbooks.judgement.pod import Surroundings, cannot_tell, judge, last_own_attempt, waits
 from playbooks.playbook import Playbook, Sources
 from playbooks.rules import prose, refusals, volcano
@@ -160,11 +160,12 @@ async def _events_of_group(cluster: Cluster, pod: Pod) -> list[Event] | Gap:
 async def _scene(pod: Pod, sources: Sources) -> Scene:
     cluster = sources.cluster
     install = await gather_install(sources)
-    capacity, log, group, process = await asyncio.gather(
+    past = went_past_hami(pod, install.install, install.config)
+    needles = [pod.name, *([HANDSHAKE] if past else [])]
+    capacity, group, (process, log) = await asyncio.gather(
         gather_capacity(cluster, install.install, pod.namespace),
-        gather_extender_lines(cluster, install.install, pod.name.encode()),
         _events_of_group(cluster, pod),
-        gather_process(sources, install.install, [pod]),
+        gather_process(sources, install.install, [pod], *needles),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
     owners, questioned, process = await asyncio.gather(
@@ -174,12 +175,13 @@ async def _scene(pod: Pod, sources: Sources) -> Scene:
     )
     process = await with_ended(cluster, process)
     as_of = cluster.as_of([*times_of_pod(pod), *times_shown(cluster, nodes, install.install)])
-    past = went_past_hami(pod, install.install, install.config)
-    webhook = await gather_webhook(cluster, install.install, [pod.namespace]) if past else None
+    webhook = await gather_webhook(cluster, install.install, [pod.namespace], log) if past else None
     world = World(capacity, install.install, install.config, as_of)
     case = Case(pod, world)
     usage = await gather_usage_of(sources, partial(in_question, case))
-    return Scene(install, capacity, log, owners, questioned, group, process, webhook, world, case, usage)
+    return Scene(
+        install, capacity, log.holding(pod.name), owners, questioned, group, process, webhook, world, case, usage
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- diagnosis

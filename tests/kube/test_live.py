@@ -197,6 +197,15 @@ def test_lines_are_the_same_however_the_log_arrives(size):
     assert lines.finish(cut_short=False)[:2] == (("a1", "xa2\r", "a3"), False)
 
 
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_a_line_with_any_of_several_words_is_kept_once_and_in_its_place(size):
+    log = b"b1\na1 b\nc\na2\nb2\nb3 a"
+    lines = LineFilter(b"a", b"b", b"zz")
+    for start in range(0, len(log), size):
+        lines.feed(log[start : start + size])
+    assert lines.finish(cut_short=False).lines == ("b1", "a1 b", "a2", "b2", "b3 a")
+
+
 def test_an_empty_needle_keeps_every_line():
     lines = LineFilter(b"")
     lines.feed(b"a\nb\n\nc")

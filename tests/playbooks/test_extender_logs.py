@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from bot.kube.connect import open_cluster
+from bot.kube.linefilter import MOST_LINES
 from bot.kube.recording import RecordedCluster
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
@@ -19,7 +21,7 @@ LOG = "\n".join(LINES) + "\n"
 
 async def read(reached: RecordedCluster, limit_bytes: int = 1024 * 1024) -> ExtenderLines:
     seen = await gather_install(Sources(reached))
-    return await gather_extender_lines(reached, seen.install, b"wl", limit_bytes)
+    return await gather_extender_lines(reached, seen.install, ["wl"], limit_bytes)
 
 
 async def read_live(recording: Path, folder: Path, limit_bytes: int) -> ExtenderLines:
@@ -41,6 +43,25 @@ def test_a_recorded_log_that_is_too_long_is_read_at_its_end(tmp_path: Path) -> N
     assert [(gap.source, gap.why) for gap in found.gaps] == [
         ("log of hami-system/hami-scheduler-0", "the log is too long to be read whole: older lines are missing")
     ]
+
+
+def test_panics_of_a_log_that_was_not_read_whole_leave_a_gap(tmp_path: Path) -> None:
+    long = "http: panic serving 10.0.0.1:1: one of too many\n" * (MOST_LINES + 1)
+    there = RecordedCluster.open(record(tmp_path, cluster(), logs=long))
+
+    async def gaps() -> list[str]:
+        seen = await gather_install(Sources(there))
+        return [gap.source for gap in (await gather_panics(there, seen.install))[1]]
+
+    assert asyncio.run(gaps()) == ["log of hami-system/hami-scheduler-0"]
+
+
+def test_of_many_replicas_the_one_that_decides_is_read(tmp_path: Path) -> None:
+    objects = scheduler(replicas=5, statuses=[READY] * 5)
+    lease = next(one for one in objects if one["kind"] == "Lease")
+    lease["spec"]["holderIdentity"] = lease["spec"]["holderIdentity"].replace("hami-scheduler-0", "hami-scheduler-4")
+    found = asyncio.run(read(RecordedCluster.open(record(tmp_path, objects, logs=LOG))))
+    assert found.lines[0][0].name == "hami-scheduler-4"
 
 
 def test_a_live_log_that_is_too_long_is_told_to_lack_its_newest_lines(tmp_path: Path) -> None:

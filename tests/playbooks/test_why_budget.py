@@ -16,7 +16,7 @@ from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer
 from tests.playbooks.node_side_support import NONE_HEALTHY, counted, crashing, plugin, refused_pod
 from tests.playbooks.test_why_inside import looping, placed
-from tests.playbooks.world import Object, cluster, codes, none_of, pod, record, refused
+from tests.playbooks.world import Object, bind_error, cluster, codes, gpu_node, none_of, pod, record, refused
 
 LOG_BYTES = 2 * 1024 * 1024
 NODES = [f"gpu-{one}" for one in range(12)]
@@ -40,6 +40,24 @@ def ask_live(tmp_path: Path, subject: Object, *objects: Object) -> tuple[Report,
             return playbook.diagnose(snapshot, Texts("en")), names, [int(one.query["limitBytes"]) for one in logs]
 
     return asyncio.run(ask())
+
+
+@pytest.mark.parametrize(("verb", "words"), [("why", {"pod": "ml/wl"}), ("pending", {}), ("status", {})])
+def test_the_scheduler_s_log_is_read_once_for_a_question(tmp_path: Path, verb: str, words: Object) -> None:
+    waits = pod(said=bind_error("bind failed: EOF", 18))
+    refused_too = pod("other", said=refused(none_of(1, "1 CardInsufficientMemory")))
+    recording = record(tmp_path, cluster(gpu_node(), waits, refused_too))
+    playbook = find(verb)
+
+    async def logs() -> list[str]:
+        async with ApiServer.from_recording(recording) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config) as reached:
+                await playbook.gather(playbook.request(**words), Sources(reached))
+            return [one.path for one in server.requests if one.path.endswith("/log") and "scheduler" in one.path]
+
+    assert len(asyncio.run(logs())) == 1
 
 
 @pytest.mark.parametrize("answer", ["12 node unregistered", "12 CardInsufficientMemory"])
